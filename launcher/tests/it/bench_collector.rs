@@ -16,9 +16,9 @@ fn bench(sandbox: &Sandbox, rounds: &str, command: &[&str]) -> assert_cmd::Comma
     bench
 }
 
-/// The demo workload on the simulated GPU: a shell that keeps its line of JSON.
+/// The demo workload on the simulated GPU: a shell that keeps its line of JSON, and ends with `$1`.
 fn demo(sandbox: &Sandbox) {
-    demo_script(sandbox, "", "--rounds 3 --steps 4 >> told");
+    demo_script(sandbox, "", "--rounds 3 --steps 4 >> told || exit\nexit ${1:-0}");
 }
 
 fn results(sandbox: &Sandbox) -> Value {
@@ -113,6 +113,18 @@ fn the_table_holds_what_the_workload_itself_measured_in_every_configuration() {
     }
     let left = names_in(&sandbox.path("b"));
     assert_eq!(left.len(), 2, "captures are not kept: {left:?}");
+}
+
+#[test]
+fn a_workload_that_fails_is_measured_and_said_to_fail() {
+    let sandbox = Sandbox::new();
+    demo(&sandbox);
+    let assert = bench(&sandbox, "1", &["./demo", "7"]).assert().code(7);
+    assert
+        .stdout(contains("**The workload itself fails** (exit status 7)").and(contains("`decode`")))
+        .stderr(contains("the workload itself fails: exit status 7").and(contains("log.txt")));
+    assert_eq!(results(&sandbox)["workload_exit"], serde_json::json!({"code": 7}));
+    assert!(sandbox.path("b/round-1/untraced/untraced/log.txt").is_file());
 }
 
 #[test]

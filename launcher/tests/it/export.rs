@@ -17,7 +17,7 @@ fn demo() -> Sandbox {
     static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
         shared_folder("demo", |folder| {
             let sandbox = Sandbox::new();
-            run_demo(&sandbox, "run", &["--steps", "2"]);
+            run_demo(&sandbox, "run", &["--steps", "4"]);
             copy_folder(&sandbox.path("run"), &folder.join("run"));
         })
     });

@@ -57,6 +57,7 @@ fn the_collector_is_found_in_a_package_of_python_or_every_place_is_named() {
         .success()
         .stdout(contains(format!("LD_PRELOAD={}", place.display())))
         .stderr(contains("a run would fail"));
+    launch(&["demo"]).code(70).stderr(contains("stage2-demo").and(contains("cargo build")));
     launch(&["demo", "--dry-run"]).success().stdout(contains("--device"));
     fs::copy(built("libstage2.so"), package.join("libstage2.so")).expect("the collector");
     launch(&run).success();

@@ -34,7 +34,11 @@ static RECORDED: LazyLock<PathBuf> = LazyLock::new(|| {
         let mut guest = guest("on");
         guest.does(["push warm-up", "capture 20", "pop", "push serve"]);
         decode(&mut guest, 12);
-        while pieces_in(&guest.path("traces")).len() < 14 {
+        // A busy machine may turn to the next piece later.
+        for _ in 0..100 {
+            if pieces_in(&guest.path("traces")).len() >= 14 {
+                break;
+            }
             decode(&mut guest, 1);
         }
         guest.tell("pop");

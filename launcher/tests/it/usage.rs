@@ -251,14 +251,22 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// Which message a setting has is a matter of `config`, whose own tests have them all.
 #[test]
-fn an_error_in_a_setting_is_one_line() {
+fn errors_in_settings_name_the_nearest_key() {
     let sandbox = Sandbox::new();
-    for words in [&["run.mod=light", "--", "true"][..], &["config", "run.mod=light"]] {
-        let assert = sandbox.launch(words).assert().code(2).stdout("");
-        let assert = assert.stderr(contains("override run.mod=light").and(contains("`run.mode`")));
+    for (setting, parts) in [
+        ("run.mod=light", ["override run.mod=light", "`run.mode`"]),
+        ("runn.mode=light", ["`runn.mode`", "`run.mode`"]),
+        ("workload=hidra", ["`hidra`", "`hydra`"]),
+        ("run.timeout_s=soon", ["`run.timeout_s`", "whole number"]),
+        ("profiling.collector.log=loud", ["`profiling.collector.log`", "`debug`"]),
+        ("profiling.collector.ranges=[a", ["character", "`]`"]),
+        ("run.mode=deep,light", ["character", "sweep"]),
+    ] {
+        let assert = sandbox.launch(&[setting, "--", "true"]).assert().code(2);
+        let assert = assert.stderr(contains(parts[0])).stderr(contains(parts[1]));
         assert.stderr(predicate::function(|text: &str| text.lines().count() == 1));
+        sandbox.launch(&["config", setting]).assert().code(2).stderr(contains(parts[0]));
     }
 }
 
@@ -267,6 +275,18 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
     let sandbox = Sandbox::new();
     let cases = [
         ("infer.max_new_tokens=64", "stage2-launch -- COMMAND infer.max_new_tokens=64"),
+        ("+torch_profiler.enabled=false", "go after `--`"),
+        ("dataset/sampling@dataset.sampling=default", "go after `--`"),
+        ("model=llama_1b", "model/llm=PRESET"),
+        ("nsys.gating_nvtx=false", "pipeline.nsys.capture_range"),
+        ("ncu.gating_nvtx=false", "`pipeline.ncu.gating_nvtx`"),
+        ("ncu=ncu.high", "`profiling/ncu`"),
+        ("run.dir=${oc.env:HOME}", "\"KEY=$HOME\""),
+        ("nsys.nvtx_capture=decode", "capture_range=nvtx pipeline.nsys.nvtx_capture=decode (or"),
+        ("+model.target=alt", "use model/llm=PRESET or model.llm.config_json=FILE"),
+        ("runner@stage1_runner=stage1.no-static", "use workload=stage1, which switches"),
+        ("profiling/torch=torch-profiler.min", "go after `--`"),
+        ("+torch_profiler.enabled=false", "workload=stage1 switch it off already"),
         // Those of the tools are checked, and the nearest key is named.
         ("pipeline.nsys.capture_rnge=nvtx", "`pipeline.nsys.capture_range`"),
         ("pipeline.ncu.topn=3", "`pipeline.ncu.top_n`"),

@@ -1,13 +1,13 @@
 //! Names that break out of one format or another: one list for every test of them.
 
 /// Text that is far longer than any name.
-const LONG: usize = 1 << 18;
+const LONG: usize = 1 << 20;
 
 /// What each name tries, and its bytes.
 pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut names: Vec<(&str, Vec<u8>)> = NAMES.map(|(what, name)| (what, name.to_vec())).to_vec();
-    names.push(("very long text", b"long ".repeat(LONG / 5)));
-    names.push(("a very long row of bars", b"|".repeat(LONG)));
+    names.push(("a megabyte of text", b"long ".repeat(LONG / 5)));
+    names.push(("a megabyte of bars", b"|".repeat(LONG)));
     names
 }
 

@@ -255,10 +255,7 @@ proptest! {
         let names: BTreeSet<&str> = report.kernel_names.iter().map(|n| n.short.as_str()).collect();
         prop_assert!(names.len() <= 2, "two kernel names: {:?}", names);
     }
-}
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(50))]
     #[test]
     fn two_processes_add_up(
         instances in prop::collection::vec(instance(), 1..5),

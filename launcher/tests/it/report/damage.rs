@@ -30,6 +30,15 @@ fn whats(outcome: &Outcome) -> String {
 }
 
 #[test]
+fn an_empty_folder_gives_an_empty_report_that_says_so() {
+    let outcome = in_folder(|_| {});
+    assert_eq!(status(&outcome), "empty");
+    for part in ["run.json", "env.json", "config.yaml", "collector"] {
+        assert!(whats(&outcome).contains(part), "{part}: {}", whats(&outcome));
+    }
+}
+
+#[test]
 fn no_folder_is_an_error_that_names_it() {
     for path in ["/no/such/folder", file!()] {
         let error = format!("{:#}", write_reports(Path::new(path)).expect_err("no folder"));

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::golden::compare;
-use crate::common::trace::{Build, RunFolder};
+use crate::common::trace::{Build, RunFolder, stage};
 use crate::common::{read, repository, unpack};
 use crate::nsys_export;
 use serde_json::json;
 use stage2_contract::trace::{NONE, Record};
 use stage2_launch::reports::write_reports;
-use stage2_model::{Report, Severity, StageCost};
+use stage2_model::{Absent, Apart, Figure, Report, Severity, StageCost};
 
 /// A kernel of the ncu fixture: 1024 x 1024 x 1024, launched with these blocks and threads.
 const GEMM: (&[u8], [u32; 3], [u32; 3]) =
@@ -81,6 +81,13 @@ fn deep() -> RunFolder {
     folder
 }
 
+/// A folder with [`write`] and an untraced pass.
+fn deep_with_baseline() -> RunFolder {
+    let folder = deep();
+    untraced(&folder.path(""));
+    folder
+}
+
 /// The product takes 6.4 of 8 us of a prefill, and 6.4 of 16 us of a decode.
 fn write(run_dir: &Path) {
     run([1_600, 9_600], 10).save(run_dir, "node-1-1.s2t");
@@ -111,6 +118,54 @@ fn every_page_of_a_deep_run_is_as_expected() {
             read(&run_dir.join(name)).replace(&folder.path().display().to_string(), "FOLDER");
         compare(&format!("deep_{name}"), &text);
     }
+}
+
+#[test]
+fn means_leave_the_cold_instance_out() {
+    let folder = deep();
+    let report = folder.report();
+    let decode = stage(&report, "decode");
+    // 300 and 304 us, a tenth longer.
+    assert_eq!((decode.host_first_ns, decode.host_warm_instances), (Some(880 * US), Some(2)));
+    assert_eq!(decode.host_warm_mean_ns, Some(332 * US), "330 and 334");
+    assert_eq!(decode.host_warm_std_ns, Some(2_828), "4 us / the root of 2");
+    let warm = decode.warm.expect("warm");
+    assert_eq!((warm.instances, warm.kernels), (2, 4));
+    assert_eq!((warm.gpu_window_ns, warm.gpu_busy_ns), (664 * US, 32 * US));
+    let used = report.insight.utilisation.expect("utilisation");
+    let numbers = used.numbers.stages.iter().find(|s| s.stage == "decode").expect("decode");
+    assert_eq!(numbers.tokens_per_s.value().map(f64::round), Some((8.0_f64 / 332e-6).round()));
+    assert_eq!(numbers.kernels_per_token, Figure::Known(0.25));
+    assert_eq!(numbers.basis, "mean of 2 warm instances, the first, cold one left out");
+}
+
+#[test]
+fn counters_speak_for_a_stage_that_they_cover() {
+    let folder = deep();
+    let report = folder.report();
+    let used = report.insight.utilisation.as_ref().expect("utilisation");
+    let of = |stage: &str| used.numbers.stages.iter().find(|s| s.stage == stage).expect("stage");
+    let prefill = of("prefill");
+    assert_eq!(prefill.measured_percent, Some(80.0));
+    // One product of 1024 x 1024 x 1024 in each instance; the few other FLOPs are the epilogue's.
+    let flops = prefill.measured_flops.value().expect("FLOPs");
+    assert!((flops / 2_147_483_648.0 - 1.0).abs() < 0.02, "{flops}");
+    let share = prefill.measured_mfu_busy.value().expect("MFU");
+    assert!((share / (flops / 8e-6 / 989.5e12) - 1.0).abs() < 1e-9, "{share}");
+    let decode = of("decode");
+    assert_eq!(decode.measured_percent, Some(40.0));
+    let absent = Absent::FewCounters { covered: "40.0 %".into(), one_launch: None };
+    assert_eq!(decode.measured_flops, Figure::Absent(absent));
+
+    let summary = folder.text("stakeholder_summary.md");
+    let bound = report.kernels.iter().find_map(|row| row.counters.as_ref()?.roofline.bound);
+    let bound = bound.expect("bound").label();
+    let is_product = |line: &&str| line.contains("| `prefill` | 0.019 | 3 |");
+    let kernel = summary.lines().find(is_product).expect("the product's row");
+    assert!(kernel.contains(&format!("| gemm | {bound} |")), "{kernel}");
+    let said = report.insight.takeaways.iter().find(|t| t.text.contains("prefill: nvjet"));
+    let said = &said.expect("a takeaway on the product").text;
+    assert!(said.contains(&format!("{bound}-bound")) && said.contains("attainable"), "{said}");
 }
 
 #[test]
@@ -165,6 +220,53 @@ fn rates_beyond_the_peak_are_a_finding_and_give_no_takeaway() {
     assert!(told.is_some_and(|f| f.what.contains("nvjet")), "{:?}", report.findings);
     let said = report.insight.takeaways.iter().any(|t| t.text.contains("attainable"));
     assert!(!said, "{:?}", report.insight.takeaways);
+}
+
+#[test]
+fn warm_up_and_operators_are_set_apart() {
+    let folder = deep_with_baseline();
+    let report = folder.report();
+    assert_eq!(stage(&report, "warm_up").apart, Some(Apart::WarmUp));
+    assert_eq!(stage(&report, "aten::mm").apart, Some(Apart::Operator));
+    assert_eq!(stage(&report, "decode").apart, None);
+    let verdict = &report.coverage.verdict.text;
+    assert!(verdict.contains("1 in warm-up ranges, 1 in operators"), "{verdict}");
+    for takeaway in &report.insight.takeaways {
+        assert!(!["warm_up", "aten::mm"].contains(&takeaway.stage.as_deref().unwrap_or("")));
+    }
+    let summary = folder.text("stakeholder_summary.md");
+    let timings = summary.split("## Per-Stage Timings").nth(1).expect("section");
+    let timings = timings.split("\n## ").next().expect("section");
+    assert!(!summary.contains("`warm_up` |") && timings.contains("| `decode` |"), "{summary}");
+    assert!(!summary.contains("collect | `aten::mm`"), "nor what passes cost it: {summary}");
+    assert!(timings.contains("is a warm-up") && timings.contains("is an operator"), "{timings}");
+    let whole = folder.text("report.md");
+    assert!(whole.contains("| `warm_up` (warm-up) | 1 |"), "{whole}");
+    assert!(whole.contains("| `aten::mm` (operator) | 1 |"), "{whole}");
+    assert!(whole.contains("| collect | `warm_up` | – | 2.000 | 1 |"), "{whole}");
+}
+
+#[test]
+fn a_baseline_tells_what_the_passes_cost() {
+    let folder = deep_with_baseline();
+    let costs = folder.report().costs;
+    let of = |pass: &str| -> &StageCost {
+        let row = |row: &&StageCost| row.stage == "decode" && row.pass == pass;
+        costs.stages.iter().find(row).expect(pass)
+    };
+    assert_eq!((costs.absent.as_ref(), of("baseline").ratio), (None, None));
+    assert_eq!(of("baseline").host_warm_median_ns, Some(302 * US));
+    assert_eq!(of("baseline").host_total_ns, Some(1_404 * US));
+    let collect = of("collect");
+    assert_eq!(collect.host_warm_median_ns, Some(332 * US));
+    assert_eq!(collect.ratio.map(|ratio| (ratio * 1e6).round()), Some(1_099_338.0));
+    let whole = costs.passes.iter().map(|pass| (pass.pass.as_str(), pass.ratio));
+    let expected = [("baseline", None), ("collect", Some(1.15)), ("ncu", Some(4.2))];
+    assert_eq!(whole.collect::<Vec<_>>(), expected);
+    let summary = folder.text("stakeholder_summary.md");
+    assert!(summary.contains("| collect | `decode` | 0.332 | 1.099 |"), "{summary}");
+    let whole = folder.text("report.md");
+    assert!(whole.contains("| collect | `decode` | 0.332 | 1.544 | 3 | 1.099 |"), "{whole}");
 }
 
 #[test]
@@ -234,8 +336,7 @@ fn timeline(run_dir: &Path, keep: impl Fn(u64) -> bool) {
 
 #[test]
 fn a_timeline_that_is_to_be_believed_has_its_cost_as_well() {
-    let folder = deep();
-    untraced(&folder.path(""));
+    let folder = deep_with_baseline();
     timeline(&folder.path(""), |_| true);
     let report = folder.report();
     let nsys = report.nsys.as_ref().expect("nsys");

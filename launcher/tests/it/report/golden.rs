@@ -97,6 +97,7 @@ fn the_shape_of_run_json_is_as_expected() {
     compare("run.json", &(text + "\n"));
 }
 
+/// Sums of calls and nanoseconds by stage.
 type Sums = BTreeMap<String, (u64, u64)>;
 
 fn csv_sums(text: &str) -> Sums {

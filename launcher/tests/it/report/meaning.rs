@@ -20,6 +20,7 @@ pub(crate) fn process() -> Build {
     b
 }
 
+/// Window, busy and idle time of a stage.
 pub(crate) fn gpu_times_are(report: &Report, name: &str, expected: [Option<u64>; 3]) {
     let row = stage(report, name);
     assert_eq!([row.gpu_window_ns, row.gpu_busy_ns, row.gpu_idle_ns], expected, "{name}");

@@ -13,6 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 /// What is different in an instance.
 #[derive(Clone, Copy, Default)]
 struct Odd {
+    /// Idle time before it closes, ns.
     pause: u64,
     /// What one of its kernels takes longer, ns.
     kernel: u64,

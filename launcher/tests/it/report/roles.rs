@@ -5,6 +5,7 @@ use crate::common::{LAUNCH, row};
 use serde_json::Value;
 use stage2_contract::trace::NONE;
 
+/// A step, ns.
 const STEP: u64 = 10_000_000;
 
 /// Four generations: a prefill, and a decode of ten steps of three kernels each.
@@ -42,8 +43,11 @@ fn generations(prefill: &str, decode: &str, domain: Option<&str>) -> Build {
 fn bundle(build: &Build, settings: &[&str]) -> Vec<(&'static str, String)> {
     let folder = RunFolder::of([build]);
     let place = folder.path("");
-    let words = [&["merge", "--spool", "collector", "-o", "bundle"], settings].concat();
-    assert_cmd::Command::new(LAUNCH).args(words).current_dir(&place).assert().success();
+    let launch = |words: &[&str]| {
+        assert_cmd::Command::new(LAUNCH).args(words).current_dir(&place).assert().success();
+    };
+    launch(&["merge", "--spool", "collector", "-o", "bundle"]);
+    launch(&[&["report", "bundle"], settings].concat());
     let names =
         ["metrics.json", "report.md", "kernels.md", "kernels.csv", "stakeholder_summary.md"];
     let place = place.display().to_string();

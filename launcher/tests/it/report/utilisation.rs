@@ -158,6 +158,32 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
 }
 
 #[test]
+fn where_nothing_is_known_every_section_says_why() {
+    let folder = RunFolder::new();
+    let outcome = folder.reports();
+    let names: Vec<_> = outcome.files.iter().filter_map(|path| path.file_name()).collect();
+    assert!(names.contains(&"operators.md".as_ref()), "{names:?}");
+    let summary = folder.text("stakeholder_summary.md");
+    for (heading, next) in [
+        ("Environment", "None, because"),
+        ("Aggregates", "None, because no stage has an instance after the first"),
+        ("Per-Stage Timings", "None, because the workload opened no NVTX range"),
+        ("MFU", "None, because no model is configured"),
+        ("Top Operators", "None, because the workload opened no NVTX range"),
+        ("Top Kernels", "None, because no kernel was recorded"),
+        ("Takeaways", "1. "),
+        ("Recommendations", ""),
+        ("Limits", "- **"),
+    ] {
+        assert!(summary.contains(&format!("## {heading}\n\n{next}")), "{heading}: {summary}");
+    }
+    assert!(folder.text("operators.md").contains("None, because"));
+    let report = folder.text("report.md");
+    assert!(report.contains("## Model FLOP utilisation\n\nNone, because no model"), "{report}");
+    assert!(folder.metrics()["utilisation"]["peaks"].is_null());
+}
+
+#[test]
 fn what_cannot_be_computed_is_refused_with_its_reason() {
     let uneven = CONFIG.replace("decode_steps: 2", "decode_steps: null");
     let wrong_model = CONFIG.replace("hidden_size: 4", "hidden_size: 0");

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::common::{self, LAUNCH};
 
+/// Calls and nanoseconds by mangled name.
 type Sums = BTreeMap<String, (u64, u64)>;
 
 fn fixture(name: &str) -> PathBuf {

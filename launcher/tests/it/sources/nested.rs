@@ -64,6 +64,7 @@ fn durations(export: &Path) -> BTreeMap<String, Vec<u64>> {
     found
 }
 
+/// How long any kernel ran.
 fn busy_ns(export: &Path) -> i64 {
     let query = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start";
     let (mut busy, mut reached) = (0, 0);

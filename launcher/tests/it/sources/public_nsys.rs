@@ -255,6 +255,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         given("public/nsys-text-table/stats.csv"),
         given("public/ncu-text-output/run.csv"),
     );
+    const HEADER: &str = "Total Time (ns),Instances,Name\n";
     let not_read = "reports of Nsight Systems are not read";
     for (option, name, text, parts) in [
         ("--nsys", csv, &*trace, ["cuda_gpu_trace", "cuda_gpu_kern_sum"]),
@@ -279,6 +280,8 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--spool", "empty.s2t", "", ["no bundle was made", "empty.s2t"]),
         ("--nsys", "empty.sqlite", "", ["no bundle was made", "empty.sqlite"]),
         ("--nsys", "empty.csv", "", ["no bundle was made", "empty.csv"]),
+        ("--spool", "damaged.s2t", "no spool", ["no bundle was made", "damaged.s2t"]),
+        ("--nsys", "header.csv", HEADER, ["no bundle was made", "header.csv"]),
         ("--ncu", "empty.csv", "", ["no bundle was made", "empty.csv"]),
         (
             "--spool",
@@ -305,6 +308,11 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ["no file in it ends in .s2t", "gone.sqlite (No such file", "empty.txt (it is empty"];
     expect_parts(&said, "several", &parts);
     assert!(!place.path("new").exists());
+    fs::write(place.path("header.csv"), HEADER).expect("file");
+    let words = ["merge", "--nsys", "header.csv", "-o", "new/around/out"];
+    place.command(&words).assert().code(2);
+    assert!(!place.path("new").exists());
+    refused(&place, &["--nsys", "missing.sqlite"]);
     refused(&place, &["--nsys", "empty.txt", "modle.llm=x"]);
     // A folder of the user stays.
     fs::create_dir(place.path("out")).expect("folder");
