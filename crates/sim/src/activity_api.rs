@@ -18,7 +18,7 @@ use crate::record::Record;
 use crate::state::{self, ActivityApi, State, gate, state};
 use crate::{clock, objects};
 
-/// Kinds that can be enabled; calls of the runtime, of which there are none here, as well.
+/// Kinds that can be enabled: those that give records here, and calls of the runtime, of which there are none.
 const KINDS: [u32; 9] = [
     kind::MEMCPY,
     kind::MEMCPY2,
@@ -515,7 +515,7 @@ unsafe fn set_attribute(
 }
 
 /// Has the hardware time kernels; records are the same with it. From 13.3 on it is accepted for every GPU,
-/// as it may come before the driver is initialised; before, only where the simulated GPU can.
+/// as it may come before the driver is initialised; from 12.8 on where the simulated GPU can; it stays on.
 fn enable_hardware_trace(state: &State, on: bool) -> Outcome {
     let config = &state.config;
     let toolkit = config.version.toolkit;

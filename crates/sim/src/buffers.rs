@@ -53,7 +53,8 @@ impl Collection {
     }
 }
 
-/// The two callbacks of the client: one gives a buffer, the other takes it back. `Other` came later.
+/// The two callbacks of the client: one gives a buffer, the other takes it back. `Other` came
+/// later and keeps everything to itself.
 #[derive(Clone, Copy)]
 pub(crate) enum Client {
     First { request: RequestFunc, complete: CompleteFunc },

@@ -16,6 +16,7 @@ use crate::abi::{FieldEntry, Outcome, RecordLayout, cupti, kind, refuse_if};
 use crate::record::Record;
 use crate::version::Version;
 
+/// Longest predefined record, bytes.
 const PREDEFINED_BYTES: usize = 256;
 /// Kinds of the newest CUPTI: the table of layouts that a client gets has an entry for each.
 pub(crate) const KINDS: usize = 60;

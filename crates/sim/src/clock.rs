@@ -52,4 +52,11 @@ mod tests {
         assert_eq!(values[5], jitter(1_000_000, 1, 5));
         assert_ne!(values, (0..10_000).map(|i| jitter(1_000_000, 2, i)).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn sleeping_reaches_the_time() {
+        let until = now_ns() + 3_000_000;
+        sleep_until(until);
+        assert!(now_ns() >= until);
+    }
 }

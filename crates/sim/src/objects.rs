@@ -232,4 +232,18 @@ mod tests {
         assert_eq!(objects.allocate(1 << 40), Err(cuda::OUT_OF_MEMORY));
         assert!(objects.free(first).is_ok() && objects.free(first).is_err());
     }
+
+    #[test]
+    fn an_executable_graph_is_a_clone() {
+        let mut objects = Objects::default();
+        let op = recorded().sequences[2][0];
+        let graph = objects.create_graph().expect("graph");
+        assert_eq!(objects.add_node(graph, op), Ok(0));
+        let exec = objects.instantiate(graph, false).expect("exec");
+        assert_eq!(objects.add_node(graph, op), Ok(1));
+        assert_eq!((exec.id, exec.ops.len()), (graph + 1, 1));
+        assert_eq!(id_of_node(node_handle(exec.id, 0)), Some(node_id(exec.id, 0)));
+        assert_eq!(objects.destroy_exec(exec_handle(exec.id)), Ok(()));
+        assert!(objects.exec(exec_handle(exec.id)).is_err());
+    }
 }

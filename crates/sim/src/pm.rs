@@ -221,7 +221,8 @@ impl Sampling {
         self.state.lock().session.as_ref().map_or(0, |session| session.metrics.len())
     }
 
-    /// Samples that are done. The first one after a start began when the session was configured or stopped.
+    /// Samples that are done, at most `room`. The first one after a start began when the session was
+    /// configured or stopped before.
     pub(crate) fn decode(&self, room: usize, seed: u64, faults: &PmFaults) -> Outcome<Vec<Sample>> {
         let mut state = self.state.lock();
         let State { session, pieces, decodings, samples } = &mut *state;

@@ -13,6 +13,7 @@ use crate::version::Version;
 /// The one simulated device, and the one context.
 pub(crate) const DEVICE_ID: u32 = 0;
 pub(crate) const CONTEXT_ID: u32 = 1;
+/// CUPTI's id of the default stream.
 pub(crate) const NULL_STREAM_ID: u32 = 7;
 /// Name of the device, which must not pass for a real one.
 pub(crate) const DEVICE_NAME: &CStr = c"NVIDIA H200 (simulated)";
@@ -138,6 +139,7 @@ impl Record {
     }
 }
 
+/// Where a kernel's record has its name.
 const NAME_AT: usize = 104;
 
 fn encode_kernel(to: &mut Fields, kernel: &Kernel, span: Span, node: (u32, u64), grid_id: u64) {

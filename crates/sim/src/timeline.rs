@@ -17,6 +17,7 @@ const LAUNCH_LATENCY_NS: u64 = 3_000;
 const QUEUE_LIMIT: u32 = 1024;
 const STREAM_LIMIT: usize = 65_536;
 const STREAM_TAG: usize = 0x1000_0000_0000_0000;
+/// CUPTI's id of the first created stream.
 const FIRST_STREAM_ID: u32 = 13;
 
 /// All streams of the context. An unknown handle gives `INVALID_HANDLE`.

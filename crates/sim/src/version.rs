@@ -2,6 +2,7 @@
 
 use crate::abi::kind;
 
+/// The CUPTI that this library claims to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) reported: u32,

@@ -98,6 +98,7 @@ fn sequence(functions: &HashMap<&CStr, Handle>, elements: u32, divisor: u32) -> 
 }
 
 const LIBRARY: &str = "libstage2_sim.so";
+/// The version of the library's own functions that this program was written for.
 const VERSION: u32 = 1;
 /// Elements of the prompt: 512 token ids of 8 bytes.
 const PROMPT_ELEMENTS: usize = 512 * 8 / size_of::<f32>();

@@ -88,7 +88,9 @@ pub(crate) struct Lane<'a> {
     stream: Handle,
     /// The array on the device that every kernel works on; 0 on the simulated GPU.
     data: Handle,
+    /// What is copied into it.
     host: Vec<f32>,
+    /// What is copied out of it.
     token: [f32; 2],
     /// The captured graph and its executable.
     graph: Option<(Handle, Handle)>,
