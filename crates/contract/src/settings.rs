@@ -98,12 +98,19 @@ fn is_metric(name: &str) -> bool {
 
 /// Memory for activity records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Buffers {
-    /// So many bytes in all, whole pages of 4 KiB; the collector chooses sizes and numbers.
-    Within { bytes: usize },
-    /// So many buffers of this size, whole pages of 4 KiB.
-    Sized { bytes: usize, count: usize },
+    /// So many bytes in all; the collector chooses sizes and numbers.
+    Within {
+        /// Bytes of all buffers, whole pages of 4 KiB.
+        bytes: usize,
+    },
+    /// So many buffers of this size.
+    Sized {
+        /// Bytes of one buffer, whole pages of 4 KiB.
+        bytes: usize,
+        /// How many.
+        count: usize,
+    },
 }
 
 /// What `STAGE2_BUFFERS` asks for; nothing where the text is not [`BUFFERS_FORM`].

@@ -187,7 +187,6 @@ pub fn select(
 
 /// Why an export failed. What was written so far is gone.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
@@ -195,7 +194,12 @@ pub enum ExportError {
          collector, or import trace files with `stage2-launch import --spool DIR`",
         if why.is_empty() { "" } else { ": " }
     )]
-    NoTraceFiles { run: String, why: String },
+    NoTraceFiles {
+        /// The run.
+        run: String,
+        /// What is wrong with those that are there.
+        why: String,
+    },
     /// Nothing is left of what was selected of a run of so many seconds.
     #[error(
         "--stage and --window leave nothing of the run; its events end {0:.3} s after the first"
@@ -206,13 +210,23 @@ pub enum ExportError {
         "{path} cannot be read: {why}; name the folder of a run, and write its reports again with \
          `stage2-launch report`"
     )]
-    NoReport { path: String, why: String },
+    NoReport {
+        /// The file.
+        path: String,
+        /// The reason.
+        why: String,
+    },
     /// A trace file cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A stage that the run does not have.
     #[error("the run has no stage `{stage}`; it has {known}")]
-    NoSuchStage { stage: String, known: String },
+    NoSuchStage {
+        /// What was asked for.
+        stage: String,
+        /// The stages of the run.
+        known: String,
+    },
     /// A window that cannot be read.
     #[error(
         "`{0}` is no window; write START..END in seconds since the first event, for instance 0.5..1.25"
@@ -223,7 +237,12 @@ pub enum ExportError {
     Exists(String),
     /// The destination cannot be written.
     #[error("{path} cannot be written: {source}; the export is incomplete and was removed")]
-    Write { path: String, source: io::Error },
+    Write {
+        /// The destination.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
 }
 
 impl ExportError {

@@ -17,7 +17,6 @@ pub enum Figure {
 /// Why a number is missing, to be read after "none, because".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Absent {
     /// No model is configured.
     #[error(
@@ -27,27 +26,45 @@ pub enum Absent {
     NoModel,
     /// The model that is configured cannot be used.
     #[error("{why}")]
-    BadModel { why: String },
+    BadModel {
+        /// Why.
+        why: String,
+    },
     /// A token count is not known.
     #[error("{count} is not known (give it in the configuration, or let the workload write it)")]
-    NoTokenCount { count: String },
+    NoTokenCount {
+        /// Which.
+        count: String,
+    },
     /// The GPU has no known peak rate for the model's arithmetic.
     #[error(
         "the GPU's dense peak for {precision} is not known (set hardware.dense_tflops.{precision})"
     )]
-    NoPeak { precision: Precision },
+    NoPeak {
+        /// The precision.
+        precision: Precision,
+    },
     /// The GPU's peak memory bandwidth is not known.
     #[error("the GPU's peak memory bandwidth is not known (set hardware.memory_gb_per_s)")]
     NoBandwidth,
     /// There is no such stage.
     #[error("no stage is {stage} (mark it with an NVTX range, or name its range in roles.{stage})")]
-    NoStage { stage: String },
+    NoStage {
+        /// Which.
+        stage: String,
+    },
     /// Several stages could be meant.
     #[error("more than one stage is {stage} (roles.{stage} says which)")]
-    SeveralStages { stage: String },
+    SeveralStages {
+        /// Which kind.
+        stage: String,
+    },
     /// Stages overlap, and their times do not add up.
     #[error("its stages may overlap (several threads or streams), and it is not known {why}")]
-    StagesOverlap { why: String },
+    StagesOverlap {
+        /// What is not known, to be read after "it is not known".
+        why: String,
+    },
     /// The wall time of the stage was not measured.
     #[error("the wall time of the stage is not known")]
     NoWallTime,
@@ -56,7 +73,10 @@ pub enum Absent {
     NoBusyTime,
     /// A time or count is zero, so that nothing can be divided by it.
     #[error("{of} is zero")]
-    Zero { of: String },
+    Zero {
+        /// Which.
+        of: String,
+    },
     /// The number of kernels is not known.
     #[error("the number of kernels is not known")]
     NoKernels,
@@ -83,21 +103,32 @@ pub enum Absent {
         "the FLOPs of the vision encoder are not known (set model.llm.vision_flops_per_prefill)"
     )]
     NoVisionFlops,
-    /// The FLOPs of a part of the vision encoder, by the name of its stage, are not known.
+    /// The FLOPs of a part of the vision encoder are not known.
     #[error(
         "the FLOPs of {part}, a part of the vision encoder, are not known (set \
          model.llm.vision_part_flops_per_prefill.{part})"
     )]
-    NoVisionPartFlops { part: String },
+    NoVisionPartFlops {
+        /// The name of its stage.
+        part: String,
+    },
     /// No counters were measured.
     #[error("no counters were measured")]
     NotMeasured,
-    /// Counters know too little of the stage: shares of its kernel time, with their unit.
+    /// Counters know too little of the stage.
     #[error("only {covered} of the stage's kernel time has counters{}", few_counters(one_launch))]
-    FewCounters { covered: String, one_launch: Option<String> },
+    FewCounters {
+        /// Share of its kernel time that they know, with its unit.
+        covered: String,
+        /// Share of which they know one launch only, with its unit; none: there is none.
+        one_launch: Option<String>,
+    },
     /// The GPU's energy was not read.
     #[error("the energy of the GPU is not known ({why})")]
-    NoEnergy { why: String },
+    NoEnergy {
+        /// Why.
+        why: String,
+    },
     /// The stage is too short for the energy counter.
     #[error(
         "its windows add up to less than 1 s, and the GPU's energy counter changes every 0.1 s"
@@ -108,7 +139,12 @@ pub enum Absent {
         "it could be off by {percent} %, more than 10 %: the reads of the energy are {spacing_ms} ms \
          apart, which is too much for its windows (make them longer)"
     )]
-    EnergyUncertain { percent: u64, spacing_ms: u64 },
+    EnergyUncertain {
+        /// How far it could be off, percent, rounded.
+        percent: u64,
+        /// Mean time between reads, ms.
+        spacing_ms: u64,
+    },
     /// Processes of the run used the GPU at the same time.
     #[error("several processes of the run used the GPU at once, and its energy is theirs together")]
     SharedGpu,

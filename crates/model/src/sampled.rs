@@ -259,12 +259,21 @@ const SMALL_PART: f64 = 0.1;
 /// An amount of one call with its 90 % interval, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum SampledAmount {
-    /// It is known to 10 % or better: the amount, and the ends of its interval.
-    Known { value: f64, low: f64, high: f64 },
+    /// It is known to 10 % or better.
+    Known {
+        /// The amount.
+        value: f64,
+        /// Lower end of the interval.
+        low: f64,
+        /// Upper end of the interval.
+        high: f64,
+    },
     /// It is so little of its stage that only the upper end of the interval says something.
-    AtMost { limit: f64 },
+    AtMost {
+        /// That end.
+        limit: f64,
+    },
     /// It is not known.
     Absent(NoAmount),
 }
@@ -300,31 +309,45 @@ impl SampledAmount {
     }
 }
 
-/// Why a kernel has no amount, to be read after "none, because". Amounts are in the unit of that one.
+/// Why a kernel has no amount, to be read after "none, because".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum NoAmount {
     /// No sample holds it.
     #[error("no sample holds it and work of its stage only")]
     NoSamples,
     /// Too few samples hold it.
     #[error("too few samples of its stage hold it: {samples}")]
-    TooFewSamples { samples: u64 },
+    TooFewSamples {
+        /// How many.
+        samples: u64,
+    },
     /// The counter was not sampled.
     #[error("the counter was not sampled")]
     NoCounter,
-    /// Other kernels always ran with it. What all of them took is null where it is not known either.
+    /// Other kernels always ran with it.
     #[error(
         "it always runs together with {others} other kinds of work; all calls of all of them took {}",
         total_text(total)
     )]
-    Together { others: u64, total: Option<f64> },
-    /// Its interval is too wide: half of it is so many percent of the amount.
+    Together {
+        /// How many others.
+        others: u64,
+        /// What all of them took in the stage, in the unit of the amount; null: not known either.
+        total: Option<f64>,
+    },
+    /// Its interval is too wide.
     #[error(
         "its 90 % interval, {low:.4e} to {high:.4e}, is {percent:.0} % of it to either side, more than 10 %"
     )]
-    TooUncertain { percent: f64, low: f64, high: f64 },
+    TooUncertain {
+        /// Half the interval, percent of the amount.
+        percent: f64,
+        /// Lower end of the interval, in the unit of the amount.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
     /// It is one of many kinds that are fitted together.
     #[error("it is one of many short kinds of work that are fitted together")]
     Pooled,

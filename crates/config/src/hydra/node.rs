@@ -9,10 +9,14 @@ use serde_saphyr::Spanned;
 
 /// Where a value of the configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Origin {
-    /// A preset: its name, relative to the built-in ones, or a path; and the line, counted from 1.
-    File { name: Arc<str>, line: u64 },
+    /// A preset: its name and the line, counted from 1.
+    File {
+        /// Name of the file: relative to the built-in presets, or a path.
+        name: Arc<str>,
+        /// Line, counted from 1.
+        line: u64,
+    },
     /// A `KEY=VALUE` of the command line, as it was written.
     Override(Arc<str>),
     /// An option of the command line, as it was written.

@@ -106,7 +106,6 @@ pub struct Limits {
 
 /// Why a line is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum RequestError {
     /// It begins otherwise.
     #[error("no request: a line begins with {TITLE}, e.g. `{TITLE} status`; use stage2-launch ctl", TITLE = title())]
@@ -116,13 +115,21 @@ pub enum RequestError {
         "the request is of version {theirs}, this collector speaks {ours}; use the stage2-launch of \
          version {collector}", ours = VERSION, collector = env!("CARGO_PKG_VERSION")
     )]
-    Version { theirs: u32 },
+    Version {
+        /// The client's version.
+        theirs: u32,
+    },
     /// There is no such verb.
     #[error("no verb {0:?}; there are status, start, stop, flush and mark")]
     Verb(String),
     /// A word cannot be read.
     #[error("{word:?} cannot be read: {accepted}")]
-    Word { word: String, accepted: &'static str },
+    Word {
+        /// The word.
+        word: String,
+        /// What is accepted there.
+        accepted: &'static str,
+    },
 }
 
 impl RequestError {
@@ -274,7 +281,6 @@ pub struct Answer {
 
 /// Why a text is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum AnswerError {
     /// It begins otherwise.
     #[error("it is no answer of the collector (it begins with {0:?})")]
@@ -285,7 +291,10 @@ pub enum AnswerError {
          the stage2-launch of the collector's version",
         ours = VERSION
     )]
-    Version { theirs: u32 },
+    Version {
+        /// The collector's version.
+        theirs: u32,
+    },
     /// The end is missing.
     #[error("the answer is cut: its last line is missing")]
     Cut,

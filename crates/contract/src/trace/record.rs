@@ -13,9 +13,8 @@ pub const RANGE_UNKNOWN: u64 = u64::MAX;
 /// The `parent` of a path at the top, and the `domain` of the default NVTX domain.
 pub const NONE: u32 = 0;
 
-/// One record of a trace file. `id` is what the record defines, `range` is [`RangeOpen::range`].
+/// One record of a trace file.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Record {
     /// Who was traced. The first record of every file.
     Process(Process),
@@ -29,15 +28,31 @@ pub enum Record {
     /// why), `forks.after_cuda` (processes that this one forked after it had initialised CUDA) or
     /// `env.NAME` (a variable of a job launcher, for instance `env.RANK`). A later value of a key
     /// replaces the earlier one.
-    Meta { key: String, value: String },
+    Meta {
+        /// What the fact is about; parts are set off by dots.
+        key: String,
+        /// The fact.
+        value: String,
+    },
     /// Readings of all clocks, taken together.
     Anchor(Anchor),
     /// A string (kernel name as CUPTI gave it, i.e. mangled; range or domain name). Not
     /// necessarily UTF-8. Identifiers start at 1.
-    Name { id: u32, bytes: Vec<u8> },
-    /// A thread that opened ranges or launched GPU work, with the operating system's thread id and the
-    /// name that it gave itself (empty when not known). Identifiers start at 1.
-    Thread { id: u32, os_tid: u32, name: Vec<u8> },
+    Name {
+        /// Identifier.
+        id: u32,
+        /// The string.
+        bytes: Vec<u8>,
+    },
+    /// A thread that opened ranges or launched GPU work. Identifiers start at 1.
+    Thread {
+        /// Identifier.
+        id: u32,
+        /// The operating system's thread id.
+        os_tid: u32,
+        /// Name that the thread gave itself; empty when not known.
+        name: Vec<u8>,
+    },
     /// A GPU.
     Device(Device),
     /// Where GPU work was queued. Identifiers start at 1.
@@ -49,25 +64,46 @@ pub enum Record {
     /// A range opened.
     RangeOpen(RangeOpen),
     /// A range closed.
-    RangeClose { range: u64, end: MonoNs },
+    RangeClose {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// When.
+        end: MonoNs,
+    },
     /// Where only some ranges, or instances of them, are recorded (`ranges` or `sample` in the
     /// facts): whether GPU work of this instance is. Follows the opening of every instance that
     /// was asked for; what is opened inside it shares its fate, and what is in none was not
     /// recorded.
-    RangeSample { range: u64, recorded: bool },
+    RangeSample {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// It is recorded.
+        recorded: bool,
+    },
     /// Typed values that the guest gave to a range instance (NVTX payload schemas), for instance the
-    /// message size of a collective of NCCL, in the order of the schema. Stands between the opening and the closing of the
+    /// message size of a collective of NCCL. Stands between the opening and the closing of the
     /// instance, and a second time where values came with the closing: of two values of a name the
     /// later one holds.
-    RangeFields { range: u64, fields: Vec<Field> },
+    RangeFields {
+        /// [`RangeOpen::range`].
+        range: u64,
+        /// The values, in the order of the schema.
+        fields: Vec<Field>,
+    },
     /// An instantaneous NVTX mark.
     Mark(Mark),
     /// A kernel, a copy, a fill or a whole CUDA graph ran.
     Work(GpuWork),
-    /// Under which ranges a node of a CUDA graph ([`GpuWork::graph_node`]) was captured: their path, and the
-    /// innermost instance as in [`GpuWork::range`], [`RANGE_OUTSIDE`] when it is not known. The instance was
-    /// added later: 0 in older files.
-    GraphNode { node: u64, path: u32, range: u64 },
+    /// Under which ranges a node of a CUDA graph was captured.
+    GraphNode {
+        /// As in [`GpuWork::graph_node`].
+        node: u64,
+        /// The ranges open at its capture.
+        path: u32,
+        /// The innermost range instance open at its capture, as in [`GpuWork::range`];
+        /// [`RANGE_OUTSIDE`] when it is not known. Added later: 0 in older files.
+        range: u64,
+    },
     /// Which hardware counters are sampled on a GPU, and how often.
     CounterSet(CounterSet),
     /// Samples of hardware counters.
@@ -76,8 +112,11 @@ pub enum Record {
     DeviceState(DeviceState),
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
-    /// The capture ended in order, for instance by `exit`. Without it the process was killed, or still runs.
-    End { reason: String },
+    /// The capture ended in order. Without it the process was killed, or still runs.
+    End {
+        /// What ended it, for instance `exit`.
+        reason: String,
+    },
 }
 
 /// The process that was traced.
@@ -242,17 +281,30 @@ pub struct GpuWork {
 
 /// What a piece of GPU work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum What {
-    /// A kernel, by its [`Shape::id`].
-    Kernel { shape: u32 },
-    /// A copy between memories. `kind` is its direction, `CUpti_ActivityMemcpyKind` (1 host to device,
-    /// 2 device to host, 8 device to device, 10 peer to peer, ...).
-    Copy { bytes: u64, kind: u8 },
+    /// A kernel.
+    Kernel {
+        /// [`Shape::id`].
+        shape: u32,
+    },
+    /// A copy between memories.
+    Copy {
+        /// Bytes copied.
+        bytes: u64,
+        /// Direction: `CUpti_ActivityMemcpyKind` (1 host to device, 2 device to host, 8 device to
+        /// device, 10 peer to peer, ...).
+        kind: u8,
+    },
     /// A fill of memory.
-    Fill { bytes: u64 },
-    /// A whole CUDA graph (its kernels have no records), by CUPTI's id of the executable graph.
-    Graph { graph: u32 },
+    Fill {
+        /// Bytes filled.
+        bytes: u64,
+    },
+    /// A whole CUDA graph (graph-level collection: its kernels have no records).
+    Graph {
+        /// CUPTI's id of the executable graph.
+        graph: u32,
+    },
 }
 
 impl GpuWork {
