@@ -239,14 +239,13 @@ impl Undefined {
     }
 }
 
-/// The counts: what people read of each is the beginning of its doc comment.
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $label:literal,)*) => {
         /// Counts of what was recorded and of what is missing.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct CoverageCounts {
-            $(#[doc = $label] $(#[$doc])* pub $name: u64,)*
+            $($(#[$doc])* pub $name: u64,)*
         }
 
         impl CoverageCounts {
@@ -264,17 +263,25 @@ macro_rules! counts {
 }
 
 counts! {
+    /// Kernel records.
     kernels: "kernels",
+    /// Copy records.
     copies: "copies",
+    /// Fill records.
     fills: "fills",
+    /// Records of whole CUDA graphs.
     graph_launches: "graphs recorded as a whole, without their kernels",
+    /// GPU records placed in a range.
     attributed: "GPU records in a range",
+    /// GPU records launched while no range of the workload was open.
     outside_ranges: "GPU records outside of ranges",
     /// The part of those that was launched in a range of a library (NCCL, cuBLAS, ...).
     in_library_ranges: "GPU records in ranges of libraries alone",
+    /// GPU records whose launch could not be placed.
     unattributed: "GPU records unattributed",
     /// GPU records without valid timestamps: counted, not timed.
     invalid_timestamps: "GPU records without valid timestamps",
+    /// Activity records that CUPTI dropped.
     dropped_by_cupti: "activity records dropped by CUPTI",
     /// Times that no activity buffer was free; what CUPTI dropped for it, it counts itself.
     buffers_refused: "activity buffers refused",
@@ -283,24 +290,31 @@ counts! {
     /// Records that CUPTI handed over incomplete, or that the collector does not read; estimated
     /// where only their bytes are known.
     unreadable_records: "unreadable records",
+    /// Bytes that could not be written to the trace file.
     spool_bytes_unwritten: "spool bytes unwritten",
+    /// Frames of the trace file that are damaged.
     corrupt_frames: "corrupt frames",
     /// Bytes behind the last whole frame of the trace file.
     torn_bytes: "torn bytes",
     /// Uses of identifiers that nothing in the file defines.
     undefined_identifiers: "undefined identifiers",
+    /// Range instances.
     ranges: "range instances",
+    /// NVTX marks.
     marks: "marks",
     /// Pops and ends that matched no open range.
     unbalanced_range_ends: "unbalanced range ends",
+    /// Ranges still open when the capture ended.
     unclosed_ranges: "unclosed ranges",
     /// The workload's ranges (not those of libraries) still open when its process ended normally.
     open_at_end: "the workload's ranges open at its end",
+    /// Ranges that contradict each other in the file.
     contradicting_ranges: "contradicting range records",
     /// Range names that were cut at the collector's length limit.
     names_cut: "range names cut",
     /// Intervals of GPU work that came too late to enter busy time exactly.
     late_intervals: "late intervals",
+    /// Ranges that were to be collected, and opened before collection was on.
     late_switches: "ranges opened before collection was on",
     /// What came after the bounded tables of the collector were full.
     beyond_limits: "ranges or names beyond what is kept",
