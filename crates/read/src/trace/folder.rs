@@ -315,9 +315,9 @@ mod tests {
         assert_eq!(all[..8], [(MAX_ALL_CALLS - 248 * 256) / 8; 8]);
         assert_eq!(all[8..], [256; 248]);
         // Whatever a compressed file holds, the run keeps no more.
-        let packed = (0..1_100).map(|of| sized(format!("{of}.s2t.gz"), 1 << 10));
+        let packed = (0..3_000).map(|of| sized(format!("{of}.s2t.gz"), 1 << 10));
         let all = shares(&packed.collect::<Vec<_>>());
-        assert!(all.iter().sum::<usize>() <= MAX_ALL_CALLS && all[0] == share(1_100), "{}", all[0]);
+        assert!(all.iter().sum::<usize>() <= MAX_ALL_CALLS && all[0] == share(3_000), "{}", all[0]);
     }
 
     #[test]

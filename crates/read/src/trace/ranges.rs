@@ -512,10 +512,9 @@ mod tests {
     }
 
     #[test]
-    fn more_instances_than_are_kept_are_distributions() {
-        let share = Share::of_several(0);
-        let (mut ranges, paths) = (Ranges::within(1 << 12, share), Paths::default());
-        for range in 1..=(share.of(EXACT_TIMES) as u64 + 10_000) {
+    fn a_million_instances_are_kept_as_distributions() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        for range in 1..=(EXACT_TIMES as u64 + 10_000) {
             let (path, ns) = ((1 + range % 2) as PathIndex, 1_000 + range % 1_000);
             let open = opening(range, path, range * 10_000);
             if ranges.roots.is_full() {
@@ -526,10 +525,10 @@ mod tests {
             ranges.close(range, MonoNs(open.start.0 + ns));
         }
         ranges.end_closing();
-        assert!(ranges.open.is_empty() && ranges.times.exact <= share.of(EXACT_TIMES));
+        assert!(ranges.open.is_empty() && ranges.times.exact <= EXACT_TIMES);
         assert_eq!(ranges.faults, RangeFaults::default());
         let RangeTimes { paths: times, stages, .. } = ranges.finish(&ClockMap::default());
-        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 141_072);
+        assert_eq!(times.values().map(|times| times.instances).sum::<u64>(), 1_058_576);
         for (path, times) in times {
             assert_eq!(times.host_warm_ns.kept(), 0);
             assert_eq!(times.host_warm_ns.count() + 1, times.instances);

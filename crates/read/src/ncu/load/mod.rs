@@ -77,16 +77,9 @@ where
     R: Read,
     P: IntoIterator<Item = Source<R>>,
 {
-    load_within(reports, Room::default())
-}
-
-fn load_within<R, P>(reports: impl IntoIterator<Item = P>, mut room: Room) -> Tables
-where
-    R: Read,
-    P: IntoIterator<Item = Source<R>>,
-{
     let mut all = Tables::default();
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut room = Room::default();
     for pages in reports {
         let mut tables = Tables::default();
         let mut read = Launches { room, ..Launches::default() };
@@ -135,7 +128,8 @@ fn leave_out_other_gpus(
     }
 }
 
-/// Launches of a report that are kept, at some 10 KB each: ncu's reports have thousands at most.
+/// Launches of a report that are kept, at some 10 KB each: ncu replays a launch dozens of times, so
+/// that reports have thousands.
 const MAX_LAUNCHES: usize = 1 << 16;
 
 /// Rules of a launch that are kept; ncu has some fifty.
@@ -148,6 +142,7 @@ struct Launches {
     occurrences: HashMap<(u64, u64, bool), usize>,
     /// Rows of further launches.
     refused: usize,
+    /// What may still be kept of all reports.
     room: Room,
     unread: Unread,
 }

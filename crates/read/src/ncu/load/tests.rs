@@ -324,9 +324,7 @@ fn an_empty_capture_is_empty() {
 #[test]
 fn reading_damaged_pages_ends_without_a_panic() {
     for name in ["matmul.details.csv", "nested.raw.csv"] {
-        let mut whole = text(name).into_bytes();
-        // Some rows of either page.
-        whole.truncate(40 << 10);
+        let whole = text(name).into_bytes();
         let step = whole.len() / 60 + 1;
         for at in (0..whole.len()).step_by(step) {
             load([source(name, &whole[..at])]);
@@ -352,6 +350,8 @@ fn page_of(launches: usize) -> String {
 
 #[test]
 fn more_launches_than_are_kept_are_told() {
+    let tables = read_text(&page_of(MAX_LAUNCHES));
+    assert_eq!((tables.launches.len(), tables.findings.len()), (MAX_LAUNCHES, 0));
     let tables = read_text(&page_of(MAX_LAUNCHES + 3));
     assert_eq!(tables.launches.len(), MAX_LAUNCHES);
     let [finding] = &tables.findings[..] else { panic!("{:?}", tables.findings) };
@@ -410,30 +410,28 @@ fn more_columns_than_a_table_has_are_refused_by_name() {
 
 #[test]
 fn values_beyond_the_room_are_left_out_and_counted() {
-    let room = Room { values: 1_000, ..Room::default() };
     // A hundred launches with so many values each as fill the room, and ten more.
-    let page = wide_page(110, 10);
-    let tables = load_within([[source("x.csv", page.as_bytes())]], room);
+    let tables = read_text(&wide_page(110, 10_000));
     assert_eq!(tables.launches.len(), 100);
     says(&tables, "10 rows of a report");
+    let page = page_of(1);
+    let wide = wide_page(99, 10_000);
     // The room is that of all reports together.
-    let page = wide_page(99, 10);
-    let both = ["a.csv", "b.csv"].map(|name| [source(name, page.as_bytes())]);
-    let both = load_within(both, room);
-    assert_eq!(both.launches.len(), 100, "{:?}", both.findings);
+    let both =
+        load_reports([[source("a.csv", wide.as_bytes())], [source("b.csv", wide.as_bytes())]]);
+    let kept = both.launches.len();
+    assert_eq!(kept, 100, "{:?}", both.findings);
+    assert!(load([source("c.csv", page.as_bytes())]).findings.is_empty());
 }
 
 #[test]
 fn texts_beyond_the_room_are_left_out_and_counted() {
-    let name = "k".repeat(1 << 10);
+    let name = "k".repeat(8 << 20);
     let mut page = page_of(0);
     for id in 0..10 {
         page += &format!("\"{id}\",\"7\",\"{name}\",\"(1, 1, 1)\",\"(1, 1, 1)\",\"10\"\n");
     }
-    let whole = Room::default();
-    assert_eq!(whole.text_bytes, 64 << 20);
-    let room = Room { text_bytes: 8 << 10, ..whole };
-    let tables = load_within([[source("x.csv", page.as_bytes())]], room);
+    let tables = read_text(&page);
     assert_eq!(tables.launches.len(), 8);
     says(&tables, "2 rows of a report");
 }

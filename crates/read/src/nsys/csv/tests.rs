@@ -89,8 +89,17 @@ fn the_default_domain_is_an_empty_name() {
 #[test]
 fn tables_beyond_what_nsys_writes_are_refused_by_name() {
     let wide = format!("{},x\n", HEAD.trim_end()) + &"1,".repeat(MAX_COLUMNS) + "1\n";
+    let row = "100.0,10,2,5,5,5,5,0,_Z1aIiEvi\n";
+    let long = format!("{HEAD}{}", row.repeat(MAX_ROWS));
+    let name = "k".repeat(1 << 20);
+    let fat = format!("{HEAD}{}", format!("1,10,2,5,5,5,5,0,{name}\n").repeat(64));
     let endless = format!("{HEAD}1,10,2,5,5,5,5,0,\"{}", "k".repeat(17 << 20));
-    for (text, why) in [(wide, "201 cells"), (endless, "a record has more than 16 MiB")] {
+    for (text, why) in [
+        (wide, "201 cells"),
+        (long, "more than 200000 rows"),
+        (fat, "64 MiB"),
+        (endless, "a record has more than 16 MiB"),
+    ] {
         let tables = load_text(&[("k_mangled.csv", &text)]);
         let [finding] = &tables.findings[..] else { panic!("{why}: {:?}", tables.findings) };
         assert!(finding.what.contains("k_mangled.csv") && finding.why.contains(why), "{finding}");
