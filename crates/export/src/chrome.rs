@@ -167,7 +167,8 @@ impl<W: Write> Document<'_, W> {
         earliest.map_or(Ok(()), |(event, lane)| self.in_lane(event, lane))
     }
 
-    /// Start/end ranges may overlap others of their thread, which no row can hold: asynchronous ones.
+    /// Start/end ranges may overlap others of their thread, which no row can hold: they are
+    /// asynchronous.
     fn async_range(&mut self, mut begin: Json, range: &Range<'_>) -> Result<(), ExportError> {
         begin["ph"] = json!("b");
         begin["id"] = json!(range.id);

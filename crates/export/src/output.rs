@@ -15,7 +15,7 @@ use stage2_read::private::{self, Sharing};
 
 use crate::ExportError;
 
-/// Writes a new file, and gives its path as that of all files of an export.
+/// Writes a new file, and gives its path: the files of an export that is one file.
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.
@@ -57,7 +57,7 @@ pub fn folder(
     Ok(files)
 }
 
-/// As [`file()`], for libraries that open files themselves.
+/// Lets `fill` write a file by its path, for libraries that open files themselves. Else as [`file()`].
 ///
 /// # Errors
 /// When `path` exists or cannot be written, and the errors of the writer.

@@ -183,7 +183,8 @@ impl Run {
         let own = traced.map_or(0, |process| process.pid);
         let host = traced.map_or_else(String::new, |process| process.host.clone());
         let gpus = file.devices().map(|device| (device.id, self.gpu(&host, device))).collect();
-        // Formats have GPUs and processes in one space of numbers; those of containers are small.
+        // Formats have GPUs and processes in one space of numbers; in a container, processes have
+        // small ones.
         let taken = own <= LAST_GPU || self.processes.iter().any(|process| process.pid == own);
         let stand_in = FIRST_STAND_IN + self.processes.len() as u32;
         let pid = if taken { stand_in } else { own };

@@ -281,7 +281,8 @@ pub struct FirstStep {
     /// Parts of the window that would vanish, in its order; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
-    /// How many times faster the stage would be at most, its kernels as they are; null: not known.
+    /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
+    /// known.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
@@ -454,7 +455,8 @@ pub struct TimelineSum {
 pub struct HostAtGaps {
     /// All gaps, ns.
     pub all_ns: u64,
-    /// Gaps before work that was launched already: the host had left its range when they began, ns.
+    /// Gaps at whose beginning the host had left the range of what came next, so that this was launched
+    /// already, ns.
     pub ahead_ns: u64,
     /// Gaps at whose beginning it had not yet opened that range, and the time behind the last work in
     /// which the step was still open, ns.

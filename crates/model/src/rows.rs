@@ -534,7 +534,8 @@ pub struct Operators {
     /// Those in ranges that warm up, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<OperatorRow>,
-    /// Operators of each stage, stages in the order of the report, warm-ups last; longest host time first.
+    /// Operators of each stage, stages in the order of the report, those that warm up last; each
+    /// longest host time first.
     pub stages: Vec<StageOperatorRow>,
     /// How much of the GPU time lies in operators; null where that is not known.
     pub coverage: Option<OperatorCoverage>,
@@ -645,7 +646,8 @@ pub struct DeviceEnergy {
     pub other_processes: Option<u32>,
 }
 
-/// Clocks and temperature, by the readings within the windows. For clocks an idle GPU does not count.
+/// Clocks and temperature, by the readings within the windows. Those of an idle GPU do not count for the
+/// clocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockUse {
     /// Readings within the windows.

@@ -5,7 +5,8 @@
 
 use std::io::{self, Read};
 
-/// Bytes of the longest record of a CSV file: stacks of ranges in one cell reach megabytes.
+/// Bytes of the longest record of a CSV file: in a longer one a quote was never closed, or a line never ends.
+/// Stacks of ranges in one cell reach megabytes.
 pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
 /// Cells of the widest record: every metric that a GPU has, with all of its sums and means, is fewer.
 pub(crate) const MAX_COLUMNS: usize = 20_000;
@@ -46,7 +47,8 @@ impl Encoding {
     }
 }
 
-/// Turns UTF-16 into UTF-8. Marks at the start are left out; units that are no character become U+FFFD.
+/// Reads through, and turns UTF-16 into UTF-8. Marks at the start are left out, and units that are no
+/// character become U+FFFD.
 pub(crate) struct Decoded<R> {
     inner: R,
     /// None: nothing was read yet.

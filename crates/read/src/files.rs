@@ -58,7 +58,9 @@ pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
 /// Ending of compressed files, behind their own.
 pub const COMPRESSED: &str = "gz";
 
-/// Times of its own size that a compressed file may unpack to; what we compress stays far below.
+/// The unpacked size of a compressed file is limited to this many times its own size, but never to
+/// less than [`UNPACKED_AT_LEAST`].
+/// What we compress ourselves stays far below it.
 const MOST_TIMES: u64 = 256;
 const UNPACKED_AT_LEAST: u64 = 64 << 20;
 /// Absolute limit of the unpacked size, so that no file can fill the disk.
@@ -107,7 +109,8 @@ pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     Ok(file)
 }
 
-/// Whether a name is that of a file that this program writes for itself, and a signal left behind.
+/// Whether a file of this name is one that this program writes for itself. It goes with its process,
+/// unless a signal ends that.
 pub fn is_temporary(name: &str) -> bool {
     let random = [NEW, UNPACKED].iter().find_map(|prefix| name.strip_prefix(prefix));
     random.is_some_and(|random| {
@@ -188,8 +191,9 @@ pub fn stream_whole(
     }
 }
 
-/// Gives a whole file the name `path`, in the place of what has it. Where that fails nothing stays.
-/// Some file systems fail only when a file is closed (NFS: the quota is used up), or is to be on the disk.
+/// Gives a file that is whole the name `path`, in the place of what has that name. Where that fails
+/// nothing of it stays. Some file systems fail only when a file is closed (NFS: the quota is used up) or
+/// when its bytes have to be on the disk.
 pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
     if let Err(error) = settle(file.as_file()) {
         delete(file);
@@ -201,7 +205,8 @@ pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Closes a file before its name goes: FUSE and NFS rename what is deleted while it is open.
+/// Closes a file before it takes its name away: file systems that rename what is open when it is deleted (FUSE,
+/// NFS) may be able to do neither.
 fn delete(file: tempfile::NamedTempFile) {
     let (file, name) = file.into_parts();
     drop(file);

@@ -32,8 +32,8 @@ impl Convention {
     }
 }
 
-/// The number that a cell says with a point before the fraction, and that with a comma; nothing where
-/// it is none so. Both are one where the cell leaves no choice.
+/// What a cell says where a point stands before the fraction (`41.25`, `1,117.18`), and where a comma does
+/// (`41,25`, `1.117,18`); `None` where it is no number then. Both are equal where the cell leaves no choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) point: Option<f64>,
@@ -134,7 +134,8 @@ impl Evidence {
 /// What separates thousands in any convention: spaces, also such that do not break, and apostrophes.
 const ANY_GROUP: [char; 6] = [' ', '\u{a0}', '\u{2009}', '\u{202f}', '\'', '\u{2019}'];
 
-/// A number without groups and with a point; nothing where the text is none with these separators.
+/// A number with its groups taken out and a point before the fraction; nothing where the text is none
+/// in a convention with these separators.
 fn plain(text: &str, fraction_mark: char, group_mark: char) -> Option<String> {
     let (sign, text) = match text.strip_prefix(['-', '\u{2212}']) {
         Some(rest) => ("-", rest),

@@ -16,7 +16,8 @@ pub fn element(name: &str, domain: Option<&str>) -> String {
     }
 }
 
-/// The elements of a path from the outside in. `depth`: ranges around the innermost one.
+/// The elements of a path from the outside in, of those from the inside out. `depth` is the number of
+/// ranges around the innermost one.
 pub fn shown(
     around: impl Iterator<Item = String>,
     depth: u64,

@@ -45,7 +45,8 @@ pub fn refuses_modes(folder: &Path) -> Option<io::Error> {
 /// What file systems without modes say to chmod, on network storage and FAT.
 const MODES_REFUSED: [Errno; 3] = [Errno::EPERM, Errno::ENOSYS, Errno::EOPNOTSUPP];
 
-/// The result of a change of modes: that no mode can be set is no error, but in files of other users.
+/// The result of a change of modes, where a file system that refuses any mode is no error. A file of another
+/// user is refused with the same code, and stays an error.
 fn unless_refused(
     changed: io::Result<()>,
     found: impl FnOnce() -> io::Result<std::fs::Metadata>,
@@ -90,7 +91,8 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     unless_refused(changed, || std::fs::symlink_metadata(path))
 }
 
-/// Creates a folder and those around it. Returns those that were not there, the outermost first.
+/// Creates a folder and those around it, as far as they are not there. Returns those that it created, the
+/// outermost first; the others stay as they are.
 pub fn create_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_dir() {
         return Ok(Vec::new());

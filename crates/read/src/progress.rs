@@ -36,7 +36,8 @@ type Observer = Box<dyn Fn(&Progress) + Send + Sync>;
 
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// Has `observer` told of every reading, many times a second. False: there is an observer already.
+/// Has `observer` told of every reading from now on, from the thread that reads, many times a second.
+/// The first observer counts; false for a further one.
 pub fn observe(observer: impl Fn(&Progress) + Send + Sync + 'static) -> bool {
     OBSERVER.set(Box::new(observer)).is_ok()
 }

@@ -116,10 +116,12 @@ pub fn hydra_key(word: &str) -> Option<&str> {
     (starts_well && name.chars().all(allowed)).then_some(name)
 }
 
-/// Where (after so many characters) a value cannot be read, and why, with the remedy.
+/// Where and why a value cannot be read.
 #[derive(Debug)]
 struct BadValue {
+    /// Characters before the fault.
     at: usize,
+    /// The fault and the remedy.
     what: String,
 }
 

@@ -33,8 +33,10 @@ const TITLE: &str = "stage2-control/";
 pub const MAX_REQUEST_BYTES: usize = 8 << 10;
 /// The longest answer, bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// The longest text of a mark, bytes.
 const MAX_MARK_BYTES: usize = 1 << 10;
 
+/// The version in a first word; `None` where it is no message of ours.
 fn version_of(first_word: &str) -> Option<u32> {
     first_word.strip_prefix(TITLE)?.parse().ok()
 }
@@ -425,7 +427,8 @@ pub fn folders(uid: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
 /// What the name of a socket says: `HOST-PID-START.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketName {
-    /// The host, or the container, as it calls itself, with `_` for all but ASCII letters, digits, `.`, `_`.
+    /// The host, or the container, as it calls itself; other characters than ASCII letters, digits, `.`
+    /// and `_` are `_`.
     pub host: String,
     /// The process, as it is numbered there.
     pub pid: u32,

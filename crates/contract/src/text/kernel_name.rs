@@ -83,7 +83,8 @@ fn short(name: &str) -> String {
     shorten_name(&tidy_arguments(&name), SHORT_LIMIT)
 }
 
-/// Within template arguments, leaves of `at::silu(at::Tensor&)::{lambda()#1}::operator()()` only `silu`.
+/// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
+/// const` only `silu`.
 fn tidy_arguments(name: &str) -> String {
     let (mut out, mut word) = (String::with_capacity(name.len()), String::new());
     let (mut open, mut left_out) = (0usize, 0usize);

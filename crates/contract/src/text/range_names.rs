@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Hexadecimal digits that make a word a hash, and those that do where it has both digits and letters.
+/// Hexadecimal digits from which on a word is a hash, and from which on it is one if it has both digits
+/// and letters.
 const HASH: usize = 8;
 const SHORT_HASH: usize = 7;
 /// Letters and digits from which on a word that mixes them is an identifier, and how often it does.

@@ -11,7 +11,8 @@ pub const NOTE: &str = "counters.note";
 pub const OVERFLOWS: &str = "counters.overflows";
 /// Fact [of a GPU](of_device): the time of these gaps together, ns.
 pub const LOST_NS: &str = "counters.lost_ns";
-/// Fact [of a GPU](of_device): samples for which there was no room on the way to the trace file.
+/// Fact [of a GPU](of_device): samples that were taken, and for which there was no room on the way to the
+/// trace file.
 pub const SAMPLES_LOST: &str = "counters.samples_lost";
 
 /// The key of a fact of one GPU, as the process numbers them.

@@ -265,17 +265,20 @@ pub struct Mark {
 pub struct GpuWork {
     /// What ran.
     pub what: What,
-    /// Start on the GPU (of a graph, of its first node); 0 with `end` 0 when CUPTI had no times.
+    /// Start on the GPU (of a graph, of its first node); 0 with `end` 0 when CUPTI could not take
+    /// the times.
     pub start: GpuNs,
     /// End on the GPU.
     pub end: GpuNs,
     /// Where it was queued.
     pub queue: u32,
-    /// The innermost range open on the launching thread, or [`RANGE_OUTSIDE`], or [`RANGE_UNKNOWN`].
+    /// The innermost range instance open on the launching thread at launch, or
+    /// [`RANGE_OUTSIDE`], or [`RANGE_UNKNOWN`].
     pub range: u64,
     /// CUPTI's correlation id, extended to 64 bits; all kernels of one graph launch share it.
     pub correlation: u64,
-    /// Node of the executable CUDA graph that launched it; 0 for a plain launch, and a whole graph.
+    /// Node of the executable CUDA graph that launched it; 0 for a plain launch, and for a whole
+    /// graph.
     pub graph_node: u64,
 }
 

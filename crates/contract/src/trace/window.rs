@@ -43,7 +43,8 @@ impl FirstSteps {
         (steps.len() > 1).then_some(FirstSteps { apart_ns, shortest_ns })
     }
 
-    /// Whether they can be one step: ranks that exchange data in each are never half a step apart.
+    /// Whether they can be the same step everywhere: ranks that exchange data in each step are never half
+    /// a step apart.
     pub fn are_one(&self) -> bool {
         self.apart_ns <= self.shortest_ns / 2
     }

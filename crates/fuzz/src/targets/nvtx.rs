@@ -78,7 +78,8 @@ fn play(guest: &mut Guest<'_, '_>) -> Call {
     }
 }
 
-/// Reads instructions, and puts what they say into memory. Addresses are numbers; 0 is null.
+/// Reads instructions, and puts what they say into memory. Addresses are numbers, as the guest's structs
+/// have them; 0 is null.
 struct Guest<'i, 'm> {
     rest: &'i [u8],
     memory: &'m mut Memory,
@@ -265,7 +266,8 @@ const PAGE: usize = 4096;
 /// Pieces that there are at once.
 const PIECES: usize = 32;
 
-/// Pieces of a guest's memory, each before a page that nobody may touch: to read on ends the program.
+/// Pieces of a guest's memory with a page that nobody may touch behind each: a byte that is read behind a piece
+/// ends the program.
 struct Memory {
     start: *mut u8,
     used: usize,

@@ -29,7 +29,8 @@ pub enum KernelClass {
     Softmax,
     /// Rotary position embedding.
     Rope,
-    /// Choosing among values: top-k, sort, argmax, multinomial, of tokens or of experts.
+    /// Choosing among values: top-k, sort, argmax, multinomial. Samplers do that with tokens and
+    /// routers with experts, by the same kernels.
     Selection,
     /// Quantisation and dequantisation by themselves.
     Quantization,
@@ -177,7 +178,8 @@ const fn anywhere(class: KernelClass, patterns: &'static [&'static str]) -> Rule
     Rule { class, scope: Scope::Anywhere, patterns }
 }
 
-/// The names that CUDA libraries and frameworks give their kernels: the first row that fits counts.
+/// The table, of names that CUDA libraries and frameworks give their kernels: the first row that fits gives
+/// the class.
 #[rustfmt::skip] // One pattern a line would make it long, and no easier to read.
 const RULES: &[Rule] = &[
     anywhere(KernelClass::Communication, &[

@@ -55,7 +55,8 @@ pub fn stack(cell: &str) -> Vec<Label> {
     labels
 }
 
-/// The outermost ranges of a stack, which are read: a program may forget to close its ranges.
+/// Ranges of a stack that are read, the outermost ones: a program that forgets to close its ranges
+/// opens them without end.
 const DEEPEST: usize = 512;
 /// Length up to which a part is searched for a repeated name, in bytes.
 const LONGEST_REPEATED: usize = 4096;

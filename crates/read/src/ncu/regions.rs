@@ -36,7 +36,8 @@ pub struct Regions {
     pub aggregate: bool,
     /// In the range replay modes, how many instances of a range are profiled; none: all of them.
     pub launch_count: Option<NonZeroU64>,
-    /// In the range replay modes, how many regions are measured at most: those with the most GPU time.
+    /// In the range replay modes, how many regions are measured at most, in a run of the workload
+    /// each: those with the most GPU time.
     pub most: NonZeroU64,
 }
 

@@ -161,7 +161,8 @@ impl Database {
         table.map_or(Ok(()), |table| self.rows(&table, columns, filter, take))
     }
 
-    /// Hands the rows to `take` until that breaks off. Returns what it broke off with.
+    /// Hands the rows of the columns to `take`, in the order of the file, until `take` breaks off.
+    /// Returns what it broke off with.
     pub(super) fn rows_until<B>(
         &self,
         table: &Table,
@@ -184,8 +185,8 @@ impl Database {
         u64::try_from(found.ok()??).ok()
     }
 
-    /// Hands the rows of a query to `take` until that breaks off; no more than the file can hold.
-    /// More are an error.
+    /// Hands the rows of a query to `take` until it breaks off, and gives what it broke off with. More
+    /// rows than the file can hold are an error.
     fn each<B>(
         &self,
         query: &str,
@@ -291,8 +292,9 @@ impl Database {
     }
 }
 
-/// Looks at the header of a file: SQLite's own messages help nobody. Warns of one that is cut short.
-/// It is an error that it is no SQLite file.
+/// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
+/// helps nobody. Gives a warning where the file is shorter than it says, and an error where it is no
+/// SQLite file.
 pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let mut file = std::fs::File::open(path)?;
     let metadata = file.metadata()?;
@@ -394,14 +396,12 @@ const TEXT_TIMES: u64 = 16;
 
 #[derive(Debug)]
 enum How {
+    /// There is no such table, or it cannot be read.
     No,
     /// Looked up by id, one query for each name: the table has a key.
     Key,
     /// By the number of the row, which has this name.
-    Place {
-        row: &'static str,
-        of: HashMap<i64, i64>,
-    },
+    Place { row: &'static str, of: HashMap<i64, i64> },
 }
 
 /// The least that a row takes: its place in the page, and three lengths and numbers of a byte each.
@@ -435,7 +435,7 @@ impl Budget {
     }
 
     /// Takes a row with its first `columns` values out of the budget.
-    /// It is an error that more was read than the file can hold.
+    /// Fails once more was read than the file can hold.
     fn take(&self, row: &Row<'_>, columns: usize) -> rusqlite::Result<()> {
         let length = |column| match row.get_ref(column) {
             Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.len() as u64,
@@ -454,7 +454,8 @@ impl Budget {
     }
 }
 
-/// Ends every statement with an error once all took more steps than a file of this length is worth.
+/// Has every statement of the connection end with an error, once all of them together have taken more
+/// steps than a file of this length is worth.
 fn limit_steps(connection: &Connection, file_bytes: u64) {
     let steps = file_bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS_AT_LEAST);
     let mut left = steps / u64::from(STEPS_AT_ONCE.unsigned_abs());
@@ -497,7 +498,9 @@ const INNER: u8 = 5;
 
 /// The number of entries, or of those that were counted until there were more than [`MOST_ENTRIES`]. What is
 /// no tree counts for nothing: SQLite tells what is wrong with it.
-/// SQLite reads all entries before its first statement, in quadratic time that nothing interrupts.
+///
+/// SQLite reads all entries before its first statement, in a time that grows with the square of their number
+/// and that nothing interrupts.
 pub(super) fn entries(file: &File, page_bytes: u64) -> io::Result<u64> {
     let (mut found, mut waiting) = (0, vec![1_u64]);
     for _ in 0..MOST_PAGES {

@@ -1,6 +1,7 @@
 //! The exports of nsys in a folder -> the tables of each capture, the one to prefer first.
 //!
-//! Files of one capture begin with the same name: `run.sqlite`, `run_cuda_gpu_kern_sum.csv`.
+//! Files of one capture begin with the same name: `run.sqlite`, `run.scrubbed.sqlite`,
+//! `run_cuda_gpu_kern_sum.csv`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -119,7 +119,8 @@ pub struct Range {
     pub host_warm_instances: Option<u64>,
     /// Sample standard deviation of their host time, ns.
     pub host_warm_std_ns: Option<u64>,
-    /// Median host time of these, ns; none where the file has no single instances.
+    /// Median host time of the closed instances without the first of each process, ns; none where
+    /// the file has no single instances.
     pub host_warm_median_ns: Option<u64>,
     /// Kernels launched in it.
     pub calls: u64,
@@ -152,7 +153,8 @@ pub struct Total<'a> {
 }
 
 impl Tables {
-    /// Kernels by mangled name; without those of [`Tables::nameless_calls`].
+    /// Kernels by mangled name, by name. Those that have none are left out; see
+    /// [`Tables::nameless_calls`].
     pub fn totals(&self) -> Vec<Total<'_>> {
         sum(self.kernels.iter().map(|kernel| (kernel, kernel.calls, kernel.total_ns)))
     }

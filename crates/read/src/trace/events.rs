@@ -41,7 +41,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Reads the trace files of `folder` for the first time; `libraries` as for reports.
+    /// Reads the trace files of `folder` for the first time. Ranges of the domains in `libraries` are
+    /// never around a range of the program, as in reports.
     pub fn read(folder: &Path, libraries: &RangeNames) -> Self {
         // Each range under its own name, as the engine gave it.
         let libraries = &libraries.clone().and_engines(Engines::none());
@@ -140,7 +141,8 @@ pub struct Work<'a> {
     pub queue: Queue,
     /// The ranges that were open on the launching thread.
     pub path: &'a RangePath,
-    /// The innermost of them, by its identifier; or [`RANGE_OUTSIDE`] and [`RANGE_UNKNOWN`].
+    /// The innermost of them: an identifier of this process; [`RANGE_OUTSIDE`] and
+    /// [`RANGE_UNKNOWN`] as in the trace file.
     pub range: u64,
     /// CUPTI's correlation id. All work of one graph launch has the same.
     pub correlation: u64,
@@ -195,7 +197,8 @@ pub struct Range<'a> {
     pub id: u64,
     /// The range that it was opened in; 0: in none.
     pub parent: u64,
-    /// A range around another one closed first, so that this one goes on under another path.
+    /// It is not a new instance: a range around another one closed first, so that this one goes on
+    /// under another path.
     pub continues: bool,
     /// Its own name.
     pub name: &'a str,
@@ -338,7 +341,9 @@ impl TraceFile {
     /// it was launched in, and is not sorted by time.
     ///
     /// What is behind damage that ends the file is left out; [`missing`](Self::missing) says so.
-    /// It ends with the first error of `each`.
+    ///
+    /// # Errors
+    /// The first error of `each`, and a file that is no longer there.
     pub fn for_each<E: From<ReadError>>(
         &self,
         mut each: impl FnMut(Event<'_>) -> Result<(), E>,
@@ -381,7 +386,8 @@ struct OpenRange {
     held: VecDeque<(OpenRange, i64)>,
 }
 
-/// Closed ranges that one open range holds back: of more the order is not worth the memory.
+/// Closed ranges that one open range holds back: of more, all in the same nanosecond, the order is
+/// not worth the memory.
 const HELD: usize = 1 << 12;
 
 impl<'f> State<'f> {

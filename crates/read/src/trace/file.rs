@@ -61,7 +61,9 @@ pub struct Trace {
 
 impl Trace {
     /// Opens the trace of a file.
-    /// It is an error that this version cannot read its first file.
+    ///
+    /// # Errors
+    /// When its first file is none that this version can read.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         Self::of(path, false)
     }

@@ -173,7 +173,8 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
 }
 
 impl Loaded {
-    /// What tells a capture of a process from others: its files share it. `None`: a file does not say.
+    /// What tells one capture of one process from others: all of its files share it. `None` where a
+    /// file does not say.
     fn identity(&self) -> Option<(Process, Anchor)> {
         let process = self.process.as_ref()?;
         Some((process.process.clone()?, process.first_anchor?))

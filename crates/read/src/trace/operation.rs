@@ -53,7 +53,8 @@ const KERNELS: [(&str, Operation); 24] = [
     ("moea2a", Operation::Other),
 ];
 
-/// Whether a kernel of this name, mangled or not, talks to other GPUs: it waits for its peers.
+/// Whether a kernel of this name, mangled or not, talks to other GPUs: such a kernel waits for its
+/// peers.
 pub fn is_communication(name: &[u8]) -> bool {
     of_kernel(name).is_some()
 }
@@ -63,7 +64,8 @@ pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
     RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
 }
 
-/// What a kernel does together with other GPUs, by its name, mangled or not; nothing without any.
+/// What a kernel does together with other GPUs, by its name, mangled or not; nothing where it
+/// does not talk to any.
 pub fn of_kernel(name: &[u8]) -> Option<Operation> {
     let plain: Vec<u8> =
         name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
@@ -127,7 +129,8 @@ impl Peers {
         }
     }
 
-    /// Whether each call has its own peer, and all `members` are among them but perhaps the process.
+    /// Whether each call has a peer of its own, and all `members` are among them but perhaps the
+    /// process itself.
     fn are_all(&self, members: u64) -> bool {
         let distinct = self.distinct.len() as u64;
         distinct == self.calls && (distinct == members || distinct + 1 == members)

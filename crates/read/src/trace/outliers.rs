@@ -1,4 +1,5 @@
-//! Times of instances and steps -> those so long that they say nothing about others, and their work.
+//! Times of the instances of a stage, and of its steps -> those that are so long that they say nothing
+//! about the others, and what ran in their time.
 //!
 //! How long an instance took is known when no work of it can be on its way any more; what ran in it has
 //! been summed up by then. So its work is read a second time, in the rare case that there is an outlier.
@@ -54,7 +55,8 @@ impl Times {
     }
 }
 
-/// How many of the `longest` are outliers ([`stage2_model::Outliers`]): of few, one at most.
+/// How many of the `longest` are outliers: see [`stage2_model::Outliers`]. Of fewer than
+/// [`OUTLIERS_AMONG`] it is one at most.
 pub fn outliers(times: &Series, longest: &[u64]) -> usize {
     let of = times.count();
     let percentile = |percent| times.percentile(percent).map(|ns| ns as f64);

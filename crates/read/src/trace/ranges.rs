@@ -236,7 +236,8 @@ impl Ranges {
         None
     }
 
-    /// Ends what goes on under another path. Gives its first identifier, and the one it goes on for.
+    /// Ends what goes on under another path. Gives the identifier that it was first given, and the
+    /// one that may still be closed in its place.
     fn go_on(&mut self, record: &RangeOpen) -> (u64, u64) {
         if record.continues == record.range {
             // It was opened in a piece of the trace that is not read.
@@ -324,14 +325,16 @@ impl Ranges {
         self.times.never_closed(open.path, open.counted, open.sampled);
     }
 
-    /// Where work of the instance `range` belongs; nothing where it is not defined, or forgotten.
+    /// Where work of the instance `range` belongs; nothing where it is not defined, or closed so
+    /// long ago that it was forgotten.
     pub(crate) fn place(&self, range: u64) -> Option<Place> {
         let open = || self.open.get(&range).map(|&Open { path, root, .. }| Entry { path, root });
         let Entry { path, root } = self.known.get(range).or_else(open)?;
         (root == NO_ROOT || self.roots.get(root).is_some()).then_some(Place { path, root })
     }
 
-    /// Counts work for the outermost instance around it; whether that is the first of its stage.
+    /// Counts work for the outermost instance around it, if there is one; whether that is the first
+    /// of its stage.
     pub(crate) fn count(&mut self, place: Place, kernel: bool, span: Span) -> bool {
         if place.root == NO_ROOT {
             return false;
@@ -384,7 +387,8 @@ pub struct PathTimes {
     pub host_warm_ns: Series,
     /// Instances whose GPU work was recorded, closed or not; nothing: that of all was.
     pub recorded: Option<u64>,
-    /// Instances that were asked for, where not all is recorded, and those that `STAGE2_SAMPLE` took.
+    /// Instances that were asked for, where not everything is recorded, and those of them that
+    /// `STAGE2_SAMPLE` took.
     pub sampled: Sampled,
     /// Start/end ranges of it, in no other range, were open at the same time on one thread.
     pub side_by_side: bool,

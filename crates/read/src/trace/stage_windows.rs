@@ -16,7 +16,8 @@ use super::step_times::Timed;
 
 /// Instances of stages that are kept before the older half is summed up.
 const WINDOW: usize = 1 << 20;
-/// Kernel counts of instances, and times of them, that are kept one by one, over all stages.
+/// Kernel counts of instances, and as many times of them, that are kept one by one, over all stages of a
+/// file.
 const EXACT_COUNTS: usize = 1 << 20;
 /// Windows that are kept one by one, over all stages of a file.
 const WINDOWS: usize = 1 << 18;

@@ -114,7 +114,8 @@ impl Stats {
         self.histogram.add(ns);
     }
 
-    /// Scales calls and sums from the recorded instances to all; times of single executions stay.
+    /// Scales calls and sums from the recorded instances to all. Times of single executions, and
+    /// their mean and percentiles, stay those that were recorded.
     pub fn scale(&mut self, sampled: Sampled) {
         if !sampled.is_part() || self.recorded.is_some() {
             return;
@@ -140,7 +141,8 @@ impl Stats {
         }
     }
 
-    /// Counts what `other` counted. Where one is scaled, what stands for more weighs more from here on.
+    /// Counts what `other` counted. Of groups of which one is scaled, what stands for more weighs
+    /// more from here on.
     pub fn merge(&mut self, other: &Self) {
         if other.calls == 0 {
             return;
@@ -216,7 +218,8 @@ pub fn median(values: &mut [u64]) -> Option<u64> {
     Some(lower + (upper - lower).div_ceil(2))
 }
 
-/// Values of a series that are kept one by one when merged; of more the median is approximate.
+/// Values of a series that are kept one by one when series are merged. Beyond that the median is
+/// within [`stage2_contract::stats::ERROR_PERCENT`].
 pub const EXACT_VALUES: usize = 1 << 15;
 
 /// Values, for instance the host times of the instances of a range.

@@ -1,6 +1,7 @@
 //! Closings of stages and of the ranges right within them -> how long each took, in bounded memory.
 //!
-//! Which of these ranges is a step is known once all processes were read: each is followed as one.
+//! Which of these ranges is the step of a stage is only known once all processes were read, so each
+//! is followed as if it were one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -215,7 +216,8 @@ impl Steps {
         self.longest.iter().map(|(_, timed)| *timed).collect()
     }
 
-    /// With the very first step in `times`: it is in all numbers of a stage with one instance only.
+    /// These steps with the very first one in `times`. Where a stage has one instance only, the work of that
+    /// step is in all of its numbers.
     pub fn with_first(&self) -> Self {
         let mut all = self.clone();
         if let Some((step, timed)) = self.first {

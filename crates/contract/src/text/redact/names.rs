@@ -121,7 +121,8 @@ pub(super) fn is_of_users(name: &str) -> bool {
     OF_USERS.contains(&name)
 }
 
-/// Where the password of `user:password` begins; nothing for the numbers of a user and a group, and such.
+/// Where the password of `user:password` begins; nothing where it is none, such as the numbers of a user and a
+/// group.
 pub(super) fn password_at(value: &str) -> Option<usize> {
     let (user, password) = value.split_once(':')?;
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

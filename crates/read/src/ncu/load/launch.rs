@@ -38,7 +38,8 @@ pub struct Launch {
     pub duration_ends_ns: Option<(f64, f64)>,
 }
 
-/// Durations of a launch under ncu, the best first: of one range of time on one GPU all are the same.
+/// Durations of a launch under ncu, the best first. A launch is one range of time on one GPU, so that
+/// all of them are the same.
 pub(super) const DURATIONS: &[&str] = &[
     "gpu__time_duration.sum",
     "gpu__time_duration.avg",
@@ -76,6 +77,7 @@ impl Launch {
         named && shape(self.grid, other.grid) && shape(self.block, other.block)
     }
 
+    /// Bytes of its texts, but for those of its rules.
     pub(super) fn text_bytes(&self) -> usize {
         let labels = self.ranges.iter().chain(&self.start_end_ranges);
         let label = |l: &Label| {
@@ -180,7 +182,8 @@ pub struct Quantity {
     pub unit: String,
 }
 
-/// What a cell says: also `(!) nan`, and `10,000 (4,000; 6,000)`, with the instances behind the sum.
+/// What a cell says: also `(!) nan`, which ncu marks so, and `10,000 (4,000; 6,000)`, with the value of
+/// each instance behind that of all.
 pub(super) fn reading(cell: &str) -> Reading {
     let cell = cell.trim();
     let cell = cell.strip_prefix("(!)").map_or(cell, str::trim_start);

@@ -28,7 +28,8 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// The table whose header begins in this line, and how many columns it has; the first have a name.
+    /// The table whose header begins in this line, if one does, and how many columns it has; of more
+    /// than [`MAX_COLUMNS`] the others have no name.
     fn of(line: &str) -> Option<(Form, usize)> {
         let (at, delimiter, quoted) = header_at(line)?;
         let cells = Cells::of(line.get(at..)?, delimiter)?;

@@ -27,7 +27,8 @@ use stage2_model::nsys::Unplaced;
 use walk::{Stopped, Walk, Walked};
 use work::Work;
 
-/// Zero of the file's clock on that of the records, ns: times before the session are possible.
+/// Zero of the file's clock on the clock of the records, ns: times before the session are possible,
+/// and records know no negative ones.
 pub const ZERO_NS: i64 = 1 << 62;
 
 /// What an export of nsys holds.
@@ -75,7 +76,8 @@ pub fn read_within(path: &Path, libraries: &RangeNames, limits: Limits) -> Resul
     Ok(tally(path, &database, libraries, limits, Depth::All))
 }
 
-/// Reads an export. Where a limit stops the walk through nested ranges, only outermost ones count.
+/// Reads an export; `database` is the file at `path`. Where a limit stops the walk through nested
+/// ranges, only outermost ones count.
 pub(super) fn tally(
     path: &Path,
     database: &Database,

@@ -32,6 +32,13 @@ pub(super) struct Process {
     ranges: u64,
 }
 
+/// What a piece of work added to its process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Grown {
+    pub(super) groups: usize,
+    pub(super) name_bytes: usize,
+}
+
 /// A time of the file on the clock of the records.
 fn shifted(ns: i64) -> u64 {
     (ns.clamp(-MOST_NS, MOST_NS) + ZERO_NS).cast_unsigned()
@@ -101,8 +108,8 @@ impl Process {
         self.tally.push(Record::RangeClose { range, end: MonoNs(shifted(at)) });
     }
 
-    /// Adds GPU work that was launched in `range`. Gives the groups, and the bytes of names, that it grew by.
-    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> (usize, usize) {
+    /// Adds GPU work that was launched in `range`. Gives what it grew by.
+    pub(super) fn work(&mut self, work: &Work, piece: &Piece, range: u64) -> Grown {
         let is_new = self.items.insert(piece.item);
         let name_bytes = if is_new { self.define(work, piece.item) } else { 0 };
         let (start, end) = piece.span.map_or((0, 0), |(a, b)| (shifted(a), shifted(b)));
@@ -111,7 +118,7 @@ impl Process {
         if let Some(record) = work.record(piece, span, range) {
             self.tally.push(record);
         }
-        (self.tally.groups() - before, name_bytes)
+        Grown { groups: self.tally.groups() - before, name_bytes }
     }
 
     /// Describes an item; gives the bytes of its name, where that is new.

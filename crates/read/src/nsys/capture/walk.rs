@@ -93,6 +93,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes through the ranges of a file: as they come, or sorted by SQLite; `None` leaves them out.
+    /// `database` is the same file.
     pub(super) fn run(
         mut self,
         path: &Path,
@@ -286,9 +287,9 @@ impl<'a> Walk<'a> {
             piece = other;
         }
         if let Some(process) = self.processes.get_mut(process) {
-            let (groups, name_bytes) = process.work(self.work, &piece, range);
-            self.groups += groups;
-            self.kernel_name_bytes += name_bytes;
+            let grown = process.work(self.work, &piece, range);
+            self.groups += grown.groups;
+            self.kernel_name_bytes += grown.name_bytes;
         }
         if self.groups > self.limits.groups {
             self.too_many("its kernels make more than", self.limits.groups, "rows")?;
@@ -317,7 +318,7 @@ impl<'a> Walk<'a> {
         threads.sort_unstable_by_key(|(number, _)| **number);
         for (_, thread) in threads {
             if let Some(process) = self.processes.get_mut(thread.process) {
-                self.continuations += thread.stack.close(process, &self.strings, OPEN, false);
+                self.continuations += thread.stack.close_all(process, &self.strings);
             }
         }
         self.overlapping()
@@ -438,6 +439,10 @@ impl Stack {
             }
         }
         continued
+    }
+
+    fn close_all(&mut self, process: &mut Process, strings: &Strings) -> u64 {
+        self.close(process, strings, OPEN, false)
     }
 
     /// What was opened in `closed`, which was at `from`, goes on in the one around that.

@@ -452,7 +452,8 @@ pub(in crate::nsys) const MAX_KERNELS: usize = 7_000_000;
 
 /// The process in a global thread number.
 pub(in crate::nsys) const PROCESS_BITS: i64 = !0x00ff_ffff;
-/// A block of calls without a record was lost: those left out by design are some 30 at a time.
+/// A block of calls without any record was lost: the calls that nsys leaves out by design stand
+/// between recorded ones, some 30 at a time.
 const BLOCK: u32 = 1024;
 /// Fewer lost blocks, or a smaller part of all, may be a part of the program that nsys does not trace.
 const LOST_BLOCKS: u64 = 8;
@@ -634,8 +635,8 @@ fn number(numbers: &mut HashMap<i64, u32>, value: i64) -> u32 {
 
 /// Nothing for a thread beyond [`MAX_THREADS`].
 fn thread_number(threads: &mut HashMap<i64, u32>, thread: i64) -> Option<u32> {
-    let is_known = threads.len() < MAX_THREADS || threads.contains_key(&thread);
-    is_known.then(|| number(threads, thread))
+    let has_room = threads.len() < MAX_THREADS || threads.contains_key(&thread);
+    has_room.then(|| number(threads, thread))
 }
 
 const OWN_WORK: &str = "STAGE2_WORK_RANGES";
@@ -660,6 +661,7 @@ struct Own {
 }
 
 impl Own {
+    /// Reads them; nothing where they are not there, or too large.
     fn read(database: &Database) -> Option<Own> {
         let table = |name| database.table(name).ok().flatten();
         let (work, ranges) = (table(OWN_WORK)?, table(OWN_RANGES)?);

@@ -1,4 +1,5 @@
-//! Ranges of NCCL, their fields and communication kernels -> one [`Call`] for each collective.
+//! Ranges of NCCL, their fields and communication kernels -> one [`Call`] for each collective that
+//! a process took part in, in bounded memory.
 //!
 //! A kernel that was launched in the range of a collective carries that collective's fields. Calls
 //! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
@@ -143,7 +144,8 @@ pub struct Collectives {
     pub untimed: u64,
     /// Communicators whose hash is known.
     pub communicators: Vec<Communicator>,
-    /// Communicators that were made, as far as ranges tell; several members of one count once.
+    /// Communicators that were made, as far as ranges tell; the set-ups of several members of one
+    /// count once.
     pub communicators_made: u64,
 }
 
@@ -527,7 +529,8 @@ impl Gather {
         self.found
     }
 
-    /// A group of a process with several GPUs holds the calls of all of them: each makes its part.
+    /// A group of a process with several GPUs holds the calls of all of them, and each GPU makes
+    /// its part.
     fn share_among_devices(&mut self) {
         let mut devices: FxHashMap<(u64, u64), u32> = FxHashMap::default();
         for &(owner, replay, _) in self.by_range.keys() {
@@ -549,7 +552,8 @@ impl Gather {
 
 /// Kinds of calls of a process.
 const MAX_KINDS: usize = 1 << 12;
-/// Part of the limit that stays without numbers: records come roughly in the order of their start only.
+/// Calls are numbered once so many others (a part of the limit) started later: records come roughly in
+/// the order of their start only.
 const UNSETTLED: usize = 4;
 
 /// Whether a call, or an instance, of this number stays after so many halvings.

@@ -144,7 +144,8 @@ impl Sequences {
         }
     }
 
-    /// What repeats in the sequence of the process, or else in its queues; nothing that is not certain.
+    /// What repeats: in the sequence of the process, or else in those of its queues. Nothing where
+    /// no period is certain.
     pub(super) fn finish(mut self) -> Vec<Repeats> {
         for launch in self.order.rest() {
             self.take(&launch);
@@ -182,7 +183,8 @@ impl Sequences {
 
 /// Part of a phase that whole periods make up, at least, percent.
 const COVERED_PERCENT: u64 = 95;
-/// Two runs of one phase may be 1/GAP_PART of a period apart: less than what parts layers of two steps.
+/// Two runs of one phase may be at most 1/GAP_PART of a period apart, so that what stands between
+/// the layers of two steps does not join them.
 const GAP_PART: u64 = 100;
 /// Part of a request that its steps are, and of the rest that repeats in itself, at least, percent.
 const INSIDE_PERCENT: u64 = 50;
@@ -313,7 +315,8 @@ fn apart(mut phases: Vec<Steps>) -> Vec<Steps> {
     kept.into_values().collect()
 }
 
-/// Leaves out what repeats within less than a few steps: layers of a prefill, beside decode steps.
+/// Leaves out what repeats within less than a few steps: the layers of a prefill, beside decode
+/// steps that have theirs inside.
 fn without_insides(phases: Vec<Steps>) -> Vec<Steps> {
     let mut by_period: BTreeMap<u64, u64> = BTreeMap::new();
     for steps in &phases {
@@ -630,7 +633,8 @@ fn is_primitive(whats: &[u32]) -> bool {
     shortest == whats.len() || !whats.len().is_multiple_of(shortest)
 }
 
-/// Hash of a period that is equal for each of its rotations: a sum over each kernel and those after it.
+/// Hash of a period that is equal for each of its rotations: a sum over each kernel with those
+/// after it.
 fn pattern_of(whats: &[u32]) -> u64 {
     let after = |at: usize, by: usize| {
         let what = whats.get((at + by) % whats.len()).copied().unwrap_or(0);
@@ -757,7 +761,7 @@ fn weight(what: u32) -> u64 {
     u64::from(what).wrapping_add(FACTOR)
 }
 
-/// A hash of SplitMix64: each bit of the number decides about each bit of it.
+/// The finaliser of SplitMix64: each bit of the number decides about each bit of the hash.
 pub(super) fn mixed(what: u32) -> u64 {
     mixed_wide(u64::from(what).wrapping_add(FACTOR))
 }
