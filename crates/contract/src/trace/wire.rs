@@ -14,7 +14,7 @@ pub(crate) trait Wire {
         Self: Sized;
 }
 
-/// Declares how types are written and read: `type: |value, out| write it, |c| read it;`.
+/// Declares how types of one call each are written and read: `type: |value, out| write it, |c| read it;`.
 macro_rules! wire {
     ($($type:ty: |$value:ident, $out:ident| $put:expr, |$c:ident| $get:expr;)*) => {$(
         impl Wire for $type {
@@ -40,14 +40,48 @@ wire! {
     String: |value, out| put_bytes(out, value.as_bytes()), |c| c.string();
     Vec<u8>: |value, out| put_bytes(out, value), |c| c.bytes().map(<[u8]>::to_vec);
     [u8; 16]: |value, out| out.extend_from_slice(value), |c| c.array();
-    (u32, u32): |value, out| put_all(out, &[&value.0, &value.1]), |c| Some((c.u32()?, c.u32()?));
-    [u32; 3]: |value, out| value.iter().for_each(|each| each.put(out)),
-        |c| Some([c.u32()?, c.u32()?, c.u32()?]);
-    // One more than it is, and 0 for what is not known. The largest number is taken for the one below it.
-    Option<u64>: |value, out| put(out, value.map_or(0, |value| value.saturating_add(1))),
-        |c| c.u64().map(|value| value.checked_sub(1));
-    Option<u32>: |value, out| value.map(u64::from).put(out),
-        |c| Option::<u64>::get(c)?.map(u32::try_from).transpose().ok();
+}
+
+impl Wire for (u32, u32) {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_all(out, &[&self.0, &self.1]);
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        Some((c.u32()?, c.u32()?))
+    }
+}
+
+impl Wire for [u32; 3] {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.iter().for_each(|number| number.put(out));
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        Some([c.u32()?, c.u32()?, c.u32()?])
+    }
+}
+
+/// One more than it is; 0 for what is not known. The largest number is taken for the one below it.
+impl Wire for Option<u64> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put(out, self.map_or(0, |value| value.saturating_add(1)));
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        Some(c.u64()?.checked_sub(1))
+    }
+}
+
+/// As `Option<u64>`; a larger number than fits is damage.
+impl Wire for Option<u32> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.map(u64::from).put(out);
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        Option::<u64>::get(c)?.map(u32::try_from).transpose().ok()
+    }
 }
 
 impl Wire for Vec<String> {
