@@ -172,6 +172,7 @@ pub fn table(input: &mut Vec<u8>, random: &mut Rng) {
     *input = rows.join("\n").into_bytes();
 }
 
+/// The cells of a line; commas in quotes end none.
 fn cells(line: &str) -> Vec<String> {
     let mut quoted = false;
     let cells = line.split(|c| {

@@ -184,7 +184,9 @@ impl Tables {
         row.int(i64::from(queue.device)).int(i64::from(queue.context)).int(i64::from(queue.stream));
         row.int(work.correlation as i64).maybe(node);
         if let What::Kernel(shape, _) = work.what {
-            shape.grid.into_iter().chain(shape.block).for_each(|blocks| _ = row.int(blocks.into()));
+            for number in shape.grid.into_iter().chain(shape.block) {
+                row.int(i64::from(number));
+            }
             row.int(shape.registers_per_thread.into()).int(shape.static_shared_bytes.into());
             row.int(shape.dynamic_shared_bytes.into()).int(shape.local_bytes_per_thread.into());
         }

@@ -8,8 +8,10 @@ use std::io::{self, BufRead};
 use crate::decoded::MAX_RECORD_BYTES;
 use crate::numbers::Convention;
 
+/// A line, or several where a quoted cell has line ends in it.
 #[derive(Debug, Default)]
 pub(super) struct Record {
+    /// Its bytes, without the line end.
     pub(super) bytes: Vec<u8>,
     /// It has a line end, and all of its quotes are closed.
     pub(super) is_whole: bool,
@@ -224,6 +226,7 @@ pub(super) fn is_whole(column: Column) -> bool {
     }
 }
 
+/// A whole number that may have thousands separators.
 pub(super) fn number(cell: &str, written: Convention) -> Option<u64> {
     let (digits, fraction) = decimal(cell, written)?;
     fraction.bytes().all(|b| b == b'0').then(|| digits.parse().ok()).flatten()

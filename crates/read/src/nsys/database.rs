@@ -120,6 +120,7 @@ impl Database {
         })
     }
 
+    /// A real table of that name.
     pub(super) fn table(&self, name: &'static str) -> rusqlite::Result<Option<Table>> {
         let real = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1 \
                     AND sql NOT LIKE 'create virtual%'";
@@ -150,6 +151,7 @@ impl Database {
         all.map(|_| ())
     }
 
+    /// Hands every row of a table that may be missing to `take`.
     pub(super) fn rows_of(
         &self,
         name: &'static str,
@@ -357,6 +359,7 @@ impl Table {
     }
 }
 
+/// An integer; nothing for null and for anything else.
 pub(super) fn integer(row: &Row<'_>, column: usize) -> Option<i64> {
     match row.get_ref(column) {
         Ok(ValueRef::Integer(value)) => Some(value),
@@ -531,6 +534,7 @@ pub(super) fn entries(file: &File, page_bytes: u64) -> io::Result<u64> {
     Ok(MOST_ENTRIES + 1)
 }
 
+/// So many bytes at a place; nothing behind the end.
 fn bytes<const N: usize>(file: &File, at: u64) -> io::Result<Option<[u8; N]>> {
     let mut bytes = [0; N];
     match file.read_exact_at(&mut bytes, at) {

@@ -603,6 +603,7 @@ impl<'f> State<'f> {
         held.iter().try_for_each(|(inner, end_ns)| each(Event::Range(self.range(inner, *end_ns))))
     }
 
+    /// Ranges that never closed: the innermost first.
     fn close_all<E>(&mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         while let Some((_, open)) = self.open.pop_last() {
             self.close(open, self.last_ns, each)?;

@@ -39,6 +39,7 @@ pub fn one_of_each(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     files
 }
 
+/// Stem and number of a piece, by the name of its file.
 fn piece_of(path: &Path) -> Option<(String, u64)> {
     let (stem, number) = pieces::piece_of(path.file_name()?.to_str()?)?;
     Some((stem.to_owned(), number))

@@ -145,6 +145,7 @@ impl Roots {
         Self { window: Some(window), share, unions: share.unions(), ..Self::default() }
     }
 
+    /// Joins the windows of `stage` with those of the other stages that this is said of.
     pub(super) fn join(&mut self, stage: PathIndex) {
         self.joined.insert(stage);
     }

@@ -52,7 +52,8 @@ impl Span {
 pub struct Stats {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
-    /// What was recorded, where `calls` and the sums are scaled from a sample.
+    /// What was recorded, where `calls` and the sums are scaled from a sample; nothing where they
+    /// are what was recorded.
     pub recorded: Option<Recorded>,
     /// Executions without valid timestamps: counted, not timed.
     pub untimed: u64,

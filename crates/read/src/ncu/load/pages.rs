@@ -127,6 +127,7 @@ pub(super) enum Found<'r> {
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     rows: u64,
+    /// Where the first one stands.
     line: u64,
 }
 
@@ -143,6 +144,7 @@ pub(super) struct Pages<'a, R> {
     input: BufReader<Decoded<R>>,
     /// Number of the line that was read last, from 1.
     line: u64,
+    /// That line had an end.
     ended: bool,
     form: Option<Rc<Form>>,
     torn: LeftOut,

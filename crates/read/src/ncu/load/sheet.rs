@@ -153,6 +153,7 @@ impl Sheet {
         Ok(())
     }
 
+    /// Reads a row; says whether it is one.
     pub(super) fn row(
         &mut self,
         record: &csv::StringRecord,

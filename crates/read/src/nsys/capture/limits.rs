@@ -81,6 +81,7 @@ impl LeftOut {
         self.call_numbers |= of_tables.call_numbers;
     }
 
+    /// Whether all of the file is in the numbers, each in its own row.
     pub(in crate::nsys) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -147,4 +148,5 @@ impl LeftOut {
     }
 }
 
+/// The name of the row for all kernels beyond [`Limits::kinds`].
 pub(in crate::nsys) const OTHER_KERNELS: &str = "(other kernels)";

@@ -142,6 +142,7 @@ impl Process {
         name_bytes
     }
 
+    /// How many distinct paths it has, and how many at the top.
     pub(super) fn paths(&self) -> (usize, usize) {
         (self.paths.len(), self.stages)
     }

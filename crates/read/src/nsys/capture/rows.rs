@@ -32,7 +32,9 @@ const START_END: i64 = 60;
 /// A name as the file has it; `T` is what the text in the row is held as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name<T> {
+    /// In the row.
     Text(T),
+    /// By its number in the table of strings.
     Registered(i64),
     None,
 }
@@ -162,7 +164,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds a row; nothing where it is odd, else whether another thread ended it than started it.
+    /// Adds a row; nothing where it is odd, else whether another thread ended the range than the one
+    /// that started it.
     fn push(&mut self, row: &Row<'_>) -> Option<bool> {
         let (span, thread) = (span(row)?, integer(row, 3).unwrap_or(0));
         let name = match (row.get_ref(6), integer(row, 5)) {

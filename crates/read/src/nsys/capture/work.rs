@@ -306,6 +306,7 @@ impl Work {
         Some((origin, Piece { item, bytes, span }))
     }
 
+    /// Where work of an item was queued, and its device.
     pub(super) fn queue(&self, item: u32) -> Option<(u32, u32)> {
         let device = self.items.get(item as usize)?.device?;
         Some((device.checked_add(1)?, device))
@@ -315,7 +316,8 @@ impl Work {
         self.devices.get(&device).map_or(&[], |name| name.as_bytes())
     }
 
-    /// The shape of a kernel, with the number and name of that; unknown blocks and threads are zero.
+    /// The shape of an item that is a kernel, and the number and the name of that kernel. Blocks
+    /// and threads that are not known are zero.
     pub(super) fn shape(&self, item: u32) -> Option<(u32, &[u8], Shape)> {
         let (name, blocks_and_threads, details) = match self.items.get(item as usize)?.what {
             Ran::Kernel(name, blocks_and_threads, details) => (name, blocks_and_threads, details),
@@ -361,6 +363,7 @@ impl Work {
         })
     }
 
+    /// The record of a piece that was launched in `range` and ran from `start` to `end`.
     pub(super) fn record(
         &self,
         piece: &Piece,
@@ -398,7 +401,8 @@ enum Ran {
     OtherKernels,
 }
 
-/// The items for work beyond the limit on kinds. The position of an item is its number.
+/// The items for work beyond the limit on kinds, one for each sort of work. The position of an item is its
+/// number.
 const OTHERS: [Ran; 4] = [Ran::OtherKernels, Ran::Copy(0), Ran::Fill, Ran::Graph(u32::MAX)];
 
 impl Ran {
@@ -468,6 +472,7 @@ const NOWHERE: u32 = u32::MAX;
 struct Launch {
     /// Start and end of the work, ns.
     span: (i64, i64),
+    /// When the API call began, ns.
     time: i64,
     correlation: u32,
     process: u32,
@@ -499,6 +504,7 @@ impl Launches {
         self.launches.push(Launch { span, time: 0, correlation, process, group, thread: NOWHERE });
     }
 
+    /// Says where the piece that was added last was launched.
     fn place_last(&mut self, thread: i64, time: i64) {
         let thread = thread_number(&mut self.threads, thread);
         if let Some((thread, last)) = thread.zip(self.launches.last_mut()) {

@@ -258,6 +258,7 @@ impl Gather {
         }
     }
 
+    /// What a kernel of this shape does, if it talks to other GPUs.
     pub(super) fn operation(&self, shape: u32) -> Option<Operation> {
         if self.shapes.is_empty() { None } else { self.shapes.get(&shape).copied() }
     }
@@ -322,6 +323,7 @@ impl Gather {
         }
     }
 
+    /// What the group that ends here asked for; nothing where another is around it.
     fn end_group(&mut self, thread: u32) -> Option<Asked> {
         let group = self.groups.get_mut(&thread)?;
         if !group.end() {
@@ -370,6 +372,7 @@ impl Gather {
         }
     }
 
+    /// A range closed: its fields are whole.
     pub(super) fn close(&mut self, range: u64) {
         if self.known.is_empty() {
             return;
