@@ -416,3 +416,143 @@ impl Moments {
         total
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counter_fit::{Fit, Fitted, Kinds};
+    use fastrand::Rng;
+
+    fn kernel(start_ns: u64, end_ns: u64, stage: Option<u32>, kind: u32) -> Kernel {
+        Kernel { start_ns, end_ns, stage, kind, class: kind % 3, step: None }
+    }
+
+    fn even(rows: u64) -> Samples {
+        let mut samples = Samples::new(1);
+        (0..rows).for_each(|row| samples.push(row * 100, row * 100 + 100, &[1.0]));
+        samples
+    }
+
+    fn design(samples: &Samples, kernels: &[Kernel]) -> Design {
+        let mut kinds = Kinds::default();
+        kernels.iter().for_each(|kernel| kinds.add(kernel));
+        kinds.design(samples)
+    }
+
+    /// Kernels laid over samples of which none is closed.
+    fn placed(samples: &Samples, kernels: &[Kernel]) -> Placing {
+        let design = design(samples, kernels);
+        let patterns = samples.patterns(MAX_PATTERNS);
+        let mut placing = Placing::new(samples, &design, &patterns, Edges::default(), false);
+        kernels.iter().for_each(|kernel| placing.kernel(samples, &design, kernel));
+        placing
+    }
+
+    /// The fit with these edges; nothing looks for better ones.
+    fn fitted(samples: &Samples, kernels: &[Kernel], edges: Edges) -> Fitted {
+        let design = design(samples, kernels);
+        let mut fit = Fit::new(samples, &design);
+        fit.running = Some(Placing::new(samples, &design, &fit.patterns, edges, false));
+        kernels.iter().for_each(|kernel| fit.kernel(kernel));
+        fit.finish()
+    }
+
+    #[test]
+    fn unusable_kernels_lie_in_no_sample_and_the_others_in_their_own() {
+        use RowContents::{Foreign, Nothing, Several, Stage};
+        let mut samples = even(100);
+        samples.push(20_000, 20_100, &[1.0]);
+        let kernels = [
+            kernel(50, 40, Some(0), 1),
+            kernel(150, 150, Some(0), 1),
+            kernel(9_950, 10_050, Some(0), 1),
+            kernel(12_000, 12_100, Some(0), 1),
+            kernel(u64::MAX - 1, u64::MAX, Some(0), 1),
+            kernel(320, 330, None, 1),
+            kernel(410, 420, Some(0), 1),
+            kernel(430, 440, Some(1), 1),
+        ];
+        let placing = placed(&samples, &kernels);
+        let share = |row: &Row| row.entries.iter().map(|of| of.share).sum::<f64>();
+        let held = placing.open.iter().enumerate().filter(|(_, row)| row.holds != Nothing);
+        let held: Vec<_> = held.map(|(at, row)| (at, row.holds, share(row))).collect();
+        // All of a kernel without a length counts, and of one at a gap what lies before it.
+        let expected =
+            [(1, Stage(0), 1.0), (3, Foreign, 0.0), (4, Several, 0.0), (99, Stage(0), 0.5)];
+        assert_eq!(held, expected);
+        assert_eq!(design(&samples, &kernels).find(2, 1), None, "the first pass lacked it");
+    }
+
+    #[test]
+    fn what_counters_gain_while_nothing_runs_is_summed() {
+        let samples = even(10);
+        let design = design(&samples, &[]);
+        let mut placing = placed(&samples, &[]);
+        placing.close_before(&samples, &design, samples.len());
+        let [(seconds, amount)] = placing.idle[..] else { panic!("one counter") };
+        assert!((seconds - 1e-6).abs() < 1e-12 && amount == 10.0, "{amount} in {seconds} s");
+    }
+
+    #[test]
+    fn kernels_that_all_last_all_the_time_are_laid_over_samples_in_part() {
+        let (samples, kernels) = (even(20_000), vec![kernel(0, 2_000_000, Some(0), 1); 100_000]);
+        assert_eq!(placed(&samples, &kernels).budget, 0);
+    }
+
+    #[test]
+    fn edges_may_move_by_any_time() {
+        let narrow = Edges { start_ns: i64::MAX, end_ns: i64::MIN };
+        let far = [Edges::both(i64::MIN), Edges::both(i64::MAX), narrow];
+        let mut random = Rng::with_seed(4);
+        for (round, edges) in (0..).zip(far.iter().cycle().take(15)) {
+            let mut samples = Samples::new(3);
+            let wild = [0.0, f32::NAN, f32::INFINITY, -1.0, f32::MAX, f32::MIN_POSITIVE, 1.0];
+            for row in 0..2_000_u64 {
+                let start = if random.u8(..20) == 0 { random.u64(..) } else { row * 100 };
+                let values = [(); 3].map(|()| wild[random.usize(..wild.len())]);
+                samples.push(start, start.saturating_add(100), &values);
+            }
+            let any = |random: &mut Rng| {
+                if random.bool() { random.u64(..) } else { random.u64(..200_000) }
+            };
+            let stages: u32 = 1 + round * 300;
+            let kernels = (0..5_000).map(|_| Kernel {
+                start_ns: any(&mut random),
+                end_ns: any(&mut random),
+                stage: Some(random.u32(..)).filter(|of| of % 5 > 0).map(|of| of % stages),
+                kind: random.u32(..400),
+                class: random.u32(..),
+                step: Some(random.u32(..)),
+            });
+            let kernels: Vec<Kernel> = kernels.collect();
+            let fitted = fitted(&samples, &kernels, *edges);
+            assert!(fitted.stages.iter().all(|of| of.counters.len() == 3), "{edges:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_kernels_does_not_matter() {
+        let mut random = Rng::with_seed(5);
+        let mut samples = Samples::new(1);
+        let mut kernels = Vec::new();
+        for row in 0..2_000 {
+            let kind = random.u32(0..4);
+            let start = row * 100 + random.u64(0..40);
+            kernels.push(kernel(start, start + 50 + u64::from(kind), Some(0), kind));
+            let value = f32::from(u8::try_from(kind).expect("a small number") + 1) * 1e3;
+            samples.push(row * 100, row * 100 + 100, &[value]);
+        }
+        let amounts = |kernels: &[Kernel]| -> Vec<f64> {
+            let fitted = fitted(&samples, kernels, Edges::default());
+            let columns = fitted.stages[0].counters[0].columns.iter();
+            columns.map(|of| of.amount.value().expect("known")).collect()
+        };
+        let sorted = amounts(&kernels);
+        random.shuffle(&mut kernels);
+        let shuffled = amounts(&kernels);
+        assert_eq!((sorted.len(), shuffled.len()), (4, 4));
+        for (a, b) in sorted.into_iter().zip(shuffled) {
+            assert!((a / b - 1.0).abs() < 1e-6, "{a} is not {b}");
+        }
+    }
+}

@@ -107,3 +107,31 @@ impl Samples {
         groups.into_iter().map(|(_, members)| members).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unusable_samples_are_left_out_and_unusable_values_are_missing() {
+        let mut samples = Samples::new(2);
+        for (start, end, values) in [
+            (100, 200, [1.0, f32::NAN]),
+            (50, 150, [1.0, 1.0]),
+            (300, 300, [1.0, 1.0]),
+            (400, 300, [1.0, 1.0]),
+            (300, u64::MAX, [f32::INFINITY, -1.0]),
+        ] {
+            samples.push(start, end, &values);
+        }
+        assert_eq!(samples.starts, [100, 300]);
+        assert_eq!(samples.ends, [200, u64::MAX]);
+        let known: Vec<_> = samples.values.iter().map(|value| !value.is_nan()).collect();
+        assert_eq!((known, samples.values[0]), (vec![true, false, false, false], 1.0));
+        let mut samples = Samples::new(2);
+        samples.push(0, 1, &[1.0]);
+        samples.push(1, 2, &[2.0, 3.0, 4.0]);
+        assert!(samples.values(0)[1].is_nan(), "{samples:?}");
+        assert_eq!(samples.values(1), [2.0, 3.0]);
+    }
+}

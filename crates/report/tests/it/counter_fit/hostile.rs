@@ -28,7 +28,7 @@ fn even(rows: u64) -> Samples {
 }
 
 /// Stage 0 reads 5 per call. Every tenth sample holds something else as well, and reads 1,000; samples and
-/// kernels that cannot be lie between all.
+/// kernels that cannot be lie in between.
 #[test]
 fn a_sample_that_holds_work_of_no_or_of_another_stage_is_in_no_fit() {
     for other in [Some(1), None] {
@@ -98,7 +98,7 @@ fn the_order_of_kernels_does_not_matter() {
         samples.push(row * 100, row * 100 + 100, &[value]);
     }
     let sorted = fit(&samples, &kernels);
-    // The last ones say up to where samples show how late they are.
+    // The search for the edges looks at the samples up to the last kernels.
     random.shuffle(&mut kernels[..1_900]);
     let shuffled = fit(&samples, &kernels);
     let amounts = |fitted: &Fitted| -> Vec<f64> {
