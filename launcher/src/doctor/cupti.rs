@@ -433,10 +433,13 @@ mod tests {
             let told = why(&trial(noted), asked);
             assert!(told.contains(part), "{noted:?} {asked:?}: {told}");
         }
-        assert_eq!(
-            why(&trial(&[("cupti.found", "AlreadyLoaded")]), None),
-            "in the process already"
-        );
+        for (noted, whole) in [
+            ("Explicit", "STAGE2_CUPTI names it"),
+            ("AlreadyLoaded", "in the process already"),
+            ("Toolkit", "the first that fits the driver"),
+        ] {
+            assert_eq!(why(&trial(&[("cupti.found", noted)]), None), whole);
+        }
     }
 
     #[test]

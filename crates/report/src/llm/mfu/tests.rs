@@ -235,6 +235,33 @@ fn measured_flops_stand_beside_and_impossible_shares_are_told() {
 }
 
 #[test]
+fn a_recorded_run_lands_where_an_h200_can_be() {
+    // The recording in tests/fixtures/cupti: 512 prompt tokens, 8 steps; GPU busy 3.846 and 14.591 ms.
+    let tokens = TokenCounts { decode_steps: Some(8), ..TOKENS };
+    let recorded = |name: &str, role, busy_ns, kernels| StageInput {
+        instances: 1,
+        wall_ns: None,
+        busy_ns: Some(busy_ns),
+        kernels: Some(kernels),
+        ..stage(name, role, 1.0, 0, 0)
+    };
+    let stages = [
+        recorded("prefill", Role::Prefill, 3_846_000, 662),
+        recorded("decode", Role::Decode, 14_591_000, 5552),
+    ];
+    let u = of(&model("llama_1b_random"), &tokens, &stages);
+    let [prefill, decode] = u.stages.as_slice() else { panic!("two stages") };
+    let between = |figure: &Figure, low: f64, high: f64| {
+        assert!(figure.value().is_some_and(|v| (low..high).contains(&v)), "{figure:?}");
+    };
+    between(&prefill.mfu_busy, 0.2, 0.4);
+    between(&decode.mbu_busy, 0.2, 0.3);
+    between(&decode.mfu_busy, 0.001, 0.002);
+    near(&decode.kernels_per_token, 694.0);
+    assert_eq!(prefill.mfu_wall, Figure::Absent(Absent::NoWallTime));
+}
+
+#[test]
 fn stages_that_overlap_take_their_joined_time() {
     let (model, peaks) = (model("llama_1b_random"), h200());
     let stages =
