@@ -15,8 +15,12 @@ const META_NVML_OFF: &str = "nvml.off";
 const REASONS: usize = 8;
 const STAGES: usize = 3;
 
-/// A stage, its energy for a token, and its GPU; or a GPU of a stage that ran on several.
-type Row<'r> = (&'r str, Option<f64>, DeviceEnergy);
+/// A stage, or a GPU of a stage that ran on several.
+struct Row<'r> {
+    stage: &'r str,
+    joules_per_token: Option<f64>,
+    gpu: DeviceEnergy,
+}
 
 fn rows(row: &StageEnergy) -> impl Iterator<Item = Row<'_>> {
     let (only, several) = match row.devices.as_slice() {
@@ -32,8 +36,10 @@ fn rows(row: &StageEnergy) -> impl Iterator<Item = Row<'_>> {
         other_processes: only.and_then(|only| only.other_processes),
         window_ns: 0,
     };
-    let several = several.iter().map(|device| (row.stage.as_str(), None, device.clone()));
-    std::iter::once((row.stage.as_str(), row.joules_per_token.value(), whole)).chain(several)
+    let stage = row.stage.as_str();
+    let of = move |joules_per_token, gpu| Row { stage, joules_per_token, gpu };
+    let several = several.iter().map(move |device| of(None, device.clone()));
+    std::iter::once(of(row.joules_per_token.value(), whole)).chain(several)
 }
 
 /// The section; empty where nobody asked for readings, or the trace files are older.
@@ -45,24 +51,24 @@ pub(super) fn energy_md(report: &Report) -> String {
     }
     let rows: Vec<Row<'_>> = report.energy.iter().flat_map(rows).collect();
     let table = Table::first(ROWS, &rows)
-        .left("stage", |(stage, ..)| name(stage))
-        .left("GPU", |(.., gpu)| text(&gpu.device))
-        .right("energy_J", |(.., gpu)| decimal(gpu.energy_j.value(), 1))
-        .right("± J", |(.., gpu)| decimal(gpu.uncertainty_j, 1))
-        .right("J per token", |(_, joules, _)| decimal(*joules, 3))
-        .right("mean_power_W", |(.., gpu)| decimal(gpu.mean_power_w.value(), 0))
-        .right("SM clock MHz, mean", |(.., gpu)| {
+        .left("stage", |row| name(row.stage))
+        .left("GPU", |Row { gpu, .. }| text(&gpu.device))
+        .right("energy_J", |Row { gpu, .. }| decimal(gpu.energy_j.value(), 1))
+        .right("± J", |Row { gpu, .. }| decimal(gpu.uncertainty_j, 1))
+        .right("J per token", |row| decimal(row.joules_per_token, 3))
+        .right("mean_power_W", |Row { gpu, .. }| decimal(gpu.mean_power_w.value(), 0))
+        .right("SM clock MHz, mean", |Row { gpu, .. }| {
             gpu.clocks.sm_clock_mhz.map(|clock| decimal(Some(clock.mean), 0))
         })
-        .right("min to max", |(.., gpu)| {
+        .right("min to max", |Row { gpu, .. }| {
             gpu.clocks.sm_clock_mhz.map(|clock| format!("{} to {}", clock.min, clock.max))
         })
-        .right("temperature °C, max", |(.., gpu)| {
+        .right("temperature °C, max", |Row { gpu, .. }| {
             gpu.clocks.temperature_max_c.map(|celsius| celsius.to_string())
         })
-        .left("clocks held down by", |(.., gpu)| limits(&gpu.clocks))
-        .right("readings", |(.., gpu)| count(gpu.clocks.reads))
-        .right("other processes", |(.., gpu)| gpu.other_processes.map(|n| n.to_string()));
+        .left("clocks held down by", |Row { gpu, .. }| limits(&gpu.clocks))
+        .right("readings", |Row { gpu, .. }| count(gpu.clocks.reads))
+        .right("other processes", |Row { gpu, .. }| gpu.other_processes.map(|n| n.to_string()));
     table.markdown() + &missing(&report.energy) + &foreign(&rows)
 }
 
@@ -102,7 +108,7 @@ fn missing(all: &[StageEnergy]) -> String {
 }
 
 fn foreign(rows: &[Row<'_>]) -> String {
-    let others = rows.iter().filter_map(|(.., gpu)| gpu.other_processes).max();
+    let others = rows.iter().filter_map(|row| row.gpu.other_processes).max();
     match others {
         None => paragraph(
             "The energy is that of the whole GPU. The driver does not say whether other processes used it.",
