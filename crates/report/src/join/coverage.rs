@@ -152,8 +152,8 @@ fn part(coverage: &Coverage) -> String {
     }
     let samples = coverage.processes.iter().filter_map(|p| p.meta.get(META_SAMPLE));
     let samples: BTreeSet<&str> = samples.map(String::as_str).collect();
+    let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
     if !samples.is_empty() {
-        let samples = samples.into_iter().collect::<Vec<_>>().join(", ");
         part += &format!(
             "; SAMPLED {samples}: calls and totals are scaled from the recorded instances of each \
              range"
