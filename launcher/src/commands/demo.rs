@@ -53,7 +53,8 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     job.launch(terminal)
 }
 
-/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges.
+/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. What the
+/// user sets wins.
 const REPLAYED: [&str; 4] = [
     "model/llm=llama_1b_random",
     "hardware=h200",

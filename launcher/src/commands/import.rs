@@ -287,7 +287,7 @@ fn write_environment(
     }
 }
 
-/// A pass for each kind says what of it could be taken in.
+/// Copies everything into the folder of the bundle; a pass for each kind says what of it could be taken in.
 fn copy_in(
     captures: &Captures,
     window_files: &[WindowFile],

@@ -97,7 +97,8 @@ fn forget_ended(run_dir: &Path) -> Result<(), Failure> {
     record.write(run_dir).map_err(Failure::no_result)
 }
 
-/// Gives pages that were written again to the group of the run. Nothing else is changed: that was done on purpose.
+/// Gives pages that were written again to the group of the run. Nothing else is changed: what was done to the
+/// bundle since was done on purpose.
 fn share_again(run_dir: &Path, terminal: &Terminal) {
     let group = Settings::of_run(run_dir).group;
     match Access::of(group.as_deref()) {

@@ -82,7 +82,8 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
 }
 
-/// What asks for a dormant run: the option, or the variable, which the collector would obey in any run.
+/// What asks for a dormant run: the option, or the variable, which the collector would obey in any run and
+/// leave without work.
 fn dormant_by(option: bool) -> Option<&'static str> {
     if option {
         return Some("--dormant");

@@ -447,7 +447,8 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
     Err(ConfigError::conflict(o, what))
 }
 
-/// What the file says, each value with the origin that the run recorded, or else its line in the file.
+/// What the file says, each value with the origin that the run recorded, or else its line in the file: older
+/// versions recorded none.
 fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };
     let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {

@@ -141,6 +141,7 @@ pub(crate) enum CuptiApi {
     #[default]
     Auto,
     V1,
+    /// Where the CUPTI has it.
     V2,
 }
 
@@ -152,6 +153,7 @@ pub(crate) enum HardwareTrace {
     #[default]
     #[serde(alias = "auto")]
     Off,
+    /// Where CUPTI and the GPU can.
     On,
 }
 

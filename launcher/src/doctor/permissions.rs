@@ -181,7 +181,8 @@ pub(super) fn sampling(
     }
 }
 
-/// Older than 12.6, by the version of a wheel (12.4.127) or of a toolkit's file (2024.1.1).
+/// Older than 12.6, by the version of a wheel (12.4.127) or of a toolkit's file (2024.1.1); of another form: not
+/// known to be.
 fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     match (parts.next().flatten(), parts.next().flatten()) {

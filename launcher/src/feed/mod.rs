@@ -125,7 +125,8 @@ impl Readers {
     }
 }
 
-/// Puts the text in the place of the file, which a reader sees whole; where this fails, it stays.
+/// Puts the text in the place of the file. A reader sees the old one or the new one; where this fails, the old
+/// one stays.
 fn write_textfile(path: &Path, text: &str, readers: Readers) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let mut file = files::new_in(folder)?;

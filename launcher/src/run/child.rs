@@ -120,8 +120,8 @@ impl Running {
         self.process.flush_page()
     }
 
-    /// Waits for the end, and hands signals on. Now and then a line says that `pulse`, which says nothing itself,
-    /// runs.
+    /// Waits for the end of the process, and hands signals on until then. `pulse` names a program of which nothing
+    /// else is seen: now and then a line says that it still runs.
     pub(crate) fn finish(
         mut self,
         events: &Receiver<Event>,

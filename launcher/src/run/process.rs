@@ -181,8 +181,8 @@ impl FlushFile {
         format!("/proc/{pid}/fd/{fd}:{}", self.nonce).into()
     }
 
-    /// Asks all collectors to flush, and waits for them for a short time, at each signal also for those whose process
-    /// was killed, crashed or became another program by an exec.
+    /// Asks all collectors to flush, and waits until they have, for a short time. A collector whose process was
+    /// killed, crashed or became another program by an exec is waited for in vain, at each signal.
     pub(crate) fn ask(&self) {
         // Memory of our own: a failure would be a bug, and costs the last flush period at most.
         let _ = self.try_ask();

@@ -11,6 +11,7 @@ use crate::counter_fit::samples::Samples;
 pub const OWN_COLUMNS: usize = 256;
 /// Classes of one stage that get pools of their own; the others share the last pool.
 const POOLS: usize = 32;
+/// The largest number of blocks that the bootstrap draws from.
 pub(super) const BLOCKS: usize = 48;
 /// Pairs of a stage and a kind that are told apart; kernels of others make their samples unusable.
 const MAX_KINDS: usize = 1 << 20;

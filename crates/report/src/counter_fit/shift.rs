@@ -96,6 +96,7 @@ struct Search<'a> {
     rows: Range<usize>,
     /// Of the first look, ns.
     step: i64,
+    /// The counters that kernels explain best.
     counters: Vec<usize>,
     /// By stage and counter, which unknowns were not held at zero.
     guesses: Vec<Vec<bool>>,

@@ -107,10 +107,12 @@ pub(crate) fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
 pub(super) struct Weights {
     /// Attention projections of all layers.
     pub(crate) attention: f64,
+    /// MLPs of the dense layers.
     pub(crate) mlp: f64,
     /// Routers, and the gates of shared experts.
     pub(super) router: f64,
     pub(super) routed_experts: f64,
+    /// The routed experts that one token goes through.
     pub(super) active_experts: f64,
     pub(super) shared_experts: f64,
     /// Output projection, and as many in the token embedding; counted here even where it is the embedding.

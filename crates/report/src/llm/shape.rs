@@ -17,6 +17,7 @@ pub struct Shape {
     #[serde(default)]
     pub tie_word_embeddings: bool,
     pub attention: Attention,
+    /// MLP of the dense layers.
     pub mlp: Mlp,
     pub moe: Option<Moe>,
     /// The vision encoder, if it is a plain vision transformer.
@@ -96,6 +97,7 @@ pub struct Vision {
     pub intermediate_size: u64,
     /// Edge of the square input, pixels.
     pub image_size: u64,
+    /// Edge of a patch, pixels.
     pub patch_size: u64,
 }
 
@@ -123,6 +125,7 @@ pub struct Sam {
     pub num_hidden_layers: u64,
     /// Width of its MLP, of two projections.
     pub intermediate_size: u64,
+    /// Edge of a patch, pixels.
     pub patch_size: u64,
     /// Edge of an attention window, patches.
     pub window_size: u64,

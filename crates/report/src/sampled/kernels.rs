@@ -64,6 +64,7 @@ pub(super) fn fit(
     let kinds = file.kinds.iter().zip(&samples);
     let designs: Vec<_> = kinds.map(|(kinds, samples)| kinds.design(samples)).collect();
     let fits = samples.iter().zip(&designs);
+    // Both times are of one clock. What the counters lag behind it, the samples show.
     let mut fits: Vec<Fit<'_>> = fits.map(|(samples, design)| Fit::new(samples, design)).collect();
     let table = for_each(process, libraries, |item| {
         let Item::Work(work) = item else { return };

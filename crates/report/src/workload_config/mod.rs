@@ -291,6 +291,7 @@ impl Tree {
                 Value::String(text) => match whole_reference(text) {
                     Some(reference) => key = absolute(&key, reference)?,
                     None => {
+                        // Where it is not known, what stays is a reference.
                         let cwd = self.cwd.as_deref().unwrap_or("${}");
                         let filled = text.replace("${hydra:runtime.cwd}", cwd);
                         return (!filled.contains("${")).then_some(Value::String(filled));

@@ -103,7 +103,8 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
     }
 }
 
-/// Waits until those that took the request are in this phase, and a patience longer than until they begin.
+/// Waits until the processes that took the request are in this phase, and takes their status as the answer.
+/// The time until they begin is no part of the patience.
 fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
     let until = Instant::now() + begins_in + PATIENCE;
     for outcome in outcomes.iter_mut().filter(|outcome| !outcome.is_refused()) {
@@ -170,7 +171,8 @@ const STEPS_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest wait once two have told of their first steps: processes that step together tell together.
 const LAST_STEP_PATIENCE: Duration = Duration::from_millis(200);
 
-/// Waits, for a bounded time, until every process has told of its first step. None where less than two have one.
+/// Waits, for a bounded time, until every process has told of its first step, and takes its status as the
+/// answer. None where fewer than two have one.
 fn await_steps(outcomes: &mut [Outcome]) -> Option<FirstSteps> {
     let mut until = Instant::now() + STEPS_PATIENCE;
     loop {

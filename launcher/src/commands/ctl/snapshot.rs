@@ -26,7 +26,8 @@ use crate::run::{Event, SignalSource as _};
 use crate::terminal::Terminal;
 
 const STEP: Duration = Duration::from_millis(50);
-/// How much longer than its limit a window may take: its last records have four seconds.
+/// How much longer than its limit a window may take: its last records have four seconds, and the machine may
+/// be slow.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) fn snapshot(

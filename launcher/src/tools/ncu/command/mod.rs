@@ -319,7 +319,8 @@ fn metrics(output: &str) -> BTreeSet<String> {
     metrics.map(|word| base(word).to_owned()).collect()
 }
 
-/// `dram__bytes` of `dram__bytes.sum.per_second`, and all of `FE_B.TriageCompute.gr__cycles_active`.
+/// `dram__bytes` of `dram__bytes.sum.per_second`. Names of some counters start with where they are
+/// (`FE_B.TriageCompute.gr__cycles_active`): the dots before the unit belong to them.
 fn base(metric: &str) -> &str {
     let unit = metric.find("__").unwrap_or(0);
     let end = metric[unit..].find('.').map_or(metric.len(), |dot| unit + dot);

@@ -69,7 +69,7 @@ const STRING_COLUMNS: [&str; 6] =
 /// Columns that hold the process of recorded work, on their own or with the thread.
 const PROCESS_COLUMNS: [&str; 2] = ["globalPid", "globalTid"];
 
-/// Writes a scrubbed copy of `from` to `to`, which is replaced if it is there; else there is no copy.
+/// Writes a scrubbed copy of `from` to `to`, which is replaced if it is there. Where that fails there is no copy.
 pub fn scrub(from: &Path, to: &Path) -> Result<(), Finding> {
     copy(from, to).map_err(|why| {
         let what = format!("no scrubbed copy of {} was written", from.display());
