@@ -321,6 +321,7 @@ impl Process {
         self.by_name(self.stages.iter().map(|(id, stage)| (id, &stage.totals)))
     }
 
+    /// Stages that were joined have one name.
     fn by_name<'n>(
         &self,
         numbers: impl IntoIterator<Item = (&'n u16, &'n StageNumbers)>,

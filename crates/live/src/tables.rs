@@ -35,6 +35,7 @@ pub(crate) const OUTSIDE: u16 = 0;
 pub(crate) const UNATTRIBUTED: u16 = 1;
 /// Ranges that the file does not define.
 const UNDEFINED: u16 = 2;
+/// Stages beyond the limit.
 const OTHER_STAGE: u16 = 3;
 /// What these are called; the first two as in reports.
 const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
@@ -237,6 +238,7 @@ pub(crate) const COUNT: usize = CLASSES.len() + 3;
 const OTHER_KERNEL: u8 = CLASSES.len() as u8 - 1;
 pub(crate) const MEMCPY: u8 = CLASSES.len() as u8;
 pub(crate) const MEMSET: u8 = MEMCPY + 1;
+/// Graphs without records of their kernels.
 pub(crate) const GRAPH: u8 = MEMSET + 1;
 
 /// The name of a class by its number.

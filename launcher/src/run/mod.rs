@@ -250,8 +250,8 @@ fn is_not_found(error: &std::io::Error) -> bool {
 }
 
 impl Current<'_> {
-    /// Changes the record and writes it down. A disk that is full may be full because of the workload: the run goes
-    /// on.
+    /// Changes the record and writes it down. A disk that is full now may be full because of the workload: the run
+    /// goes on, and its end will tell.
     fn update(&mut self, change: impl FnOnce(&mut PassRecord)) {
         if let Some(record) = self.bundle.record.passes.get_mut(self.at) {
             change(record);

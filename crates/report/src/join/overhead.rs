@@ -207,6 +207,7 @@ struct SlowStage<'r> {
 pub struct InForce {
     /// The collector records a sample of the instances.
     sampled: bool,
+    /// It records some ranges only.
     selected: bool,
     /// It records replays of CUDA graphs as a whole.
     whole_graphs: bool,
@@ -443,7 +444,10 @@ mod tests {
         );
         assert_eq!(remedy(COLLECT, 0, &plain), remedy(COLLECT, 0, &Value::Null));
         assert!(remedy(COLLECT, 0, &plain).contains("collector.ranges=[NAME]"));
-        assert!(remedy(COLLECT, 5, &plain).starts_with("profiling.collector.graph=graph"));
+        for nothing in [&plain, &Value::Null] {
+            let told = remedy(COLLECT, 5, nothing);
+            assert!(told.starts_with("profiling.collector.graph=graph"), "{told}");
+        }
         assert!(remedy(NSYS, 0, &plain).starts_with("profiling/nsys=nsys.gated"));
         assert!(remedy(NSYS, 5, &plain).starts_with("pipeline.nsys.cuda_graph_trace=graph"));
         let light = config(
