@@ -23,7 +23,8 @@ const ENVIRONMENT_BYTES: u64 = 256 << 10;
 const INNER_RUN: &str = "inner-run.txt";
 const INNER_RUN_BYTES: u64 = 1 << 20;
 
-/// Processes whose collector writes into `folder`, without those that just end, and those of other users.
+/// Processes whose collector writes into `folder`, once those are gone that just end. Those of other users are
+/// not seen.
 pub(crate) fn left_running(folder: &Path) -> Vec<u32> {
     let until = Instant::now() + PATIENCE;
     loop {

@@ -83,7 +83,8 @@ impl ToolPass {
         }
     }
 
-    /// Takes in how the workload ended in a pass that kept its data; one that failed makes the pass no better.
+    /// Takes in how the workload ended in a pass that kept its data; one that failed makes the pass no better
+    /// than that.
     pub(super) fn ended(&mut self, workload: Option<WorkloadExit>) {
         self.workload = workload;
         if self.status == PassStatus::Ok && workload.is_some_and(WorkloadExit::is_failure) {

@@ -414,7 +414,8 @@ fn is_smaller(after: u64, before: u64) -> bool {
     after.saturating_mul(100) <= before.saturating_mul(MOST_PERCENT)
 }
 
-/// The compressed file, read again to see that it holds the same. None: not smaller, or like a bomb.
+/// The compressed file, read again to see that it holds the same. None: it is hardly
+/// smaller, or would be taken for a bomb.
 fn pack(from: &Path, bytes: u64) -> anyhow::Result<Option<NamedTempFile>> {
     let fresh = files::new_in(from.parent().unwrap_or(Path::new(".")))?;
     let mut packer = GzEncoder::new(io::BufWriter::new(fresh), Compression::fast());
