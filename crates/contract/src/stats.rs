@@ -194,8 +194,8 @@ impl Histogram {
         other.buckets.iter().for_each(|&(bucket, count)| self.add_many(bucket, count));
     }
 
-    /// Scales the counts so that they add up to `total`: each value stands for equally many, up to
-    /// rounding. An empty histogram stays empty.
+    /// Scales all counts by one factor, so that they add up to `total`. Rounding changes each count by less
+    /// than one. An empty histogram stays empty.
     pub fn scale_to(&mut self, total: u64) {
         let all = self.total();
         let (mut seen, mut given) = (0u128, 0u64);

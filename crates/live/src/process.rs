@@ -333,7 +333,7 @@ impl Process {
         sums
     }
 
-    /// Each GPU, and the time in which it worked since the beginning, ns.
+    /// The GPUs of the process, each with its total busy time, ns.
     pub(crate) fn device_totals(&self) -> impl Iterator<Item = (u32, u64)> {
         self.devices.iter().map(|(&device, &(_, busy_ns))| (device, busy_ns))
     }

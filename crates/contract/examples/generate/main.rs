@@ -42,7 +42,7 @@ const BUFFER: usize = 16_384;
 /// The GPU's clock against the monotonic one, ns.
 const GPU_AHEAD_NS: u64 = 1_789_000_000_000_000_000;
 
-/// What can be asked for: a name, what holds where nobody asks, and what is accepted.
+/// The options: name, default and accepted values.
 const NUMBERS: [(&str, u64, RangeInclusive<u64>); 8] = [
     ("kernels", 10_000_000, 1..=u64::MAX),
     ("kernels_per_range", 9, 1..=1_000_000),

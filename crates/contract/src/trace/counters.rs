@@ -7,12 +7,11 @@ use std::ffi::CStr;
 pub const OFF: &str = "counters.off";
 /// Fact: what happened besides.
 pub const NOTE: &str = "counters.note";
-/// Fact [of a GPU](of_device): how often the hardware's buffer was full. Each time leaves a gap.
+/// Fact [of a GPU](of_device): how often the hardware's buffer was full. Each time, samples are missing.
 pub const OVERFLOWS: &str = "counters.overflows";
-/// Fact [of a GPU](of_device): the time of these gaps together, ns.
+/// Fact [of a GPU](of_device): the total time without samples for that reason, ns.
 pub const LOST_NS: &str = "counters.lost_ns";
-/// Fact [of a GPU](of_device): samples that were taken, and for which there was no room on the way to the
-/// trace file.
+/// Fact [of a GPU](of_device): samples that the hardware took but that the collector had no room for.
 pub const SAMPLES_LOST: &str = "counters.samples_lost";
 
 /// The key of a fact of one GPU, as the process numbers them.

@@ -266,8 +266,8 @@ const PAGE: usize = 4096;
 /// Pieces that there are at once.
 const PIECES: usize = 32;
 
-/// Pieces of a guest's memory with a page that nobody may touch behind each: a byte that is read behind a piece
-/// ends the program.
+/// Memory of a guest, in blocks that each end at an inaccessible page: a read beyond a block ends the
+/// program.
 struct Memory {
     start: *mut u8,
     used: usize,
