@@ -120,16 +120,17 @@ impl StepFollower {
         }
     }
 
-    pub(super) fn close(&mut self, id: u64, end: u64) {
-        let thread = self.open.remove(&id).and_then(|thread| self.threads.get_mut(&thread));
-        let Some(thread) = thread else { return };
+    /// An outermost range closed. Returns the step before it on its thread, if that one lasted until this range
+    /// opened, and when that was, ns.
+    pub(super) fn close(&mut self, id: u64, end: u64) -> Option<(u64, u64)> {
+        let thread = self.open.remove(&id)?;
+        let thread = self.threads.get_mut(&thread)?;
         // Start/end ranges overlap; of those on one thread only the last one is followed.
-        let Some(now) = thread.now.take_if(|now| now.id == id) else { return };
+        let now = thread.now.take_if(|now| now.id == id)?;
         let now = Range { end: end.max(now.start), ..now };
-        let before = std::mem::replace(&mut thread.before, now.work.is_some().then_some(now));
-        if let Some(before) = before {
-            self.end(before, now.work.map(|work| (now.start, work)));
-        }
+        let before = std::mem::replace(&mut thread.before, now.work.is_some().then_some(now))?;
+        self.end(before, now.work.map(|work| (now.start, work)));
+        now.work.filter(StepWork::goes_on).map(|_| (before.id, now.start))
     }
 
     /// A step is over. `next` is when the following step began, and what it works on.

@@ -309,6 +309,14 @@ impl Ranges {
         }
     }
 
+    /// The window of a stage's instance, which has closed, ends at this time of the host, ns, and not before.
+    pub(super) fn lasts_until(&mut self, range: u64, until: u64) {
+        let root = self.known.get(range).and_then(|entry| self.roots.get_mut(entry.root));
+        if let Some(root) = root.filter(|root| root.end != OPEN) {
+            root.end = root.end.max(until.min(OPEN - 1));
+        }
+    }
+
     fn is_beside_no_more(&mut self, open: &Open) {
         let Some(beside) = open.beside_on.map(|thread| (thread, open.path)) else { return };
         if let Some(count) = self.beside.get_mut(&beside) {

@@ -29,7 +29,8 @@ pub(super) const OPEN: u64 = u64::MAX;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
     /// Union of the windows of the instances, ns; a window runs from the opening of the range to
-    /// its closing or the end of the last GPU work launched in it, whichever is later. Nothing
+    /// its closing or the end of the last GPU work launched in it, whichever is later. The window of a step
+    /// of an engine runs to the beginning of the next step, if that one continues a request. Nothing
     /// where the clocks cannot be tied together.
     pub window_ns: Option<u64>,
     /// Where these windows lie.

@@ -122,7 +122,9 @@ impl Tally {
                 self.capture.host_extent.add(end.0);
                 self.collectives.close(range);
                 self.ranges.close(range, end);
-                self.engine.close(range, end.0);
+                if let Some((step, until)) = self.engine.close(range, end.0) {
+                    self.ranges.lasts_until(step, until);
+                }
             }
             Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => {
