@@ -1,4 +1,4 @@
-//! The pictures of a stage with axes: latency over the run, roofline, sampled counters.
+//! The pictures of a stage with axes: latency over the run, step time by batch, roofline, sampled counters.
 //!
 //! plotters draws SVG while the report is written: a library that draws in the browser would put
 //! megabytes of script into a file that people mail, and show nothing where scripts are off. It knows
@@ -10,8 +10,8 @@ use plotters::prelude::*;
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint, SampledStage, Step,
-    StepBucket, StepSeries, StepTimeline, StepTimes,
+    EngineStepRow, EngineSteps, KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint,
+    SampledStage, Step, StepBucket, StepSeries, StepTimeline, StepTimes,
 };
 
 use crate::html::markdown::{attribute, class_mark, foreign, html, text};
@@ -136,6 +136,61 @@ fn draw_latency(
         ));
     }
     Ok(marks)
+}
+
+/// Batches of a picture; the analysis makes fewer.
+const BATCHES: usize = 100;
+
+/// The picture of the step time of an engine by batch, with the fitted line; none of fewer than two batches.
+pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
+    // Steps that only read prompts are grouped by tokens.
+    let by_tokens = kind.decode_requests_mean == 0.0;
+    let batch = |row: &EngineStepRow| match by_tokens {
+        true => row.tokens_mean,
+        false => (row.requests as f64 + row.requests_to as f64) / 2.0,
+    };
+    let timed = |row: &EngineStepRow| Some((batch(row), row.p50_ns?, row.p99_ns));
+    let points: Vec<(f64, u64, Option<u64>)> = kind
+        .rows
+        .iter()
+        .take(BATCHES)
+        .filter_map(timed)
+        .filter(|(batch, ..)| batch.is_finite())
+        .collect();
+    let most = points.iter().map(|(batch, ..)| *batch).fold(0.0, f64::max);
+    let longest = points.iter().map(|(_, p50, p99)| p99.unwrap_or(*p50)).max()?;
+    if points.len() < 2 || most <= 0.0 {
+        return None;
+    }
+    let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };
+    let line = kind.fit.as_ref().filter(|fit| fit.fixed_ns.is_finite() && fit.each_ns.is_finite());
+    let description = format!(
+        "Median time of a step from begin to begin, by {unit}, in {} rows; longest percentile {} ms{}.",
+        points.len(),
+        ms3(longest),
+        if line.is_some() { "; the line is the fit" } else { "" },
+    );
+    let drawn = picture(id, "Step time by batch", &description, |area| {
+        let (right, top) = (most * 1.05, ms(longest.max(1)) * 1.08);
+        let mut chart = axes(area, (0.0..right, unit), (0.0..top, "ms per step"), 1.0)?;
+        if let Some(fit) = line {
+            let at =
+                |batch: f64| (batch, ((fit.fixed_ns + fit.each_ns * batch) / 1e6).clamp(0.0, top));
+            let ends = (0..=100).map(|part| at(most * f64::from(part) / 100.0));
+            chart.draw_series(LineSeries::new(ends, WARM.stroke_width(1)))?;
+        }
+        for &(batch, p50, p99) in &points {
+            let ends = [(batch, ms(p50)), (batch, ms(p99.unwrap_or(p50)))];
+            chart.draw_series(LineSeries::new(ends, LINE.stroke_width(1)))?;
+            chart.draw_series([Circle::new(ends[0], 3, LINE.filled())])?;
+        }
+        Ok(String::new())
+    });
+    Some(format!(
+        "{drawn}<p class=\"note\">{} A dot is the median, its line ends at the 99th percentile where that is \
+         known. The section Engine Steps has the table.</p>\n",
+        text(&description)
+    ))
 }
 
 /// Points of a picture: the kernel rows with the longest time.

@@ -22,7 +22,7 @@ use stage2_model::{
     WindowKind, WindowPart, WindowSplit,
 };
 
-use crate::html::chart::{latency, roofline, sampled};
+use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::markdown::{foreign, html, text};
 use crate::html::tables::{by_class, heat_map, table};
 use crate::html::timeline::timeline;
@@ -267,14 +267,19 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let series = series.map(|series| latency(series, times, &id("latency")));
     let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
     let figures = answer.map_or_else(String::new, figures);
+    let kinds = report.engine.iter().flat_map(|run| &run.kinds);
+    let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
+    let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
+    let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
     format!(
         "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
          <h3>Where the window goes</h3>\n{split}\
          <h3>Timeline of the median {noun}</h3>\n{steps}\
-         {}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
+         {}{}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
          <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
          <h3>Kernel time by class</h3>\n{}</section>\n",
         foreign(&shorten(stage, STAGE_NAME_CHARS)),
+        by_batch.unwrap_or_default(),
         sampled(report, stage, &id("sampled")),
         roofline(report, stage, &id("roofline")),
         by_class(report, stage),

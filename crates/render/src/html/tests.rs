@@ -83,6 +83,11 @@ pub(super) fn full(hostile: &str) -> Report {
             median: Some(step(77, 1_000_000)),
         }],
         step_timelines: vec![steps(&decode, &hostile)],
+        engine: Some(EngineRun {
+            engine: Some(format!("vllm{hostile}")),
+            kinds: vec![engine_steps(&decode)],
+            ..EngineRun::default()
+        }),
         kernel_names: (rows.iter())
             .map(|(name, ..)| KernelName {
                 mangled: format!("_Z{name}{hostile}"),
@@ -116,6 +121,30 @@ pub(super) fn full(hostile: &str) -> Report {
             overridden: Vec::new(),
         }),
         ..Report::default()
+    }
+}
+
+/// Steps of 1 to 8 requests that take 1 ms and 0.5 ms for each request.
+fn engine_steps(stage: &str) -> EngineSteps {
+    let row = |requests: u64| EngineStepRow {
+        requests,
+        requests_to: requests,
+        steps: 10,
+        timed_steps: 10,
+        p50_ns: Some(1_000_000 + 500_000 * requests),
+        p99_ns: (requests > 1).then_some(1_200_000 + 500_000 * requests),
+        ..EngineStepRow::default()
+    };
+    let fit = StepFit { fixed_ns: 1e6, each_ns: 5e5, of: "request".into(), r2: 1.0, rows: 4 };
+    EngineSteps {
+        stage: stage.to_owned(),
+        steps: 40,
+        timed_steps: 40,
+        p50_ns: Some(3_000_000),
+        decode_requests_mean: 3.75,
+        rows: [1, 2, 4, 8].map(row).into(),
+        fit: Some(fit),
+        ..EngineSteps::default()
     }
 }
 
@@ -305,6 +334,24 @@ fn roofs_and_points_are_those_of_the_report() {
     assert!((areas - 2.0).abs() < 0.1, "areas are shares: {areas}");
     let without = page.by_id("stage-2").text();
     assert!(without.contains("ncu measured no kernel of this stage"), "{without}");
+}
+
+#[test]
+fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
+    let page = parse(&written(&full("")));
+    let picture = page.by_id("stage-1-batch");
+    let dots: Vec<(f64, f64)> = (picture.all("circle").iter())
+        .map(|dot| (attribute(dot, "cx"), attribute(dot, "cy")))
+        .collect();
+    assert_eq!(dots.len(), 4);
+    let slope = |a: usize, b: usize| (dots[b].1 - dots[a].1) / (dots[b].0 - dots[a].0);
+    assert!(slope(0, 3) < 0.0, "more requests: right and up, {dots:?}");
+    assert!((slope(0, 2) / slope(0, 3) - 1.0).abs() < 0.05, "{dots:?}");
+    let said = picture.one("desc").text();
+    assert!(said.contains("in 4 rows; longest percentile 5.200 ms; the line is the fit"), "{said}");
+    let mut report = full("");
+    report.engine.iter_mut().flat_map(|run| &mut run.kinds).for_each(|kind| kind.rows.truncate(1));
+    assert!(!written(&report).contains("Step time by batch"), "one batch is no picture");
 }
 
 #[test]
