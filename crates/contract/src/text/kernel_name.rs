@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use cpp_demangle::{DemangleOptions, Symbol};
 use serde::{Deserialize, Serialize};
 
+use crate::text::boilerplate;
 use crate::text::visible::{self, shorten};
 
 /// Mangled names longer than this stay as they are.
@@ -24,7 +25,8 @@ pub struct KernelName {
     pub mangled: String,
     /// Demangled in full; as CUPTI gave it where that cannot be done.
     pub demangled: String,
-    /// Demangled and shortened: without parameters, with template arguments cut.
+    /// Demangled and shortened: what the kernel does, without parameters and wrappers, with template
+    /// arguments cut.
     pub short: String,
 }
 
@@ -75,12 +77,12 @@ impl fmt::Write for Limited {
 
 /// Leaves out what tells kernels apart least, until the name is legible: namespaces, parameters and
 /// lambdas within template arguments, then the deepest arguments, then the last ones.
+///
+/// Of a wrapper only what it runs is left: `elementwise_kernel<MulFunctor<float>>`.
 fn short(name: &str) -> String {
-    let name = name.replace(" >", ">").replace("(anonymous namespace)", "{anonymous}");
-    if name.chars().count() <= SHORT_LIMIT {
-        return name;
-    }
-    shorten_name(&tidy_arguments(&name), SHORT_LIMIT)
+    let name = name.replace(" >", ">").replace("(anonymous namespace)", ANONYMOUS_HERE);
+    let tidy = boilerplate::plain_numbers(&tidy_arguments(boilerplate::bare(&name)));
+    shorten_name(&boilerplate::operation(&tidy).unwrap_or(tidy), SHORT_LIMIT)
 }
 
 /// Within template arguments, leaves of `at::native::silu(at::Tensor&)::{lambda()#1}::operator()()
@@ -91,13 +93,15 @@ fn tidy_arguments(name: &str) -> String {
     for c in name.chars() {
         if open > 0 {
             match c {
-                '(' | '{' => left_out += 1,
-                ')' | '}' => left_out = left_out.saturating_sub(1),
+                // `&(op_add(float))` is `&op_add`.
+                '(' if left_out == 0 && word.is_empty() && out.ends_with('&') => continue,
+                '(' | '{' | '[' => left_out += 1,
+                ')' | '}' | ']' => left_out = left_out.saturating_sub(1),
                 _ if left_out > 0 => {}
                 c if c.is_alphanumeric() || c == '_' || c == ':' => word.push(c),
                 _ => push_word(&mut out, std::mem::take(&mut word), c),
             }
-            if left_out > 0 || matches!(c, ')' | '}') || !word.is_empty() {
+            if left_out > 0 || matches!(c, ')' | '}' | ']') || !word.is_empty() {
                 continue;
             }
         }
@@ -371,17 +375,14 @@ mod tests {
         let name = kernel_name(
             b"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_",
         );
-        assert_eq!(
-            name.short,
-            "at::native::vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3>>"
-        );
+        assert_eq!(name.short, "elementwise_kernel<CUDAFunctor_add<float>>");
         assert!(name.demangled.starts_with("void at::native::vectorized_elementwise_kernel<4, "));
     }
 
     #[test]
     fn a_name_that_a_tool_demangled_has_a_short_form() {
         let name = kernel_name(b"void gemvx::kernel<int, (anonymous namespace)::P>(float*, int)");
-        assert_eq!(name.short, "gemvx::kernel<int, {anonymous}::P>");
+        assert_eq!(name.short, "gemvx::kernel<int, P>");
         assert!(name.mangled == name.demangled && name.mangled.starts_with("void "));
     }
 
@@ -400,6 +401,10 @@ mod tests {
             (
                 "k<cub::hub<long>::Policy1000, long const*, void>",
                 "k<hub<long>::Policy1000, long*, void>",
+            ),
+            (
+                "k<&(op_add(float, float)), float, f()::[lambda() (instance 3)]>",
+                "k<&op_add, float, f>",
             ),
             ("ns::plain", "ns::plain"),
         ];

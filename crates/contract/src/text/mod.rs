@@ -3,6 +3,7 @@
 //! The collector prints a table when its guest ends, and the launcher writes reports later. Both must
 //! demangle, shorten and escape alike, so what does it lives here.
 
+mod boilerplate;
 mod kernel_name;
 pub mod numbers;
 mod range_names;

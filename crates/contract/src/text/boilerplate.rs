@@ -1,0 +1,187 @@
+//! What of a kernel's name is boilerplate: wrappers that run what one of their template arguments
+//! names, and namespaces that all kernels of a library share.
+
+/// A template whose kernel does what one of its arguments says.
+struct Wrapper {
+    /// Its name, with as many namespaces as tell it from others; `*` stands for the rest of a name.
+    name: &'static str,
+    /// What is left of it around the argument; nothing where the argument says all.
+    shown: &'static str,
+    /// Place of the argument, from 0.
+    place: usize,
+}
+
+const fn wrapper(name: &'static str, shown: &'static str, place: usize) -> Wrapper {
+    Wrapper { name, shown, place }
+}
+
+/// PyTorch's (how it vectorises is no operation), CUTLASS's and ggml's.
+const WRAPPERS: &[Wrapper] = &[
+    wrapper("vectorized_elementwise_kernel", "elementwise_kernel", 1),
+    wrapper("vectorized_templated_elementwise_kernel", "elementwise_kernel", 1),
+    wrapper("unrolled_elementwise_kernel", "elementwise_kernel", 0),
+    wrapper("elementwise_kernel", "elementwise_kernel", 2),
+    wrapper("elementwise_kernel_manual_unroll", "elementwise_kernel", 2),
+    wrapper("elementwise_kernel_with_index", "elementwise_kernel", 1),
+    wrapper("index_elementwise_kernel", "elementwise_kernel", 2),
+    wrapper("_scatter_gather_elementwise_kernel", "elementwise_kernel", 2),
+    wrapper("distribution_elementwise_grid_stride_kernel", "distribution_kernel", 2),
+    wrapper("reduce_kernel", "reduce_kernel", 2),
+    wrapper("gpu_kernel_impl", "", 0),
+    wrapper("gpu_kernel_impl_nocast", "", 0),
+    wrapper("gpu_index_kernel", "", 0),
+    wrapper("AUnaryFunctor", "", 3),
+    wrapper("BUnaryFunctor", "", 3),
+    wrapper("BinaryFunctor", "", 3),
+    wrapper("ReduceOp", "", 1),
+    wrapper("func_wrapper_t", "", 1),
+    wrapper("cutlass::device_kernel", "", 0),
+    wrapper("cutlass::Kernel", "", 0),
+    wrapper("cutlass::Kernel2", "", 0),
+    wrapper("enable_sm*", "", 0),
+    wrapper("k_bin_bcast", "k_bin_bcast", 0),
+    wrapper("k_bin_bcast_unravel", "k_bin_bcast", 0),
+    wrapper("unary_op_kernel", "unary_op_kernel", 0),
+    wrapper("unary_gated_op_kernel", "unary_gated_op_kernel", 0),
+];
+
+/// Wrappers within each other that are taken off.
+const MOST_WRAPPERS: usize = 8;
+
+/// Namespaces in front of a name that say nothing of what the kernel does.
+const NAMESPACES: [&str; 4] = ["at::native::", "at::", "at_cuda_detail::", "{anonymous}::"];
+
+/// Begins what CuTe's Python compiler adds to a name: the types and layouts of the arguments.
+const CUTE_ARGUMENTS: &str = "_object_at_";
+
+/// The name without namespaces in front that say nothing, and without arguments in its words.
+pub(super) fn bare<'a>(mut name: &'a str) -> &'a str {
+    let inside = |name: &'a str| NAMESPACES.iter().find_map(|space| name.strip_prefix(space));
+    while let Some(rest) = inside(name).filter(|rest| !rest.is_empty()) {
+        name = rest;
+    }
+    match name.split_once(CUTE_ARGUMENTS) {
+        Some((own, _)) if !own.is_empty() => own,
+        _ => name,
+    }
+}
+
+/// What a wrapped kernel does; nothing where no wrapper is known. Arguments are names without paths and
+/// lambdas.
+pub(super) fn operation(name: &str) -> Option<String> {
+    unwrapped(name, MOST_WRAPPERS)
+}
+
+fn unwrapped(name: &str, most: usize) -> Option<String> {
+    let (path, arguments) = name.strip_suffix('>')?.split_once('<')?;
+    let is = |known: &str| match known.strip_suffix('*') {
+        Some(start) => path.starts_with(start),
+        None => {
+            path.strip_suffix(known).is_some_and(|space| space.is_empty() || space.ends_with("::"))
+        }
+    };
+    let wrapper = WRAPPERS.iter().find(|wrapper| most > 0 && is(wrapper.name))?;
+    let argument = argument(arguments, wrapper.place)?.trim_matches([' ', '&']);
+    // A literal alone says nothing.
+    argument.contains(|c: char| c.is_alphabetic()).then_some(())?;
+    let operation = unwrapped(argument, most - 1).unwrap_or_else(|| argument.to_owned());
+    Some(match wrapper.shown {
+        "" => operation,
+        shown => format!("{shown}<{operation}>"),
+    })
+}
+
+/// One of several arguments; nothing where the brackets do not pair up.
+fn argument(arguments: &str, place: usize) -> Option<&str> {
+    let (mut open, mut at, mut start, mut found) = (0usize, 0, 0, None);
+    for (end, c) in arguments.char_indices().chain([(arguments.len(), ',')]) {
+        match c {
+            '<' => open += 1,
+            '>' => open = open.checked_sub(1)?,
+            ',' if open == 0 => {
+                if at == place {
+                    found = arguments.get(start..end);
+                }
+                (at, start) = (at + 1, end + 1);
+            }
+            _ => {}
+        }
+    }
+    found.filter(|_| open == 0)
+}
+
+/// CUTLASS's numbers that are types, `C<64>`, as numbers.
+pub(super) fn plain_numbers(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, behind)) = rest.split_once("C<") {
+        out.push_str(before);
+        let number = behind.split_once('>').filter(|(number, _)| {
+            let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            !is_word && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        rest = match number {
+            Some((number, behind)) => {
+                out.push_str(number);
+                behind
+            }
+            None => {
+                out.push_str("C<");
+                behind
+            }
+        };
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_wrapper_the_operation_is_left() {
+        let nested = format!("{}Op{}", "gpu_kernel_impl<".repeat(1000), ">".repeat(1000));
+        for (name, expected) in [
+            ("vectorized_elementwise_kernel<4, Add<float, 2>, array<3>>", Some("Add<float, 2>")),
+            (
+                "ns::elementwise_kernel<128, 4, gpu_kernel_impl<BinaryFunctor<a, b, c, Mul<d>>>>",
+                Some("Mul<d>"),
+            ),
+            ("my_elementwise_kernel<128, 4, Add>", None),
+            ("elementwise_kernel<128, 4>", None),
+            ("elementwise_kernel<128, 4, 8>", None),
+            ("elementwise_kernel<128>, 4>::k<Add>", None),
+            ("elementwise_kernel<128, 4, Add<>", None),
+            ("elementwise_kernel<", None),
+            ("elementwise_kernel", None),
+            ("", None),
+        ] {
+            let expected = expected.map(|operation| format!("elementwise_kernel<{operation}>"));
+            assert_eq!(operation(name), expected, "{name}");
+        }
+        let kernel = "cutlass::device_kernel<enable_sm90_or_later<FlashAttnFwdSm90<Mainloop<2>>>>";
+        assert_eq!(operation(kernel).as_deref(), Some("FlashAttnFwdSm90<Mainloop<2>>"));
+        assert_eq!(operation("other::device_kernel<A>"), None);
+        let left = operation(&nested).expect("an operation");
+        assert_eq!(left.matches('<').count(), 1000 - MOST_WRAPPERS);
+    }
+
+    #[test]
+    fn namespaces_that_say_nothing_and_arguments_in_words_go() {
+        for (name, expected) in [
+            ("at::native::{anonymous}::k<at::native::T>", "k<at::native::T>"),
+            ("vllm::at::k", "vllm::at::k"),
+            ("at::native::at::", "at::"),
+            ("kernel_norm_object_at__tensor_0", "kernel_norm"),
+            ("_object_at_", "_object_at_"),
+        ] {
+            assert_eq!(bare(name), expected, "{name}");
+        }
+        for (name, expected) in [
+            ("k<tuple<C<64>, C<128>>, 2>", "k<tuple<64, 128>, 2>"),
+            ("ABC<3> _C<3> C<x> C<> C<3", "ABC<3> _C<3> C<x> C<> C<3"),
+        ] {
+            assert_eq!(plain_numbers(name), expected);
+        }
+    }
+}
