@@ -215,23 +215,7 @@ fn keep<V>(known: &mut FxHashMap<u32, V>, most: usize, id: u32, value: V) -> boo
 
 /// The names of the classes, by number: those of kernels as in reports, then copies, fills, and graphs
 /// that were recorded as a whole.
-const CLASSES: [KernelClass; 15] = [
-    KernelClass::Communication,
-    KernelClass::Gemm,
-    KernelClass::Attention,
-    KernelClass::Moe,
-    KernelClass::Norm,
-    KernelClass::Softmax,
-    KernelClass::Rope,
-    KernelClass::Selection,
-    KernelClass::Quantization,
-    KernelClass::Scan,
-    KernelClass::Copy,
-    KernelClass::Fill,
-    KernelClass::Reduction,
-    KernelClass::Elementwise,
-    KernelClass::Other,
-];
+const CLASSES: &[KernelClass] = KernelClass::ALL;
 /// Classes of kernels and the three others.
 pub(crate) const COUNT: usize = CLASSES.len() + 3;
 /// The class of kernels that are of no other: the last one.
@@ -347,8 +331,8 @@ mod tests {
 
     #[test]
     fn kernels_have_the_classes_of_reports_and_every_class_a_name_of_its_own() {
-        for (at, class) in CLASSES.into_iter().enumerate() {
-            assert_eq!(class as usize, at, "{class:?}");
+        for (at, class) in CLASSES.iter().enumerate() {
+            assert_eq!(*class as usize, at, "{class:?}");
         }
         let of = |name: &str| class_label(class_of(&kernel_name(name.as_bytes())) as u8);
         assert_eq!(of("sm90_xmma_gemm_bf16"), "gemm");

@@ -36,7 +36,9 @@ pub enum KernelClass {
     Quantization,
     /// State-space and linear-attention scans.
     Scan,
-    /// Copies, casts, concatenation, gather, scatter, embedding, cache writes.
+    /// What writes, moves or gathers entries of a KV cache: no layout of the model's data avoids it.
+    KvCache,
+    /// Copies, casts, concatenation, gather, scatter, embedding.
     Copy,
     /// Fills.
     Fill,
@@ -44,11 +46,16 @@ pub enum KernelClass {
     Reduction,
     /// Arithmetic on each element.
     Elementwise,
+    /// What an engine tells its next kernels: positions, slots, block tables, schedules, pointers.
+    Bookkeeping,
     /// Not recognised.
     Other,
 }
 
 impl KernelClass {
+    /// All classes, each at its number.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
     /// Its name in reports.
     pub fn label(self) -> &'static str {
         self.into()
@@ -186,7 +193,7 @@ const RULES: &[Rule] = &[
         "nccl*", "rccl*", "nvshmem*", "deep ep", "all reduce*", "allreduce*", "all gather*",
         "allgather*", "reduce scatter*", "reducescatter*", "all to all*", "alltoall*",
         "cross device reduce*", "multimem*", "internode", "intranode", "mscclpp*", "symm mem", "symmetric memory",
-        "send recv", "moe a2a*",
+        "send recv", "moe a2a*", "moe a2 a*", "norm lamport*", "userbuffers*", "ggml cuda ar kernel",
     ]),
     // PyTorch's own kernels name a functor among their arguments: what they do decides.
     head(KernelClass::Softmax, &[
@@ -196,7 +203,7 @@ const RULES: &[Rule] = &[
         "fill functor", "fill kernel", "memset*",
     ]),
     anywhere(KernelClass::Copy, &[
-        "direct copy kernel*", "*16 copy kernel*", "float8 copy kernel*", "memcpy*",
+        "direct copy kernel*", "*16 copy kernel*", "*32 copy kernel*", "float8 copy kernel*", "memcpy*",
     ]),
     head(KernelClass::Copy, &[
         "index elementwise kernel", "index kernel", "scatter gather elementwise*",
@@ -204,11 +211,15 @@ const RULES: &[Rule] = &[
     head(KernelClass::Elementwise, &[
         "elementwise kernel with index",
     ]),
+    // A token is drawn by the largest of probabilities over exponential noise.
+    anywhere(KernelClass::Selection, &[
+        "distribution elementwise*+exponential*",
+    ]),
     anywhere(KernelClass::Elementwise, &[
         "distribution elementwise*",
     ]),
     anywhere(KernelClass::Selection, &[
-        "native+arg max ops", "native+arg min ops",
+        "native+arg max ops", "native+arg min ops", "mbtopk", "sbtopk",
     ]),
     head(KernelClass::Elementwise, &[
         "vectorized elementwise kernel", "unrolled elementwise kernel", "elementwise kernel",
@@ -219,7 +230,8 @@ const RULES: &[Rule] = &[
         "triton tem+*attention*", "triton tem+sdpa", "triton red+sdpa", "triton per+sdpa",
     ]),
     head(KernelClass::Gemm, &[
-        "triton tem",
+        "triton tem", "triton red fused mm", "triton red fused addmm", "triton red fused bmm",
+        "triton per fused mm", "triton per fused addmm", "triton per fused bmm",
     ]),
     head(KernelClass::Norm, &[
         "triton red+norm", "triton per+norm", "triton red+rsqrt", "triton per+rsqrt",
@@ -231,8 +243,18 @@ const RULES: &[Rule] = &[
     head(KernelClass::Selection, &[
         "triton red+argmax", "triton per+argmax", "triton per+sort",
     ]),
+    // The largest absolute value is the scale.
+    head(KernelClass::Quantization, &[
+        "triton red+abs+clamp", "triton per+abs+clamp", "triton red+abs+amax", "triton per+abs+amax",
+    ]),
     head(KernelClass::Reduction, &[
         "triton red", "triton per",
+    ]),
+    head(KernelClass::Rope, &[
+        "triton poi+cos+sin", "triton poi+rotary*", "triton poi+rope",
+    ]),
+    head(KernelClass::Fill, &[
+        "triton poi fused zeros*", "triton poi fused ones*", "triton poi fused full*",
     ]),
     head(KernelClass::Copy, &[
         "triton poi fused cat*", "triton poi fused clone*", "triton poi fused embedding*",
@@ -245,15 +267,34 @@ const RULES: &[Rule] = &[
         "moe*", "*moe", "mo e", "topk gating*", "top k gating*", "gating softmax*",
         "grouped topk*", "grouped top k*", "expert*", "group problem shape", "grouped gemm*",
         "gemm grouped", "m grouped*", "group gemm*", "grouped mm*", "grouped gemv*",
-        "routing+indices*", "routing main*", "ep scatter*", "ep gather*",
+        "routing+indices*", "routing main*", "ep scatter*", "ep gather*", "router*",
+        "deepseek v3 topk*", "topk with k2*", "expand input rows*", "shuffle input rows*",
+        "compute strides tma*", "compute problem sizes*", "compute arg sorts*", "matmul ogs*",
+        "mm ids helper*", "mul mat f ids*",
+        // DeepGEMM's numbers for grouped products; routed batches of TensorRT-LLM's generated kernels.
+        "deep gemm+gemm type 1", "deep gemm+gemm type 2", "bmm+dyn b", "bmm+dyn batch",
     ]),
     // Before attention: vLLM and others put these into files and namespaces named after it.
-    head(KernelClass::Copy, &[
-        "reshape and cache*", "concat and cache*", "copy blocks*", "swap blocks*",
-        "append paged*",
+    head(KernelClass::KvCache, &[
+        "reshape and cache*", "concat and cache*", "quant and cache*", "copy blocks*",
+        "swap blocks*", "append paged*", "concat kv cache*", "gather+cache*", "store kv*",
+        "set kv*", "set mla kv*", "transfer kv*", "k set rows*",
+    ]),
+    head(KernelClass::Bookkeeping, &[
+        "prepare varlen*", "*metadata*", "plan kernel*", "prepare+inputs", "prepare pos*",
+        "slot mapping*", "slot mappings*", "block table*", "block tables*", "page indices*",
+        "kv indices*", "kv splits*", "create*+indices*", "write req*", "req to token*",
+        "convert req*", "compute position*", "clamp position*", "alloc extend*", "alloc decode*",
+        "assign extend cache*", "assign draft cache*", "advance step*", "apply write*",
+        "post update*", "combine sampled*", "get num sampled*", "expand idx*", "num accepted*",
+        "compute batched ptrs*", "compute out prod ptrs*", "batch pointers*",
+    ]),
+    // Before products: these prepare their inputs, and some are named after them.
+    head(KernelClass::Quantization, &[
+        "transpose and pack*", "silu mul+*quant*",
     ]),
     anywhere(KernelClass::Rope, &[
-        "rope*", "mrope*", "rotary*", "batch qk apply*",
+        "rope*", "ro pe", "mrope*", "rotary*", "batch qk apply*",
     ]),
     anywhere(KernelClass::Attention, &[
         "fmha*", "flash*+fwd*", "flash*+attn*", "flash*+attention*", "flash*+bwd*", "flash attn*",
@@ -262,20 +303,24 @@ const RULES: &[Rule] = &[
         "single prefill with*", "single decode with*", "flash mla*", "*splitkv*+*mla*", "mla*",
         "attn fwd*", "fwd splitkv*", "attn bwd*", "fwd kernel stage*",
         "fwd grouped kernel stage*", "persistent variable length merge*", "merge state*",
-        "merge attn*", "flash*+combine*", "=fwd kernel", "fa3*", "fa2*", "flash decod*", "attn*",
-        "*attn",
+        "merge attn*", "flash*+combine*", "=fwd kernel", "fwd kernel unified*", "fa3*", "fa2*",
+        "flash decod*", "attn*", "*attn", "*grouped att*", "kernel mha*", "*mmha*", "xqa*",
+        "lightning indexer*",
     ]),
     anywhere(KernelClass::Norm, &[
-        "rms norm*", "rmsnorm*", "*rmsnorm*", "rms*norm*", "layer norm*", "layernorm*",
+        "*rms norm*", "*rmsnorm*", "rms*norm*", "layer norm*", "layernorm*",
         "*layernorm*", "batch norm*", "batchnorm*", "group norm*", "groupnorm*", "ln fwd*",
-        "rowwise moments*", "rms*+variance*", "l2norm*", "l2 norm*", "bn fw*", "add rms*",
+        "rowwise moments*", "rms*+variance*", "l2norm*", "l2 norm*", "bn fw*", "add rms*", "=norm f32", "*qknorm*",
     ]),
     anywhere(KernelClass::Selection, &[
         "topk*", "top k*", "top p sampling*", "top p renorm*", "topp*", "min p sampling*",
         "multinomial*", "sampling*", "sample*", "*sampler*", "radix sort*", "*radix*+sort*",
         "bitonic sort*", "sort*", "radix topk*", "radix*+select*", "gather top k*", "sb topk*",
         "mb topk*", "argmax*", "arg max*", "logits processor*", "apply penalt*", "*merge sort*",
-        "rejection*", "eagle*+verify*", "verify tree*", "apply token bitmask*", "nucleus*",
+        "rejection*", "eagle*+verify*", "verify tree*", "*bitmask*", "nucleus*", "gumbel*",
+        "*penalt*", "*logprobs*", "logit bias*", "logits stats*", "bad words*", "*argsort*", "curand*",
+        // Steps of vLLM's sampler.
+        "=temperature kernel", "=min p kernel", "=bias kernel", "=ranks kernel", "=bincount kernel",
     ]),
     anywhere(KernelClass::Softmax, &[
         "softmax*", "soft max*", "*softmax", "log softmax*",
@@ -283,6 +328,8 @@ const RULES: &[Rule] = &[
     anywhere(KernelClass::Scan, &[
         "selective scan*", "chunk scan*", "chunk state*", "state passing*", "ssd*", "mamba*",
         "causal conv1d*", "gated delta*", "*delta rule*", "chunk gla*", "recurrent*+fwd*",
+        "ssm*", "rwkv*", "*gdn*", "*kda*", "chunk fwd*", "chunk scaled dot*",
+        "chunk local cumsum*", "recompute w u*", "solve tri*",
     ]),
     anywhere(KernelClass::Gemm, &[
         "nvjet*", "*gemm*", "*gemv*", "*gemm", "gemvx", "xmma*", "cublas*", "split kreduce*",
@@ -291,20 +338,27 @@ const RULES: &[Rule] = &[
         "winograd*", "cudnn+conv*", "cutlass*+kernel2", "marlin*", "matmul*", "mat mul*",
         "mm kernel*", "*mm+triton*", "scaled mm*", "bmm*", "dot kernel*", "dot product*",
         "reduce 1block kernel*", "mul mat*", "awq*+*gem*", "machete*", "gptq*", "tinygemm*",
-        "s884*", "*s16816*", "h16816*", "linear kernel*", "hgmma*", "wgmma*", "cask*",
+        "*bgmv*", "*sgmv*", "lora shrink*", "lora expand*", "*einsum*", "weight only*", "w4a16*",
+        "w8a8*", "s884*", "*s16816*", "h16816*", "linear kernel*", "hgmma*", "wgmma*", "cask*",
         "mma kernel*",
     ]),
     anywhere(KernelClass::Quantization, &[
         "*quantize*", "*quant*", "cast to fp8*", "scaled fp8*", "*fp8 quant*", "to fp8*",
-        "to nvfp4*", "per token group*",
+        "to nvfp4*", "per token group*", "*hadamard*", "fwht*",
+    ]),
+    head(KernelClass::KvCache, &[
+        "*kv cache*", "*kvcache*",
     ]),
     head(KernelClass::Copy, &[
         "cat array*", "concat*", "*copy*", "gather*", "scatter*", "index select*", "index put*",
         "indexing*", "index*+kernel*", "embedding*", "transpose*", "permute*", "*transpose*",
         "vectorized gather*", "masked scatter*", "masked select*", "embed*", "cast*", "unfold*",
-        "im2col*", "pad*", "roll*", "flip*", "set kv*", "store kv*", "*kv cache*",
-        "create*+indices*", "tensor transform*", "nchw to nhwc*", "nhwc to nchw*",
+        "im2col*", "pad*", "roll*", "flip*", "cpy*", "convert unary*",
+        "k get rows*", "k repeat*", "lookup*", "tensor transform*", "nchw to nhwc*", "nhwc to nchw*",
         "repeat interleave*", "split*+kernel*",
+    ]),
+    head(KernelClass::Fill, &[
+        "zero*", "fill*",
     ]),
     head(KernelClass::Reduction, &[
         "reduce kernel*", "*reduce*", "reduction*", "*reduction*", "device scan*", "*scan*",
@@ -312,6 +366,7 @@ const RULES: &[Rule] = &[
     ]),
     head(KernelClass::Elementwise, &[
         "elementwise*", "*elementwise*", "pointwise*", "*silu*", "si lu*", "gelu*", "ge lu*",
+        "and mul*", "softcap*", "softplus*", "diag mask*", "upscale*", "add id*", "mhc*",
         "relu*", "swiglu*", "*act and mul*", "activation*", "add kernel*", "mul kernel*",
         "binary*", "unary*", "add bias*", "bias*", "dropout*", "foreach*", "for each*",
         "multi tensor apply*", "tanh*", "sigmoid*", "clamp*", "where*", "tril*", "triu*",

@@ -23,11 +23,15 @@ const RANGES: [(&str, Operation); 13] = [
 /// Parts of the names of communication kernels, in lower case and without `_`, the special first.
 ///
 /// NCCL (`ncclDevKernel_AllReduce_...`), NVSHMEM, MSCCL++, DeepEP; the all-reduce kernels of vLLM
-/// (`cross_device_reduce_1stage`), TensorRT-LLM and FlashInfer (`allReduce...`), and of PyTorch's
-/// symmetric memory (`one_shot_all_reduce`, `multimem_...`).
-const KERNELS: [(&str, Operation); 24] = [
+/// (`cross_device_reduce_1stage`), TensorRT-LLM and FlashInfer (`allReduce...`, `rmsNormLamport`),
+/// llama.cpp (`ggml_cuda_ar_kernel`), and of PyTorch's symmetric memory (`one_shot_all_reduce`, `multimem_...`).
+const KERNELS: [(&str, Operation); 27] = [
     ("allreduce", Operation::AllReduce),
     ("crossdevicereduce", Operation::AllReduce),
+    // The second half of an all-reduce: it waits for what the others send.
+    ("normlamport", Operation::AllReduce),
+    ("userbuffers", Operation::AllReduce),
+    ("ggmlcudaarkernel", Operation::AllReduce),
     ("allgather", Operation::AllGather),
     ("reducescatter", Operation::ReduceScatter),
     ("alltoall", Operation::AllToAll),

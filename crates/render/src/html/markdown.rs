@@ -38,7 +38,7 @@ pub(super) fn class_mark(class: &str) -> &'static str {
         "reduction" | "scan" => "k-reduction",
         "selection" => "k-selection",
         "quantization" => "k-quantization",
-        "copy" => "k-copy",
+        "copy" | "kv_cache" => "k-copy",
         "fill" => "k-fill",
         "graph" => "k-graph",
         _ => "k-other",

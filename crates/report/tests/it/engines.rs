@@ -1,5 +1,6 @@
 //! Captures of real engines -> steps by kind and batch, modules by path, and a floor without configuration.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -147,4 +148,22 @@ fn an_adapter_that_cannot_be_used_is_named_and_the_built_in_ones_count() {
 fn steps_of_vllm(report: &Report) -> u64 {
     assert_eq!(report.engine.as_ref().and_then(|run| run.engine.as_deref()), Some("vllm"));
     steps(report, "decode").steps
+}
+
+#[test]
+fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
+    for capture in ["names", "steps", "ranks", "modules"] {
+        let report = report(&format!("vllm-0.26.0/{capture}"));
+        let mut of_stage = BTreeMap::<&str, u64>::new();
+        let mut unknown = BTreeMap::<(&str, &str), u64>::new();
+        for row in &report.kernels {
+            *of_stage.entry(&row.stage).or_default() += row.times.total_ns;
+            if row.class == "other" {
+                *unknown.entry((&row.stage, &row.kernel)).or_default() += row.times.total_ns;
+            }
+        }
+        assert!(of_stage.len() > 2, "{capture}: {of_stage:?}");
+        unknown.retain(|(stage, _), ns| *ns * 100 > of_stage[stage]);
+        assert!(unknown.is_empty(), "{capture}: {unknown:?} of {of_stage:?}");
+    }
 }
