@@ -48,13 +48,22 @@ def find_backend() -> Backend | None:
     tool = os.environ.get(INJECTION)
     if not tool:
         return None
-    is_ours = Path(tool).name.startswith("libstage2")
-    order = [_own, _package, _torch] if is_ours else [_package, _torch, _own]
+    order = [_own, _package, _torch] if _is_ours(tool) else [_package, _torch, _own]
     for attempt in order:
         backend = attempt(tool)
         if backend is not None:
             return backend
     return None
+
+
+def find_own() -> Backend | None:
+    """Return the backend that speaks to our collector; None where it is not the tool."""
+    tool = os.environ.get(INJECTION)
+    return _own(tool) if tool and _is_ours(tool) else None
+
+
+def _is_ours(tool: str) -> bool:
+    return Path(tool).name.startswith("libstage2")
 
 
 def _own(tool: str) -> Backend | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Callable, Mapping
 
-from . import imports, prefill_decode, torch_ops, vllm_steps
+from . import imports, prefill_decode, sglang_steps, torch_ops, trtllm_steps, vllm_steps
 from .notice import Notices
 
 ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
@@ -19,6 +19,8 @@ ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
         "transformers.modeling_utils": prefill_decode.install_in_transformers,
     },
     "vllm-steps": {vllm_steps.WORKER: vllm_steps.install},
+    "sglang-steps": {sglang_steps.SCHEDULER: sglang_steps.install},
+    "trtllm-steps": {trtllm_steps.EXECUTOR: trtllm_steps.install},
 }
 """For each annotation, what is done once which module has been imported."""
 

@@ -3,19 +3,26 @@
 The outermost forward of a thread is marked, by whichever way it is called: the model as a function,
 its `forward`, or what `torch.compile` made of either. Within a graph that is being compiled nothing
 is marked, so that it stays whole: the range is then around the compiled call.
+
+Under our collector a range holds how many sequences and tokens it works on, and the first forward
+of the largest model writes down its configuration.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import types
 import weakref
 from types import ModuleType
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Dict, Tuple, TypeVar
 
+from . import engine_file
+from ._backend import Backend, find_own
 from .notice import Notices
 from .stages import Stages
+from .steps import DECODE, FIELDS, PREFILL
 
 Call = TypeVar("Call", bound=Callable[..., Any])
 
@@ -25,10 +32,13 @@ class _Marker:
 
     def __init__(self, torch: ModuleType, notices: Notices) -> None:
         self._notices = notices
-        self._push, self._pop = _nvtx(torch)
+        own = find_own()
+        self._open_kinds, self._pop = _with_fields(own) if own else _named(torch)
         self._stages = Stages()
         self._thread = threading.local()
         self._generates: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+        self._described: weakref.WeakSet[Any] | None = weakref.WeakSet() if own else None
+        self._most_parameters = 0
         # Not public in the first versions that compile. Both are constants for the compiler.
         places = (getattr(torch, "compiler", None), torch._utils)
         found = (getattr(place, "is_compiling", None) for place in places)
@@ -73,8 +83,7 @@ class _Marker:
     ) -> Any:
         if getattr(self._thread, "inside", False):
             return call(*args, **kwargs)
-        stage = self._open(model, args, kwargs)
-        if stage is None:
+        if not self._open(model, args, kwargs):
             return call(*args, **kwargs)
         self._thread.inside = True
         try:
@@ -85,16 +94,31 @@ class _Marker:
         self._close(result)
         return result
 
-    def _open(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    def _open(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         try:
-            stage = self._stages.of_call(model, args, kwargs) if self.generates(model) else None
-            if stage is not None:
-                self._push(stage)
-            return stage
+            work = self._stages.of_call(model, args, kwargs) if self.generates(model) else None
+            if work is None:
+                return False
+            if self._described is not None and model not in self._described:
+                self._describe(model, self._described)
+            kind, values = work
+            self._open_kinds[kind](*values)
+            return True
         except Exception as error:
             name = type(model).__name__
             self._notices.warn(f"prefill-decode: forwards of {name} are not marked: {error!r}")
-            return None
+            return False
+
+    def _describe(self, model: Any, described: weakref.WeakSet[Any]) -> None:
+        described.add(model)
+        try:
+            parameters = sum(parameter.numel() for parameter in model.parameters())
+            # A smaller one that drafts for it, or judges it, is not the model of the run.
+            if parameters > self._most_parameters:
+                self._most_parameters = parameters
+                engine_file.write(describe(model))
+        except Exception as error:
+            self._notices.warn(f"prefill-decode: a model's configuration is not kept: {error!r}")
 
     def _close(self, result: Any) -> None:
         try:
@@ -163,6 +187,39 @@ def _mark_compiled(marker: _Marker, target: Any, compiled: Any) -> Any:
 
 def _is_pretrained(model: Any) -> bool:
     return any(cls.__name__ == "PreTrainedModel" for cls in type(model).__mro__)
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """Return what a model was configured with, as far as times follow from it."""
+    import transformers
+
+    rank = os.environ.get("RANK", "")
+    return {
+        "engine": "transformers",
+        "version": transformers.__version__,
+        "rank": int(rank) if rank.isdecimal() else 0,
+        "model": str(getattr(model, "name_or_path", "") or "") or None,
+        "dtype": str(model.dtype).replace("torch.", "", 1),
+        "tensor_parallel_size": getattr(model, "tp_size", None) or 1,
+        "config": model.config.to_dict(),
+    }
+
+
+Ranges = Tuple[Dict[str, Callable[..., Any]], Callable[[], Any]]
+"""What opens a range of each kind with the values of FIELDS, and what closes it."""
+
+
+def _with_fields(backend: Backend) -> Ranges:
+    return {kind: backend.prepare(kind, FIELDS) for kind in (PREFILL, DECODE)}, backend.pop
+
+
+def _named(torch: ModuleType) -> Ranges:
+    push, pop = _nvtx(torch)
+    return {kind: _without_fields(push, kind) for kind in (PREFILL, DECODE)}, pop
+
+
+def _without_fields(push: Callable[[str], Any], kind: str) -> Callable[..., Any]:
+    return lambda *_values: push(kind)
 
 
 def _nvtx(torch: ModuleType) -> tuple[Callable[[str], Any], Callable[[], Any]]:

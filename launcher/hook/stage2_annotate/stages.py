@@ -1,4 +1,4 @@
-"""The arguments of a language model's forward become the name of its stage.
+"""The arguments of a language model's forward become its stage, and what it works on.
 
 More than one new token for each sequence, or nothing cached yet: `prefill`. One new token after
 what is cached: `decode`. The steps in which speculative decoding checks a draft bring several
@@ -14,13 +14,12 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-PREFILL = "prefill"
-DECODE = "decode"
+from .steps import DECODE, PREFILL, Work
 
 TOKENS = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
 """Arguments that hold the new tokens; the first that is given counts."""
 
-CACHES = ("past_key_values", "cache_params", "past_key_value", "past", "state")
+CACHES = ("past_key_values", "cache", "cache_params", "past_key_value", "past", "state")
 """Arguments and results that hold what is cached, by the names that models use."""
 
 
@@ -34,23 +33,29 @@ class Stages:
             weakref.WeakKeyDictionary()
         )
 
-    def of_call(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        """Return the stage of `model(*args, **kwargs)`; None where it is none.
+    def of_call(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
+        """Return the stage of `model(*args, **kwargs)` and its work; None where it is none.
 
-        A call with labels is training or scoring.
+        A call with labels is training or scoring. Sequences count as requests, padding as tokens.
         """
         if args:
             kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}
         if kwargs.get("labels") is not None:
             return None
-        new = _new_tokens(kwargs)
-        if new is None:
+        sizes = _sizes(kwargs)
+        if sizes is None:
             return None
+        batch, new = sizes
         cache = next((kwargs[name] for name in CACHES if kwargs.get(name) is not None), None)
-        holds = self._holds_tokens(cache)
+        length = _length_on_host(cache)
+        holds = self._holds_tokens(cache) if length is None else length > 0
         # The call fills it, also when it was made beforehand and handed in empty.
         self._remember(cache)
-        return DECODE if new == 1 and holds else PREFILL
+        known = 0 if cache is None or not holds else length
+        work = (batch, batch * new, 0 if known is None else batch * (known + new))
+        if new == 1 and holds:
+            return DECODE, (0, 0, 0, *work, 0)
+        return PREFILL, (*work, 0, 0, 0, 0)
 
     def take_result(self, result: Any) -> None:
         """Remember the cache that a call returned."""
@@ -70,9 +75,6 @@ class Stages:
             return False
         if isinstance(cache, (tuple, list)):
             return len(cache) > 0
-        length = _length_on_host(cache)
-        if length is not None:
-            return length > 0
         try:
             return cache in self._filled
         except TypeError:
@@ -88,16 +90,18 @@ class Stages:
             return
 
 
-def _new_tokens(kwargs: Mapping[str, Any]) -> int | None:
-    """Count the new tokens of each sequence, by the first argument that holds some."""
+def _sizes(kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Count the sequences and the new tokens of each, by the first argument that holds some."""
     for name in TOKENS:
         shape = getattr(kwargs.get(name), "shape", None)
         if shape is None or len(shape) == 0:
             continue
         if name.endswith("embeds"):
             # [batch, tokens, width], or without the batch.
-            return int(shape[-2]) if len(shape) > 1 else None
-        return int(shape[-1])
+            shape = shape[:-1]
+            if len(shape) == 0:
+                return None
+        return int(shape[0]) if len(shape) > 1 else 1, int(shape[-1])
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -29,14 +30,48 @@ class Ran(NamedTuple):
     """Paths of the ranges in the order of their opening; `!` stands for one too many pops."""
 
 
+class EngineRan(NamedTuple):
+    """What a child with an engine left behind."""
+
+    ran: Ran
+    description: dict[str, Any] | None
+    """What the hook wrote down of the engine's configuration."""
+
+
+def run_engine(sources: dict[str, str], code: str, annotate: str) -> EngineRan:
+    """Run `code` with modules of these paths and sources, under what is taken for the collector."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # The hook writes what it learns of an engine beside itself.
+        hook = folder / "hook"
+        shutil.copytree(HOOK, hook, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+        for path, text in sources.items():
+            file = folder / "packages" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        # By this name the hook speaks to it without a package.
+        tool = folder / "libstage2.so"
+        tool.symlink_to(nvtx_tool())
+        env = {"NVTX_INJECTION64_PATH": str(tool)}
+        find = f"import sys; sys.path.insert(0, {str(folder / 'packages')!r})\n"
+        ran = run(find + code, annotate, env=env, hook=hook)
+        written = list(hook.glob("engine-*.json"))
+        return EngineRan(ran, json.loads(written[0].read_text()) if written else None)
+
+
 def run(
-    code: str, annotate: str = "", *flags: str, path: str = "", env: dict[str, str] | None = None
+    code: str,
+    annotate: str = "",
+    *flags: str,
+    path: str = "",
+    env: dict[str, str] | None = None,
+    hook: Path = HOOK,
 ) -> Ran:
     """Run `code` with the hook in front of `path`."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "nvtx.log")
         own = {
-            "PYTHONPATH": str(HOOK) + (os.pathsep + path if path else ""),
+            "PYTHONPATH": str(hook) + (os.pathsep + path if path else ""),
             "PYTHONDONTWRITEBYTECODE": "1",
             "STAGE2_ANNOTATE": annotate,
             "STAGE2_LOG": "warn",

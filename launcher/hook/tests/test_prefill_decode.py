@@ -9,7 +9,7 @@ from unittest import mock
 
 from stage2_annotate import prefill_decode
 
-from .support import needs, run_with_nvtx
+from .support import needs, run_engine, run_with_nvtx
 
 BEGIN = """
 import threading, torch
@@ -38,6 +38,20 @@ class PrefillDecode(unittest.TestCase):
         self.assertEqual(self.marked(code), once)
         self.assertEqual(self.marked(code.replace("ids,", "ids[:, :1],")), once)
         self.assertEqual(self.marked(code.replace("3)", "3, cache_implementation='static')")), once)
+
+    def test_under_the_collector_the_largest_model_is_kept(self):
+        code = """
+small = LlamaForCausalLM(LlamaConfig(num_key_value_heads=1, vocab_size=8, hidden_size=8,
+    intermediate_size=8, num_hidden_layers=1, num_attention_heads=1)).eval()
+small(ids % 8)
+model.generate(ids, max_new_tokens=2, min_new_tokens=2, do_sample=False)
+small(ids % 8)
+"""
+        ran, description = run_engine({}, BEGIN + code, "prefill-decode")
+        self.assertEqual((ran.status, ran.ranges.count("decode")), (0, 1), ran.err)
+        assert description is not None
+        self.assertEqual((description["engine"], description["dtype"]), ("transformers", "float32"))
+        self.assertEqual(description["config"]["hidden_size"], 32)
 
     def test_a_loop_by_hand_under_inference_mode(self):
         code = """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import unittest
 from types import SimpleNamespace
 
-from stage2_annotate.stages import DECODE, PREFILL, Stages
+from stage2_annotate.stages import Stages
+from stage2_annotate.steps import DECODE, PREFILL
 
 
 def tokens(*shape: int) -> SimpleNamespace:
@@ -43,7 +44,8 @@ class StageOfCall(unittest.TestCase):
         self.stages = Stages()
 
     def stage(self, *args: object, **kwargs: object) -> str | None:
-        return self.stages.of_call(Model(), args, kwargs)
+        work = self.stages.of_call(Model(), args, kwargs)
+        return None if work is None else work[0]
 
     def test_several_new_tokens_are_prefill(self):
         self.assertEqual(self.stage(tokens(1, 7)), PREFILL)
@@ -58,6 +60,20 @@ class StageOfCall(unittest.TestCase):
         self.assertEqual(
             self.stage(inputs_embeds=tokens(2, 1, 64), past_key_values=DynamicCache(1)), DECODE
         )
+
+    def test_sequences_tokens_and_what_they_have_after_the_call_are_counted(self):
+        for cache, new, expected in (
+            (None, 7, (PREFILL, (4, 28, 28, 0, 0, 0, 0))),
+            (DynamicCache(9), 7, (PREFILL, (4, 28, 64, 0, 0, 0, 0))),
+            (DynamicCache(9), 1, (DECODE, (0, 0, 0, 4, 4, 40, 0))),
+            # Its length is on the GPU, so nobody is asked.
+            (Unhashable(), 1, (DECODE, (0, 0, 0, 4, 4, 0, 0))),
+        ):
+            for name in ("past_key_values", "cache"):
+                work = self.stages.of_call(Model(), (tokens(4, new),), {name: cache})
+                self.assertEqual(work, expected)
+        work = self.stages.of_call(Model(), (), {"inputs_embeds": tokens(7, 64)})
+        self.assertEqual(work, (PREFILL, (1, 7, 7, 0, 0, 0, 0)))
 
     def test_a_prompt_of_one_token_is_prefill(self):
         self.assertEqual(self.stage(tokens(1, 1)), PREFILL)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import unittest
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from stage2_annotate import vllm_steps
+from stage2_annotate.steps import FIELDS
 
-from .support import nvtx_tool, run
+from .support import EngineRan, run_engine
 
 OUTPUT = """
 from dataclasses import dataclass, field
@@ -29,14 +28,21 @@ class SchedulerOutput:
     scheduled_spec_decode_tokens: dict = field(default_factory=dict)
 """
 WORKER = """
+from types import SimpleNamespace as Of
 class Worker:
+    rank = 1
+    vllm_config = Of(
+        model_config=Of(model="/m", dtype="torch.bfloat16", quantization=None, enforce_eager=False,
+                        hf_config=Of(to_dict=lambda: {"model_type": "llama"})),
+        cache_config=Of(cache_dtype="auto"),
+        parallel_config=Of(tensor_parallel_size=2, pipeline_parallel_size=1, data_parallel_size=1,
+                           enable_expert_parallel=False),
+    )
     def execute_model(self, scheduler_output):
         if scheduler_output == "fails": raise ValueError("of the model")
         return getattr(scheduler_output, "answer", None)
     def sample_tokens(self, grammar_output):
         return "sampled"
-    def load_model(self):
-        return "loaded"
 """
 USE = """
 from types import SimpleNamespace
@@ -94,6 +100,7 @@ class Work(unittest.TestCase):
         )
         cached = [r for r in requests if not r.is_new]
         found = vllm_steps.work_of(
+            None,
             SimpleNamespace(
                 total_num_scheduled_tokens=sum(r.tokens for r in requests),
                 num_scheduled_tokens={r.req_id: r.tokens for r in requests},
@@ -106,15 +113,13 @@ class Work(unittest.TestCase):
                 scheduled_spec_decode_tokens={
                     r.req_id: [7] * r.drafts for r in requests if r.drafts
                 },
-            )
+            ),
         )
         if not requests:
             self.assertIsNone(found)
             return None
         kind, values = found or ("", ())
-        self.assertEqual(
-            dict(zip(vllm_steps.FIELDS, values)), dict(zip(vllm_steps.FIELDS, expected))
-        )
+        self.assertEqual(dict(zip(FIELDS, values)), dict(zip(FIELDS, expected)))
         if in_context:
             self.assertEqual(kind, "mixed" if decoding else "prefill")
         else:
@@ -125,21 +130,15 @@ class Work(unittest.TestCase):
 class VllmSteps(unittest.TestCase):
     """What happens to a program that imports vLLM's worker, and to one whose vLLM is another."""
 
-    def marked(self, code: str, output: str = OUTPUT, worker: str = WORKER) -> Any:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        for name, text in (("core/sched/output", output), ("worker/gpu_worker", worker)):
-            path = Path(folder.name, "vllm", "v1", f"{name}.py")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        find = f"import sys; sys.path.insert(0, {folder.name!r})\n"
-        # By this name it is taken for the collector, to which the hook speaks without a package.
-        tool = Path(folder.name, "libstage2.so")
-        tool.symlink_to(nvtx_tool())
-        env = {"NVTX_INJECTION64_PATH": str(tool)}
-        ran = run(find + code, "vllm-steps", env=env)
-        self.assertEqual(ran.status, 0, ran.err)
-        return ran
+    def marked(self, code: str, output: str = OUTPUT, worker: str = WORKER) -> EngineRan:
+        sources = {
+            "vllm/__init__.py": "__version__ = '0.26.0'",
+            "vllm/v1/core/sched/output.py": output,
+            "vllm/v1/worker/gpu_worker.py": worker,
+        }
+        done = run_engine(sources, code, "vllm-steps")
+        self.assertEqual(done.ran.status, 0, done.ran.err)
+        return done
 
     def test_each_step_is_one_range_from_the_model_to_the_sampler(self):
         code = """
@@ -150,9 +149,15 @@ run(step(cached=[("c", 4, 4, 0)]))
 run(step(cached=[("a", 4, 513, 2)], spec=[("a", 3)]))
 run(step())
 """
-        ran = self.marked(USE + code)
+        ran, description = self.marked(USE + code)
         self.assertEqual(ran.ranges, ["prefill", "decode", "mixed", "prefill", "verify"])
         self.assertEqual(ran.err, "")
+        assert description is not None
+        self.assertEqual(
+            [description[key] for key in ("engine", "version", "rank", "tensor_parallel_size")],
+            ["vllm", "0.26.0", 1, 2],
+        )
+        self.assertEqual(description["config"], {"model_type": "llama"})
 
     def test_a_step_that_samples_nothing_ends_all_the_same(self):
         code = """
@@ -163,7 +168,7 @@ del one.answer
 worker.execute_model(one)
 run(one)
 """
-        self.assertEqual(self.marked(USE + code).ranges, ["decode"] * 3)
+        self.assertEqual(self.marked(USE + code).ran.ranges, ["decode"] * 3)
 
     def test_errors_of_the_model_and_of_the_marking_change_nothing(self):
         code = """
@@ -177,7 +182,7 @@ for _ in range(2):
     else: raise SystemExit("no exception")
 run(step(cached=[("a", 1, 5, 1)]))
 """
-        ran = self.marked(USE + code)
+        ran, _ = self.marked(USE + code)
         self.assertEqual(ran.ranges, ["decode"])
         self.assertRegex(
             ran.err, r"\A(stage2: vllm-steps: steps are not marked: \w+Error.*\n){2}\Z"
@@ -185,12 +190,12 @@ run(step(cached=[("a", 1, 5, 1)]))
 
     def test_another_vllm_runs_without_ranges_and_one_line_says_so(self):
         output = OUTPUT.replace("num_output_tokens: list", "outputs: list")
-        ran = self.marked("import vllm.v1.worker.gpu_worker", output=output)
+        ran, _ = self.marked("import vllm.v1.worker.gpu_worker", output=output)
         self.assertEqual(ran.ranges, [])
         self.assertRegex(
             ran.err, r"\Astage2: vllm-steps .*CachedRequestData.num_output_tokens.*\n\Z"
         )
-        ran = self.marked("import vllm.v1.worker.gpu_worker", worker="class Worker: pass")
+        ran, _ = self.marked("import vllm.v1.worker.gpu_worker", worker="class Worker: pass")
         self.assertRegex(ran.err, r"\Astage2: vllm-steps does not work with .*execute_model.*\n\Z")
 
 

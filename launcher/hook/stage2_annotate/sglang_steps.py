@@ -1,0 +1,150 @@
+"""Importing SGLang's scheduler becomes a range around each batch that it runs.
+
+The range lies around `Scheduler.run_batch`, which launches the model, the drafts and the sampling
+of a batch, with and without CUDA graphs. Nothing is asked of the GPU. Batches without a token of a
+language model (idle, split prefill, diffusion) have no range. Class and field names are those of
+SGLang 0.5.4 and 0.5.23.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from .notice import Notices
+from .steps import DECODE, VERIFY, Work, kind_of, lacking, of_engine, require
+
+SCHEDULER = "sglang.srt.managers.scheduler"
+
+_BATCH = (
+    "reqs",
+    "forward_mode",
+    "seq_lens_cpu",
+    "seq_lens_sum",
+    "prefix_lens",
+    "extend_num_tokens",
+    "decoding_reqs",
+)
+_MODES = ("EXTEND", "DECODE", "MIXED")
+
+
+class Batches:
+    """Tells what a batch works on."""
+
+    def __init__(self, modes: Any) -> None:
+        """Take SGLang's enumeration of the modes of a forward."""
+        self._decode, self._extends = modes.DECODE, (modes.EXTEND, modes.MIXED)
+        # The last decoding batch: SGLang replaces or lengthens this list when requests come or go.
+        self._requests: Any = None
+        self._number = self._context = 0
+
+    def work_of(self, scheduler: Any, batch: Any) -> Work:
+        """Return what a batch works on; None where it is none of a language model.
+
+        Raises:
+            AttributeError: It is not a batch that we know.
+
+        """
+        mode = batch.forward_mode
+        if mode is self._decode:
+            return self._decoding(scheduler, batch)
+        if mode not in self._extends:
+            return None
+        total = len(batch.reqs)
+        # They come last, with one new token each.
+        decoding = len(batch.decoding_reqs or ())
+        prompts, prefixes = total - decoding, batch.prefix_lens
+        tokens = batch.extend_num_tokens - decoding
+        context = sum(prefixes[:prompts]) + tokens
+        decode_context = sum(prefixes[prompts:]) + decoding
+        values = (prompts, tokens, context, decoding, decoding, decode_context, 0)
+        return (kind_of(prompts, decoding, 0), values) if total else None
+
+    def _decoding(self, scheduler: Any, batch: Any) -> Work:
+        number = len(batch.reqs)
+        if number == 0:
+            return None
+        drafter = scheduler.draft_worker
+        if drafter is None:
+            context = self._context_of(batch, number)
+            return DECODE, (0, 0, 0, number, number, context, 0)
+        # Of each request, the last token and its drafts are verified in one forward.
+        tokens = number * getattr(drafter, "speculative_num_draft_tokens", 1)
+        lengths = batch.seq_lens_cpu
+        # Where the drafts before are still verified, lengths are only on the GPU.
+        context = 0 if lengths is None else lengths.sum().item() + tokens
+        kind = VERIFY if tokens > number else DECODE
+        return kind, (0, 0, 0, number, tokens, context, tokens - number)
+
+    def _context_of(self, batch: Any, number: int) -> int:
+        context: int | None = batch.seq_lens_sum
+        if context is not None:
+            return context
+        requests = batch.reqs
+        if requests is self._requests and number == self._number:
+            # Each has one token more than at the step before.
+            self._context += number
+        else:
+            self._requests, self._number = requests, number
+            self._context = batch.seq_lens_cpu.sum().item()
+        return self._context
+
+
+def install(module: ModuleType, notices: Notices) -> None:
+    """Mark the batches of SGLang's scheduler."""
+    from sglang.srt.managers.schedule_batch import ScheduleBatch
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+
+    scheduler = module.Scheduler
+    run = scheduler.run_batch
+    modes = [f"ForwardMode.{mode}" for mode in _MODES if not hasattr(ForwardMode, mode)]
+    require(
+        lacking(ScheduleBatch, _BATCH) + modes,
+        "--annotate torch-ops has SGLang itself name its steps",
+    )
+    steps = of_engine("sglang-steps", notices, Batches(ForwardMode).work_of, describe)
+    if steps is None:
+        return
+    begin, end = steps.begin, steps.end
+
+    @functools.wraps(run)
+    def run_batch(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        begin(self, batch)
+        try:
+            return run(self, batch, *args, **kwargs)
+        finally:
+            end()
+
+    scheduler.run_batch = run_batch
+
+
+def describe(scheduler: Any) -> dict[str, Any]:
+    """Return what a scheduler was configured with, as far as times follow from it."""
+    import sglang
+
+    model, arguments = scheduler.model_config, scheduler.server_args
+    return {
+        "engine": "sglang",
+        "version": sglang.__version__,
+        "rank": _rank(scheduler),
+        "model": str(model.model_path),
+        "dtype": str(model.dtype).replace("torch.", "", 1),
+        "quantization": model.quantization,
+        "kv_cache_dtype": arguments.kv_cache_dtype,
+        "tensor_parallel_size": arguments.tp_size,
+        "pipeline_parallel_size": arguments.pp_size,
+        "data_parallel_size": arguments.dp_size,
+        "expert_parallel_size": arguments.ep_size,
+        "config": model.hf_config.to_dict(),
+    }
+
+
+def _rank(scheduler: Any) -> int:
+    rank = getattr(scheduler, "tp_rank", None)
+    if rank is None:
+        # It is kept for the whole process since 0.5.23 at the latest.
+        from sglang.srt.runtime_context import get_parallel
+
+        rank = get_parallel().tp_rank
+    return int(rank)
