@@ -30,8 +30,11 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/imports.py",
     "stage2_annotate/notice.py",
     "stage2_annotate/prefill_decode.py",
+    "stage2_annotate/sglang_steps.py",
     "stage2_annotate/stages.py",
+    "stage2_annotate/steps.py",
     "stage2_annotate/torch_ops.py",
+    "stage2_annotate/trtllm_steps.py",
     "stage2_annotate/vllm_steps.py",
 ];
 

@@ -45,8 +45,8 @@ pub struct EngineSteps {
     pub p99_ns: Option<u64>,
     /// Mean number of requests whose prompt was read.
     pub prefill_requests_mean: f64,
-    /// Mean number of prompt tokens.
-    pub prefill_tokens_mean: f64,
+    /// Mean number of prompt tokens; null: not known.
+    pub prefill_tokens_mean: Option<f64>,
     /// Mean number of requests whose next token was generated.
     pub decode_requests_mean: f64,
     /// Mean sum of their context lengths after the step, tokens; null: not known.
@@ -54,7 +54,7 @@ pub struct EngineSteps {
     /// Tokens per second over the timed steps: for prefill the prompt tokens, else one token for each
     /// request that decodes.
     pub tokens_per_s: Option<f64>,
-    /// Steps by number of requests, for prefill by number of tokens; ascending.
+    /// Steps by number of requests, for prefill by number of tokens where it is known; ascending.
     pub rows: Vec<EngineStepRow>,
     /// A line through the medians of the rows; null: there are too few rows, or it fits badly.
     pub fit: Option<StepFit>,
@@ -67,8 +67,8 @@ pub struct EngineStepRow {
     pub requests: u64,
     /// Largest number of requests in a step.
     pub requests_to: u64,
-    /// Mean number of new tokens in a step: prompt tokens and generated ones.
-    pub tokens_mean: f64,
+    /// Mean number of new tokens in a step, prompt tokens and generated ones; null: not known.
+    pub tokens_mean: Option<f64>,
     /// Mean sum of the context lengths after the step, tokens; null: not known.
     pub context_mean: Option<f64>,
     /// Number of steps.

@@ -5,6 +5,7 @@
 //! matches in linear time, whatever the expression.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use regex::{Regex, RegexBuilder};
@@ -24,7 +25,7 @@ const NO_NAMES: [&str; 3] = ["", "x", "a range of no engine 7"];
 const MODULE: &str = "module";
 
 /// What a step of an engine does. Its text is the name of the stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum StepKind {
     /// It only reads prompts.
@@ -37,18 +38,25 @@ pub enum StepKind {
     Verify,
 }
 
+impl StepKind {
+    /// Whether `name` is that of a kind.
+    pub fn is_name(name: &[u8]) -> bool {
+        std::str::from_utf8(name).is_ok_and(|name| Self::from_str(name).is_ok())
+    }
+}
+
 /// What a step works on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepWork {
     /// Requests that have not generated a token yet.
     pub prefill_requests: u64,
-    /// Prompt tokens that the step reads.
+    /// Prompt tokens that the step reads; 0 with requests: not known.
     pub prefill_tokens: u64,
     /// Length of the contexts of these requests after the step, tokens.
     pub prefill_context_tokens: u64,
     /// Requests whose next token is generated.
     pub decode_requests: u64,
-    /// New tokens of these requests: more than one each if drafted tokens are verified.
+    /// New tokens of these requests: more than one each if drafted tokens are verified; 0: not known.
     pub decode_tokens: u64,
     /// Length of the contexts of these requests after the step, tokens.
     pub decode_context_tokens: u64,
@@ -73,14 +81,15 @@ impl StepWork {
     /// The work of a range with these fields; none if no field counts requests.
     pub fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], u64)>) -> Option<Self> {
         let mut work = Self::default();
-        let mut has_requests = false;
+        let (mut has_requests, mut has_prefill_tokens) = (false, false);
         for (name, value) in fields {
             let name = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
             let Some(number) = name else { continue };
             has_requests |= matches!(number, Number::PrefillRequests | Number::DecodeRequests);
+            has_prefill_tokens |= number == Number::PrefillTokens;
             *work.number(number) = value;
         }
-        (has_requests && work.is_sound()).then_some(work)
+        (has_requests && work.is_sound(has_prefill_tokens)).then_some(work)
     }
 
     /// The kind of a step that does this work.
@@ -119,11 +128,19 @@ impl StepWork {
         }
     }
 
-    /// There is a request, each has at least one token, and no token is without a request.
-    fn is_sound(&self) -> bool {
+    /// New tokens of all requests; none: those of some are not known.
+    pub fn tokens(&self) -> Option<u64> {
+        let known = |requests: u64, tokens: u64| (requests == 0 || tokens > 0).then_some(tokens);
+        let prefill = known(self.prefill_requests, self.prefill_tokens)?;
+        Some(prefill.saturating_add(known(self.decode_requests, self.decode_tokens)?))
+    }
+
+    /// There is a request, each has at least one token where tokens are known, and no token is without a
+    /// request.
+    fn is_sound(&self, has_prefill_tokens: bool) -> bool {
         let fits = |requests: u64, tokens: u64| tokens >= requests && (requests > 0 || tokens == 0);
         (self.prefill_requests > 0 || self.decode_requests > 0)
-            && fits(self.prefill_requests, self.prefill_tokens)
+            && (!has_prefill_tokens || fits(self.prefill_requests, self.prefill_tokens))
             && (self.decode_tokens == 0 || fits(self.decode_requests, self.decode_tokens))
     }
 }
@@ -138,6 +155,8 @@ pub struct EngineSettings {
     pub steps: Vec<String>,
     /// Expressions for names of ranges around a module. The group `module` is its path.
     pub modules: Vec<String>,
+    /// Expressions for names of ranges that the engine opens between two steps. They belong to the earlier step.
+    pub between: Vec<String>,
     /// Expressions for names of ranges that hold no work. They are left out.
     pub empty: Vec<String>,
 }
@@ -189,6 +208,8 @@ pub enum Named {
     Step(StepWork),
     /// The range is a call of a module. Its path has `*` for the number of the layer.
     Module(String),
+    /// The range lies between two steps, and belongs to the earlier one.
+    Between,
     /// The range holds no work.
     Empty,
     /// The name looks like that of a step, but its numbers are impossible.
@@ -201,6 +222,7 @@ struct Adapter {
     name: String,
     steps: Vec<Regex>,
     modules: Vec<Regex>,
+    between: Vec<Regex>,
     empty: Vec<Regex>,
 }
 
@@ -259,8 +281,8 @@ impl Engines {
 
 impl Adapter {
     fn new(settings: &EngineSettings) -> Result<Self, AdapterError> {
-        let EngineSettings { name, steps, modules, empty } = settings;
-        if steps.len() + modules.len() + empty.len() > MOST_EXPRESSIONS {
+        let EngineSettings { name, steps, modules, between, empty } = settings;
+        if [steps, modules, between, empty].map(Vec::len).iter().sum::<usize>() > MOST_EXPRESSIONS {
             return Err(AdapterError::TooMany);
         }
         let numbers: Vec<&str> = Number::VARIANTS.iter().map(|&number| number.into()).collect();
@@ -271,6 +293,7 @@ impl Adapter {
             name: name.clone().unwrap_or_default(),
             steps: all(steps, &numbers)?,
             modules: all(modules, &[MODULE])?,
+            between: all(between, &[])?,
             empty: all(empty, &[MODULE])?,
         })
     }
@@ -284,7 +307,8 @@ impl Adapter {
             let found = self.modules.iter().find_map(|module| module.captures(name))?;
             Some(Named::Module(joined_layers(found.name(MODULE)?.as_str())))
         };
-        step.or_else(module)
+        let is_between = || self.between.iter().any(|between| between.is_match(name));
+        step.or_else(module).or_else(|| is_between().then_some(Named::Between))
     }
 }
 
@@ -312,14 +336,16 @@ fn expression(text: &str, groups: &[&str]) -> Result<Regex, AdapterError> {
 
 fn work(step: &Regex, found: &regex::Captures<'_>) -> Named {
     let mut work = StepWork::default();
+    let mut has_prefill_tokens = false;
     for name in step.capture_names().flatten() {
         let (Some(text), Ok(number)) = (found.name(name), name.parse()) else { continue };
+        has_prefill_tokens |= number == Number::PrefillTokens;
         match text.as_str().parse() {
             Ok(value) => *work.number(number) = value,
             Err(_) => return Named::Unsound,
         }
     }
-    match work.is_sound() {
+    match work.is_sound(has_prefill_tokens) {
         true => Named::Step(work),
         // Nothing was scheduled for this step.
         false if work == StepWork::default() => Named::Empty,
@@ -386,6 +412,67 @@ mod tests {
         assert_eq!(idle, Some(Named::Empty));
     }
 
+    /// Names as the sources of SGLang 0.5.23 (`build_step_span_name`, `PytHooks`, `scheduler_stage_method`) and of
+    /// TensorRT-LLM (`PyExecutor._forward_step`: releases 0.17 and 1.0, commit 00043967) form them.
+    #[test]
+    fn names_of_sglang_and_tensorrt_llm_are_understood() {
+        let prefill = |requests, tokens| StepWork {
+            prefill_requests: requests,
+            prefill_tokens: tokens,
+            ..Default::default()
+        };
+        let decode = |requests| StepWork { decode_requests: requests, ..Default::default() };
+        let mixed = |prefill: StepWork| StepWork { decode_requests: 7, ..prefill };
+        for (engine, name, expected) in [
+            ("sglang", "step[EXTEND bs=2 toks=1024]", Named::Step(prefill(2, 1_024))),
+            ("sglang", "step[DECODE bs=16]", Named::Step(decode(16))),
+            ("sglang", "step[DECODE bs=1 sum_seq=9 forward_id=4]", Named::Step(decode(1))),
+            ("sglang", "step[EXTEND bs=2 toks=1]", Named::Unsound),
+            ("sglang", "step[IDLE bs=0]", Named::Empty),
+            ("sglang", "scheduler.process_batch_result", Named::Between),
+            ("sglang", "aten::argmax", Named::Between),
+            (
+                "sglang",
+                "{'Module': 'model.model.layers.3.mlp', 'Inputs': [[8, 4096]]}",
+                Named::Module("model.layers.*.mlp".into()),
+            ),
+            (
+                "tensorrt-llm",
+                "[Executor] _forward_step: 3 ctx reqs, 0 gen reqs",
+                Named::Step(prefill(3, 0)),
+            ),
+            (
+                "tensorrt-llm",
+                "[Executor] _forward_step 812: 3 ctx reqs, 7 gen reqs",
+                Named::Step(mixed(prefill(3, 0))),
+            ),
+            (
+                "tensorrt-llm",
+                "[Executor] _forward_step 60000: 1 ctx reqs, 512 ctx tokens, 7 gen reqs",
+                Named::Step(mixed(prefill(1, 512))),
+            ),
+            (
+                "tensorrt-llm",
+                "[Executor] _forward_step 1: 0 ctx reqs, 0 ctx tokens, 0 gen reqs",
+                Named::Empty,
+            ),
+            (
+                "tensorrt-llm",
+                "[Executor] _forward_step 1: 2 ctx reqs, 0 ctx tokens, 0 gen reqs",
+                Named::Unsound,
+            ),
+            ("tensorrt-llm", "_sample_async", Named::Between),
+            ("tensorrt-llm", "prepare_resources", Named::Between),
+        ] {
+            assert_eq!(read(name), Some((engine.to_owned(), expected)), "{name}");
+        }
+        assert_eq!(mixed(prefill(3, 0)).kind(), StepKind::Mixed);
+        assert_eq!((prefill(3, 0).tokens(), prefill(3, 9).tokens()), (None, Some(9)));
+        for name in ["step[MIXED bs=9]", "step[VERIFY bs=4]", "_sample", "scheduler"] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
+
     #[test]
     fn names_that_only_look_like_those_of_an_engine_are_none_or_unsound() {
         for name in ["execute_context", "my execute_context_0(0)_generation_1(1)", "decode", ""] {
@@ -438,6 +525,8 @@ mod tests {
         assert_eq!(work.map(|work| work.kind()), Some(StepKind::Verify));
         assert_eq!(of(&[("tokens", 8)]), None);
         assert_eq!(of(&[("prefill_requests", 0), ("prefill_tokens", 5)]), None);
+        assert_eq!(of(&[("prefill_requests", 2), ("prefill_tokens", 0)]), None);
+        assert_eq!(of(&[("prefill_requests", 2)]).map(|work| work.kind()), Some(StepKind::Prefill));
         assert_eq!(of(&[("decode_requests", 8)]).map(|work| work.kind()), Some(StepKind::Decode));
         assert_eq!(of(&[("decode_requests", 0)]), None);
     }

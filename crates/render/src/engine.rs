@@ -68,8 +68,9 @@ fn times(number: u64) -> String {
 fn steps(kind: &EngineSteps) -> String {
     let mut work = Vec::new();
     if kind.prefill_requests_mean > 0.0 {
-        let (requests, tokens) = (kind.prefill_requests_mean, kind.prefill_tokens_mean);
-        work.push(format!("{requests:.1} prompts with {tokens:.0} tokens"));
+        let tokens = kind.prefill_tokens_mean.map(|tokens| format!(" with {tokens:.0} tokens"));
+        let requests = kind.prefill_requests_mean;
+        work.push(format!("{requests:.1} prompts{}", tokens.unwrap_or_default()));
     }
     if kind.decode_requests_mean > 0.0 {
         let context = kind.decode_context_mean.map(|all| {
@@ -112,7 +113,7 @@ fn table(rows: &[EngineStepRow]) -> String {
             true => row.requests.to_string(),
             false => format!("{} to {}", row.requests, row.requests_to),
         })
-        .right("new tokens (mean)", |row| decimal(Some(row.tokens_mean), 1))
+        .right("new tokens (mean)", |row| decimal(row.tokens_mean, 1))
         .right("tokens of context (mean)", |row| {
             row.context_mean.map(|tokens| decimal(Some(tokens), 0))
         })

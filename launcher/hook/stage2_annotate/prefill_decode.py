@@ -16,10 +16,10 @@ import threading
 import types
 import weakref
 from types import ModuleType
-from typing import Any, Callable, Dict, Tuple, TypeVar
+from typing import Any, Callable, TypeVar
 
 from . import engine_file
-from ._backend import Backend, find_own
+from ._backend import find_own
 from .notice import Notices
 from .stages import Stages
 from .steps import DECODE, FIELDS, PREFILL
@@ -33,7 +33,8 @@ class _Marker:
     def __init__(self, torch: ModuleType, notices: Notices) -> None:
         self._notices = notices
         own = find_own()
-        self._open_kinds, self._pop = _with_fields(own) if own else _named(torch)
+        self._with_fields = {k: own.prepare(k, FIELDS) for k in (PREFILL, DECODE)} if own else {}
+        self._push, self._pop = (lambda kind: own.push(kind, {}), own.pop) if own else _nvtx(torch)
         self._stages = Stages()
         self._thread = threading.local()
         self._generates: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
@@ -102,7 +103,11 @@ class _Marker:
             if self._described is not None and model not in self._described:
                 self._describe(model, self._described)
             kind, values = work
-            self._open_kinds[kind](*values)
+            with_fields = self._with_fields.get(kind)
+            if values is None or with_fields is None:
+                self._push(kind)
+            else:
+                with_fields(*values)
             return True
         except Exception as error:
             name = type(model).__name__
@@ -203,23 +208,6 @@ def describe(model: Any) -> dict[str, Any]:
         "tensor_parallel_size": getattr(model, "tp_size", None) or 1,
         "config": model.config.to_dict(),
     }
-
-
-Ranges = Tuple[Dict[str, Callable[..., Any]], Callable[[], Any]]
-"""What opens a range of each kind with the values of FIELDS, and what closes it."""
-
-
-def _with_fields(backend: Backend) -> Ranges:
-    return {kind: backend.prepare(kind, FIELDS) for kind in (PREFILL, DECODE)}, backend.pop
-
-
-def _named(torch: ModuleType) -> Ranges:
-    push, pop = _nvtx(torch)
-    return {kind: _without_fields(push, kind) for kind in (PREFILL, DECODE)}, pop
-
-
-def _without_fields(push: Callable[[str], Any], kind: str) -> Callable[..., Any]:
-    return lambda *_values: push(kind)
 
 
 def _nvtx(torch: ModuleType) -> tuple[Callable[[str], Any], Callable[[], Any]]:

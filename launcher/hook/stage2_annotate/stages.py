@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from .steps import DECODE, PREFILL, Work
+from .steps import DECODE, PREFILL
 
 TOKENS = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
 """Arguments that hold the new tokens; the first that is given counts."""
@@ -33,10 +33,13 @@ class Stages:
             weakref.WeakKeyDictionary()
         )
 
-    def of_call(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Work:
-        """Return the stage of `model(*args, **kwargs)` and its work; None where it is none.
+    def of_call(
+        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[str, tuple[int, ...] | None] | None:
+        """Return the stage of `model(*args, **kwargs)` and the values of FIELDS; None for no stage.
 
         A call with labels is training or scoring. Sequences count as requests, padding as tokens.
+        The values are None with a cache whose length is not known on the host.
         """
         if args:
             kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}
@@ -51,11 +54,11 @@ class Stages:
         holds = self._holds_tokens(cache) if length is None else length > 0
         # The call fills it, also when it was made beforehand and handed in empty.
         self._remember(cache)
-        known = 0 if cache is None or not holds else length
-        work = (batch, batch * new, 0 if known is None else batch * (known + new))
-        if new == 1 and holds:
-            return DECODE, (0, 0, 0, *work, 0)
-        return PREFILL, (*work, 0, 0, 0, 0)
+        stage = DECODE if new == 1 and holds else PREFILL
+        if length is None and cache is not None:
+            return stage, None
+        work = (batch, batch * new, batch * ((length or 0) + new))
+        return stage, (0, 0, 0, *work, 0) if stage == DECODE else (*work, 0, 0, 0, 0)
 
     def take_result(self, result: Any) -> None:
         """Remember the cache that a call returned."""

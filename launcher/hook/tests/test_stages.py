@@ -67,7 +67,8 @@ class StageOfCall(unittest.TestCase):
             (DynamicCache(9), 7, (PREFILL, (4, 28, 64, 0, 0, 0, 0))),
             (DynamicCache(9), 1, (DECODE, (0, 0, 0, 4, 4, 40, 0))),
             # Its length is on the GPU, so nobody is asked.
-            (Unhashable(), 1, (DECODE, (0, 0, 0, 4, 4, 0, 0))),
+            (StaticCache(), 7, (PREFILL, None)),
+            (Unhashable(), 1, (DECODE, None)),
         ):
             for name in ("past_key_values", "cache"):
                 work = self.stages.of_call(Model(), (tokens(4, new),), {name: cache})

@@ -484,7 +484,7 @@ pub(crate) struct RunSettings {
     /// End the workload after this time: seconds, or with a unit (90s, 5m, 1h30m)
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     timeout: Option<i64>,
-    /// Let a Python workload mark more ranges: torch-ops, prefill-decode, vllm-steps; may be repeated
+    /// Let a Python workload mark more ranges: torch-ops, prefill-decode, vllm-steps, sglang-steps, trtllm-steps; may be repeated
     #[arg(long, value_name = "WHAT")]
     annotate: Vec<Annotation>,
     /// Settings in Hydra's override grammar: key=value, +key=value, ++key=value, ~key, group=preset

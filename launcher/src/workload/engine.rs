@@ -10,7 +10,26 @@ use stage2_report::operators::Annotation;
 
 use super::python::{MAX_SOURCE_BYTES, imports, program, roots};
 
-const VLLM: &str = "vllm";
+/// What shows an engine that can mark its own steps.
+struct Signs {
+    /// Names of its programs.
+    programs: &'static [&'static str],
+    /// The Python package that it is.
+    package: &'static str,
+    annotation: Annotation,
+}
+
+/// The engines, in the order in which a script that imports several of them is looked at.
+const ENGINES: &[Signs] = &[
+    Signs { programs: &["vllm"], package: "vllm", annotation: Annotation::VllmSteps },
+    Signs { programs: &["sglang"], package: "sglang", annotation: Annotation::SglangSteps },
+    Signs {
+        programs: &["trtllm-serve", "trtllm-bench", "trtllm-eval", "trtllm-llmapi-launch"],
+        package: "tensorrt_llm",
+        annotation: Annotation::TrtllmSteps,
+    },
+];
+
 /// The program is among the first words of a command, behind wrappers such as `env` and `numactl`.
 const PROGRAM_WORDS: usize = 4;
 
@@ -30,8 +49,13 @@ impl Engine {
         cwd: &Path,
         python_path: Option<&OsStr>,
     ) -> Option<Self> {
-        let why = vllm(command, cwd, python_path)?;
-        Some(Self { annotation: Annotation::VllmSteps, why })
+        let of_words = || ENGINES.iter().find_map(|signs| signs.of_words(command));
+        of_words().or_else(|| {
+            let script = program(command, cwd, &roots(cwd, python_path))?;
+            let source = files::read(&script, MAX_SOURCE_BYTES).ok()?;
+            let source = String::from_utf8_lossy(&source);
+            ENGINES.iter().find_map(|signs| signs.of_source(&source, &script))
+        })
     }
 
     /// What to tell where it marks its steps without being asked to.
@@ -45,22 +69,33 @@ impl Engine {
     }
 }
 
-fn vllm(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -> Option<String> {
-    let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new(VLLM));
-    if command.iter().take(PROGRAM_WORDS).any(is_program) {
-        return Some("the program is vllm".to_owned());
+impl Signs {
+    /// The engine, if it is the program of a command or the module that Python runs.
+    fn of_words(&self, command: &[OsString]) -> Option<Engine> {
+        let named = |word: &OsString| {
+            let name = Path::new(word).file_name()?.to_str()?;
+            self.programs.iter().find(|program| **program == name)
+        };
+        if let Some(program) = command.iter().take(PROGRAM_WORDS).find_map(named) {
+            return Some(self.engine(format!("the program is {program}")));
+        }
+        let is_module = |name: &str| name.split('.').next() == Some(self.package);
+        let modules = command.windows(2).filter(|pair| pair[0] == "-m" || pair[0] == "--module");
+        let mut modules = modules.filter_map(|pair| pair[1].to_str());
+        let module = modules.find(|name| is_module(name))?;
+        Some(self.engine(format!("Python runs the module {}", visible(module.as_bytes()))))
     }
-    let is_module = |name: &str| name.split('.').next() == Some(VLLM);
-    let modules = command.windows(2).filter(|pair| pair[0] == "-m" || pair[0] == "--module");
-    let mut modules = modules.filter_map(|pair| pair[1].to_str());
-    if let Some(module) = modules.find(|name| is_module(name)) {
-        return Some(format!("Python runs the module {}", visible(module.as_bytes())));
+
+    /// The engine, if `script` imports it.
+    fn of_source(&self, source: &str, script: &Path) -> Option<Engine> {
+        let imports_it = source.lines().any(|line| imports(line, self.package));
+        imports_it
+            .then(|| self.engine(format!("{} imports {}", visible_path(script), self.package)))
     }
-    let script = program(command, cwd, &roots(cwd, python_path))?;
-    let source = files::read(&script, MAX_SOURCE_BYTES).ok()?;
-    let source = String::from_utf8_lossy(&source);
-    let imports_it = source.lines().any(|line| imports(line, VLLM));
-    imports_it.then(|| format!("{} imports vllm", visible_path(&script)))
+
+    fn engine(&self, why: String) -> Engine {
+        Engine { annotation: self.annotation, why }
+    }
 }
 
 #[cfg(test)]
@@ -68,13 +103,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vllm_is_recognised_by_its_program_its_module_and_the_script_that_imports_it() {
+    fn an_engine_is_recognised_by_its_program_its_module_and_the_script_that_imports_it() {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in [
             ("mine.py", "import os\ndef main():\n    from vllm import LLM\n"),
             ("other.py", "# import vllm\nimport vllmish, os  # from vllm\n"),
             ("tool", "#!/usr/bin/env python3\nimport vllm.entrypoints\n"),
             ("package/__main__.py", "import vllm as engine\n"),
+            ("sgl.py", "import sglang as sgl\n"),
+            ("trt.py", "from tensorrt_llm import LLM\n"),
         ] {
             let path = folder.path().join(name);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -82,7 +119,8 @@ mod tests {
         }
         let of = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            Engine::of(&words, folder.path(), None).map(|engine| engine.why)
+            let engine = Engine::of(&words, folder.path(), None)?;
+            Some(format!("{}: {}", engine.annotation.word(), engine.why))
         };
         for (words, shown) in [
             (&["vllm", "serve", "m"][..], "the program is vllm"),
@@ -92,6 +130,12 @@ mod tests {
             (&["torchrun", "--nproc-per-node", "2", "mine.py"], "mine.py imports"),
             (&["python3", "-m", "package"], "package/__main__.py imports"),
             (&["./tool"], "tool imports"),
+            (&["python3", "-m", "sglang.launch_server", "--model-path", "m"], "sglang-steps: Python"),
+            (&["sglang", "serve", "m"], "sglang-steps: the program is sglang"),
+            (&["python3", "sgl.py"], "sgl.py imports sglang"),
+            (&["mpirun", "-n", "2", "trtllm-llmapi-launch"], "trtllm-steps: the program"),
+            (&["trtllm-serve", "m", "--backend", "pytorch"], "the program is trtllm-serve"),
+            (&["python3", "trt.py"], "trtllm-steps: "),
         ] {
             assert!(of(words).is_some_and(|why| why.contains(shown)), "{words:?}: {:?}", of(words));
         }
@@ -102,6 +146,8 @@ mod tests {
             &["python3", "no_such_script.py"],
             &["./vllm-like"],
             &["echo", "a", "b", "c", "vllm"],
+            &["python3", "-m", "sglangish.launch_server"],
+            &["trtllm-build", "m"],
             &[],
         ] {
             assert_eq!(of(words), None, "{words:?}");

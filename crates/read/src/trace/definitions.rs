@@ -8,7 +8,7 @@ use stage2_contract::trace::{Device, DeviceState, NONE, Path, Queue, Shape};
 use super::alike::Alike;
 use super::libraries::RangeNames;
 use super::paths::{Names, PathIndex, Paths, UNDEFINED};
-use crate::engine::{Named, StepWork};
+use crate::engine::{Named, StepKind, StepWork};
 
 /// Names and paths of ranges. Every reader of a file defines them in the order of its records, so that their
 /// indices are the same for all.
@@ -24,6 +24,8 @@ pub(super) struct Definitions {
     works: FxHashMap<u32, StepWork>,
     /// Identifiers of paths whose ranges hold no work.
     left_out: FxHashSet<u32>,
+    /// Identifiers of outermost paths whose ranges an engine opens between two steps.
+    between: FxHashSet<u32>,
     /// Engines whose adapters names of steps fit, with the number of these paths.
     pub(super) engines: BTreeMap<String, u64>,
     /// Paths that are named as steps are, with numbers that cannot be.
@@ -66,14 +68,18 @@ impl Definitions {
         // An identifier that is given again means what it was given last.
         self.works.remove(&record.id);
         self.left_out.remove(&record.id);
+        self.between.remove(&record.id);
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
         let stand_in = match named {
-            Some((_, Named::Empty)) => {
-                self.left_out.insert(record.id);
-                let in_known = self.paths.leave_out(record);
-                let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
-                return DefinedPath { index, name, domain, stand_in: None, in_known };
+            // The engine's own range of a step that holds one already.
+            Some((_, Named::Step(_))) if around.is_some_and(|around| self.is_step(around)) => {
+                return self.leave_out(record, name, domain);
+            }
+            Some((_, Named::Empty)) => return self.leave_out(record, name, domain),
+            Some((_, Named::Between)) if around.is_none() => {
+                self.between.insert(record.id);
+                None
             }
             Some((engine, Named::Step(work))) if around.is_none() => {
                 *self.engines.entry(engine.to_owned()).or_default() += 1;
@@ -97,6 +103,19 @@ impl Definitions {
         DefinedPath { index, name, domain, stand_in, in_known }
     }
 
+    fn leave_out(&mut self, record: &Path, name: Option<u32>, domain: Option<u32>) -> DefinedPath {
+        self.left_out.insert(record.id);
+        let in_known = self.paths.leave_out(record);
+        let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
+        DefinedPath { index, name, domain, stand_in: None, in_known }
+    }
+
+    /// Whether a path is called as the steps of an engine are.
+    fn is_step(&self, path: PathIndex) -> bool {
+        let name = self.paths.node(path).name.and_then(|name| self.names.get(name));
+        name.is_some_and(StepKind::is_name)
+    }
+
     /// The innermost range of the user around a path that `record` is about to define.
     fn user_around(&self, record: &Path) -> Option<PathIndex> {
         match record.parent {
@@ -108,6 +127,11 @@ impl Definitions {
     /// Whether ranges of the path of this identifier hold no work, and count as the one around them.
     pub(super) fn is_left_out(&self, path: u32) -> bool {
         self.left_out.contains(&path)
+    }
+
+    /// Whether ranges of the path of this identifier lie between two steps of an engine.
+    pub(super) fn is_between_steps(&self, path: u32) -> bool {
+        self.between.contains(&path)
     }
 
     /// What an instance of the path of this identifier works on, as its name says.

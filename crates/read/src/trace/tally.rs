@@ -111,7 +111,9 @@ impl Tally {
                 }
                 self.ranges.open(&open, index, path.is_some(), paths);
                 let node = paths.node(index);
-                if open.continues == 0 && node.user == Some(index) && node.parent.is_none() {
+                let is_outermost = node.user == Some(index) && node.parent.is_none();
+                let is_between = self.definitions.is_between_steps(open.path);
+                if open.continues == 0 && is_outermost && !is_between {
                     let work = self.definitions.work(open.path);
                     self.engine.open(open.range, open.thread, open.start.0, work);
                 }

@@ -180,7 +180,7 @@ fn tokens_of_step(report: &Report, row: &StageRow) -> Option<TokenCounts> {
     let kinds = &report.engine.as_ref()?.kinds;
     let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;
     let (requests, tokens) = match row.role {
-        Role::Prefill => (steps.prefill_requests_mean, steps.prefill_tokens_mean),
+        Role::Prefill => (steps.prefill_requests_mean, steps.prefill_tokens_mean?),
         Role::Decode => (steps.decode_requests_mean, steps.decode_context_mean?),
         _ => return None,
     };

@@ -62,12 +62,15 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
     let all = sum(groups);
     let steps = all.steps.max(1) as f64;
     let mean = |total: u64| total as f64 / steps;
-    let StepWork { decode_requests, decode_context_tokens, .. } = all.work;
+    let StepWork { prefill_requests, decode_requests, decode_context_tokens, .. } = all.work;
     let timed = &all.timed_work;
-    let tokens =
-        if kind == StepKind::Prefill { timed.prefill_tokens } else { timed.decode_requests };
+    let tokens = match kind {
+        StepKind::Prefill => timed.tokens(),
+        _ => Some(timed.decode_requests),
+    };
     let timed_ns = u64::try_from(all.times.sum()).unwrap_or(u64::MAX);
     let rows = rows_of(kind, groups);
+    let knows_prompts = prefill_requests == 0 || all.work.prefill_tokens > 0;
     EngineSteps {
         stage: kind.to_string(),
         steps: all.steps,
@@ -75,11 +78,13 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
         timed_ns,
         p50_ns: all.times.median(),
         p99_ns: all.times.p99(),
-        prefill_requests_mean: mean(all.work.prefill_requests),
-        prefill_tokens_mean: mean(all.work.prefill_tokens),
+        prefill_requests_mean: mean(prefill_requests),
+        prefill_tokens_mean: knows_prompts.then(|| mean(all.work.prefill_tokens)),
         decode_requests_mean: mean(decode_requests),
         decode_context_mean: (decode_context_tokens > 0).then(|| mean(decode_context_tokens)),
-        tokens_per_s: (timed_ns > 0).then(|| tokens as f64 / (timed_ns as f64 / 1e9)),
+        tokens_per_s: tokens
+            .filter(|_| timed_ns > 0)
+            .map(|tokens| tokens as f64 / (timed_ns as f64 / 1e9)),
         fit: fit(kind, &rows),
         rows,
     }
@@ -96,11 +101,11 @@ fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
     all
 }
 
-/// A row holds the steps with the same number of requests, for prefill with the same number of tokens. If there
-/// are too many rows, neighbours are joined.
+/// A row holds the steps with the same number of requests, for prefill with the same number of tokens where it is
+/// known. If there are too many rows, neighbours are joined.
 fn rows_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> Vec<EngineStepRow> {
     let size = |shape: &StepShape| match kind {
-        StepKind::Prefill => shape.prefill_tokens,
+        StepKind::Prefill if shape.prefill_tokens > 0 => shape.prefill_tokens,
         _ => shape.prefill_requests.saturating_add(shape.decode_requests),
     };
     let mut by_size: BTreeMap<u64, Vec<(&StepShape, &StepGroup)>> = BTreeMap::new();
@@ -121,7 +126,7 @@ fn row(groups: &[(&StepShape, &StepGroup)]) -> EngineStepRow {
     EngineStepRow {
         requests: requests.clone().min().unwrap_or(0),
         requests_to: requests.max().unwrap_or(0),
-        tokens_mean: mean(all.work.prefill_tokens.saturating_add(all.work.decode_tokens)),
+        tokens_mean: all.work.tokens().map(mean),
         context_mean: (context > 0).then(|| mean(context)),
         steps: all.steps,
         timed_steps: all.times.count(),
@@ -132,10 +137,10 @@ fn row(groups: &[(&StepShape, &StepGroup)]) -> EngineStepRow {
 
 /// The least-squares line through the medians of the rows, weighted by their timed steps.
 fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
-    let is_prefill = kind == StepKind::Prefill;
-    let x = |row: &EngineStepRow| match is_prefill {
-        true => row.tokens_mean,
-        false => (row.requests + row.requests_to) as f64 / 2.0,
+    let by_tokens = kind == StepKind::Prefill && rows.iter().all(|row| row.tokens_mean.is_some());
+    let x = |row: &EngineStepRow| {
+        let requests = (row.requests + row.requests_to) as f64 / 2.0;
+        row.tokens_mean.filter(|_| by_tokens).unwrap_or(requests)
     };
     let timed =
         rows.iter().filter_map(|row| Some((x(row), row.p50_ns? as f64, row.timed_steps as f64)));
@@ -159,7 +164,7 @@ fn fit(kind: StepKind, rows: &[EngineStepRow]) -> Option<StepFit> {
     (r2 >= LEAST_R2 && each_ns >= 0.0).then(|| StepFit {
         fixed_ns: mean_y - each_ns * mean_x,
         each_ns,
-        of: if is_prefill { "token" } else { "request" }.to_owned(),
+        of: if by_tokens { "token" } else { "request" }.to_owned(),
         r2,
         rows: points.len() as u64,
     })
@@ -210,6 +215,25 @@ mod tests {
         assert!((fit.r2 - 1.0).abs() < 1e-9);
         let per_s = kind.tokens_per_s.expect("timed");
         assert!((per_s - 210.0 / (30.0 * 1.07e-3)).abs() < 1e-6, "{per_s}");
+    }
+
+    #[test]
+    fn prompts_whose_tokens_are_not_known_are_told_apart_by_their_number() {
+        let mut process = decode(&[1, 4, 16]);
+        for (shape, mut group) in std::mem::take(&mut process.engine.groups) {
+            let requests = shape.decode_requests;
+            let work = StepWork { prefill_requests: requests * 10, ..StepWork::default() };
+            (group.work, group.timed_work) = (work, work);
+            let shape = StepShape { prefill_requests: requests, decode_requests: 0, ..shape };
+            process.engine.groups.insert(StepShape { kind: StepKind::Prefill, ..shape }, group);
+        }
+        let (run, _) = run(&[process]);
+        let [kind] = &run.expect("an engine").kinds[..] else { panic!("one kind") };
+        assert_eq!((kind.prefill_requests_mean, kind.prefill_tokens_mean), (7.0, None));
+        assert_eq!((kind.tokens_per_s, kind.decode_context_mean), (None, None));
+        assert_eq!(kind.rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [1, 4, 16]);
+        assert!(kind.rows.iter().all(|row| row.tokens_mean.is_none() && row.steps == 10));
+        assert_eq!(kind.fit.as_ref().map(|fit| fit.of.as_str()), Some("request"));
     }
 
     #[test]

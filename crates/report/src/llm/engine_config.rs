@@ -1,7 +1,7 @@
 //! The configuration of the engine's workers (`hook/engine-PID.json`) -> the model that ran, and the number of
 //! GPUs that it is split over.
 //!
-//! `--annotate vllm-steps` writes these files from within the engine, so the sizes are those that it computes
+//! `--annotate vllm-steps` and its like write these files from within the engine, so the sizes are those that it computes
 //! with, wherever they came from.
 
 use std::fs;
@@ -24,7 +24,7 @@ const MOST_FILES: usize = 64;
 /// The configuration of a worker of the engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct EngineConfig {
-    /// Name of the engine: `vllm`.
+    /// Name of the engine: `vllm`, for instance.
     pub(crate) engine: String,
     /// Version of the engine.
     pub(crate) version: Option<String>,

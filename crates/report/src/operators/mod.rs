@@ -341,16 +341,26 @@ pub struct Stage1Settings {
 pub enum Annotation {
     /// A range for every operator that PyTorch runs.
     TorchOps,
-    /// Ranges `prefill` and `decode` around the forwards of Hugging Face causal language models.
+    /// Ranges `prefill` and `decode` around the forwards of Hugging Face causal language models, with what each works
+    /// on; what the largest model was configured with.
     PrefillDecode,
     /// A range around each step of vLLM, with what it works on; what the engine was configured with.
     VllmSteps,
+    /// As of vLLM, of SGLang.
+    SglangSteps,
+    /// As of vLLM, of TensorRT-LLM's PyTorch backend.
+    TrtllmSteps,
 }
 
 impl Annotation {
     /// All of them.
-    pub const ALL: [Annotation; 3] =
-        [Annotation::TorchOps, Annotation::PrefillDecode, Annotation::VllmSteps];
+    pub const ALL: [Annotation; 5] = [
+        Annotation::TorchOps,
+        Annotation::PrefillDecode,
+        Annotation::VllmSteps,
+        Annotation::SglangSteps,
+        Annotation::TrtllmSteps,
+    ];
 
     /// The word for it, on the command line and in STAGE2_ANNOTATE.
     pub fn word(self) -> &'static str {

@@ -60,7 +60,7 @@ fn names_of_steps_become_prefill_decode_and_mixed() {
     let prompts: f64 = ["prefill", "mixed"]
         .map(|stage| steps(&report, stage))
         .iter()
-        .map(|kind| kind.prefill_tokens_mean * kind.steps as f64)
+        .map(|kind| kind.prefill_tokens_mean.expect("known") * kind.steps as f64)
         .sum();
     assert_eq!(prompts, 16.0 * 512.0);
 }
