@@ -33,8 +33,14 @@ class _Marker:
     def __init__(self, torch: ModuleType, notices: Notices) -> None:
         self._notices = notices
         own = find_own()
-        self._with_fields = {k: own.prepare(k, FIELDS) for k in (PREFILL, DECODE)} if own else {}
-        self._push, self._pop = (lambda kind: own.push(kind, {}), own.pop) if own else _nvtx(torch)
+        self._with_fields: dict[str, Callable[..., None]] = {}
+        self._push: Callable[[str], Any]
+        self._pop: Callable[[], Any]
+        if own is None:
+            self._push, self._pop = _nvtx(torch)
+        else:
+            self._push, self._pop = functools.partial(own.push, fields={}), own.pop
+            self._with_fields = {kind: own.prepare(kind, FIELDS) for kind in (PREFILL, DECODE)}
         self._stages = Stages()
         self._thread = threading.local()
         self._generates: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()

@@ -203,7 +203,11 @@ impl EngineSteps {
 
 #[cfg(test)]
 mod tests {
+    use stage2_contract::trace::{Field, FieldValue, MonoNs, NONE, Path, RangeOpen, Record};
+
     use super::*;
+    use crate::trace::libraries::RangeNames;
+    use crate::trace::tally::Tally;
 
     fn decode(requests: u64) -> StepWork {
         StepWork { decode_requests: requests, decode_tokens: requests, ..StepWork::default() }
@@ -288,6 +292,58 @@ mod tests {
             follow(&[(100, 110, Some(decode(2))), (120, 130, None), (140, 150, Some(decode(2)))]);
         assert_eq!(group(&found, StepKind::Decode).times.count(), 0);
         assert_eq!(found.steps(), 2);
+    }
+
+    /// TensorRT-LLM under our hook: its own range of the step lies in ours, and others follow.
+    #[test]
+    fn ranges_that_the_engine_opens_between_two_steps_end_neither() {
+        let mut tally = Tally::new(RangeNames::default());
+        let domain = 9;
+        let names = ["decode", "[Executor] _forward_step 8: 0 ctx reqs, 3 gen reqs", "_sample_async"];
+        for (id, name) in (1..).zip(names.into_iter().chain(["mine"])) {
+            tally.push(Record::Name { id, bytes: name.into() });
+        }
+        tally.push(Record::Name { id: domain, bytes: "TensorRT-LLM".into() });
+        for (id, parent, domain) in
+            [(1, NONE, NONE), (2, 1, domain), (3, NONE, domain), (4, NONE, NONE)]
+        {
+            tally.push(Record::Path(Path { id, parent, name: id, domain }));
+        }
+        tally.push(Record::Name { id: 10, bytes: "decode_requests".into() });
+        let mut ranges = 0;
+        let mut step = |last: u32, at: u64| {
+            ranges += 3;
+            let open = |range, path, start| {
+                Record::RangeOpen(RangeOpen { range, path, start: MonoNs(start), ..Default::default() })
+            };
+            let close = |range, end| Record::RangeClose { range, end: MonoNs(end) };
+            let fields = vec![Field { name: 10, value: FieldValue::U64(3) }];
+            for record in [
+                open(ranges, 1, at),
+                Record::RangeFields { range: ranges, fields },
+                open(ranges + 1, 2, at + 5),
+                close(ranges + 1, at + 25),
+                close(ranges, at + 30),
+                open(ranges + 2, last, at + 40),
+                close(ranges + 2, at + 50),
+            ] {
+                tally.push(record);
+            }
+        };
+        for at in 0..4 {
+            step(3, 100 * at);
+        }
+        step(4, 400);
+        step(3, 500);
+        let capture = tally.finish();
+        let decodes = group(&capture.engine, StepKind::Decode);
+        // Not the first one, nor that before a range of the user, nor the last one.
+        assert_eq!(
+            (decodes.steps, decodes.times.count(), decodes.times.median()),
+            (6, 3, Some(100))
+        );
+        assert_eq!(capture.engine.engines, BTreeMap::new());
+        assert!(capture.paths.iter().all(|node| node.parent.is_none()));
     }
 
     #[test]
