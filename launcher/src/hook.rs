@@ -35,6 +35,7 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/steps.py",
     "stage2_annotate/torch_ops.py",
     "stage2_annotate/trtllm_steps.py",
+    "stage2_annotate/vllm_requests.py",
     "stage2_annotate/vllm_steps.py",
 ];
 

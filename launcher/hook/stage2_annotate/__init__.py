@@ -9,7 +9,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Callable, Mapping
 
-from . import imports, prefill_decode, sglang_steps, torch_ops, trtllm_steps, vllm_steps
+from . import (
+    imports,
+    prefill_decode,
+    sglang_steps,
+    torch_ops,
+    trtllm_steps,
+    vllm_requests,
+    vllm_steps,
+)
 from .notice import Notices
 
 ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
@@ -18,7 +26,10 @@ ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
         "torch": prefill_decode.install_in_torch,
         "transformers.modeling_utils": prefill_decode.install_in_transformers,
     },
-    "vllm-steps": {vllm_steps.WORKER: vllm_steps.install},
+    "vllm-steps": {
+        vllm_steps.WORKER: vllm_steps.install,
+        vllm_requests.SCHEDULER: vllm_requests.install,
+    },
     "sglang-steps": {sglang_steps.SCHEDULER: sglang_steps.install},
     "trtllm-steps": {trtllm_steps.EXECUTOR: trtllm_steps.install},
 }

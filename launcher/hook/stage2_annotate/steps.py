@@ -25,7 +25,7 @@ after the step; the same three of the requests that have one; drafted tokens tha
 number of tokens is 0 where it is not known."""
 
 Work = Optional[Tuple[str, Tuple[int, ...]]]
-"""The kind of a step and the values of FIELDS; None where it does nothing."""
+"""The kind of a step and the values of its fields; None where it does nothing."""
 
 
 def kind_of(prefilling: int, decoding: int, drafted: int) -> str:
@@ -58,7 +58,7 @@ class Steps:
             notices: Whom to tell.
             work_of: Returns the work of a step, from the arguments of `begin`.
             describe: Returns what the owner of the steps was configured with.
-            open_kinds: What opens a range of each kind with the values of FIELDS.
+            open_kinds: What opens a range of each kind with the values that `work_of` returns.
             pop: What closes a range.
 
         """
@@ -112,12 +112,16 @@ def of_engine(
     notices: Notices,
     work_of: Callable[..., Work],
     describe: Callable[[Any], dict[str, Any]],
+    fields: tuple[str, ...] = FIELDS,
 ) -> Steps | None:
-    """Return the steps of an engine in this process; None where no tool takes ranges."""
+    """Return the steps of an engine in this process; None where no tool takes ranges.
+
+    `work_of` returns a value for each of `fields`.
+    """
     backend = find_backend()
     if backend is None:
         return None
-    kinds = {kind: backend.prepare(kind, FIELDS) for kind in (PREFILL, DECODE, MIXED, VERIFY)}
+    kinds = {kind: backend.prepare(kind, fields) for kind in (PREFILL, DECODE, MIXED, VERIFY)}
     return Steps(annotation, notices, work_of, describe, kinds, backend.pop)
 
 

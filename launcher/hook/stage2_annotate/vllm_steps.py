@@ -14,8 +14,9 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from . import vllm_requests
 from .notice import Notices
-from .steps import DECODE, Work, kind_of, lacking, of_engine, require
+from .steps import DECODE, FIELDS, Work, kind_of, lacking, of_engine, require
 
 WORKER = "vllm.v1.worker.gpu_worker"
 
@@ -69,6 +70,15 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
     return kind_of(requests, decoding, drafted), (*prompts, *decodes, drafted)
 
 
+def _numbered_work_of(worker: Any, scheduled: Any) -> Work:
+    """Return what a step works on, and the number that its scheduler gave it."""
+    work = work_of(worker, scheduled)
+    if work is None:
+        return None
+    kind, values = work
+    return kind, (*values, vllm_requests.step_of(scheduled))
+
+
 def install(module: ModuleType, notices: Notices) -> None:
     """Mark the steps of vLLM's GPU worker."""
     from vllm.v1.core.sched.output import CachedRequestData, SchedulerOutput
@@ -79,7 +89,8 @@ def install(module: ModuleType, notices: Notices) -> None:
         lacking(SchedulerOutput, _OUTPUT) + lacking(CachedRequestData, _CACHED),
         '--profiler-config \'{"profiler":"cuda"}\' has vLLM itself mark its steps',
     )
-    steps = of_engine("vllm-steps", notices, work_of, describe)
+    fields = (*FIELDS, vllm_requests.STEP)
+    steps = of_engine("vllm-steps", notices, _numbered_work_of, describe, fields)
     if steps is None:
         return
     begin, end = steps.begin, steps.end

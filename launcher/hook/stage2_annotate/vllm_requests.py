@@ -1,0 +1,239 @@
+"""Importing vLLM's scheduler becomes one record of each request that ends, and a number of each step.
+
+The record is an empty range called RANGE whose fields are FIELDS: what the request waited for, its
+tokens, and the steps that it took part in. Between its first and its last step nothing is done for a
+request, so that a step costs the same with one of them and with hundreds. The number of a step goes
+to the workers with the scheduler's output, and their ranges hold it as well (`STEP`): the scheduler
+may run in a process of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import time
+from types import ModuleType
+from typing import Any, Callable, Iterable
+
+from ._backend import find_backend
+from ._nvtx import NvtxClient
+from .notice import Notices
+
+SCHEDULER = "vllm.v1.core.sched.scheduler"
+
+RANGE = "stage2.request"
+STEP = "step"
+
+FIELDS = (
+    "request",
+    "arrived_ns",
+    "queue_ns",
+    "first_token_ns",
+    "total_ns",
+    "prompt_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "first_step",
+    "prompt_step",
+    "last_step",
+    "prompt_steps",
+    "preemptions",
+    "aborted",
+)
+"""A number that this process gives to the request; when it arrived (CLOCK_MONOTONIC, ns); from then
+the time to its first step, to its first token and to its end, ns; tokens of its prompt, those of them
+that were cached, and tokens that it generated; the numbers of its first step, of the step that read
+the end of its prompt and of its last step; how many steps read its prompt; how often it lost its
+place; 1 where it was given up. UNKNOWN stands for what never came."""
+
+UNKNOWN = -1
+
+_METHODS = ("add_request", "schedule", "update_from_output", "_free_request")
+_GIVEN_UP = ("FINISHED_ABORTED", "FINISHED_ERROR", "FINISHED_IGNORED")
+_ATTRIBUTE = "_stage2_requests"
+_STEP_ATTRIBUTE = "stage2_step"
+_LONGEST_WAIT_S = 86_400.0
+_MOST_IN_FLIGHT = 64
+
+
+def step_of(scheduled: Any) -> int:
+    """Return the number of the step that this output of a scheduler asks for; 0: it has none."""
+    return int(getattr(scheduled, _STEP_ATTRIBUTE, 0))
+
+
+class _Seen:
+    """What was seen of a request so far."""
+
+    __slots__ = (
+        "arrived",
+        "cached",
+        "first_step",
+        "first_token",
+        "number",
+        "prompt_step",
+        "prompt_steps",
+        "request",
+        "scheduled",
+    )
+
+    def __init__(self, request: Any, number: int, arrived: int) -> None:
+        self.request, self.number, self.arrived = request, number, arrived
+        self.cached = self.prompt_steps = 0
+        self.scheduled = self.first_token = UNKNOWN
+        self.first_step = self.prompt_step = UNKNOWN
+
+
+class Requests:
+    """Follows the requests of one scheduler."""
+
+    def __init__(
+        self, record: Callable[..., None], clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        """Take what records a request, called with the values of FIELDS."""
+        self._record = record
+        self._clock = clock
+        # Engines of one run must not take each other's steps for their own.
+        self._step = (secrets.randbits(30) + 1) << 32
+        self._known: dict[str, _Seen] = {}
+        self._numbers = 0
+        self._prompts: dict[str, _Seen] = {}
+        self._tokenless: dict[str, _Seen] = {}
+        self._in_flight: dict[int, dict[str, int]] = {}
+
+    def arrive(self, request: Any) -> None:
+        """Take a request that waits from now on, or more input of one that is known."""
+        name: str = request.request_id
+        if name in self._known:
+            return
+        # It arrived in another process, by the wall clock, which may be set.
+        waited = time.time() - request.arrival_time
+        waited = waited if 0.0 <= waited <= _LONGEST_WAIT_S else 0.0
+        self._numbers += 1
+        self._known[name] = _Seen(request, self._numbers, self._clock() - int(waited * 1e9))
+
+    def schedule(self, output: Any) -> None:
+        """Take what the next step works on, and give the step its number."""
+        if output.total_num_scheduled_tokens == 0:
+            return
+        self._step += 1
+        step = self._step
+        tokens: dict[str, int] = output.num_scheduled_tokens
+        setattr(output, _STEP_ATTRIBUTE, step)
+        self._in_flight[step] = tokens
+        if len(self._in_flight) > _MOST_IN_FLIGHT:
+            del self._in_flight[next(iter(self._in_flight))]
+        for new in output.scheduled_new_reqs:
+            seen = self._known.get(new.req_id)
+            # A request that had lost its place may come as a new one.
+            if seen is not None and seen.first_step == UNKNOWN:
+                seen.scheduled, seen.first_step = self._clock(), step
+                seen.cached = new.num_computed_tokens
+                self._prompts[new.req_id] = self._tokenless[new.req_id] = seen
+        if self._prompts:
+            self._read_prompts(tokens, step)
+
+    def _read_prompts(self, tokens: dict[str, int], step: int) -> None:
+        for name, seen in list(self._prompts.items()):
+            if name in tokens:
+                seen.prompt_steps += 1
+                if not seen.request.is_prefill_chunk:
+                    seen.prompt_step = step
+                    del self._prompts[name]
+
+    def update(self, output: Any) -> None:
+        """Take a step whose tokens are known."""
+        self._in_flight.pop(step_of(output), None)
+        if self._tokenless:
+            now = self._clock()
+            for name, seen in list(self._tokenless.items()):
+                if seen.request.num_output_tokens > 0:
+                    seen.first_token = now
+                    del self._tokenless[name]
+
+    def finish(self, request: Any) -> None:
+        """Record a request that ends now."""
+        name: str = request.request_id
+        seen = self._known.pop(name, None)
+        if seen is None:
+            return
+        self._prompts.pop(name, None)
+        now = self._clock()
+        outputs: int = request.num_output_tokens
+        if self._tokenless.pop(name, None) is not None and outputs > 0:
+            seen.first_token = now
+        # A step that was scheduled beyond its end, before that was known, is its own as well.
+        last = max(self._steps_with(name), default=self._step)
+        self._record(
+            seen.number,
+            seen.arrived,
+            _since(seen.arrived, seen.scheduled),
+            _since(seen.arrived, seen.first_token),
+            now - seen.arrived,
+            request.num_prompt_tokens,
+            min(seen.cached, request.num_prompt_tokens),
+            outputs,
+            seen.first_step,
+            seen.prompt_step,
+            last if seen.first_step != UNKNOWN else UNKNOWN,
+            seen.prompt_steps,
+            request.num_preemptions,
+            int(request.status.name in _GIVEN_UP),
+        )
+
+    def _steps_with(self, name: str) -> Iterable[int]:
+        return (step for step, tokens in self._in_flight.items() if name in tokens)
+
+
+def _since(arrived: int, moment: int) -> int:
+    return UNKNOWN if moment == UNKNOWN else moment - arrived
+
+
+def _of(scheduler: Any) -> Requests | None:
+    """Return what follows the requests of this scheduler; None where no tool keeps fields."""
+    held = vars(scheduler)
+    if _ATTRIBUTE not in held:
+        # Not before: the process that imports the scheduler may fork the one that runs it.
+        backend = find_backend()
+        held[_ATTRIBUTE] = None
+        if isinstance(backend, NvtxClient):
+            begin, end = backend.prepare(RANGE, FIELDS), backend.pop
+
+            def record(*values: int) -> None:
+                begin(*values)
+                end()
+
+            held[_ATTRIBUTE] = Requests(record)
+    requests: Requests | None = held[_ATTRIBUTE]
+    return requests
+
+
+def install(module: ModuleType, notices: Notices) -> None:
+    """Follow the requests of vLLM's scheduler."""
+    scheduler = module.Scheduler
+    missing = [name for name in _METHODS if not hasattr(scheduler, name)]
+    if missing:
+        raise RuntimeError(
+            f"its scheduler has no {', '.join(missing)}; steps are marked, and requests are not"
+        )
+
+    def follow(method: str, take: Callable[[Requests, Any, Any], None]) -> None:
+        original = getattr(scheduler, method)
+
+        @functools.wraps(original)
+        def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(self, *args, **kwargs)
+            try:
+                requests = _of(self)
+                if requests is not None:
+                    take(requests, next(iter((*args, *kwargs.values())), None), result)
+            except Exception as error:
+                vars(self)[_ATTRIBUTE] = None
+                notices.warn(f"vllm-steps: requests are not recorded any more: {error!r}")
+            return result
+
+        setattr(scheduler, method, followed)
+
+    follow("add_request", lambda requests, request, _: requests.arrive(request))
+    follow("schedule", lambda requests, _, output: requests.schedule(output))
+    follow("update_from_output", lambda requests, output, _: requests.update(output))
+    follow("_free_request", lambda requests, request, _: requests.finish(request))
