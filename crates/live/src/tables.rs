@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{is_library_domain, kernel_name, pattern_of, shorten, visible};
+use stage2_contract::text::{
+    REQUEST_RANGE, is_library_domain, kernel_name, pattern_of, shorten, visible,
+};
 use stage2_contract::trace::{NONE, Path, Shape};
 use stage2_read::kernel_class::{KernelClass, class_of};
 
@@ -129,7 +131,9 @@ impl Tables {
 
     pub(crate) fn path(&mut self, path: &Path) {
         let domain = self.names.get(&path.domain).filter(|_| path.domain != NONE);
-        let of_library = domain.is_some_and(|domain| is_library_domain(domain));
+        // A record of a request holds no work, and is no stage either.
+        let of_library = domain.is_some_and(|domain| is_library_domain(domain))
+            || self.is_name(path.name, REQUEST_RANGE.as_bytes());
         let around = match path.parent {
             NONE => None,
             id => self.paths.get(&id).map_or(Some(UNDEFINED), |place| place.stage),

@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+use stage2_contract::text::REQUEST_RANGE;
 use stage2_model::Finding;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -212,6 +213,8 @@ pub enum Named {
     Between,
     /// The range holds no work.
     Empty,
+    /// The range is the record of a request that ended ([`REQUEST_RANGE`]).
+    Request,
     /// The name looks like that of a step, but its numbers are impossible.
     Unsound,
 }
@@ -275,6 +278,9 @@ impl Engines {
     /// The engine whose adapter matches the name of a range, and what the name says.
     pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;
+        if name == REQUEST_RANGE && !self.0.is_empty() {
+            return Some(("", Named::Request));
+        }
         self.0.iter().find_map(|adapter| Some((adapter.name.as_str(), adapter.read(name)?)))
     }
 }

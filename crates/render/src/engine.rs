@@ -2,7 +2,10 @@
 
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::plain;
-use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Report, StepFit};
+use stage2_model::{
+    EngineRequests, EngineRun, EngineStepRow, EngineSteps, Report, RequestCost, RequestRow, Spread,
+    StepFit, TokenCost,
+};
 
 use super::table::{Table, decimal, sentence};
 
@@ -14,12 +17,21 @@ const MEANING: &str = "A step lasts until the next one begins, so it includes sc
     bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
     waited for them to arrive";
 
+/// How a step is shared.
+const SHARES: &str = "Each token of a step takes the same part of its time on all GPUs. The part of the prompt \
+    tokens is shared by the requests whose prompt the step reads, that of the others equally by the requests \
+    that decode. Costs of input and output tokens are these parts, without pauses, over the requests of which \
+    every step is known; cached tokens count as input";
+
 /// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
 pub(super) fn section(report: &Report, brief: bool) -> String {
     let Some(run) = &report.engine else { return String::new() };
     let mut out = format!("{}\n\n", sentence(&about(run)));
     for kind in &run.kinds {
         out.push_str(&format!("- {}\n", sentence(&steps(kind))));
+    }
+    for line in run.requests.iter().flat_map(requests) {
+        out.push_str(&format!("- {}\n", sentence(&line)));
     }
     out.push('\n');
     if brief {
@@ -28,7 +40,11 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
     for kind in run.kinds.iter().filter(|kind| !kind.rows.is_empty()) {
         out.push_str(&format!("**{}** by batch:\n\n{}", plain(&kind.stage), table(&kind.rows)));
     }
-    out + &format!("{MEANING}.\n\n")
+    out.push_str(&format!("{MEANING}.\n\n"));
+    if let Some(requests) = &run.requests {
+        out.push_str(&of_requests(requests));
+    }
+    out
 }
 
 fn about(run: &EngineRun) -> String {
@@ -48,13 +64,17 @@ fn about(run: &EngineRun) -> String {
             format!("; {} in no row, because there are too many batches", counted(steps, "step"))
         }
     };
+    let waiting = run.waiting_pause_ns.map(|ns| {
+        format!("; requests waited in {} ms of it, and in the rest there was none", ms3(ns))
+    });
     let paused = match pauses {
         0 => String::new(),
         _ => format!(
-            "; it paused {} before steps that only start requests, for {} ms ({} % of the time)",
+            "; it paused {} before steps that only start requests, for {} ms ({} % of the time){}",
             times(*pauses),
             ms3(*pause_ns),
             percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
+            waiting.unwrap_or_default(),
         ),
     };
     format!("{who}{ranks}{paused}{other}")
@@ -104,6 +124,120 @@ fn line(fit: &StepFit) -> String {
         fit.of,
         fit.r2,
         fit.rows,
+    )
+}
+
+/// What the requests waited for, and what their tokens took.
+fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
+    let spread = |name: &str, spread: &Spread| {
+        let p50 = spread.p50_ns?;
+        let more = [("p90", spread.p90_ns), ("p99", spread.p99_ns)];
+        let more = more
+            .map(|(name, ns)| ns.map_or_else(String::new, |ns| format!(", {name} {} ms", ms3(ns))));
+        Some(format!("{name}: median {} ms{}", ms3(p50), more.concat()))
+    };
+    let EngineRequests { aborted, preempted, unsound_records, .. } = all;
+    let counts = [
+        (*aborted, "given up"),
+        (*preempted, "out of the batch for a time"),
+        (*unsound_records, "with a record that cannot be used"),
+    ];
+    let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+    let counts: String =
+        counts.map(|(number, what)| format!(", {} {what}", count(number))).collect();
+    let first = format!("requests: {} ended{counts}", count(all.requests));
+    let times = [
+        spread("time to first token", &all.first_token),
+        spread("of it in the queue", &all.queue),
+        spread("time per output token", &all.token),
+    ];
+    let times: Vec<String> = times.into_iter().flatten().collect();
+    let times = (!times.is_empty()).then(|| times.join("; "));
+    let cost = all.cost.as_ref().filter(|cost| cost.whole_requests > 0);
+    let tokens = cost.into_iter().flat_map(|cost| {
+        [("input", &cost.input), ("output", &cost.output)].map(|(name, of)| token_cost(name, of))
+    });
+    [first].into_iter().chain(times).chain(tokens)
+}
+
+/// `output tokens: 1,024 at 3,806 tok/s, 0.290 GPU ms each, 0.081 J each, $0.322 per million`.
+fn token_cost(name: &str, of: &TokenCost) -> String {
+    let rate = of.tokens_per_s.map(|rate| format!(" at {} tok/s", count(rate.round() as u64)));
+    let each = of.gpu_ns as f64 / 1e6 / of.tokens.max(1) as f64;
+    let joules = of.joules.map(|joules| format!(", {joules:.3} J each"));
+    let price = of.dollars_per_million.map(|dollars| format!(", ${dollars:.3} per million"));
+    format!(
+        "{name} tokens: {}{}, {each:.4} GPU ms each{}{}",
+        count(of.tokens),
+        rate.unwrap_or_default(),
+        joules.unwrap_or_default(),
+        price.unwrap_or_default(),
+    )
+}
+
+/// The distributions, what the requests took of the steps, and those that waited longest.
+fn of_requests(all: &EngineRequests) -> String {
+    let mut spreads = vec![
+        ("queue", &all.queue),
+        ("time to first token", &all.first_token),
+        ("time per output token", &all.token),
+        ("whole request", &all.total),
+    ];
+    spreads.extend(all.cost.as_ref().map(|cost| ("GPU time", &cost.gpu_time)));
+    spreads.retain(|(_, spread)| spread.count > 0);
+    let spreads = Table::new(&spreads)
+        .left("of a request", |(name, _)| (*name).to_owned())
+        .right("requests", |(_, spread)| count(spread.count))
+        .right("p50_ms", |(_, spread)| spread.p50_ns.map(ms3))
+        .right("p90_ms", |(_, spread)| spread.p90_ns.map(ms3))
+        .right("p99_ms", |(_, spread)| spread.p99_ns.map(ms3))
+        .right("max_ms", |(_, spread)| spread.max_ns.map(ms3))
+        .markdown();
+    let slowest = Table::new(&all.slowest)
+        .right("request", |row: &RequestRow| row.number.to_string())
+        .right("prompt", |row| count(row.prompt_tokens))
+        .right("cached", |row| count(row.cached_tokens))
+        .right("output", |row| count(row.output_tokens))
+        .right("queue_ms", |row| row.queue_ns.map(ms3))
+        .right("first_token_ms", |row| row.first_token_ns.map(ms3))
+        .right("per_token_ms", |row| row.token_ns.map(ms3))
+        .right("gpu_ms", |row| row.gpu_ns.map(ms3))
+        .markdown();
+    let shares = all
+        .cost
+        .as_ref()
+        .map_or_else(String::new, |cost| format!("{}\n\n{SHARES}.\n\n", sentence(&sums(cost))));
+    let slowest = match all.slowest.is_empty() {
+        true => String::new(),
+        false => format!("The requests that waited longest for their first token:\n\n{slowest}"),
+    };
+    format!("**Requests**:\n\n{spreads}{shares}{slowest}")
+}
+
+/// How the shares add up.
+fn sums(cost: &RequestCost) -> String {
+    let all = cost.steps_gpu_ns.max(1) as f64;
+    let nobody = cost.steps_gpu_ns.saturating_sub(cost.requests_gpu_ns);
+    let approximate = match cost.approximate_gpu_ns {
+        0 => String::new(),
+        ns => format!(
+            "; in {} % of it a request was passed over or its prompt came in unequal pieces, so that shares \
+             are approximate",
+            percent1(ns as f64 * 100.0 / all)
+        ),
+    };
+    let other = match cost.other_steps {
+        0 => String::new(),
+        steps => format!("; {} beyond the limit are left out", counted(steps, "step")),
+    };
+    format!(
+        "the steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests without a record, \
+         which had not ended{approximate}{other}",
+        ms3(cost.steps_gpu_ns),
+        counted(cost.gpus, "GPU"),
+        ms3(cost.requests_gpu_ns),
+        ms3(nobody),
+        percent1(nobody as f64 * 100.0 / all),
     )
 }
 
@@ -170,6 +304,61 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!section(&report, true).contains("1 to 2"));
+        assert!(!text.contains("Requests"));
         assert_eq!(section(&Report::default(), false), "");
+    }
+
+    #[test]
+    fn requests_say_what_they_waited_for_and_what_their_tokens_cost() {
+        let spread = |p50_ns, p99_ns| Spread { count: 40, p50_ns, p99_ns, ..Spread::default() };
+        let cost = RequestCost {
+            gpus: 2,
+            steps_gpu_ns: 400_000_000,
+            requests_gpu_ns: 300_000_000,
+            approximate_gpu_ns: 4_000_000,
+            whole_requests: 39,
+            output: TokenCost {
+                tokens: 1_000,
+                tokens_per_s: Some(3_806.2),
+                gpu_ns: 290_000_000,
+                joules: Some(0.081),
+                dollars_per_million: Some(0.322),
+            },
+            ..RequestCost::default()
+        };
+        let requests = EngineRequests {
+            requests: 40,
+            aborted: 1,
+            first_token: spread(Some(90_000_000), Some(200_000_000)),
+            queue: spread(Some(30_000_000), None),
+            cost: Some(cost),
+            slowest: vec![RequestRow { number: 17, prompt_tokens: 512, ..RequestRow::default() }],
+            ..EngineRequests::default()
+        };
+        let run = EngineRun {
+            pauses: 2,
+            pause_ns: 9_000_000,
+            waiting_pause_ns: Some(1_000_000),
+            requests: Some(requests),
+            ..EngineRun::default()
+        };
+        let report = Report { engine: Some(run), ..Report::default() };
+        let (brief, text) = (section(&report, true), section(&report, false));
+        for part in [
+            "requests waited in 1.000 ms of it",
+            "Requests: 40 ended, 1 given up",
+            "Time to first token: median 90.000 ms, p99 200.000 ms; of it in the queue: median 30.000 ms",
+            "Output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, $0.322 per million",
+        ] {
+            assert!(brief.contains(part), "{part}\n{brief}");
+        }
+        for part in [
+            "| 17 |",
+            "The steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
+            "in 1.0 % of it a request was passed over",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!brief.contains("| 17 |"));
     }
 }

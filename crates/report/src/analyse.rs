@@ -7,7 +7,7 @@ use crate::answer;
 use crate::conclusions::{self, Shown};
 use crate::inputs::{Settings, Sources};
 use crate::join::{
-    counters, empty, energy, join_kept, overhead, same_name, timeline, without_collector,
+    counters, empty, energy, join_kept, overhead, requests, same_name, timeline, without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
 use crate::workload_config::Workload;
@@ -167,6 +167,7 @@ impl JoinedReport {
         overhead::explain(&mut report, config);
         answer::add(&mut report, &measured);
         energy::conclude(&mut report);
+        requests::conclude(&mut report, settings.gpu_hour_dollars);
         let workload = WorkloadFacts {
             model: workload.model(),
             manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),

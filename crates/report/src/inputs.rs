@@ -63,6 +63,8 @@ pub struct Settings {
     pub group: Option<String>,
     /// Rows of kernels.md.
     pub(crate) top_n: usize,
+    /// Price of one GPU for an hour, US dollars.
+    pub(crate) gpu_hour_dollars: Option<f64>,
     /// What the configuration says of the GPU's peak rates.
     pub(crate) hardware: Hardware,
     /// The composed configuration; null where it cannot be used.
@@ -114,6 +116,7 @@ impl Settings {
             redactor: section::<RedactSettings>(&config, "redact", &mut findings).redactor(),
             group: config.pointer("/run/group").and_then(Value::as_str).map(str::to_owned),
             top_n: top_n(&config, &mut findings),
+            gpu_hour_dollars: gpu_hour_dollars(&config, &mut findings),
             hardware: section(&config, "hardware", &mut findings),
             libraries: {
                 let libraries = libraries(&config, &mut findings);
@@ -180,6 +183,30 @@ fn read(
         ));
         Value::Null
     })
+}
+
+fn gpu_hour_dollars(config: &Value, findings: &mut Vec<Finding>) -> Option<f64> {
+    let value = config.pointer("/report/gpu_hour_dollars").filter(|value| !value.is_null())?;
+    let price = value.as_f64().filter(|&price| is_gpu_hour_price(price));
+    if price.is_none() {
+        findings.push(Finding::warning(
+            format!(
+                "config.yaml: report.gpu_hour_dollars is {}",
+                visible(value.to_string().as_bytes())
+            ),
+            format!("{GPU_HOUR_PRICE} is needed; tokens have no price"),
+            "correct report.gpu_hour_dollars and write the reports again",
+        ));
+    }
+    price
+}
+
+/// What a price of a GPU hour is, to be read before "is needed".
+pub const GPU_HOUR_PRICE: &str = "a number of US dollars above 0 and up to 1,000,000";
+
+/// Whether a GPU may cost so much for an hour, US dollars.
+pub fn is_gpu_hour_price(price: f64) -> bool {
+    price > 0.0 && price <= 1e6
 }
 
 fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {

@@ -22,5 +22,7 @@ pub mod workload_config;
 mod workload_end;
 
 pub use analyse::{Analysis, WorkloadFacts, analyse};
-pub use inputs::{RedactSettings, Settings, Sources, redact_json};
+pub use inputs::{
+    GPU_HOUR_PRICE, RedactSettings, Settings, Sources, is_gpu_hour_price, redact_json,
+};
 pub use workload_end::out_of_memory;

@@ -12,6 +12,7 @@ use super::schema::Config;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
+use stage2_report::{GPU_HOUR_PRICE, is_gpu_hour_price};
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -329,6 +330,10 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     }
     if let Some(fault) = config.pipeline.ncu.faults().into_iter().next() {
         return Err(wrong(format!("pipeline.ncu.{}", fault.key), fault.what));
+    }
+    if config.report.gpu_hour_dollars.is_some_and(|price| !is_gpu_hour_price(price)) {
+        let what = format!("expected {GPU_HOUR_PRICE}, or null");
+        return Err(wrong("report.gpu_hour_dollars".to_owned(), what));
     }
     let tokens = &config.model.tokens;
     for (key, count, least) in [

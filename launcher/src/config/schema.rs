@@ -77,6 +77,9 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) top_n: usize,
+    /// Price of one GPU for an hour, US dollars; none: tokens have no price.
+    #[serde(default)]
+    pub(crate) gpu_hour_dollars: Option<f64>,
     #[serde(deserialize_with = "one_or_many", default)]
     pub(crate) library_domains: Vec<String>,
 }

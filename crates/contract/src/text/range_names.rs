@@ -11,6 +11,10 @@ const SHORT_HASH: usize = 7;
 const IDENTIFIER: usize = 16;
 const MIXES: usize = 3;
 
+/// Name of the empty range whose fields say what a request of an inference engine waited for and took. It is
+/// a record and no stage.
+pub const REQUEST_RANGE: &str = "stage2.request";
+
 /// What several names have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {

@@ -26,6 +26,8 @@ pub(super) struct Definitions {
     left_out: FxHashSet<u32>,
     /// Identifiers of outermost paths whose ranges an engine opens between two steps.
     between: FxHashSet<u32>,
+    /// Identifiers of the paths of `left_out` whose ranges are records of requests.
+    requests: FxHashSet<u32>,
     /// Engines whose adapters names of steps fit, with the number of these paths.
     pub(super) engines: BTreeMap<String, u64>,
     /// Paths that are named as steps are, with numbers that cannot be.
@@ -69,6 +71,7 @@ impl Definitions {
         self.works.remove(&record.id);
         self.left_out.remove(&record.id);
         self.between.remove(&record.id);
+        self.requests.remove(&record.id);
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
         let stand_in = match named {
@@ -77,6 +80,10 @@ impl Definitions {
                 return self.leave_out(record, name, domain);
             }
             Some((_, Named::Empty)) => return self.leave_out(record, name, domain),
+            Some((_, Named::Request)) => {
+                self.requests.insert(record.id);
+                return self.leave_out(record, name, domain);
+            }
             Some((_, Named::Between)) if around.is_none() => {
                 self.between.insert(record.id);
                 None
@@ -132,6 +139,11 @@ impl Definitions {
     /// Whether ranges of the path of this identifier lie between two steps of an engine.
     pub(super) fn is_between_steps(&self, path: u32) -> bool {
         self.between.contains(&path)
+    }
+
+    /// Whether ranges of the path of this identifier are records of requests.
+    pub(super) fn is_of_requests(&self, path: u32) -> bool {
+        self.requests.contains(&path)
     }
 
     /// What an instance of the path of this identifier works on, as its name says.

@@ -16,6 +16,11 @@ const MOST_SHAPES: usize = 4_096;
 const KEPT_IN_FILE: usize = 1 << 18;
 /// Threads whose steps are followed.
 const MOST_THREADS: usize = 1 << 10;
+/// Steps of a file with a number, and pauses, that are kept one by one.
+const MOST_NUMBERED: usize = 1 << 19;
+const MOST_PAUSES: usize = 1 << 16;
+/// Name of the field that holds the number of a step.
+pub(super) const STEP_FIELD: &str = "step";
 /// Ranges that are open at the same time.
 const MOST_OPEN: usize = 1 << 12;
 
@@ -45,6 +50,40 @@ pub struct StepGroup {
     pub timed_work: StepWork,
 }
 
+/// A step that has a number, by which records of requests name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedStep {
+    /// Its number. The steps of one engine count on; a part above 32 bits tells engines from each other.
+    pub number: u64,
+    /// When it began, ns on the host's clock.
+    pub begin: u64,
+    /// Time from its begin to that of the next one, ns; to the end of its range where a pause follows.
+    pub ns: u64,
+    /// What it does.
+    pub kind: StepKind,
+    /// [`StepWork::prefill_tokens`].
+    pub prefill_tokens: u32,
+    /// [`StepWork::decode_requests`].
+    pub decode_requests: u32,
+    /// [`StepWork::decode_tokens`], or one for each of these requests where it is not known.
+    pub decode_tokens: u32,
+}
+
+impl NumberedStep {
+    fn new(number: u64, begin: u64, ns: u64, work: &StepWork) -> Self {
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            number,
+            begin,
+            ns,
+            kind: work.kind(),
+            prefill_tokens: narrow(work.prefill_tokens),
+            decode_requests: narrow(work.decode_requests),
+            decode_tokens: narrow(work.decode_tokens.max(work.decode_requests)),
+        }
+    }
+}
+
 /// The steps of an engine in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineSteps {
@@ -56,6 +95,12 @@ pub struct EngineSteps {
     pub pauses: u64,
     /// Total time of these pauses, ns.
     pub pause_ns: u64,
+    /// The first of them: begin and end, ns on the host's clock.
+    pub pause_spans: Vec<(u64, u64)>,
+    /// Steps that have a number, in the order of their ends.
+    pub numbered: Vec<NumberedStep>,
+    /// Steps with a number beyond the limit for `numbered`.
+    pub more_numbered: u64,
     /// Begin of the first step and end of the last one, ns on the host's clock.
     pub extent: Option<(u64, u64)>,
     /// Engines whose adapters match names of steps, with the number of matching paths.
@@ -72,6 +117,8 @@ struct Range {
     end: u64,
     /// What it works on, if it is a step.
     work: Option<StepWork>,
+    /// [`NumberedStep::number`].
+    number: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -106,17 +153,19 @@ impl StepFollower {
             && (self.threads.len() < MOST_THREADS || self.threads.contains_key(&thread));
         if has_room {
             self.open.insert(id, thread);
-            let now = Range { id, start, end: start, work };
+            let now = Range { id, start, end: start, work, number: None };
             self.threads.entry(thread).or_default().now = Some(now);
         }
     }
 
-    /// The fields of a range say what it works on.
-    pub(super) fn fields(&mut self, id: u64, work: StepWork) {
+    /// The fields of a range say what it works on, and maybe which number it has.
+    pub(super) fn fields(&mut self, id: u64, work: StepWork, number: Option<u64>) {
         let thread = self.open.get(&id).and_then(|thread| self.threads.get_mut(thread));
         let now = thread.and_then(|thread| thread.now.as_mut());
         if let Some(now) = now.filter(|now| now.id == id) {
             now.work = Some(work);
+            // Engines count from 1: 0 stands for a step that no request asked for.
+            now.number = number.filter(|&number| number > 0);
         }
     }
 
@@ -139,6 +188,24 @@ impl StepFollower {
         let is_first = self.found.extent.is_none();
         let (first, last) = self.found.extent.unwrap_or((step.start, step.end));
         self.found.extent = Some((first.min(step.start), last.max(step.end)));
+        let goes_on = next.filter(|(_, next)| next.goes_on());
+        let until = goes_on.map_or(step.end, |(start, _)| start);
+        if let Some(number) = step.number {
+            if self.found.numbered.len() < self.share.of(MOST_NUMBERED) {
+                let ns = until.saturating_sub(step.start);
+                self.found.numbered.push(NumberedStep::new(number, step.start, ns, &work));
+            } else {
+                self.found.more_numbered += 1;
+            }
+        }
+        if let Some((start, _)) = next.filter(|_| goes_on.is_none()) {
+            self.found.pauses += 1;
+            let pause = start.saturating_sub(step.end);
+            self.found.pause_ns = self.found.pause_ns.saturating_add(pause);
+            if self.found.pause_spans.len() < self.share.of(MOST_PAUSES) {
+                self.found.pause_spans.push((step.end, start.max(step.end)));
+            }
+        }
         let shape = StepShape {
             kind: work.kind(),
             prefill_requests: work.prefill_requests,
@@ -153,22 +220,14 @@ impl StepFollower {
         let group = groups.entry(shape).or_default();
         group.steps += 1;
         group.work.add(&work);
-        match next {
-            Some((start, next)) if next.goes_on() => {
-                let ns = start.saturating_sub(step.start);
-                if is_first {
-                    self.first = Some((shape, ns, work));
-                } else {
-                    self.kept += usize::from(group.times.push(ns));
-                    group.timed_work.add(&work);
-                }
+        if goes_on.is_some() {
+            let ns = until.saturating_sub(step.start);
+            if is_first {
+                self.first = Some((shape, ns, work));
+            } else {
+                self.kept += usize::from(group.times.push(ns));
+                group.timed_work.add(&work);
             }
-            Some((start, _)) => {
-                self.found.pauses += 1;
-                let pause = start.saturating_sub(step.end);
-                self.found.pause_ns = self.found.pause_ns.saturating_add(pause);
-            }
-            None => {}
         }
         if self.kept > self.share.of(KEPT_IN_FILE) {
             groups.values_mut().for_each(|group| group.times.fold(0));
@@ -223,7 +282,7 @@ mod tests {
         for (range, &(start, end, work)) in (1..).zip(steps) {
             follower.open(range, 7, start, None);
             if let Some(work) = work {
-                follower.fields(range, work);
+                follower.fields(range, work, Some(range));
             }
             follower.close(range, end);
         }
@@ -262,6 +321,11 @@ mod tests {
         );
         assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (5, 2));
         assert_eq!((found.pauses, found.pause_ns), (2, 2 + 9_000 - 280));
+        assert_eq!(found.pause_spans, [(98, 100), (280, 9_000)]);
+        // A step that a pause or nothing follows takes the time of its range.
+        let times: Vec<_> = found.numbered.iter().map(|step| (step.number, step.ns)).collect();
+        let expected = [85, 3, 100, 30, 30, 20, 100, 20];
+        assert_eq!(times, (1..).zip(expected).collect::<Vec<_>>());
         assert_eq!(found.extent, Some((10, 9_120)));
     }
 
@@ -277,7 +341,7 @@ mod tests {
         let mut follower = StepFollower::default();
         follower.open(1, 7, 100, Some(decode(1)));
         follower.open(2, 7, 110, Some(decode(1)));
-        follower.fields(1, decode(9));
+        follower.fields(1, decode(9), None);
         follower.close(1, 120);
         follower.close(2, 130);
         let found = follower.finish();

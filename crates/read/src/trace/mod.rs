@@ -17,6 +17,7 @@ pub mod outliers;
 pub mod paths;
 pub mod placed;
 pub mod ranges;
+pub mod requests;
 mod stage_windows;
 pub mod stats;
 pub mod step_times;
@@ -41,6 +42,7 @@ use engine_steps::EngineSteps;
 use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
+use requests::Requests;
 use stats::{GroupKey, Stats, Work};
 use step_times::StepTrack;
 pub use tally::{Tally, WholeProcess};
@@ -115,6 +117,8 @@ pub struct ProcessCapture {
     pub steps: BTreeMap<PathIndex, StepTrack>,
     /// Steps of an inference engine.
     pub engine: EngineSteps,
+    /// Requests of an inference engine that ended.
+    pub requests: Requests,
     /// Its GPU work, counted and timed by group.
     pub groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).

@@ -15,11 +15,12 @@ use super::alike::Alike;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
-use super::engine_steps::{EngineSteps, StepFollower};
+use super::engine_steps::{EngineSteps, STEP_FIELD, StepFollower};
 use super::libraries::RangeNames;
 use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
 use super::ranges::{Place, Ranges};
+use super::requests::RequestRecords;
 use super::stats::{GroupKey, Share, Span, Stats, Work};
 use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
@@ -48,6 +49,7 @@ pub struct Tally {
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     pub(super) collectives: Gather,
     engine: StepFollower,
+    requests: RequestRecords,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,7 @@ impl Tally {
             unions: WorkUnions::within(share),
             collectives: Gather::within(share),
             engine: StepFollower::within(share),
+            requests: RequestRecords::within(share),
             whole: Whole::ordered(follow),
             ..Self::new(libraries)
         }
@@ -96,6 +99,9 @@ impl Tally {
             _ if self.scans => {}
             Record::Work(work) => self.work(&work),
             Record::RangeOpen(open) if self.definitions.is_left_out(open.path) => {
+                if self.definitions.is_of_requests(open.path) {
+                    self.requests.open(open.range);
+                }
                 self.ranges.leave_out(&open);
             }
             Record::RangeOpen(open) => {
@@ -127,6 +133,7 @@ impl Tally {
                 if let Some((step, until)) = self.engine.close(range, end.0) {
                     self.ranges.lasts_until(step, until);
                 }
+                self.requests.close(range);
             }
             Record::RangeFields { range, fields } => self.fields(range, &fields),
             Record::RangeSample { range, recorded } => {
@@ -214,8 +221,12 @@ impl Tally {
         let names = &self.definitions.names;
         let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
         let named = numbers.clone().filter_map(|(name, value)| Some((names.get(name)?, value)));
-        if let Some(work) = StepWork::of_fields(named) {
-            self.engine.fields(range, work);
+        if self.requests.fields(range, named.clone()) {
+            return;
+        }
+        if let Some(work) = StepWork::of_fields(named.clone()) {
+            let mut numbers = named.filter(|(name, _)| *name == STEP_FIELD.as_bytes());
+            self.engine.fields(range, work, numbers.next_back().map(|(_, number)| number));
         }
         self.collectives.fields(range, numbers);
     }
@@ -388,6 +399,7 @@ impl Tally {
             stages,
             model_windows: ranges.model_windows,
             steps: ranges.steps,
+            requests: self.requests.finish(),
             engine: EngineSteps { engines, unsound_names: unsound_steps, ..self.engine.finish() },
             groups,
             captured: self.captured.into_iter().collect(),

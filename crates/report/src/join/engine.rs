@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit};
 use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
+
+use super::requests;
 
 /// Limit for the rows of a kind. If there are more, neighbours are joined.
 const MOST_ROWS: usize = 24;
@@ -29,8 +31,20 @@ pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Findi
             "compare the names with the engine's adapter (conf/engine), and write one of your own",
         )
     });
-    let run = most.map(|process| of_process(process, with_steps().count() as u64));
-    (run, finding.into_iter().collect())
+    let unsound_records: u64 = processes.iter().map(|process| process.requests.unsound).sum();
+    let of_records = (unsound_records > 0).then(|| {
+        Finding::warning(
+            format!("{} of requests cannot be used", counted(unsound_records, "record")),
+            "their numbers contradict each other, or the request had ended before: they are in no number",
+            "compare the fields of stage2.request with docs/recipes/vllm.md",
+        )
+    });
+    let run = most.map(|process| EngineRun {
+        waiting_pause_ns: requests::waiting_ns(process, processes),
+        requests: requests::of_run(processes),
+        ..of_process(process, with_steps().count() as u64)
+    });
+    (run, finding.into_iter().chain(of_records).collect())
 }
 
 fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
@@ -55,6 +69,7 @@ fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
         extent_ns: extent.map_or(0, |(first, last)| last.saturating_sub(first)),
         other_steps,
         unsound_names: found.unsound_names,
+        ..EngineRun::default()
     }
 }
 

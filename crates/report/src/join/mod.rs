@@ -10,6 +10,7 @@ mod engine;
 pub(crate) mod kernels;
 pub mod overhead;
 mod paths;
+pub(crate) mod requests;
 pub mod same_name;
 mod stages;
 pub mod steps;

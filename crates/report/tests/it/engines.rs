@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use stage2_contract::trace::{self, Field, FieldValue, MonoNs, Process, RangeOpen, Record, Writer};
 use stage2_model::{EngineSteps, Report};
 use stage2_report::{Settings, Sources, analyse};
 
@@ -165,5 +166,121 @@ fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
         assert!(of_stage.len() > 2, "{capture}: {of_stage:?}");
         unknown.retain(|(stage, _), ns| *ns * 100 > of_stage[stage]);
         assert!(unknown.is_empty(), "{capture}: {unknown:?} of {of_stage:?}");
+    }
+}
+
+/// A trace file in which ranges open and close one after the other: name, begin and end, fields.
+fn trace(path: &Path, pid: u32, ranges: &[(&str, [u64; 2], &[(&str, i64)])]) {
+    let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+    writer.write(&Record::Process(Process { pid, host: "h".into(), ..Process::default() }));
+    let mut names: Vec<&str> = Vec::new();
+    for (range, (name, [start, end], fields)) in (1..).zip(ranges) {
+        let mut id = |writer: &mut Writer<fs::File>, name| {
+            let known = names.iter().position(|known| *known == name);
+            let at = known.unwrap_or_else(|| {
+                names.push(name);
+                let (id, bytes) = (names.len() as u32, name.as_bytes().to_vec());
+                writer.write(&Record::Name { id, bytes });
+                writer.write(&Record::Path(trace::Path { id, parent: 0, name: id, domain: 0 }));
+                names.len() - 1
+            });
+            at as u32 + 1
+        };
+        let path = id(&mut writer, name);
+        let start = MonoNs(*start);
+        let open = RangeOpen { range, path, thread: 1, start, ..RangeOpen::default() };
+        writer.write(&Record::RangeOpen(open));
+        let field = |(name, value): &(&'static str, i64)| (*name, FieldValue::I64(*value));
+        let fields = fields.iter().map(field);
+        let fields = fields.map(|(name, value)| Field { name: id(&mut writer, name), value });
+        let fields = fields.collect();
+        writer.write(&Record::RangeFields { range, fields });
+        writer.write(&Record::RangeClose { range, end: MonoNs(*end) });
+    }
+    writer.write(&Record::End { reason: "exit".into() });
+    writer.flush().expect("written");
+}
+
+const STEP: i64 = 9 << 32;
+
+/// A prompt of 10 tokens, then one of 5 with a token of the first request, then a token of each.
+fn served(config: &str) -> Report {
+    let run = tempfile::tempdir().expect("a folder");
+    let collector = run.path().join("collector");
+    fs::create_dir(&collector).expect("a folder");
+    let prompt =
+        |tokens, step| [("prefill_requests", 1), ("prefill_tokens", tokens), ("step", step)];
+    let decode = |requests| [("decode_requests", requests), ("decode_tokens", requests)];
+    trace(
+        &collector.join("h-2.s2t"),
+        2,
+        &[
+            // A step of the warm-up, which no request asked for.
+            ("prefill", [100, 200], &prompt(512, 0)),
+            ("prefill", [1_000, 1_090], &prompt(10, STEP + 1)),
+            ("mixed", [1_100, 1_200], &[&prompt(5, STEP + 2)[..], &decode(1)].concat()),
+            ("decode", [1_220, 1_280], &[&decode(2)[..], &[("step", STEP + 3)]].concat()),
+        ],
+    );
+    let request = |steps: [i64; 3], number, arrived, queue, first, total, prompt, output| {
+        let [first_step, prompt_step, last_step] = steps.map(|step| STEP + step);
+        [
+            ("request", number),
+            ("arrived_ns", arrived),
+            ("queue_ns", queue),
+            ("first_token_ns", first),
+            ("total_ns", total),
+            ("prompt_tokens", prompt),
+            ("output_tokens", output),
+            ("first_step", first_step),
+            ("prompt_step", prompt_step),
+            ("last_step", last_step),
+            ("prompt_steps", 1),
+        ]
+    };
+    let [a, b] = [
+        request([1, 1, 3], 1, 700, 290, 400, 590, 10, 3),
+        request([2, 2, 3], 2, 990, 105, 220, 300, 5, 2),
+    ];
+    // It never came to a step.
+    let none = [("request", 3), ("queue_ns", -1), ("first_step", -1), ("aborted", 1)];
+    // It ends twice.
+    let records = [&a[..], &b, &none, &b].map(|fields| ("stage2.request", [1_290, 1_291], fields));
+    trace(&collector.join("h-1.s2t"), 1, &records);
+    fs::write(run.path().join("config.yaml"), config).expect("a configuration");
+    let settings = Settings::of_run(run.path());
+    analyse(&Sources::of_run(run.path()), &settings).report
+}
+
+#[test]
+fn records_of_a_scheduler_and_steps_of_a_worker_give_requests_their_times_and_their_price() {
+    let report = served("{report: {gpu_hour_dollars: 3.6}}");
+    assert!(!stages(&report).contains(&"stage2.request"), "{:?}", stages(&report));
+    let run = report.engine.as_ref().expect("an engine");
+    // The first request came 300 ns before its step, into a pause that began at 200.
+    assert_eq!((run.pause_ns, run.waiting_pause_ns), (800, Some(300)));
+    let requests = run.requests.as_ref().expect("requests");
+    assert_eq!((requests.requests, requests.aborted, requests.unsound_records), (3, 1, 1));
+    assert_eq!((requests.first_token.p50_ns, requests.queue.max_ns), (Some(310), Some(290)));
+    assert_eq!(requests.token.p50_ns, Some((95 + 80_u64).div_ceil(2)));
+    let slowest: Vec<_> = requests.slowest.iter().map(|row| (row.number, row.gpu_ns)).collect();
+    // 100 and a sixth of 120 and half of 60; five sixths of 120 and half of 60.
+    assert_eq!(slowest, [(1, Some(150)), (2, Some(130)), (3, None)]);
+    let cost = requests.cost.as_ref().expect("a cost");
+    assert_eq!((cost.steps_gpu_ns, cost.requests_gpu_ns, cost.run_gpu_ns), (280, 280, 280));
+    let dollars = cost.output.dollars_per_million.expect("a price");
+    assert!((dollars - 1e-12 * 80.0 / 5.0 * 1e6).abs() < 1e-15, "{dollars}");
+    let twice = report.findings.iter().filter(|found| found.what.contains("1 record of requests"));
+    assert_eq!(twice.count(), 1, "{:?}", report.findings);
+}
+
+#[test]
+fn a_price_that_cannot_be_is_named_and_nothing_else_is_lost() {
+    for price in ["-1", "1e300", "0", "cheap", "[2]"] {
+        let report = served(&format!("{{report: {{gpu_hour_dollars: {price}}}}}"));
+        let named = |found: &&stage2_model::Finding| found.what.contains("report.gpu_hour_dollars");
+        let requests = report.engine.and_then(|run| run.requests).expect("requests");
+        assert_eq!(requests.cost.and_then(|cost| cost.input.dollars_per_million), None, "{price}");
+        assert_eq!(report.findings.iter().filter(named).count(), 1, "{price}");
     }
 }

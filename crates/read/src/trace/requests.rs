@@ -1,0 +1,376 @@
+//! Records of requests that ended -> their times, their tokens and the steps that they took part in.
+//!
+//! A record is a range called [`REQUEST_RANGE`](stage2_contract::text::REQUEST_RANGE) with the fields below. An
+//! engine writes it when a request ends, so that nothing is written for a request in each step.
+
+use strum::EnumString;
+
+use super::stats::{Series, Share};
+
+/// Requests that are kept one by one. Those beyond are in the distributions only.
+const KEPT: usize = 1 << 17;
+/// Times of a distribution that are kept one by one.
+const KEPT_TIMES: usize = 1 << 15;
+/// Records that are open at the same time; of more, the first ones are no records.
+const MOST_OPEN: usize = 1 << 6;
+/// No request has more tokens, and no engine more steps.
+const MOST: u64 = 1 << 40;
+
+/// A field of the record of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
+#[strum(serialize_all = "snake_case")]
+enum RequestField {
+    Request,
+    ArrivedNs,
+    QueueNs,
+    FirstTokenNs,
+    TotalNs,
+    PromptTokens,
+    CachedTokens,
+    OutputTokens,
+    FirstStep,
+    PromptStep,
+    LastStep,
+    PromptSteps,
+    Preemptions,
+    Aborted,
+}
+
+/// A request that ended. What its record does not say is nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Its number in the process that scheduled it.
+    pub number: u64,
+    /// When it arrived, ns on the host's monotonic clock.
+    pub arrived: Option<u64>,
+    /// Time from its arrival to the scheduling of its first step, ns.
+    pub queue_ns: Option<u64>,
+    /// Time from its arrival to its first token, ns.
+    pub first_token_ns: Option<u64>,
+    /// Time from its arrival to its end, ns.
+    pub total_ns: Option<u64>,
+    /// Tokens of its prompt.
+    pub prompt_tokens: u64,
+    /// Tokens of its prompt that were in the cache, so that no step read them.
+    pub cached_tokens: u64,
+    /// Tokens that it generated.
+    pub output_tokens: u64,
+    /// The steps that it took part in; nothing: it took part in none.
+    pub steps: Option<RequestSteps>,
+    /// How often it lost its place in the batch.
+    pub preemptions: u64,
+    /// It was given up before its last token.
+    pub aborted: bool,
+}
+
+/// The steps that a request took part in, by [`NumberedStep::number`](super::engine_steps::NumberedStep::number).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestSteps {
+    /// The first one.
+    pub first: u64,
+    /// The one that read the end of its prompt.
+    pub prompt: u64,
+    /// The last one.
+    pub last: u64,
+    /// Number of steps that read its prompt; at least one.
+    pub of_prompt: u64,
+}
+
+impl Request {
+    /// The request of a record with these fields; none where they contradict each other.
+    fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], u64)>) -> Option<Self> {
+        let mut request = Self::default();
+        let (mut first, mut prompt, mut last, mut of_prompt) = (None, None, None, 0);
+        for (name, value) in fields {
+            let name = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+            let Some(field) = name else { continue };
+            match field {
+                RequestField::Request => request.number = value,
+                RequestField::ArrivedNs => request.arrived = Some(value),
+                RequestField::QueueNs => request.queue_ns = Some(value),
+                RequestField::FirstTokenNs => request.first_token_ns = Some(value),
+                RequestField::TotalNs => request.total_ns = Some(value),
+                RequestField::PromptTokens => request.prompt_tokens = value,
+                RequestField::CachedTokens => request.cached_tokens = value,
+                RequestField::OutputTokens => request.output_tokens = value,
+                RequestField::FirstStep => first = Some(value),
+                RequestField::PromptStep => prompt = Some(value),
+                RequestField::LastStep => last = Some(value),
+                RequestField::PromptSteps => of_prompt = value,
+                RequestField::Preemptions => request.preemptions = value,
+                RequestField::Aborted => request.aborted = value != 0,
+            }
+        }
+        request.steps = first.zip(last).map(|(first, last)| RequestSteps {
+            first,
+            // Given up within its prompt: all of its steps read it.
+            prompt: prompt.unwrap_or(last),
+            last,
+            of_prompt: of_prompt.max(1),
+        });
+        request.is_sound().then_some(request)
+    }
+
+    fn is_sound(&self) -> bool {
+        let in_order = |a: Option<u64>, b: Option<u64>| a.zip(b).is_none_or(|(a, b)| a <= b);
+        let steps = self.steps.is_none_or(|steps| {
+            let RequestSteps { first, prompt, last, of_prompt } = steps;
+            first <= prompt
+                && prompt <= last
+                && last - first < MOST
+                && of_prompt - 1 <= prompt - first
+        });
+        in_order(self.queue_ns, self.first_token_ns)
+            && in_order(self.first_token_ns, self.total_ns)
+            && in_order(self.queue_ns, self.total_ns)
+            && self.cached_tokens <= self.prompt_tokens
+            && self.prompt_tokens < MOST
+            && self.output_tokens < MOST
+            && steps
+    }
+
+    /// Mean time from one token to the next behind the first one, ns; nothing for a request of fewer than two
+    /// tokens, and for one that was given up.
+    pub fn token_ns(&self) -> Option<u64> {
+        let after_first = self.total_ns?.checked_sub(self.first_token_ns?)?;
+        let tokens = self.output_tokens.checked_sub(1).filter(|&tokens| tokens > 0)?;
+        (!self.aborted).then_some(after_first / tokens)
+    }
+}
+
+/// The requests that ended in one process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// The first of them that ended.
+    pub kept: Vec<Request>,
+    /// Requests beyond the limit for `kept`; the distributions have them.
+    pub others: u64,
+    /// Records that are used nowhere: their numbers contradict each other, or the request ended before.
+    pub unsound: u64,
+    /// Requests that were given up.
+    pub aborted: u64,
+    /// Requests that lost their place in the batch.
+    pub preempted: u64,
+    /// Tokens of all prompts.
+    pub prompt_tokens: u64,
+    /// Tokens of the prompts that were in the cache.
+    pub cached_tokens: u64,
+    /// Tokens that were generated.
+    pub output_tokens: u64,
+    /// [`Request::queue_ns`].
+    pub queue: Series,
+    /// [`Request::first_token_ns`].
+    pub first_token: Series,
+    /// [`Request::token_ns`].
+    pub token: Series,
+    /// [`Request::total_ns`] of the requests that were not given up.
+    pub total: Series,
+}
+
+impl Requests {
+    /// Number of requests.
+    pub fn count(&self) -> u64 {
+        (self.kept.len() as u64).saturating_add(self.others)
+    }
+
+    /// Adds what is summed of another process, without its single requests.
+    pub fn add_sums(&mut self, other: &Self) {
+        self.others = self.others.saturating_add(other.count());
+        for (sum, more) in [
+            (&mut self.unsound, other.unsound),
+            (&mut self.aborted, other.aborted),
+            (&mut self.preempted, other.preempted),
+            (&mut self.prompt_tokens, other.prompt_tokens),
+            (&mut self.cached_tokens, other.cached_tokens),
+            (&mut self.output_tokens, other.output_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.queue.merge(&other.queue);
+        self.first_token.merge(&other.first_token);
+        self.token.merge(&other.token);
+        self.total.merge(&other.total);
+    }
+
+    fn add(&mut self, request: &Request) {
+        self.aborted += u64::from(request.aborted);
+        self.preempted += u64::from(request.preemptions > 0);
+        for (sum, more) in [
+            (&mut self.prompt_tokens, request.prompt_tokens),
+            (&mut self.cached_tokens, request.cached_tokens),
+            (&mut self.output_tokens, request.output_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        for (series, value) in [
+            (&mut self.queue, request.queue_ns),
+            (&mut self.first_token, request.first_token_ns),
+            (&mut self.token, request.token_ns()),
+            (&mut self.total, request.total_ns.filter(|_| !request.aborted)),
+        ] {
+            if let Some(value) = value {
+                series.push(value);
+                series.fold(KEPT_TIMES);
+            }
+        }
+    }
+}
+
+/// Takes the records of a process.
+#[derive(Debug, Default)]
+pub(super) struct RequestRecords {
+    found: Requests,
+    /// Ranges that are records, until their fields come.
+    open: Vec<u64>,
+    /// Numbers of the requests that are kept; the keys are those of a file that anybody may have made.
+    numbers: foldhash::HashSet<u64>,
+    share: Share,
+}
+
+impl RequestRecords {
+    pub(super) fn within(share: Share) -> Self {
+        Self { share, ..Self::default() }
+    }
+
+    /// A range that is a record opened.
+    pub(super) fn open(&mut self, range: u64) {
+        if self.open.len() >= MOST_OPEN {
+            self.open.remove(0);
+        }
+        self.open.push(range);
+    }
+
+    /// A range that may be a record closed.
+    pub(super) fn close(&mut self, range: u64) {
+        self.open.retain(|&open| open != range);
+    }
+
+    /// The fields of a range; true where it is a record.
+    pub(super) fn fields<'f>(
+        &mut self,
+        range: u64,
+        fields: impl Iterator<Item = (&'f [u8], u64)>,
+    ) -> bool {
+        if !self.open.contains(&range) {
+            return false;
+        }
+        self.close(range);
+        let request = Request::of_fields(fields);
+        match request.filter(|request| !self.numbers.contains(&request.number)) {
+            None => self.found.unsound += 1,
+            Some(request) => {
+                self.found.add(&request);
+                if self.found.kept.len() < self.share.of(KEPT) {
+                    self.numbers.insert(request.number);
+                    self.found.kept.push(request);
+                } else {
+                    self.found.others += 1;
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn finish(self) -> Requests {
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOUND: [(&str, u64); 12] = [
+        ("request", 1),
+        ("arrived_ns", 1_000),
+        ("queue_ns", 10),
+        ("first_token_ns", 40),
+        ("total_ns", 100),
+        ("prompt_tokens", 64),
+        ("cached_tokens", 16),
+        ("output_tokens", 4),
+        ("first_step", 7),
+        ("prompt_step", 8),
+        ("last_step", 11),
+        ("prompt_steps", 2),
+    ];
+
+    /// Takes a record with `fields`, of which the last of a name counts.
+    fn take(records: &mut RequestRecords, fields: &[(&str, u64)]) {
+        records.open(5);
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), *value));
+        assert!(records.fields(5, fields));
+    }
+
+    fn with(changes: &[(&'static str, u64)]) -> Requests {
+        let mut records = RequestRecords::default();
+        take(&mut records, &[&SOUND[..], changes].concat());
+        records.finish()
+    }
+
+    #[test]
+    fn a_record_is_the_times_the_tokens_and_the_steps_of_a_request() {
+        let found = with(&[]);
+        let steps = RequestSteps { first: 7, prompt: 8, last: 11, of_prompt: 2 };
+        assert_eq!(found.kept[0].steps, Some(steps));
+        assert_eq!(
+            (found.count(), found.first_token.median(), found.queue.max()),
+            (1, Some(40), Some(10))
+        );
+        // Three tokens behind the first one.
+        assert_eq!(found.token.median(), Some(20));
+        assert_eq!((found.prompt_tokens, found.cached_tokens, found.output_tokens), (64, 16, 4));
+        let aborted = with(&[("aborted", 1), ("output_tokens", 1)]);
+        assert_eq!((aborted.aborted, aborted.token.count(), aborted.total.count()), (1, 0, 0));
+    }
+
+    #[test]
+    fn a_record_that_contradicts_itself_is_counted_and_used_nowhere() {
+        for change in [
+            ("queue_ns", 41),
+            ("first_token_ns", 101),
+            ("cached_tokens", 65),
+            ("first_step", 9),
+            ("prompt_step", 12),
+            ("last_step", u64::MAX),
+            ("prompt_steps", 3),
+            ("prompt_steps", u64::MAX),
+            ("output_tokens", u64::MAX),
+        ] {
+            let found = with(&[change]);
+            let unsound = Requests { unsound: 1, ..Requests::default() };
+            assert_eq!(found, unsound, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_ends_twice_counts_once_and_other_ranges_are_no_records() {
+        let mut records = RequestRecords::default();
+        take(&mut records, &SOUND);
+        take(&mut records, &SOUND);
+        let fields = SOUND.iter().map(|(name, value)| (name.as_bytes(), *value));
+        assert!(!records.fields(6, fields));
+        let found = records.finish();
+        assert_eq!((found.count(), found.unsound, found.output_tokens), (1, 1, 4));
+    }
+
+    #[test]
+    fn a_million_requests_are_bounded_and_all_of_them_are_in_the_distributions() {
+        let mut records = RequestRecords::default();
+        for number in 0..1_000_000 {
+            records.open(number);
+            let fields = [("request", number), ("first_token_ns", number), ("output_tokens", 2)];
+            records.fields(number, fields.iter().map(|(name, value)| (name.as_bytes(), *value)));
+            // Some records never have fields.
+            if number < 1_000 {
+                records.open(u64::MAX - number);
+            }
+        }
+        assert!(records.open.len() <= MOST_OPEN);
+        let found = records.finish();
+        assert_eq!((found.kept.len(), found.count()), (KEPT, 1_000_000));
+        assert_eq!((found.first_token.count(), found.output_tokens), (1_000_000, 2_000_000));
+        let median = found.first_token.median().expect("a median") as f64;
+        assert!((median / 500_000.0 - 1.0).abs() < 0.02, "{median}");
+    }
+}

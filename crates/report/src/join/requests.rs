@@ -1,0 +1,607 @@
+//! Records of requests, and numbered steps -> what requests waited for, and what they took of the GPUs.
+//!
+//! A step's time is shared without a list of its requests: sums over the steps so far, of the time for each unit of
+//! share, are built once; a request takes the difference between two of them.
+
+use std::collections::BTreeMap;
+
+use stage2_model::{
+    EngineRequests, Figure, Report, RequestCost, RequestRow, Spread, StepCost, TokenCost,
+};
+use stage2_read::engine::StepKind;
+use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::engine_steps::NumberedStep;
+use stage2_read::trace::requests::{Request, RequestSteps, Requests};
+use stage2_read::trace::stats::Series;
+
+/// Requests that are shown one by one.
+const MOST_ROWS: usize = 10;
+/// A 90th percentile needs at least this many values.
+const P90_VALUES: u64 = 10;
+/// Relative difference from which prompt tokens do not fit the requests that are known.
+const ALIKE: f64 = 0.01;
+
+/// What tells an engine of the run from the others.
+type EngineId = u64;
+
+/// The engine of a step. Programs that number their steps from 1 are engines of their own.
+fn engine_of(process: usize, step: u64) -> EngineId {
+    match step >> 32 {
+        0 => u64::MAX - process as u64,
+        id => id,
+    }
+}
+
+/// The steps of one engine, as one of its ranks ran them.
+#[derive(Default)]
+struct Engine {
+    /// Ascending by number.
+    steps: Vec<NumberedStep>,
+    /// Steps of that rank beyond the limit of what is kept.
+    other_steps: u64,
+    /// GPUs of all ranks.
+    gpus: u64,
+}
+
+fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
+    let mut engines: BTreeMap<EngineId, Engine> = BTreeMap::new();
+    for (index, process) in processes.iter().enumerate() {
+        let mut ranks: BTreeMap<EngineId, Vec<NumberedStep>> = BTreeMap::new();
+        for &step in &process.engine.numbered {
+            ranks.entry(engine_of(index, step.number)).or_default().push(step);
+        }
+        for (id, steps) in ranks {
+            let engine = engines.entry(id).or_default();
+            engine.gpus += (process.device_busy.len() as u64).max(1);
+            if steps.len() > engine.steps.len() {
+                (engine.steps, engine.other_steps) = (steps, process.engine.more_numbered);
+            }
+        }
+    }
+    for engine in engines.values_mut() {
+        engine.steps.sort_by_key(|step| step.number);
+        engine.steps.dedup_by_key(|step| step.number);
+    }
+    engines
+}
+
+/// What the requests of a run waited for and took; nothing where none is recorded.
+pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
+    let mut all = Requests::default();
+    processes.iter().for_each(|process| all.add_sums(&process.requests));
+    if all.count() == 0 && all.unsound == 0 {
+        return None;
+    }
+    let engines = engines(processes);
+    let mut by_engine: BTreeMap<EngineId, Vec<(usize, &Request)>> = BTreeMap::new();
+    for (index, process) in processes.iter().enumerate() {
+        for request in &process.requests.kept {
+            let id = request.steps.map_or(0, |steps| engine_of(index, steps.first));
+            by_engine.entry(id).or_default().push((index, request));
+        }
+    }
+    let mut cost = RequestCost::default();
+    let mut gpu_times = Series::default();
+    let mut rows: Vec<(usize, &Request, Option<u64>)> = Vec::new();
+    let mut kinds: BTreeMap<StepKind, StepCost> = BTreeMap::new();
+    for (id, engine) in &engines {
+        let of_engine = by_engine.remove(id).unwrap_or_default();
+        let requests: Vec<&Request> = of_engine.iter().map(|(_, request)| *request).collect();
+        let shares = Shares::new(&engine.steps, &requests);
+        let gpus = engine.gpus;
+        cost.gpus += gpus;
+        add(&mut cost.other_steps, engine.other_steps);
+        let (first, last) = (engine.steps.first(), engine.steps.last());
+        let extent = first.zip(last).map_or(0, |(first, last)| {
+            last.begin.saturating_add(last.ns).saturating_sub(first.begin)
+        });
+        add(&mut cost.run_gpu_ns, extent.saturating_mul(gpus));
+        add(&mut cost.approximate_gpu_ns, whole_ns(shares.approximate_ns).saturating_mul(gpus));
+        for (step, input_ns) in engine.steps.iter().zip(&shares.input_of_steps) {
+            add(&mut cost.steps_gpu_ns, step.ns.saturating_mul(gpus));
+            let kind = kinds.entry(step.kind).or_default();
+            add(&mut kind.gpu_ns, step.ns.saturating_mul(gpus));
+            add(&mut kind.input_gpu_ns, whole_ns(*input_ns).saturating_mul(gpus));
+        }
+        for ((process, request), share) in of_engine.into_iter().zip(&shares.of_requests) {
+            let input_ns = whole_ns(share.input_ns).saturating_mul(gpus);
+            let output_ns = whole_ns(share.output_ns).saturating_mul(gpus);
+            let gpu_ns = input_ns.saturating_add(output_ns);
+            rows.push((process, request, Some(gpu_ns).filter(|_| share.is_known)));
+            if !share.is_known {
+                continue;
+            }
+            gpu_times.push(gpu_ns);
+            add(&mut cost.requests_gpu_ns, gpu_ns);
+            if share.is_whole {
+                cost.whole_requests += 1;
+                add(&mut cost.input.tokens, request.prompt_tokens);
+                add(&mut cost.input.gpu_ns, input_ns);
+                add(&mut cost.output.tokens, request.output_tokens);
+                add(&mut cost.output.gpu_ns, output_ns);
+            }
+        }
+    }
+    // Of these no step is known.
+    let without = by_engine.into_values().flatten();
+    rows.extend(without.map(|(process, request)| (process, request, None)));
+    gpu_times.fold(0);
+    cost.gpu_time = spread(&gpu_times);
+    cost.kinds = kinds
+        .into_iter()
+        .map(|(kind, cost)| StepCost { stage: kind.to_string(), ..cost })
+        .collect();
+    let seconds = cost.run_gpu_ns as f64 / 1e9 / cost.gpus.max(1) as f64;
+    for of in [&mut cost.input, &mut cost.output] {
+        of.tokens_per_s = (seconds > 0.0).then(|| of.tokens as f64 / seconds);
+    }
+    rows.sort_by_key(|(_, request, _)| std::cmp::Reverse(request.first_token_ns));
+    let row = |&(process, request, gpu_ns): &(usize, &Request, Option<u64>)| RequestRow {
+        number: request.number,
+        file: processes[process].file.clone(),
+        prompt_tokens: request.prompt_tokens,
+        cached_tokens: request.cached_tokens,
+        output_tokens: request.output_tokens,
+        queue_ns: request.queue_ns,
+        first_token_ns: request.first_token_ns,
+        token_ns: request.token_ns(),
+        gpu_ns,
+        preemptions: request.preemptions,
+    };
+    Some(EngineRequests {
+        requests: all.count(),
+        aborted: all.aborted,
+        preempted: all.preempted,
+        unsound_records: all.unsound,
+        prompt_tokens: all.prompt_tokens,
+        cached_tokens: all.cached_tokens,
+        output_tokens: all.output_tokens,
+        queue: spread(&all.queue),
+        first_token: spread(&all.first_token),
+        token: spread(&all.token),
+        total: spread(&all.total),
+        cost: (!engines.is_empty()).then_some(cost),
+        slowest: rows.iter().take(MOST_ROWS).map(row).collect(),
+    })
+}
+
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// Whole nanoseconds, so that the sum over requests never exceeds the total.
+fn whole_ns(ns: f64) -> u64 {
+    ns as u64
+}
+
+fn spread(series: &Series) -> Spread {
+    let enough = series.count() >= P90_VALUES;
+    Spread {
+        count: series.count(),
+        p50_ns: series.median(),
+        p90_ns: enough.then(|| series.percentile(90)).flatten(),
+        p99_ns: series.p99(),
+        max_ns: series.max(),
+    }
+}
+
+/// What a request took of the steps of one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct RequestShare {
+    input_ns: f64,
+    output_ns: f64,
+    /// At least one of its steps is known.
+    is_known: bool,
+    /// All of its steps are known.
+    is_whole: bool,
+}
+
+/// The shares of all requests of an engine.
+struct Shares {
+    of_requests: Vec<RequestShare>,
+    /// For each step the part of its time that belongs to prompt tokens, ns.
+    input_of_steps: Vec<f64>,
+    /// Time of the steps whose tokens do not fit the requests, ns.
+    approximate_ns: f64,
+}
+
+impl Shares {
+    fn new(steps: &[NumberedStep], requests: &[&Request]) -> Self {
+        let places: Vec<Place> = requests.iter().map(|request| Place::of(steps, request)).collect();
+        // How much more of each there is from a step on.
+        let mut weights = vec![0.0; steps.len() + 1];
+        let mut decoding = vec![0i64; steps.len() + 1];
+        for place in &places {
+            weights[place.begin] += place.weight;
+            weights[place.decode] -= place.weight;
+            decoding[place.decode] += 1;
+            decoding[place.end] -= 1;
+        }
+        let (mut weight, mut decodes) = (0.0, 0);
+        let (mut input_sum, mut output_sum) = (0.0, 0.0);
+        let mut input_sums = vec![0.0];
+        let mut output_sums = vec![0.0];
+        let mut input_of_steps = Vec::with_capacity(steps.len());
+        let mut approximate_ns = 0.0;
+        for (at, step) in steps.iter().enumerate() {
+            weight += weights[at];
+            decodes += decoding[at];
+            let ns = step.ns as f64;
+            let prompt_tokens = f64::from(step.prefill_tokens);
+            let tokens = (prompt_tokens + f64::from(step.decode_tokens)).max(1.0);
+            let input_ns = ns * prompt_tokens / tokens;
+            input_of_steps.push(input_ns);
+            let requests = f64::from(step.decode_requests);
+            let known = decodes as f64;
+            // Requests without a record take their part as well; requests that a step passed over take none.
+            input_sum += input_ns / prompt_tokens.max(weight).max(1.0);
+            output_sum += (ns - input_ns) / requests.max(known).max(1.0);
+            input_sums.push(input_sum);
+            output_sums.push(output_sum);
+            // Sums of weights are off by their last bits, and no share is of less than a token.
+            if known > requests || weight > prompt_tokens * (1.0 + ALIKE) + 0.5 {
+                approximate_ns += ns;
+            }
+        }
+        let share = |place: &Place| RequestShare {
+            input_ns: place.weight * (input_sums[place.decode] - input_sums[place.begin]),
+            output_ns: output_sums[place.end] - output_sums[place.decode],
+            is_known: place.begin < place.end,
+            is_whole: place.is_whole,
+        };
+        let of_requests = places.iter().map(share).collect();
+        Self { of_requests, input_of_steps, approximate_ns }
+    }
+}
+
+/// Where a request lies among the steps: it reads its prompt from `begin` to `decode`, and decodes up to `end`.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    begin: usize,
+    decode: usize,
+    end: usize,
+    /// Prompt tokens in one of its steps.
+    weight: f64,
+    is_whole: bool,
+}
+
+impl Place {
+    fn of(steps: &[NumberedStep], request: &Request) -> Self {
+        let Some(RequestSteps { first, prompt, last, of_prompt }) = request.steps else {
+            return Self { begin: 0, decode: 0, end: 0, weight: 0.0, is_whole: false };
+        };
+        let begin = steps.partition_point(|step| step.number < first);
+        let decode = steps.partition_point(|step| step.number <= prompt);
+        let end = steps.partition_point(|step| step.number <= last);
+        let read = request.prompt_tokens - request.cached_tokens.min(request.prompt_tokens);
+        let is_known = |at: usize, number| steps.get(at).is_some_and(|step| step.number == number);
+        Self {
+            begin,
+            decode: decode.max(begin),
+            end: end.max(decode).max(begin),
+            weight: read as f64 / of_prompt.max(1) as f64,
+            is_whole: is_known(begin, first)
+                && end.checked_sub(1).is_some_and(|at| is_known(at, last)),
+        }
+    }
+}
+
+/// The part of the pauses of `process` in which a request waited, ns; nothing where no arrival is known. Before a
+/// step that starts it, a request waits from its arrival on.
+pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture]) -> Option<u64> {
+    let found = &process.engine;
+    if found.pauses != found.pause_spans.len() as u64 {
+        return None;
+    }
+    let host = |of: &ProcessCapture| of.process.as_ref().map(|process| process.host.clone());
+    let index = processes.iter().position(|other| std::ptr::eq(other, process))?;
+    let id = engine_of(index, found.numbered.first()?.number);
+    let alike = processes.iter().enumerate().filter(|(_, other)| host(other) == host(process));
+    let mut waits: Vec<(u64, u64)> = Vec::new();
+    for (at, other) in alike {
+        for request in &other.requests.kept {
+            let of_engine = request.steps.is_some_and(|steps| engine_of(at, steps.first) == id);
+            let wait = request.arrived.zip(request.queue_ns).filter(|_| of_engine);
+            waits.extend(wait.map(|(arrived, ns)| (arrived.saturating_add(ns), arrived)));
+        }
+    }
+    if waits.is_empty() {
+        return None;
+    }
+    waits.sort_unstable();
+    // The earliest arrival among the requests that were scheduled this late or later.
+    let mut earliest = u64::MAX;
+    for (_, arrived) in waits.iter_mut().rev() {
+        earliest = earliest.min(*arrived);
+        *arrived = earliest;
+    }
+    let waiting = |&(begin, end): &(u64, u64)| {
+        let first = waits.partition_point(|(scheduled, _)| *scheduled < begin);
+        waits.get(first).map_or(0, |(_, arrived)| end.saturating_sub((*arrived).max(begin)))
+    };
+    Some(found.pause_spans.iter().map(waiting).fold(0, u64::saturating_add))
+}
+
+/// Fills in the energy of a token and its price. The report is complete otherwise.
+pub(crate) fn conclude(report: &mut Report, gpu_hour_dollars: Option<f64>) {
+    let energy: BTreeMap<&str, &Figure> =
+        report.energy.iter().map(|row| (row.stage.as_str(), &row.energy_j)).collect();
+    let cost = report.engine.as_mut().and_then(|run| run.requests.as_mut()?.cost.as_mut());
+    let Some(cost) = cost else { return };
+    // Joules of prompt tokens and of the others, and the GPU time that belongs to them.
+    let mut input = Some((0.0, 0.0));
+    let mut output = Some((0.0, 0.0));
+    for kind in cost.kinds.iter().filter(|kind| kind.gpu_ns > 0) {
+        let joules = energy.get(kind.stage.as_str()).and_then(|figure| figure.value());
+        let (all, of_input) = (kind.gpu_ns as f64, kind.input_gpu_ns as f64);
+        for (sums, part) in [(&mut input, of_input), (&mut output, all - of_input)] {
+            if part > 0.0 {
+                *sums = sums
+                    .zip(joules)
+                    .map(|((sum, ns), joules)| (sum + joules * part / all, ns + part));
+            }
+        }
+    }
+    for (of, sums) in [(&mut cost.input, input), (&mut cost.output, output)] {
+        let TokenCost { tokens, gpu_ns, .. } = *of;
+        if tokens == 0 {
+            continue;
+        }
+        let (tokens, gpu_ns) = (tokens as f64, gpu_ns as f64);
+        let known = sums.filter(|(_, ns)| *ns > 0.0);
+        of.joules = known.map(|(joules, ns)| joules * gpu_ns / ns / tokens);
+        of.dollars_per_million =
+            gpu_hour_dollars.map(|dollars| dollars * gpu_ns / 3.6e12 / tokens * 1e6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_contract::trace::Process;
+    use stage2_model::{Absent, ClockUse, EngineRun, StageEnergy};
+
+    /// The part of a step's number that tells its engine.
+    const ENGINE: u64 = 7 << 32;
+
+    /// A step `number` of the engine that reads prompt tokens and decodes for requests.
+    fn step(number: u64, ns: u64, prefill_tokens: u32, decode_requests: u32) -> NumberedStep {
+        let kind = match (prefill_tokens > 0, decode_requests > 0) {
+            (true, true) => StepKind::Mixed,
+            (true, false) => StepKind::Prefill,
+            (false, _) => StepKind::Decode,
+        };
+        let (number, begin) = (ENGINE + number, number * 1_000);
+        let decode_tokens = decode_requests;
+        NumberedStep { number, begin, ns, kind, prefill_tokens, decode_requests, decode_tokens }
+    }
+
+    fn request(number: u64, prompt_tokens: u64, steps: [u64; 3]) -> Request {
+        let [first, prompt, last] = steps.map(|step| ENGINE + step);
+        Request {
+            number,
+            prompt_tokens,
+            output_tokens: last - prompt + 1,
+            steps: Some(RequestSteps { first, prompt, last, of_prompt: prompt - first + 1 }),
+            ..Request::default()
+        }
+    }
+
+    /// A process that ran `steps`, and scheduled `requests`.
+    fn process(steps: &[NumberedStep], requests: &[Request]) -> ProcessCapture {
+        let mut process = ProcessCapture { file: "a.s2t".into(), ..ProcessCapture::default() };
+        process.engine.numbered = steps.to_vec();
+        process.requests.kept = requests.to_vec();
+        process
+    }
+
+    fn cost(processes: &[ProcessCapture]) -> RequestCost {
+        of_run(processes).and_then(|found| found.cost).expect("a cost")
+    }
+
+    /// What each request took of the steps, in the order of their numbers.
+    fn taken(processes: &[ProcessCapture]) -> Vec<Option<u64>> {
+        let mut rows = of_run(processes).expect("requests").slowest;
+        rows.sort_by_key(|row| row.number);
+        rows.iter().map(|row| row.gpu_ns).collect()
+    }
+
+    /// The first request reads its prompt alone, then decodes while the second reads its own. In the last step
+    /// decodes one that has no record.
+    fn example() -> ([NumberedStep; 4], [Request; 2]) {
+        let steps = [step(1, 100, 10, 0), step(2, 120, 5, 1), step(3, 60, 0, 2), step(4, 40, 0, 2)];
+        (steps, [request(1, 10, [1, 1, 3]), request(2, 5, [2, 2, 4])])
+    }
+
+    #[test]
+    fn a_request_takes_its_tokens_part_of_each_step() {
+        let (steps, requests) = example();
+        let processes = [process(&steps, &requests)];
+        // 100 and its sixth of 120 and its half of 60; five sixths of 120, half of 60 and half of 40.
+        assert_eq!(taken(&processes), [Some(150), Some(150)]);
+        let cost = cost(&processes);
+        assert_eq!((cost.steps_gpu_ns, cost.requests_gpu_ns), (320, 300), "20 are nobody's");
+        assert_eq!((cost.approximate_gpu_ns, cost.whole_requests), (0, 2));
+        assert_eq!((cost.input.tokens, cost.input.gpu_ns), (15, 200));
+        assert_eq!((cost.output.tokens, cost.output.gpu_ns), (6, 100));
+        assert_eq!(cost.run_gpu_ns, 3_040);
+        let mixed = cost.kinds.iter().find(|kind| kind.stage == "mixed").expect("mixed steps");
+        assert_eq!((mixed.gpu_ns, mixed.input_gpu_ns), (120, 100));
+    }
+
+    #[test]
+    fn ranks_share_the_steps_of_a_scheduler_in_another_process() {
+        let (steps, requests) = example();
+        let other = NumberedStep { number: 3, ..step(3, 5, 0, 1) };
+        let processes = [
+            process(&[], &requests),
+            process(&steps, &[]),
+            process(&steps, &[]),
+            // An engine of another program.
+            process(&[other], &[]),
+        ];
+        assert_eq!(taken(&processes), [Some(300), Some(300)]);
+        let cost = cost(&processes);
+        assert_eq!((cost.gpus, cost.steps_gpu_ns, cost.requests_gpu_ns), (3, 645, 600));
+    }
+
+    #[test]
+    fn a_request_that_began_before_the_capture_or_lost_its_place_takes_what_is_left_of_it() {
+        let (steps, [_, second]) = example();
+        let early = request(1, 10, [0, 1, 3]);
+        // No step decodes for more requests than it says.
+        let skipped = request(3, 1, [1, 1, 4]);
+        let processes = [process(&steps[1..], &[early, second, skipped])];
+        let cost = cost(&processes);
+        assert_eq!((cost.whole_requests, cost.approximate_gpu_ns), (1, 180));
+        assert!(cost.requests_gpu_ns <= 220 && cost.requests_gpu_ns >= 214, "{cost:?}");
+        // A step that is nowhere, and a request without steps.
+        let nowhere = Request { steps: None, ..request(2, 1, [1, 1, 1]) };
+        let processes = [process(&steps, &[request(1, 1, [50, 50, 60]), nowhere])];
+        assert_eq!(taken(&processes), [None, None]);
+    }
+
+    /// Hazard (Numbers that count): shares that are built from sums over many steps.
+    /// Promise: They are those of a loop over all requests of each step, and add up to its time.
+    #[test]
+    fn shares_are_those_of_a_loop_over_the_requests_of_each_step() {
+        let mut seed = 3u64;
+        let mut chance = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        let requests: Vec<Request> = (0..400)
+            .map(|number| {
+                let first = 1 + chance(1_000);
+                let prompt = first + chance(3);
+                request(number, 1 + chance(4_000), [first, prompt, prompt + chance(60)])
+            })
+            .collect();
+        let weight = |request: &Request| {
+            request.prompt_tokens as f64 / request.steps.map_or(1, |steps| steps.of_prompt) as f64
+        };
+        let reads = |request: &&Request, number: u64| {
+            request.steps.is_some_and(|s| (s.first..=s.prompt).contains(&(ENGINE + number)))
+        };
+        let decodes = |request: &&Request, number: u64| {
+            let number = ENGINE + number;
+            request.steps.is_some_and(|s| s.prompt < number && number <= s.last)
+        };
+        let mut steps = Vec::new();
+        let mut expected = vec![0.0; requests.len()];
+        for number in 1..=1_100 {
+            let prompt: f64 = requests.iter().filter(|r| reads(r, number)).map(weight).sum();
+            let decoding = requests.iter().filter(|r| decodes(r, number)).count() as f64;
+            let (ns, prompt_tokens) = (1_000_000 + chance(9_000_000), prompt.ceil());
+            let tokens = (prompt_tokens + decoding).max(1.0);
+            for (request, sum) in requests.iter().zip(&mut expected) {
+                let part = match () {
+                    () if reads(&request, number) => {
+                        weight(request) / prompt_tokens * (prompt_tokens / tokens)
+                    }
+                    () if decodes(&request, number) => 1.0 / tokens,
+                    () => 0.0,
+                };
+                *sum += ns as f64 * part;
+            }
+            steps.push(step(number, ns, prompt_tokens as u32, decoding as u32));
+        }
+        let all: Vec<&Request> = requests.iter().collect();
+        let shares = Shares::new(&steps, &all);
+        for (share, expected) in shares.of_requests.iter().zip(&expected) {
+            let found = share.input_ns + share.output_ns;
+            assert!((found - expected).abs() < 0.01, "{found} {expected}");
+        }
+        let cost = cost(&[process(&steps, &requests)]);
+        assert_eq!((cost.whole_requests, cost.approximate_gpu_ns), (400, 0));
+        // Steps without a request, and prompt tokens that were rounded up above, are nobody's.
+        let sum: f64 = expected.iter().sum();
+        let lost = sum - cost.requests_gpu_ns as f64;
+        assert!((0.0..=2.0 * 400.0).contains(&lost), "{lost}");
+        assert!(cost.requests_gpu_ns <= cost.steps_gpu_ns);
+    }
+
+    #[test]
+    fn numbers_beyond_all_bounds_do_no_harm() {
+        let most = NumberedStep {
+            ns: u64::MAX,
+            begin: u64::MAX,
+            prefill_tokens: u32::MAX,
+            decode_tokens: u32::MAX,
+            ..step(1, 0, 1, 1)
+        };
+        let again = NumberedStep { ns: 5, ..most };
+        let request = Request {
+            prompt_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            ..request(1, 1, [1, 1, 1])
+        };
+        let found = cost(&[process(&[most, again, step(2, u64::MAX, 0, 0)], &[request; 3])]);
+        assert!(found.requests_gpu_ns <= found.steps_gpu_ns, "{found:?}");
+        assert_eq!(of_run(&[ProcessCapture::default()]), None);
+    }
+
+    #[test]
+    fn a_pause_is_split_where_the_first_request_of_the_next_step_arrived() {
+        let host = |host: &str| Some(Process { host: host.into(), ..Process::default() });
+        let at = |number, arrived, queue_ns| Request {
+            arrived: Some(arrived),
+            queue_ns: Some(queue_ns),
+            ..request(number, 1, [1, 1, 1])
+        };
+        let mut worker = process(&[step(1, 1, 1, 0)], &[]);
+        worker.engine.pause_spans = vec![(100, 200), (300, 400), (500, 600)];
+        (worker.engine.pauses, worker.process) = (3, host("a"));
+        // One of each pause: it arrives within, before it, and when it is over.
+        let requests = [at(1, 180, 15), at(2, 250, 145), at(3, 599, 1), at(4, 700, 1)];
+        let mut scheduler = process(&[], &requests);
+        scheduler.process = host("a");
+        let mut elsewhere = process(&[], &[at(5, 0, 1_000)]);
+        elsewhere.process = host("b");
+        let processes = [worker, scheduler, elsewhere];
+        assert_eq!(waiting_ns(&processes[0], &processes), Some(20 + 100 + 1));
+        let [mut worker, ..] = processes;
+        assert_eq!(waiting_ns(&worker, &[]), None);
+        worker.engine.pauses = 9;
+        assert_eq!(waiting_ns(&worker, std::slice::from_ref(&worker)), None);
+    }
+
+    #[test]
+    fn tokens_have_the_energy_and_the_price_of_their_part_of_the_steps() {
+        let (steps, requests) = example();
+        let requests = of_run(&[process(&steps, &requests)]);
+        let energy = |stage: &str, joules| StageEnergy {
+            stage: stage.into(),
+            energy_j: Figure::of(joules),
+            uncertainty_j: None,
+            mean_power_w: Figure::Absent(Absent::NoModel),
+            joules_per_token: Figure::Absent(Absent::NoModel),
+            clocks: ClockUse::default(),
+            devices: Vec::new(),
+        };
+        let run = EngineRun { requests, ..EngineRun::default() };
+        let mut report = Report {
+            engine: Some(run),
+            energy: vec![energy("prefill", 30.0), energy("mixed", 12.0)],
+            ..Report::default()
+        };
+        let concluded = |report: &mut Report, price| {
+            conclude(report, price);
+            let cost = report.engine.as_ref()?.requests.as_ref()?.cost.clone()?;
+            Some((cost.input, cost.output))
+        };
+        // 200 ns of the prompts took 30 J and five sixths of 12 J; energy of decode steps is not known.
+        let (input, output) = concluded(&mut report, None).expect("a cost");
+        assert_eq!((input.joules, output.joules), (Some(40.0 / 15.0), None));
+        assert_eq!(input.dollars_per_million, None);
+        report.energy.push(energy("decode", 8.0));
+        let (input, output) = concluded(&mut report, Some(3.6)).expect("a cost");
+        // 10 J for 120 ns, of which the whole requests took 100.
+        let joules = output.joules.expect("known");
+        assert!((joules - 10.0 * 100.0 / 120.0 / 6.0).abs() < 1e-9, "{joules}");
+        // 3.6 dollars an hour are 1e-12 dollars for each nanosecond.
+        let close = |dollars: Option<f64>, to: f64| dollars.is_some_and(|d| (d - to).abs() < 1e-15);
+        assert!(close(input.dollars_per_million, 1e-12 * 200.0 / 15.0 * 1e6), "{input:?}");
+        assert!(close(output.dollars_per_million, 1e-12 * 100.0 / 6.0 * 1e6), "{output:?}");
+    }
+}
