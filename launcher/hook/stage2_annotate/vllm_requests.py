@@ -1,10 +1,10 @@
-"""Importing vLLM's scheduler becomes one record of each request that ends, and a number of each step.
+"""Importing vLLM's scheduler becomes one record of each request that ends, and numbers of steps.
 
 The record is an empty range called RANGE whose fields are FIELDS: what the request waited for, its
-tokens, and the steps that it took part in. Between its first and its last step nothing is done for a
-request, so that a step costs the same with one of them and with hundreds. The number of a step goes
-to the workers with the scheduler's output, and their ranges hold it as well (`STEP`): the scheduler
-may run in a process of its own.
+tokens, and the steps that it took part in. Between its prompt and its last step nothing is done for
+a request, so that a step costs the same with one of them and with hundreds. The number of a step
+goes to the workers with the scheduler's output, and their ranges hold it as well (`STEP`): the
+scheduler may run in a process of its own.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FIELDS = (
     "aborted",
 )
 """A number that this process gives to the request; when it arrived (CLOCK_MONOTONIC, ns); from then
-the time to its first step, to its first token and to its end, ns; tokens of its prompt, those of them
-that were cached, and tokens that it generated; the numbers of its first step, of the step that read
-the end of its prompt and of its last step; how many steps read its prompt; how often it lost its
-place; 1 where it was given up. UNKNOWN stands for what never came."""
+the time to its first step, to its first token and to its end, ns; tokens of its prompt, those of
+them that were cached, and tokens that it generated; the numbers of its first step, of the step that
+read the end of its prompt and of its last step; how many steps read its prompt; how often it lost
+its place; 1 where it was given up. UNKNOWN stands for what never came."""
 
 UNKNOWN = -1
 

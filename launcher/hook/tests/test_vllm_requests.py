@@ -42,6 +42,7 @@ class Engine:
     """A scheduler as vLLM's, one microsecond for each call."""
 
     def __init__(self) -> None:
+        """Begin without requests."""
         self.now = 1_000_000_000_000
         self.records: list[dict[str, int]] = []
         self.requests = vllm_requests.Requests(self.record, lambda: self.now)
@@ -127,7 +128,8 @@ class Records(unittest.TestCase):
         self.assertEqual(
             [other[name] - step for name in ("first_step", "prompt_step", "last_step")], [1, 1, 3]
         )
-        self.assertEqual((other["output_tokens"], other["total_ns"] - other["queue_ns"]), (3, 5_000))
+        self.assertEqual(other["output_tokens"], 3)
+        self.assertEqual(other["total_ns"] - other["queue_ns"], 5_000)
 
     def test_what_never_came_is_not_known(self):
         engine = Engine()
