@@ -1,4 +1,4 @@
-//! Bytes of trace files ([`trace`]), of [`nsys`] and of [`ncu`] -> captures.
+//! Bytes of trace files ([`trace`]), of [`nsys`] and of [`ncu`] -> captures; heads of models ([`gguf`]).
 //!
 //! The readers know nothing of each other. Each of them bounds what a file may cost, whatever is in it:
 //! what cannot be used is counted, or becomes a finding that names the file.
@@ -8,6 +8,7 @@ mod decoded;
 pub mod engine;
 pub mod files;
 pub mod foreign;
+pub mod gguf;
 pub mod kernel_class;
 pub mod layout;
 pub mod ncu;

@@ -9,6 +9,7 @@ use stage2_config::hydra::{Action, Node, Origin, Override, Value, hydra_key};
 use stage2_contract::trace::{Ending, Reader, Record, Skipped, Writer};
 use stage2_diff::{Run, compare, read_report};
 use stage2_model::Finding;
+use stage2_read::gguf::Gguf;
 use stage2_read::ncu::load::{Source, load};
 use stage2_read::nsys::{csv, sqlite};
 use stage2_read::trace::libraries::RangeNames;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     new("nsys_sqlite", check_nsys_sqlite, mutate::sqlite, limits(2, 80 * MIB, 500)),
     new("nsys_csv", check_nsys_csv, mutate::table, limits(1, 2 * MIB, 200)),
     new("ncu_csv", check_ncu_csv, mutate::table, limits(1, 2 * MIB, 400)),
+    new("gguf", check_gguf, mutate::bytes, limits(1, 2 * MIB, 400)),
     new("hydra", check_hydra, mutate::override_words, limits(1, 2 * MIB, 1_000)),
     new("nvtx", nvtx::check, mutate::bytes, limits(1, MIB, 400)),
     new("metrics_json", check_metrics_json, mutate::json, limits(2, 8 * MIB, 400)),
@@ -245,6 +247,14 @@ fn check_word(word: &str, config: &mut Node) {
             assert!(!error.what.is_empty(), "{word:?}");
         }
     }
+}
+
+fn check_gguf(input: &[u8]) {
+    let bytes = input.len() as u64;
+    let read = || Gguf::of(input, bytes).map_err(|error| error.to_string());
+    let Ok(head) = same_twice("head", read) else { return };
+    let tensors = head.tensors.iter().map(|tensor| u128::from(tensor.bytes)).sum::<u128>();
+    assert!(tensors <= bytes.into(), "{tensors} bytes of tensors in {bytes}");
 }
 
 fn check_metrics_json(input: &[u8]) {
