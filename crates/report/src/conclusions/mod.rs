@@ -12,9 +12,12 @@ use std::path::{Path, PathBuf};
 use crate::inputs::{part, section};
 use crate::join::coverage::add_new;
 use crate::join::overhead::FEWEST_WARM;
+use crate::llm::command_model::{CommandModel, CommandSizes};
 use crate::llm::engine_config::EngineConfig;
+use crate::llm::flops::StoredWeights;
+use crate::llm::hugging_face::HuggingFace;
 use crate::llm::mfu::per_generation;
-use crate::llm::preset::{Model, ModelPreset};
+use crate::llm::preset::{Model, ModelPreset, PresetError};
 use crate::operators::stage1::{self, Stage1Aggregates, Stage1Source};
 use crate::operators::{Annotation, OperatorSettings, Stage1Settings, is_operator, operators};
 use crate::roofline::takeaways::{RunMeasurements, takeaways};
@@ -24,7 +27,7 @@ use serde_json::Value;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible, visible_path};
 use stage2_model::{
-    Absent, Apart, Finding, PathKind, PathRow, Report, Role, StageRow, TokenCounts,
+    Absent, Apart, Dtype, Finding, PathKind, PathRow, Report, Role, StageRow, TokenCounts,
 };
 use stage2_read::roles::{Meant, RoleSettings};
 
@@ -119,9 +122,14 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
         run.version = config.version.as_ref().map(|version| visible(version.as_bytes()));
     }
     let has_gpu = !report.devices.is_empty();
-    let model = model_of_run(context, &tokens, engine.as_ref(), has_gpu, &mut findings);
-    let mut used =
-        utilisation::model_use(report, config, model, tokens.all, engine.as_ref(), &mut findings);
+    let command = NamedByCommand::read(context);
+    let model = model_of_run(context, &tokens, engine.as_ref(), &command, has_gpu, &mut findings);
+    let split = match (&engine, command.sizes()) {
+        (Some(engine), _) => Some(engine.gpus()),
+        (None, Some((_, sizes))) => sizes.gpus,
+        (None, None) => Some(1),
+    };
+    let mut used = utilisation::model_use(report, config, model, tokens.all, split, &mut findings);
     let assumed = counted.filter(|_| used.model_name.is_some());
     used.numbers.assumptions.extend(assumed.map(|found| found.text));
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
@@ -201,13 +209,39 @@ fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Opti
     })
 }
 
+/// The model that the command of the workload names, and what to say where it is needed.
+#[derive(Default)]
+struct NamedByCommand {
+    model: Option<CommandModel>,
+    findings: Vec<Finding>,
+}
+
+impl NamedByCommand {
+    /// What was kept in the bundle, unless the configuration turns it off.
+    fn read(context: &Context<'_>) -> Self {
+        if context.config.pointer("/model/from_command") == Some(&Value::Bool(false)) {
+            return Self::default();
+        }
+        let mut findings = Vec::new();
+        let model = CommandModel::read(context.run_dir, &mut findings);
+        findings.extend(model.iter().flat_map(CommandModel::findings));
+        Self { model, findings }
+    }
+
+    fn sizes(&self) -> Option<(&CommandModel, &CommandSizes)> {
+        let model = self.model.as_ref()?;
+        Some((model, model.sizes()?))
+    }
+}
+
 /// The model that the reports count with: the one that the user chose, else, where there is a GPU to
-/// hold it against, the workload's own. Contradictions between what was said and what ran become
+/// hold it against, the workload's own, that of the engine, or the one that the command names. Contradictions between what was said and what ran become
 /// findings.
 fn model_of_run(
     context: &Context<'_>,
     tokens: &Tokens,
     engine: Option<&EngineConfig>,
+    command: &NamedByCommand,
     has_gpu: bool,
     findings: &mut Vec<Finding>,
 ) -> Result<Model, Absent> {
@@ -232,7 +266,8 @@ fn model_of_run(
             .filter(|_| has_gpu)
             .and_then(|preset| {
                 let own = of_workload(context, preset.clone());
-                own.or_else(|| of_engine(engine?, preset, findings))
+                let own = own.or_else(|| of_engine(engine?, preset.clone(), findings));
+                own.or_else(|| of_command(command, preset, findings))
             })
             .ok_or(Absent::NoModel),
         Err(problem) => {
@@ -279,26 +314,83 @@ fn of_engine(
     let read = read.ok()?;
     let path = engine.model.as_ref().map(|path| visible(path.as_bytes()));
     let name = path.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
-    let own = ModelPreset {
-        name: preset.name.or(name).or(read.name),
-        dtype: preset.dtype.or(read.dtype),
-        weight_dtype: preset.weight_dtype.or(read.weight_dtype),
-        kv_cache_dtype: preset.kv_cache_dtype.or_else(|| engine.kv_cache_dtype()),
-        shape: Some(read.shape),
-        ..preset
+    let found = FoundModel {
+        name,
+        read,
+        stored: None,
+        kv_cache_dtype: engine.kv_cache_dtype(),
+        gpus: Some(engine.gpus()),
+        source: format!(
+            "The sizes are those that {} ran with ({})",
+            engine.engine,
+            path.as_deref().unwrap_or("no name"),
+        ),
     };
-    let mut model = own.model().ok()??;
-    model.assumptions.extend(read.assumptions);
-    let split = match engine.gpus() {
-        1 => String::new(),
-        gpus => format!(", split over {gpus} GPUs: FLOPs and bytes are per GPU"),
+    found.model(preset, findings)
+}
+
+/// The model that the command names. Data types of `preset` take precedence.
+fn of_command(
+    command: &NamedByCommand,
+    preset: ModelPreset,
+    findings: &mut Vec<Finding>,
+) -> Option<Model> {
+    findings.extend(command.findings.iter().cloned());
+    let (named, sizes) = command.sizes()?;
+    let found = FoundModel {
+        name: Some(sizes.name.clone()),
+        read: sizes.read.clone(),
+        stored: sizes.stored,
+        kv_cache_dtype: sizes.kv_cache_dtype,
+        gpus: sizes.gpus,
+        source: named.source(sizes),
     };
-    model.assumptions.push(format!(
-        "The sizes are those that {} ran with ({}){split}.",
-        engine.engine,
-        path.as_deref().unwrap_or("no name"),
-    ));
-    Some(model)
+    found.model(preset, findings)
+}
+
+/// A model that nobody chose.
+struct FoundModel {
+    name: Option<String>,
+    read: HuggingFace,
+    stored: Option<StoredWeights>,
+    kv_cache_dtype: Option<Dtype>,
+    /// Number of GPUs that it is split over; none: all that run it.
+    gpus: Option<u64>,
+    /// Where the sizes come from: a sentence without its end.
+    source: String,
+}
+
+impl FoundModel {
+    /// What `preset` says takes precedence.
+    fn model(self, preset: ModelPreset, findings: &mut Vec<Finding>) -> Option<Model> {
+        let Self { name, read, stored, kv_cache_dtype, gpus, source } = self;
+        let stored = stored.filter(|_| preset.weight_dtype.is_none());
+        let own = ModelPreset {
+            name: preset.name.or(name).or(read.name),
+            dtype: preset.dtype.or(read.dtype),
+            weight_dtype: preset.weight_dtype.or(read.weight_dtype),
+            kv_cache_dtype: preset.kv_cache_dtype.or(kv_cache_dtype),
+            shape: Some(read.shape),
+            ..preset
+        };
+        let unusable = |error: PresetError| {
+            findings.push(Finding::note(
+                format!("the model that ran cannot be used: {error}"),
+                "MFU and MBU are absent",
+                "name a model whose sizes are known: model/llm=NAME or model.llm.config_json=FOLDER",
+            ));
+        };
+        let mut model = own.model().map_err(unusable).ok()??;
+        model.stored = stored;
+        model.assumptions.extend(read.assumptions);
+        let split = match gpus {
+            Some(1) => String::new(),
+            Some(gpus) => format!(", split over {gpus} GPUs: FLOPs and bytes are per GPU"),
+            None => ", split over the GPUs that run it: FLOPs and bytes are per GPU".to_owned(),
+        };
+        model.assumptions.push(format!("{source}{split}."));
+        Some(model)
+    }
 }
 
 /// What to say of a workload that was run as a Hydra app and left no configuration.

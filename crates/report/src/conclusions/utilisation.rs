@@ -8,7 +8,6 @@ use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
 use super::vision;
 use crate::inputs::section;
-use crate::llm::engine_config::EngineConfig;
 use crate::llm::mfu::{Inputs, StageInput, per_generation, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
@@ -17,24 +16,25 @@ use stage2_model::{
     StageRow, TokenCounts,
 };
 
-/// Computes what can be computed for the model that was `read`; what cannot says why.
+/// Computes what can be computed for the model that was `read`; what cannot says why. `split`: the number of
+/// GPUs that the model is split over; none: all that ran its stages.
 pub(super) fn model_use(
     report: &Report,
     config: &Value,
     read: Result<Model, Absent>,
     tokens: TokenCounts,
-    engine: Option<&EngineConfig>,
+    split: Option<u64>,
     findings: &mut Vec<Finding>,
 ) -> ModelUse {
     let rows = stages(report);
-    let split = engine.map_or(1, EngineConfig::gpus);
+    let split = split.unwrap_or_else(|| gpus(&rows).len() as u64);
     let needs = needs(report, &rows, config, &read, &tokens, split);
     // Peaks are looked up for a model only: without one, an unknown card is no finding.
     let peaks = read.as_ref().ok().and_then(|_| peaks(report, &rows, config, findings));
     let model = read.and_then(|model| on_known_gpus(&rows, split).map(|()| model));
     let mut stages: Vec<StageInput> = Vec::new();
     if model.is_ok() {
-        stages.extend(rows.iter().map(|row| input(report, row, &rows, split, findings)));
+        stages.extend(rows.iter().map(|row| input(report, row, &rows, split, &tokens, findings)));
         stages.extend(vision::inputs(report));
     }
     let numbers = utilisation(&Inputs {
@@ -90,8 +90,17 @@ fn needs(
         ("prompt_tokens", tokens.prompt_tokens, true),
         ("decode_steps", tokens.decode_steps, has_decode),
     ] {
-        // The steps of an engine say what they work on.
-        let is_missing = is_needed && count.is_none() && report.engine.is_none();
+        // The steps of an engine say what they work on, but not always how long the context is.
+        let is_said = match &report.engine {
+            None => false,
+            Some(engine) if key == "prompt_tokens" => {
+                let of_stage = |row: &&StageRow| engine.kinds.iter().find(|k| k.stage == row.stage);
+                let decode = rows.iter().filter(|row| row.role == Role::Decode);
+                decode.filter_map(of_stage).all(|kind| kind.decode_context_mean.is_some())
+            }
+            Some(_) => true,
+        };
+        let is_missing = is_needed && count.is_none() && !is_said;
         settings.extend(is_missing.then(|| format!("model.tokens.{key}=N")));
     }
     Needs { settings }
@@ -144,9 +153,10 @@ fn input(
     row: &StageRow,
     rows: &[&StageRow],
     split: u64,
+    of_run: &TokenCounts,
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let tokens = tokens_of_step(report, row);
+    let tokens = tokens_of_step(report, row, of_run);
     let SampleBasis { instances, window_ns, busy_ns, kernels, basis, .. } =
         sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
@@ -175,21 +185,23 @@ fn input(
     }
 }
 
-/// Tokens of the mean step, if the stage stands for steps of an engine.
-fn tokens_of_step(report: &Report, row: &StageRow) -> Option<TokenCounts> {
+/// Tokens of the mean step, if the stage stands for steps of an engine. Where these do not say how long the
+/// context is, the prompts of the run count.
+fn tokens_of_step(report: &Report, row: &StageRow, of_run: &TokenCounts) -> Option<TokenCounts> {
     let kinds = &report.engine.as_ref()?.kinds;
     let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;
     let (requests, tokens) = match row.role {
-        Role::Prefill => (steps.prefill_requests_mean, steps.prefill_tokens_mean?),
-        Role::Decode => (steps.decode_requests_mean, steps.decode_context_mean?),
+        Role::Prefill => (steps.prefill_requests_mean, steps.prefill_tokens_mean),
+        Role::Decode => (steps.decode_requests_mean, steps.decode_context_mean),
         _ => return None,
     };
-    let each = (tokens / requests.max(1.0)).round() as u64;
+    let each = tokens.map(|tokens| (tokens / requests.max(1.0)).round() as u64);
     // The context includes the token that the step adds.
-    let prompt = if row.role == Role::Decode { each.saturating_sub(1) } else { each };
+    let added = u64::from(row.role == Role::Decode);
+    let prompt = each.map(|each| each.saturating_sub(added)).or(of_run.prompt_tokens);
     Some(TokenCounts {
         batch_size: Some((requests.round() as u64).max(1)),
-        prompt_tokens: Some(prompt),
+        prompt_tokens: prompt,
         decode_steps: Some(1),
         ..TokenCounts::default()
     })

@@ -5,14 +5,14 @@
 //! with, wherever they came from.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 use stage2_contract::text::{visible, visible_path};
 use stage2_model::{Dtype, Finding};
-use stage2_read::files;
 use stage2_read::layout::HOOK_DIR;
+use stage2_read::{files, private};
 
 use super::hugging_face::{self, HuggingFace};
 
@@ -46,20 +46,37 @@ fn one() -> u64 {
     1
 }
 
+/// The files of the workers in the folder of a run.
+fn paths(run_dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(run_dir.join(HOOK_DIR)).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("engine-") && name.ends_with(".json")
+    };
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_one).collect();
+    paths.sort();
+    paths.truncate(MOST_FILES);
+    paths
+}
+
 impl EngineConfig {
+    /// Copies the files of the workers from the folder `from` of a run into the folder `to` of a part of it.
+    /// What cannot be read is left out.
+    pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+        let folder = to.join(HOOK_DIR);
+        for path in paths(from) {
+            let text = files::read_text(&path, SIZE_LIMIT_BYTES);
+            let (Some(name), Ok(text)) = (path.file_name(), text) else { continue };
+            private::create_folders(&folder)?;
+            files::write_whole(&folder.join(name), &text)?;
+        }
+        Ok(())
+    }
+
     /// Reads the configuration of the worker with the lowest rank from the folder of a run.
     pub(crate) fn read(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
-        let folder = run_dir.join(HOOK_DIR);
-        let entries = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path());
-        let is_one = |path: &Path| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("engine-") && name.ends_with(".json")
-        };
-        let mut paths: Vec<_> = entries.filter(|path| is_one(path)).collect();
-        paths.sort();
-        paths.truncate(MOST_FILES);
         let mut found: Option<Self> = None;
-        for path in paths {
+        for path in paths(run_dir) {
             let read = files::read(&path, SIZE_LIMIT_BYTES).map_err(|error| error.to_string());
             let parse = |bytes: Vec<u8>| {
                 serde_json::from_slice::<Self>(&bytes).map_err(|error| error.to_string())

@@ -230,6 +230,30 @@ pub(super) fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) 
     steps as f64 * per_step * dtype.bytes()
 }
 
+/// Weights of a model as its file stores them, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredWeights {
+    /// What every step reads: all but the two below.
+    pub dense: u64,
+    /// The routed experts of all layers.
+    pub routed_experts: u64,
+    /// The token embedding, of which a step reads a row for each sequence. It is in `dense` as well where it
+    /// is the output projection, too.
+    pub embedding: u64,
+}
+
+impl StoredWeights {
+    /// Bytes that `steps` decode steps of `batch` sequences read.
+    pub(super) fn read(&self, shape: &Shape, batch: u64, steps: u64) -> f64 {
+        let share = shape.moe.as_ref().map_or(1.0, |moe| expected_share(moe, batch));
+        let rows = batch as f64 / shape.vocab_size as f64;
+        let per_step =
+            self.dense as f64 + share * self.routed_experts as f64 + rows * self.embedding as f64;
+        steps as f64 * per_step
+    }
+}
+
 /// Bytes of the KV cache, stored in `dtype`, that they read after a prompt of `prompt` tokens each.
 pub(super) fn kv_cache_bytes(
     shape: &Shape,

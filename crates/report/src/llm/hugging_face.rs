@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use crate::llm::shape::{
     Attention, Clip, MAX_LAYERS, Mla, Mlp, Moe, Projector, Sam, Shape, Vision, VisionParts,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stage2_contract::text::{shorten, visible};
 use stage2_model::Dtype;
 use stage2_read::files;
 
 /// What a `config.json` says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HuggingFace {
     /// The sizes; not yet checked against each other.
     pub(crate) shape: Shape,
@@ -97,13 +98,16 @@ pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
         .iter()
         .find_map(|key| keys.text(key).or_else(|| whole.text(key)))
         .and_then(|name| Dtype::parse(&name));
+    let of_all = || (!section.is_empty()).then_some(&whole);
     let weight_dtype = quantised_dtype(&keys, &mut assumptions)
-        .or_else(|| quantised_dtype(&whole, &mut assumptions));
+        .or_else(|| quantised_dtype(of_all()?, &mut assumptions));
     Ok(HuggingFace { shape, dtype, weight_dtype, name: model_type, assumptions })
 }
 
 /// Sections that hold the language model of a model of several parts.
-const SECTIONS: [&str; 4] = ["text_config", "language_config", "llm_config", "language_model"];
+/// TensorRT-LLM's engines have it in `pretrained_config`.
+const SECTIONS: [&str; 5] =
+    ["text_config", "language_config", "llm_config", "language_model", "pretrained_config"];
 
 /// The section of the language model and its name: the one with a width in it.
 fn language_model(top: &Map<String, Value>) -> (&'static str, &Map<String, Value>) {
@@ -215,7 +219,14 @@ fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dty
     let section = keys.section("quantization_config")?;
     let method = section.text("quant_method").unwrap_or_default().to_ascii_lowercase();
     let bits = section.size(&["bits", "w_bit"]).ok().flatten();
+    let algorithm = section.text("quant_algo").unwrap_or_default().to_ascii_lowercase();
     let dtype = match (method.as_str(), bits) {
+        ("compressed-tensors", _) => group_dtype(&section),
+        ("modelopt" | "modelopt_fp4", _) => match algorithm.as_str() {
+            "fp8" => Some(Dtype::Fp8),
+            "nvfp4" => Some(Dtype::Fp4),
+            _ => None,
+        },
         ("fp8" | "fbgemm_fp8", _) => Some(Dtype::Fp8),
         ("mxfp4", _) => Some(Dtype::Fp4),
         ("bitsandbytes", _) if section.flag("load_in_4bit") == Some(true) => Some(Dtype::Int4),
@@ -235,6 +246,26 @@ fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dty
         ),
     });
     dtype
+}
+
+/// What compressed-tensors stores weights in, where its groups agree.
+fn group_dtype(section: &Keys<'_>) -> Option<Dtype> {
+    let mut found = None;
+    for group in section.map.get("config_groups")?.as_object()?.values() {
+        let weights = group.get("weights")?;
+        let is_float = weights.get("type").and_then(Value::as_str) == Some("float");
+        let dtype = match (weights.get("num_bits")?.as_u64()?, is_float) {
+            (4, false) => Dtype::Int4,
+            (4, true) => Dtype::Fp4,
+            (8, false) => Dtype::Int8,
+            (8, true) => Dtype::Fp8,
+            _ => return None,
+        };
+        if *found.get_or_insert(dtype) != dtype {
+            return None;
+        }
+    }
+    found
 }
 
 /// The window and the number of layers that have it.
@@ -582,6 +613,36 @@ mod tests {
     "num_hidden_layers": 61, "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128,
     "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 129280,
     "quantization_config": {"quant_method": "fp8", "fmt": "e4m3"}, "torch_dtype": "bfloat16"}"#;
+
+    #[test]
+    fn quantisation_says_what_weights_are_stored_in() {
+        let group = |bits: u8, kind: &str| {
+            format!(r#"{{"weights": {{"num_bits": {bits}, "type": "{kind}"}}}}"#)
+        };
+        let groups = |one: String, other: String| {
+            let groups = format!(r#"{{"group_0": {one}, "group_1": {other}}}"#);
+            format!(r#"{{"quant_method": "compressed-tensors", "config_groups": {groups}}}"#)
+        };
+        for (quantization, dtype) in [
+            (r#"{"quant_method": "awq", "bits": 4}"#.to_owned(), Some(Dtype::Int4)),
+            (r#"{"quant_method": "gptq", "bits": 8}"#.to_owned(), Some(Dtype::Int8)),
+            (
+                r#"{"quant_method": "bitsandbytes", "load_in_4bit": true}"#.to_owned(),
+                Some(Dtype::Int4),
+            ),
+            (r#"{"quant_method": "modelopt", "quant_algo": "NVFP4"}"#.to_owned(), Some(Dtype::Fp4)),
+            (groups(group(8, "float"), group(8, "float")), Some(Dtype::Fp8)),
+            (groups(group(4, "int"), group(4, "int")), Some(Dtype::Int4)),
+            (groups(group(4, "int"), group(8, "int")), None),
+            (groups(group(4, "int"), "{}".to_owned()), None),
+            (r#"{"quant_method": "compressed-tensors", "config_groups": 7}"#.to_owned(), None),
+        ] {
+            let with = format!(r#""model_type": "llama", "quantization_config": {quantization}"#);
+            let json = LLAMA_3_8B.replace(r#""model_type": "llama""#, &with);
+            let read = from_json(&json).expect(&json);
+            assert_eq!((read.weight_dtype, read.assumptions.len()), (dtype, 1), "{quantization}");
+        }
+    }
 
     #[test]
     fn files_give_the_shapes_of_the_presets() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::flops::LmHead;
+use super::flops::{LmHead, StoredWeights};
 use super::hugging_face::{self, HuggingFace, HuggingFaceError};
 use super::shape::{Shape, ShapeError};
 use stage2_model::Dtype;
@@ -74,6 +74,8 @@ pub struct Model {
     pub dtype: Dtype,
     /// What the weights are stored in.
     pub weight_dtype: Dtype,
+    /// The bytes of its weights, where its file was read; else they follow from `weight_dtype`.
+    pub stored: Option<StoredWeights>,
     /// What the KV cache is stored in.
     pub kv_cache_dtype: Dtype,
     /// Whose logits prefill computes.
@@ -143,6 +145,7 @@ impl ModelPreset {
             shape,
             dtype,
             weight_dtype: self.weight_dtype.or(read.weight_dtype).unwrap_or(dtype),
+            stored: None,
             kv_cache_dtype: self.kv_cache_dtype.unwrap_or(dtype),
             lm_head_in_prefill: self.lm_head_in_prefill,
             vision_flops_per_prefill: self.vision_flops_per_prefill,

@@ -36,7 +36,7 @@ const LIMIT_BYTES: u64 = 4 << 20;
 const MAX_COPY_BYTES: u64 = 16 << 20;
 
 /// Keys that name the model, the most telling first.
-const MODEL: [&str; 8] = [
+pub(crate) const MODEL: [&str; 8] = [
     "model.name",
     "model.path",
     "model.id",

@@ -245,8 +245,11 @@ impl Inputs<'_> {
         }
         let model = self.model()?;
         let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
-        Ok(weight_bytes(&model.shape, model.weight_dtype, batch, steps)
-            + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
+        let weights = match &model.stored {
+            Some(stored) => stored.read(&model.shape, batch, steps),
+            None => weight_bytes(&model.shape, model.weight_dtype, batch, steps),
+        };
+        Ok(weights + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
     }
 
     fn tokens(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
