@@ -70,6 +70,7 @@ fn meaning(name: &str) -> &'static str {
         ("", _, "model_config.json") => {
             "config.json of the model that the workload's model.path names"
         }
+        ("", _, "command_model.json") => "sizes of the model that the command names",
         ("", _, "config.yaml") => "all settings, each with its origin",
         ("", _, "inputs.yaml") => "the command of the workload, and what it reads",
         ("", _, "kernels.md") => "kernels by stage",

@@ -12,6 +12,7 @@ use stage2_model::{Finding, PassStatus, Tool};
 use stage2_read::files::{self, write_whole};
 use stage2_read::private;
 use stage2_read::trace::file::files_of;
+use stage2_report::llm::command_model::copy_models;
 
 use super::ending::{list_files, open_report, take_signals, tell};
 use crate::bundle::{
@@ -162,6 +163,9 @@ impl BundleMaker<'_> {
         }
         bundle.record.findings.extend(composed.notes.iter().cloned());
         copy_in(captures, windows, &tools, &mut bundle.record, &dir);
+        if let Some(run) = environment.and_then(Path::parent) {
+            bundle.record.findings.extend(copy_models(run, &dir));
+        }
         bundle.record.findings.iter().for_each(|finding| terminal.finding(finding));
         bundle.share(self.access.clone(), terminal);
         let outcome = write_reports(&mut bundle, &dir, environment);

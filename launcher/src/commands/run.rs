@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
 use stage2_model::{Empty, Finding, Status, Tool, WorkloadExit};
+use stage2_report::llm::command_model::CommandModel;
 use stage2_report::operators::stage1;
 use stage2_report::workload_config::Workload;
 
@@ -55,6 +56,8 @@ struct PreparedRun {
     library: PathBuf,
     tree: Node,
     settings: Run,
+    /// The command may name the model.
+    from_command: bool,
     inputs: Inputs,
     access: Access,
 }
@@ -135,12 +138,23 @@ impl Job {
                 "dormant: nothing is recorded until `stage2-launch ctl {shown} start --for 10s`"
             ));
         }
+        let cwd = working_dir()?;
+        let variable = |name: &str| std::env::var_os(name);
+        let keep_model = || {
+            let asked = prepared.from_command;
+            asked.then(|| CommandModel::keep(&run_dir, &self.command, &cwd, &variable)).flatten()
+        };
+        if let Some(finding) = keep_model() {
+            bundle.note(finding, terminal);
+        }
         let passed = run::run_passes(plan, &mut bundle, &System, &signals, terminal);
         let too_big =
             settings.size_limit_bytes.and_then(|limit| bundle::too_big(&run_dir, limit.get()));
         let unloaded = plan.hook.as_ref().filter(|_| bundle.record.workload_exit.is_some());
         let unloaded = unloaded.and_then(|hook| hook.unloaded(&self.command));
-        for finding in too_big.into_iter().chain(Workload::keep(&run_dir)).chain(unloaded) {
+        let workload = Workload::keep(&run_dir);
+        // The workload may have downloaded what was not there before.
+        for finding in too_big.into_iter().chain(workload).chain(keep_model()).chain(unloaded) {
             bundle.note(finding, terminal);
         }
         let traces = run_dir.join(COLLECTOR_DIR);
@@ -319,7 +333,8 @@ impl Job {
         let variable = |name: &str| std::env::var_os(name);
         plan.findings.extend(precheck(composed, &config, &self.command, &cwd, &variable));
         let inputs = Inputs::new(&self.command, &cwd, manifest);
-        Ok(PreparedRun { plan, folder, library, tree, settings: config.run, inputs, access })
+        let (settings, from_command) = (config.run, config.model.from_command);
+        Ok(PreparedRun { plan, folder, library, tree, settings, from_command, inputs, access })
     }
 
     pub(super) fn plan(

@@ -49,7 +49,14 @@ pub(crate) struct Pipeline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Models {
     pub(crate) llm: ModelPreset,
+    /// The model that the command names counts where no other is known.
+    #[serde(default = "yes")]
+    pub(crate) from_command: bool,
     pub(crate) tokens: TokenCounts,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
