@@ -9,12 +9,29 @@ pub struct InferredSteps {
     pub label: String,
     /// One row for each kind of step of each process; the most steps first within a process.
     pub rows: Vec<InferredStepRow>,
+    /// Processes whose stages were inferred from such steps; in the others, the process is one stage.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub staged_processes: u64,
+}
+
+fn is_none(processes: &u64) -> bool {
+    *processes == 0
 }
 
 impl InferredSteps {
     /// These rows, with the label.
     pub fn of(rows: Vec<InferredStepRow>) -> Self {
-        Self { label: "inferred from the kernel sequence".to_owned(), rows }
+        let label = "inferred from the kernel sequence".to_owned();
+        Self { label, rows, staged_processes: 0 }
+    }
+
+    /// How the stages were found, in a sentence without its full stop; nothing where none were inferred.
+    pub fn stages_in_words(&self) -> Option<&'static str> {
+        (self.staged_processes > 0).then_some(
+            "stages with (inferred) in their names are no ranges of the workload: decode steps are the same \
+             kernels again and again, a prefill is longer work before them, and the start-up is what comes \
+             before the first of these; report.infer_stages=false leaves each process one stage",
+        )
     }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use stage2_model::{Apart, PathKind, PathRow, Role};
 use wildmatch::WildMatch;
 
+use crate::trace::inferred::START_UP;
 use crate::trace::libraries::RangeNames;
 
 /// The part of a vision encoder that a stage runs; its text is the name of the stage.
@@ -58,7 +59,7 @@ impl Default for RoleSettings {
             decode: patterns(&["decode*", "generate*"]),
             step: patterns(&["*step*", "*iter*", "*token*"]),
             communication: Vec::new(),
-            warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*"]),
+            warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*", START_UP]),
             other: patterns(&["decoder*"]),
         }
     }

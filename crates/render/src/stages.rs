@@ -8,8 +8,8 @@ use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_model::{
-    Figure, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
-    StepUnit, WindowKind,
+    Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
+    StageRow, StepTimes, StepUnit, WindowKind,
 };
 use stage2_report::conclusions::vision::{Nested, nested};
 use stage2_report::in_part;
@@ -145,6 +145,8 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
             report.no_range()
         ))
     }));
+    let inferred = report.inferred_steps.as_ref().and_then(InferredSteps::stages_in_words);
+    out.extend(inferred.map(|how| paragraph(&format!("How they are known: {how}."))));
     out.extend(in_part::stages(report).map(|note| paragraph(&note)));
     out.extend(apart(report).map(|apart| paragraph(&format!("{apart} apart from the stages."))));
     out

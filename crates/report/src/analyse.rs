@@ -113,7 +113,11 @@ impl Captures {
         let collected =
             passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
         let mut capture = if collected {
-            load_folder(&run_dir.join(COLLECTOR_DIR), &settings.libraries)
+            // Rows of other tools are joined by the stage, and these infer none.
+            let alone = [NSYS_DIR, NCU_DIR].iter().all(|other| !run_dir.join(other).is_dir());
+            let infers = alone && !settings.libraries.keeps_whole;
+            let names = settings.libraries.clone().and_infers_stages(infers);
+            load_folder(&run_dir.join(COLLECTOR_DIR), &names)
         } else {
             Capture::default()
         };

@@ -150,7 +150,8 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
         ));
         Vec::new()
     });
-    RangeNames::with(&globs)
+    let infers = config.pointer("/report/infer_stages").and_then(Value::as_bool);
+    RangeNames::with(&globs).and_infers_stages(infers.unwrap_or(true))
 }
 
 /// The adapter of the engine that the configuration names; all built-in ones where it names none, or one that

@@ -89,6 +89,12 @@ pub(crate) struct Report {
     pub(crate) gpu_hour_dollars: Option<f64>,
     #[serde(deserialize_with = "one_or_many", default)]
     pub(crate) library_domains: Vec<String>,
+    #[serde(default = "inferred")]
+    pub(crate) infer_stages: bool,
+}
+
+fn inferred() -> bool {
+    true
 }
 
 /// Every pass that is enabled, or the collect pass and, where it is asked for, the baseline pass.

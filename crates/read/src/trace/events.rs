@@ -349,8 +349,9 @@ impl TraceFile {
         mut each: impl FnMut(Event<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut state = State::new(self);
+        let marks = self.capture.marks.as_ref();
         // The first pass has met the same error.
-        for record in Trace::open(&self.capture.path)?.map_while(Result::ok) {
+        for record in Trace::open(&self.capture.path)?.marked(marks).map_while(Result::ok) {
             state.take(record, &mut each)?;
         }
         state.close_all(&mut each)

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use stage2_contract::trace::{Ending, ReadError, Reader, Record, Skipped, pieces};
 
+use super::inferred::{Marked, Marks};
 use crate::files;
 use crate::progress::Metered;
 
@@ -58,6 +60,7 @@ pub struct Trace {
     torn: u64,
     ending: Ending,
     is_continued: bool,
+    marked: Option<Marked>,
 }
 
 impl Trace {
@@ -78,7 +81,25 @@ impl Trace {
         join.begin_file();
         let (ready, skipped) = (VecDeque::new(), Skipped::default());
         let (torn, ending, is_continued) = (0, Ending::Open, false);
-        Ok(Self { reader, rest, is_metered, join, ready, skipped, torn, ending, is_continued })
+        let marked = None;
+        Ok(Self {
+            reader,
+            rest,
+            is_metered,
+            join,
+            ready,
+            skipped,
+            torn,
+            ending,
+            is_continued,
+            marked,
+        })
+    }
+
+    /// With ranges in the places of the marks. It is for a trace of which nothing was read.
+    pub fn marked(mut self, marks: Option<&Arc<Marks>>) -> Self {
+        self.marked = marks.map(|marks| Marked::new(Arc::clone(marks)));
+        self
     }
 
     /// How it ends, after the last record; bytes behind the last whole frame of any file count.
@@ -129,6 +150,15 @@ impl Iterator for Trace {
     type Item = Result<Record, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let Some(mut marked) = self.marked.take() else { return self.next_record() };
+        let next = marked.next(|| self.next_record());
+        self.marked = Some(marked);
+        next
+    }
+}
+
+impl Trace {
+    fn next_record(&mut self) -> Option<Result<Record, ReadError>> {
         loop {
             if let Some(record) = self.ready.pop_front() {
                 return Some(Ok(record));

@@ -1,7 +1,7 @@
 //! A folder of trace files -> a [`Capture`], several files at a time.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fs, thread};
 
 use stage2_contract::trace::{Anchor, Ending, Process, ReadError, Record};
@@ -10,7 +10,7 @@ use super::alike::{self, Alike, Joined};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::file::{Trace, files_of, one_of_each};
 use super::libraries::RangeNames;
-use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, outliers};
+use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, inferred, outliers};
 use crate::engine::Engines;
 use crate::files;
 use crate::threads::{Batches, read_ahead};
@@ -203,6 +203,12 @@ fn load_file(
         }
         match Trace::of(path, pass == 0).map(|trace| read(trace, path, tally)) {
             Ok((Pass::Whole(mut process), mut findings)) => {
+                if let Some(joined) = joined.as_ref().filter(|_| !libraries.keeps_whole) {
+                    let mut tally = Tally::new(libraries.clone());
+                    tally.collectives.keep(calls);
+                    tally.definitions.alike = Alike::of(joined.clone());
+                    process = with_stages(process, libraries, tally);
+                }
                 if let Err(error) = outliers::read_work(&mut process, libraries) {
                     findings.push(refused(&error));
                 }
@@ -213,6 +219,25 @@ fn load_file(
         }
     }
     (None, Vec::new())
+}
+
+/// Reads a process without ranges again where its stages can be inferred; as it is where they cannot.
+fn with_stages(
+    mut process: Box<ProcessCapture>,
+    libraries: &RangeNames,
+    tally: Tally,
+) -> Box<ProcessCapture> {
+    let Ok(Some(marks)) = inferred::find(&process, libraries) else { return process };
+    let marks = Some(Arc::new(marks));
+    let Ok(trace) = Trace::open(&process.path) else { return process };
+    match read(trace.marked(marks.as_ref()), &process.path, tally).0 {
+        Pass::Whole(again) => {
+            // Its ranges are ours: of the program, none was recorded.
+            let counts = process.counts;
+            Box::new(ProcessCapture { counts, marks, inferred: process.whole.take(), ..*again })
+        }
+        Pass::Joins(_) => process,
+    }
 }
 
 enum Pass {

@@ -20,6 +20,8 @@ pub struct RangeNames {
     pub roles: RoleSettings,
     /// What engines call their steps and modules.
     pub engines: Engines,
+    /// A process without ranges stays one stage, whatever repeats in it.
+    pub keeps_whole: bool,
 }
 
 impl RangeNames {
@@ -37,6 +39,11 @@ impl RangeNames {
     /// Replaces the adapters that say what engines call their steps.
     pub fn and_engines(self, engines: Engines) -> Self {
         Self { engines, ..self }
+    }
+
+    /// Whether stages are inferred in processes without ranges.
+    pub fn and_infers_stages(self, infers: bool) -> Self {
+        Self { keeps_whole: !infers, ..self }
     }
 
     /// Whether `domain` is that of a library.

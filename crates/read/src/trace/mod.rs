@@ -1,4 +1,5 @@
-//! The trace files of a run -> one [`ProcessCapture`] each, in one pass; two where outliers are.
+//! The trace files of a run -> one [`ProcessCapture`] each, in one pass; two where outliers are, and three where
+//! stages are inferred.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
@@ -11,6 +12,7 @@ pub mod engine_steps;
 pub mod events;
 pub mod file;
 pub mod folder;
+pub mod inferred;
 pub mod libraries;
 pub mod operation;
 pub mod outliers;
@@ -29,6 +31,7 @@ use stage2_contract::stats::Busy;
 use stage2_model::{FileState, Finding, META_RANGES, META_SAMPLE, Undefined};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::text::redact::Redactor;
@@ -39,6 +42,7 @@ use clock::ClockMap;
 use collectives::Collectives;
 use definitions::{DeviceEntry, DeviceStates, ShapeEntry};
 use engine_steps::EngineSteps;
+use inferred::Marks;
 use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
@@ -148,6 +152,10 @@ pub struct ProcessCapture {
     /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work
     /// was recorded in a part only, and where there is none.
     pub whole: Option<WholeProcess>,
+    /// What is known of a process without ranges whose stages were inferred.
+    pub inferred: Option<WholeProcess>,
+    /// Where these stages begin.
+    pub marks: Option<Arc<Marks>>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,
     /// What it had to do with other processes.

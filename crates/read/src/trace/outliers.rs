@@ -218,7 +218,7 @@ pub fn read_work(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     }
     let mut placing = Placing::new(libraries, None, capture.joined.clone());
     let mut communicate: FxHashMap<u32, bool> = FxHashMap::default();
-    for record in Trace::open(&capture.path)?.map_while(Result::ok) {
+    for record in Trace::open(&capture.path)?.marked(capture.marks.as_ref()).map_while(Result::ok) {
         let Record::Work(work) = &record else {
             placing.take(&record);
             continue;

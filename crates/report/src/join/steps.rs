@@ -143,12 +143,16 @@ fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
 /// The steps of all processes that have some.
 pub(super) fn inferred(processes: &[ProcessCapture]) -> Option<InferredSteps> {
     let mut rows: Vec<InferredStepRow> = Vec::new();
-    for (process, whole) in processes.iter().filter_map(|p| Some((p, p.whole.as_ref()?))) {
+    let whole =
+        processes.iter().filter_map(|p| Some((p, p.whole.as_ref().or(p.inferred.as_ref())?)));
+    for (process, whole) in whole {
         for of in &whole.repeats {
             rows.extend(of.phases.iter().map(|phase| inferred_row(process, whole, of, phase)));
         }
     }
-    (!rows.is_empty()).then(|| InferredSteps::of(rows))
+    let staged = processes.iter().filter(|process| process.marks.is_some()).count() as u64;
+    (!rows.is_empty())
+        .then(|| InferredSteps { staged_processes: staged, ..InferredSteps::of(rows) })
 }
 
 fn inferred_row(
@@ -220,16 +224,21 @@ fn before(phase: &Phase) -> Option<Before> {
 /// what the workload was made to mark.
 pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
     let whole = report.stages.iter().find(|row| row.kind == PathKind::WholeProcess);
-    let Some(stage) = whole.map(|row| row.stage.clone()) else { return };
-    let why = match (&report.inferred_steps, has_sequence(report)) {
-        (Some(steps), _) => {
+    let stage = whole.map(|row| row.stage.clone());
+    let staged = report.inferred_steps.as_ref().and_then(InferredSteps::stages_in_words);
+    let why = match (stage, &report.inferred_steps, has_sequence(report)) {
+        (None, ..) => match staged {
+            Some(how) => how.to_owned(),
+            None => return,
+        },
+        (Some(stage), Some(steps), _) => {
             format!("{stage} is one stage, loading and warm-up included; steps are {}", steps.label)
         }
-        (None, true) => format!(
+        (Some(stage), None, true) => format!(
             "{stage} is one stage, loading and warm-up included; no steps are reported: its kernels \
              show no clear repeating pattern"
         ),
-        (None, false) => format!(
+        (Some(stage), None, false) => format!(
             "{stage} is one stage; no steps are reported: its source has totals per kernel, not \
              their order"
         ),

@@ -147,7 +147,8 @@ fn place(
         let whole = process.whole.as_ref().map(|whole| whole.path);
         Placing::new(libraries, whole, process.joined.clone())
     };
-    for record in Trace::open(&process.path)?.map_while(Result::ok) {
+    let marks = process.marks.as_ref();
+    for record in Trace::open(&process.path)?.marked(marks).map_while(Result::ok) {
         let bytes = record.held_bytes();
         let item = match record {
             Record::Work(work) => placed(&work, &placing, &mut kinds, process).map(Item::Work),

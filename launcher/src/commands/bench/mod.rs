@@ -63,7 +63,7 @@ pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure>
         job: &job,
         composed: &composed,
         library,
-        libraries: RangeNames::with(&config.report.library_domains),
+        libraries: RangeNames::with(&config.report.library_domains).and_infers_stages(false),
         in_force: InForce::of(&serde_json::to_value(&config).unwrap_or_default()),
         dir: folder.path(),
         times,

@@ -14,7 +14,7 @@ use super::stats::{Series, Span, Stats};
 /// Queues that are looked at one by one.
 const QUEUES: usize = 8;
 /// Work before a phase is more than a step where its kernels take this long, percent of one.
-const LONGER_PERCENT: u128 = 125;
+pub(super) const LONGER_PERCENT: u128 = 125;
 
 /// Which launch sequences to search for steps. Each sequence takes about 2 MB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Repeats {
     pub launches: u64,
     /// Steps of one kind, the most launches first.
     pub phases: Vec<Phase>,
+    /// Kinds with too few launches to be listed.
+    pub(super) rare: Vec<Phase>,
 }
 
 /// All phases that consist of the same step.
@@ -46,6 +48,11 @@ pub struct Phase {
     pub launches_per_step: u64,
     /// Launches of CUDA graphs in each step.
     pub graphs_per_step: u64,
+    /// What a step launches, from where the GPU waits longest on; empty where too many kinds of steps were
+    /// found to keep all.
+    pub(super) whats: Vec<u32>,
+    /// Number of the launch that the first of these phases begins with.
+    pub(super) first_launch: u64,
     /// How many there are.
     pub phases: u64,
     /// Steps of all of them.
@@ -231,10 +238,11 @@ fn repeats_of(found: &Found) -> Option<Repeats> {
     let chosen = without_insides(apart(simple));
     let launches_in_steps = chosen.iter().map(Steps::launches).sum();
     let certain = at_least(launches_in_steps, found.launches, CERTAIN_PERCENT);
-    let phases = if certain { rows(&chosen, found) } else { Vec::new() };
+    let (phases, rare) = if certain { rows(&chosen, found) } else { Default::default() };
     (!phases.is_empty()).then_some(Repeats {
         launches: found.launches,
         phases,
+        rare,
         ..Repeats::default()
     })
 }
@@ -290,7 +298,7 @@ fn is_composite(outer: &Steps, all: &[Steps]) -> bool {
         && rest > 0
 }
 
-fn at_least(part: u64, of: u64, percent: u64) -> bool {
+pub(super) fn at_least(part: u64, of: u64, percent: u64) -> bool {
     u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
 }
 
@@ -331,8 +339,8 @@ fn without_insides(phases: Vec<Steps>) -> Vec<Steps> {
     phases.into_iter().filter(|steps| !is_inside(steps)).collect()
 }
 
-/// One row for each pattern, the most launches first.
-fn rows(chosen: &[Steps], found: &Found) -> Vec<Phase> {
+/// One row for each pattern, the most launches first; and those that are not listed.
+fn rows(chosen: &[Steps], found: &Found) -> (Vec<Phase>, Vec<Phase>) {
     let nothing = Pattern::default();
     let mut by_pattern: HashMap<u64, (u64, Phase)> = HashMap::new();
     let mut before: Option<&Steps> = None;
@@ -343,6 +351,8 @@ fn rows(chosen: &[Steps], found: &Found) -> Vec<Phase> {
             let phase = Phase {
                 launches_per_step: run.period,
                 graphs_per_step: pattern.graphs,
+                whats: pattern.whats.clone(),
+                first_launch: run.start,
                 step_times: pattern.times.clone(),
                 at_least: found.longest_dropped >= run.period * PERIODS,
                 ..Phase::default()
@@ -368,9 +378,9 @@ fn rows(chosen: &[Steps], found: &Found) -> Vec<Phase> {
     }
     let mut rows: Vec<(u64, Phase)> = by_pattern.into_values().collect();
     let launches = |row: &Phase| row.steps * row.launches_per_step;
-    rows.retain(|(_, row)| at_least(launches(row), found.launches, LISTED_PERCENT));
     rows.sort_by_key(|(start, row)| (Reverse(launches(row)), *start));
-    rows.into_iter().map(|(_, row)| row).collect()
+    let rows = rows.into_iter().map(|(_, row)| row);
+    rows.partition(|row| at_least(launches(row), found.launches, LISTED_PERCENT))
 }
 
 /// What was launched between the phase before, or the start of the program, and this one.
@@ -394,6 +404,10 @@ const CONTEXT: u64 = 8;
 const RUNS: usize = 1 << 15;
 /// Distinct periods whose times are kept.
 const PATTERNS: usize = 1 << 10;
+/// Launches of distinct periods that are kept.
+const WHATS: usize = 1 << 18;
+/// Periods that tell for which launch the GPU waits.
+const WAITS: u64 = 8;
 /// Comparisons that looking back may take, for each launch, and saved up at most.
 const LOOK_BACK: (u64, u64) = (8, 1 << 20);
 
@@ -430,6 +444,8 @@ struct Pattern {
     times: Stats,
     /// Launches of a period that are whole graphs.
     graphs: u64,
+    /// The launches of a period: see [`Phase::whats`].
+    whats: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -453,6 +469,8 @@ struct Runs {
     look_back: u64,
     runs: Vec<Run>,
     patterns: HashMap<u64, Pattern>,
+    /// Launches in the periods that are kept.
+    kept_whats: usize,
     longest_dropped: u64,
     limits: Limits,
 }
@@ -581,9 +599,17 @@ impl Runs {
         let known =
             self.patterns.len() < self.limits.patterns || self.patterns.contains_key(&run.pattern);
         if known {
+            let is_new = !self.patterns.contains_key(&run.pattern);
+            let keeps = is_new && self.kept_whats + whats.len() <= WHATS;
+            let longest = if keeps { self.longest_wait(end, period) } else { 0 };
             let pattern = self.patterns.entry(run.pattern).or_default();
             pattern.times.merge(&times);
             pattern.graphs = whats.iter().filter(|&&what| what & GRAPH != 0).count() as u64;
+            if keeps {
+                self.kept_whats += whats.len();
+                pattern.whats = whats;
+                pattern.whats.rotate_left(longest);
+            }
         }
         if self.runs.len() >= self.limits.runs {
             self.runs.sort_unstable_by_key(|run| (Reverse(run.end - run.start), run.start));
@@ -592,6 +618,23 @@ impl Runs {
             self.longest_dropped = self.longest_dropped.max(longest);
         }
         self.runs.push(run);
+    }
+
+    /// Which launch of the `period` in front of the launch `end` the GPU waits longest for, over the periods
+    /// before it that are remembered.
+    fn longest_wait(&self, end: u64, period: u64) -> usize {
+        let wait = |number: u64| {
+            let slots = self.history.get(number).zip(self.history.get(number.checked_sub(1)?));
+            let (slot, before) =
+                slots.filter(|(slot, before)| slot.span.valid() && before.span.valid())?;
+            Some(slot.span.start.saturating_sub(before.span.end))
+        };
+        let waits = |at: u64| {
+            let numbers = (1..=WAITS).map_while(|back| (end + at).checked_sub(back * period));
+            numbers.filter_map(wait).fold(0, u64::saturating_add)
+        };
+        let longest = (0..period).max_by_key(|&at| (waits(at), Reverse(at)));
+        longest.map_or(0, |at| at as usize)
     }
 
     fn finish(mut self) -> Found {
@@ -794,7 +837,7 @@ pub(super) const GRAPH: u32 = 1 << 31;
 /// A trace file is written buffer by buffer, so that launches of several threads come in pieces. A
 /// bounded window sorts them by their correlation id, which CUPTI counts up over the process.
 #[derive(Debug)]
-struct InOrder {
+pub(super) struct InOrder {
     held: Vec<Launch>,
     window: usize,
 }
@@ -807,12 +850,12 @@ impl Default for InOrder {
 
 impl InOrder {
     /// Takes a launch; gives the older half of what is held where the window is full.
-    fn push(&mut self, launch: Launch) -> Vec<Launch> {
+    pub(super) fn push(&mut self, launch: Launch) -> Vec<Launch> {
         self.held.push(launch);
         if self.held.len() < 2 * self.window { Vec::new() } else { self.oldest(self.window) }
     }
 
-    fn rest(&mut self) -> Vec<Launch> {
+    pub(super) fn rest(&mut self) -> Vec<Launch> {
         self.oldest(self.held.len())
     }
 
