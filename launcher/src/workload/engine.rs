@@ -130,7 +130,10 @@ mod tests {
             (&["torchrun", "--nproc-per-node", "2", "mine.py"], "mine.py imports"),
             (&["python3", "-m", "package"], "package/__main__.py imports"),
             (&["./tool"], "tool imports"),
-            (&["python3", "-m", "sglang.launch_server", "--model-path", "m"], "sglang-steps: Python"),
+            (
+                &["python3", "-m", "sglang.launch_server", "--model-path", "m"],
+                "sglang-steps: Python",
+            ),
             (&["sglang", "serve", "m"], "sglang-steps: the program is sglang"),
             (&["python3", "sgl.py"], "sgl.py imports sglang"),
             (&["mpirun", "-n", "2", "trtllm-llmapi-launch"], "trtllm-steps: the program"),

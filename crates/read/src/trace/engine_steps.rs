@@ -363,7 +363,8 @@ mod tests {
     fn ranges_that_the_engine_opens_between_two_steps_end_neither() {
         let mut tally = Tally::new(RangeNames::default());
         let domain = 9;
-        let names = ["decode", "[Executor] _forward_step 8: 0 ctx reqs, 3 gen reqs", "_sample_async"];
+        let names =
+            ["decode", "[Executor] _forward_step 8: 0 ctx reqs, 3 gen reqs", "_sample_async"];
         for (id, name) in (1..).zip(names.into_iter().chain(["mine"])) {
             tally.push(Record::Name { id, bytes: name.into() });
         }
@@ -378,7 +379,12 @@ mod tests {
         let mut step = |last: u32, at: u64| {
             ranges += 3;
             let open = |range, path, start| {
-                Record::RangeOpen(RangeOpen { range, path, start: MonoNs(start), ..Default::default() })
+                Record::RangeOpen(RangeOpen {
+                    range,
+                    path,
+                    start: MonoNs(start),
+                    ..Default::default()
+                })
             };
             let close = |range, end| Record::RangeClose { range, end: MonoNs(end) };
             let fields = vec![Field { name: 10, value: FieldValue::U64(3) }];

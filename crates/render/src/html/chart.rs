@@ -147,16 +147,11 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let by_tokens = kind.decode_requests_mean == 0.0;
     let batch = |row: &EngineStepRow| match by_tokens {
         true => row.tokens_mean,
-        false => (row.requests as f64 + row.requests_to as f64) / 2.0,
+        false => Some((row.requests as f64 + row.requests_to as f64) / 2.0),
     };
-    let timed = |row: &EngineStepRow| Some((batch(row), row.p50_ns?, row.p99_ns));
-    let points: Vec<(f64, u64, Option<u64>)> = kind
-        .rows
-        .iter()
-        .take(BATCHES)
-        .filter_map(timed)
-        .filter(|(batch, ..)| batch.is_finite())
-        .collect();
+    let timed = |row: &EngineStepRow| Some((batch(row)?, row.p50_ns?, row.p99_ns));
+    let rows = kind.rows.iter().take(BATCHES).filter_map(timed);
+    let points: Vec<(f64, u64, Option<u64>)> = rows.filter(|(at, ..)| at.is_finite()).collect();
     let most = points.iter().map(|(batch, ..)| *batch).fold(0.0, f64::max);
     let longest = points.iter().map(|(_, p50, p99)| p99.unwrap_or(*p50)).max()?;
     if points.len() < 2 || most <= 0.0 {
