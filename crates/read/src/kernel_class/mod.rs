@@ -36,7 +36,8 @@ pub enum KernelClass {
     Quantization,
     /// State-space and linear-attention scans.
     Scan,
-    /// What writes, moves or gathers entries of a KV cache: no layout of the model's data avoids it.
+    /// Writes, moves and gathers entries of a KV cache: a cache costs these, and they are no copies to
+    /// avoid.
     KvCache,
     /// Copies, casts, concatenation, gather, scatter, embedding.
     Copy,
@@ -46,7 +47,8 @@ pub enum KernelClass {
     Reduction,
     /// Arithmetic on each element.
     Elementwise,
-    /// What an engine tells its next kernels: positions, slots, block tables, schedules, pointers.
+    /// What an engine prepares for its next kernels: positions, slots, block tables, schedules,
+    /// pointers.
     Bookkeeping,
     /// Not recognised.
     Other,
@@ -328,7 +330,7 @@ const RULES: &[Rule] = &[
     anywhere(KernelClass::Scan, &[
         "selective scan*", "chunk scan*", "chunk state*", "state passing*", "ssd*", "mamba*",
         "causal conv1d*", "gated delta*", "*delta rule*", "chunk gla*", "recurrent*+fwd*",
-        "ssm*", "rwkv*", "*gdn*", "*kda*", "chunk fwd*", "chunk scaled dot*",
+        "ssm*", "rwkv*", "gdn*", "kda", "chunk fwd*", "chunk scaled dot*",
         "chunk local cumsum*", "recompute w u*", "solve tri*",
     ]),
     anywhere(KernelClass::Gemm, &[
