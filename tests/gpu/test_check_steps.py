@@ -18,7 +18,11 @@ EXPECTED = {
     "infer": {"prefill_kernels": 662, "step_kernels": 694, "decodes": [4, 64, 64, 64]},
 }
 BUNDLE: dict[str, Any] = {
-    "stages": [{"stage": "(whole process)", "kernels": 140_000}],
+    "stages": [
+        {"stage": "start-up (inferred)", "kernels": 4_000},
+        {"stage": "prefill (inferred)", "kernels": 2_000},
+        {"stage": "decode (inferred)", "kernels": 134_000},
+    ],
     "inferred_steps": {
         "rows": [
             {
