@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stage2_model::{Apart, PathKind, PathRow, Role};
 use wildmatch::WildMatch;
 
-use crate::trace::inferred::START_UP;
+use crate::trace::inferred::{DECODE, PREFILL, START_UP};
 use crate::trace::libraries::RangeNames;
 
 /// The part of a vision encoder that a stage runs; its text is the name of the stage.
@@ -59,7 +59,7 @@ impl Default for RoleSettings {
             decode: patterns(&["decode*", "generate*"]),
             step: patterns(&["*step*", "*iter*", "*token*"]),
             communication: Vec::new(),
-            warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*", START_UP]),
+            warm_up: patterns(&["warm?up*", "warmup*", "*warmup", "warming?up*"]),
             other: patterns(&["decoder*"]),
         }
     }
@@ -101,6 +101,13 @@ impl RoleSettings {
 
     /// What an outermost range of this name is, in this domain or the default one.
     pub fn of(&self, name: &str, domain: Option<&str>) -> Meant {
+        // Whatever the patterns say: no program gave these names.
+        match name {
+            START_UP => return Meant::Apart(Apart::WarmUp),
+            PREFILL => return Meant::Stage(Role::Prefill),
+            DECODE => return Meant::Stage(Role::Decode),
+            _ => {}
+        }
         let readings = readings(name, domain);
         let is = |patterns: &[RangePattern]| {
             readings.iter().any(|read| patterns.iter().any(|pattern| pattern.matches(read)))

@@ -47,7 +47,9 @@ const ODD_STEPS: usize = 4;
 /// Steps whose launches the first prefill has at most, where no other one tells how many it has.
 const FIRST_PREFILL: u64 = 16;
 /// Kinds of steps that are told from each other, at most.
-const KINDS: usize = 64;
+const KINDS: usize = 16;
+/// Launches that tell the begin of a step, at most.
+const ANCHOR: usize = 128;
 /// Ranges of libraries whose place is remembered.
 const LIBRARY_RANGES: usize = 1 << 20;
 /// Paths of ranges of libraries that are put into inferred stages.
@@ -151,17 +153,18 @@ struct Anchor {
 }
 
 impl Anchor {
-    fn of(phase: &Phase) -> Self {
+    /// Nothing where too many launches would be needed.
+    fn of(phase: &Phase) -> Option<Self> {
         let whats = &phase.whats;
         // Places of the period that still look like its begin.
         let mut alike: Vec<usize> = (1..whats.len()).collect();
         let mut length = 0;
-        while !alike.is_empty() && length < whats.len() {
+        while !alike.is_empty() && length < whats.len().min(ANCHOR) {
             alike.retain(|at| whats.get((at + length) % whats.len()) == whats.get(length));
             length += 1;
         }
         let whats = whats.iter().take(length.max(1)).copied().collect();
-        Self { whats, period: phase.launches_per_step }
+        alike.is_empty().then_some(Self { whats, period: phase.launches_per_step })
     }
 
     /// Whether it begins a step of this kind, too.
@@ -283,7 +286,7 @@ impl Finder {
         let mut anchors: Vec<Anchor> = Vec::new();
         for kind in kinds.iter().take(KINDS) {
             if !anchors.iter().any(|anchor| anchor.begins(kind)) {
-                anchors.push(Anchor::of(kind));
+                anchors.extend(Anchor::of(kind));
             }
         }
         Some(Self {
@@ -437,7 +440,7 @@ impl Finder {
             return Vec::new();
         }
         // Launches are told apart by their numbers.
-        let grows = lead.windows(2).all(|pair| pair[0].from < pair[1].from);
+        let grows = lead.is_sorted_by(|before, next| before.from < next.from);
         if grows { lead } else { Vec::new() }
     }
 
