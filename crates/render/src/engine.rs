@@ -155,17 +155,20 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let times = (!times.is_empty()).then(|| times.join("; "));
     let cost = all.cost.as_ref().filter(|cost| cost.whole_requests > 0);
     let tokens = cost.into_iter().flat_map(|cost| {
-        [("input", &cost.input), ("output", &cost.output)].map(|(name, of)| token_cost(name, of))
+        let costs = [("input", &cost.input), ("output", &cost.output)];
+        let costs = costs.into_iter().filter(|(_, of)| of.tokens > 0);
+        costs.map(|(name, of)| token_cost(name, of))
     });
     [first].into_iter().chain(times).chain(tokens)
 }
 
-/// `output tokens: 1,024 at 3,806 tok/s, 0.290 GPU ms each, 0.081 J each, $0.322 per million`.
+/// `output tokens: 1,024 at 3,806 tok/s, 0.290 GPU ms each, 0.081 J each, 0.322 US dollars per million`.
 fn token_cost(name: &str, of: &TokenCost) -> String {
     let rate = of.tokens_per_s.map(|rate| format!(" at {} tok/s", count(rate.round() as u64)));
     let each = of.gpu_ns as f64 / 1e6 / of.tokens.max(1) as f64;
     let joules = of.joules.map(|joules| format!(", {joules:.3} J each"));
-    let price = of.dollars_per_million.map(|dollars| format!(", ${dollars:.3} per million"));
+    let price =
+        of.dollars_per_million.map(|dollars| format!(", {dollars:.3} US dollars per million"));
     format!(
         "{name} tokens: {}{}, {each:.4} GPU ms each{}{}",
         count(of.tokens),
@@ -346,15 +349,16 @@ mod tests {
         let (brief, text) = (section(&report, true), section(&report, false));
         for part in [
             "requests waited in 1.000 ms of it",
-            "Requests: 40 ended, 1 given up",
-            "Time to first token: median 90.000 ms, p99 200.000 ms; of it in the queue: median 30.000 ms",
-            "Output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, $0.322 per million",
+            "requests: 40 ended, 1 given up",
+            "time to first token: median 90.000 ms, p99 200.000 ms; of it in the queue: median 30.000 ms",
+            "output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, 0.322 US dollars \
+             per million",
         ] {
             assert!(brief.contains(part), "{part}\n{brief}");
         }
         for part in [
             "| 17 |",
-            "The steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
+            "the steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
             "in 1.0 % of it a request was passed over",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -169,11 +169,14 @@ fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
     }
 }
 
-/// A trace file in which ranges open and close one after the other: name, begin and end, fields.
-fn trace(path: &Path, pid: u32, ranges: &[(&str, [u64; 2], &[(&str, i64)])]) {
+/// Name, begin and end, and fields of a range.
+type ServedRange<'f> = (&'static str, [u64; 2], &'f [(&'static str, i64)]);
+
+/// A trace file in which ranges open and close one after the other.
+fn trace(path: &Path, pid: u32, ranges: &[ServedRange<'_>]) {
     let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
     writer.write(&Record::Process(Process { pid, host: "h".into(), ..Process::default() }));
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Vec<&'static str> = Vec::new();
     for (range, (name, [start, end], fields)) in (1..).zip(ranges) {
         let mut id = |writer: &mut Writer<fs::File>, name| {
             let known = names.iter().position(|known| *known == name);
