@@ -243,7 +243,8 @@ mod tests {
             process.engine.groups.insert(StepShape { kind: StepKind::Prefill, ..shape }, group);
         }
         let (run, _) = run(&[process]);
-        let [kind] = &run.expect("an engine").kinds[..] else { panic!("one kind") };
+        let run = run.expect("an engine");
+        let [kind] = &run.kinds[..] else { panic!("{run:?}") };
         assert_eq!((kind.prefill_requests_mean, kind.prefill_tokens_mean), (7.0, None));
         assert_eq!((kind.tokens_per_s, kind.decode_context_mean), (None, None));
         assert_eq!(kind.rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [1, 4, 16]);
