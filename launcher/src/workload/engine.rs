@@ -76,7 +76,9 @@ impl Signs {
             let name = Path::new(word).file_name()?.to_str()?;
             self.programs.iter().find(|program| **program == name)
         };
-        if let Some(program) = command.iter().take(PROGRAM_WORDS).find_map(named) {
+        // What follows a module or a piece of Python is its argument.
+        let words = command.iter().take_while(|word| *word != "-m" && *word != "-c");
+        if let Some(program) = words.take(PROGRAM_WORDS).find_map(named) {
             return Some(self.engine(format!("the program is {program}")));
         }
         let is_module = |name: &str| name.split('.').next() == Some(self.package);
