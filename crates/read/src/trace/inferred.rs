@@ -400,8 +400,7 @@ impl Finder {
     }
 
     fn is_longer(&self, other: &Interval) -> bool {
-        u128::from(other.kernel_sum_ns) * 100
-            >= u128::from(self.step_ns) * u128::from(LONGER_PERCENT)
+        u128::from(other.kernel_sum_ns) * 100 >= u128::from(self.step_ns) * LONGER_PERCENT
     }
 
     /// The first step begins: those right before it that are steps are odd ones.

@@ -84,7 +84,9 @@ fn the_steps_of_three_decodes_are_found_and_their_prefills_stand_apart() {
         (0..64).for_each(|_| program.run(&step));
     }
     let found = program.repeats();
-    let [Repeats { queue: None, launches, phases }] = found.as_slice() else { panic!("{found:?}") };
+    let [Repeats { queue: None, launches, phases, .. }] = found.as_slice() else {
+        panic!("{found:?}")
+    };
     let [phase] = phases.as_slice() else { panic!("{phases:?}") };
     assert_eq!(phase.launches_per_step, 694);
     assert_eq!((phase.phases, phase.steps, phase.irregular_launches), (3, 192, 0));
