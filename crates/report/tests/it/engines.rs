@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stage2_contract::trace::{self, Field, FieldValue, MonoNs, Process, RangeOpen, Record, Writer};
 use stage2_model::{EngineSteps, Report};
+use stage2_report::llm::command_model::CommandModel;
 use stage2_report::{Settings, Sources, analyse};
 
 /// The report of a capture below tests/fixtures/engines, as of a run without settings.
@@ -15,8 +16,22 @@ fn report(capture: &str) -> Report {
 
 /// The report of a capture, as of a run whose `config.yaml` is `config`.
 fn report_with(capture: &str, config: &str) -> Report {
-    let from =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/engines").join(capture);
+    report_of(&run_of(capture), config)
+}
+
+fn report_of(run: &tempfile::TempDir, config: &str) -> Report {
+    fs::write(run.path().join("config.yaml"), config).expect("a configuration");
+    let settings = Settings::of_run(run.path());
+    analyse(&Sources::of_run(run.path()), &settings).report
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/engines").join(name)
+}
+
+/// The folder of a run that left a capture.
+fn run_of(capture: &str) -> tempfile::TempDir {
+    let from = fixture(capture);
     let run = tempfile::tempdir().expect("a folder");
     for folder in ["collector", "hook"] {
         fs::create_dir(run.path().join(folder)).expect("a folder");
@@ -28,9 +43,21 @@ fn report_with(capture: &str, config: &str) -> Report {
         let name = path.file_name().expect("a name");
         fs::copy(&path, run.path().join(folder).join(name)).expect("a copy");
     }
-    fs::write(run.path().join("config.yaml"), config).expect("a configuration");
-    let settings = Settings::of_run(run.path());
-    analyse(&Sources::of_run(run.path()), &settings).report
+    run
+}
+
+/// Lets the command of the run name its model, of which the hook says nothing.
+fn named_by_command(run: &Path, words: &[&str]) {
+    let model = tempfile::tempdir().expect("a folder");
+    let hook = run.join("hook");
+    for entry in hook.read_dir().expect("the hook") {
+        let text = fs::read_to_string(entry.expect("an entry").path()).expect("a configuration");
+        let engine: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        fs::write(model.path().join("config.json"), engine["config"].to_string()).expect("a file");
+    }
+    fs::remove_dir_all(hook).expect("removed");
+    let command: Vec<_> = ["vllm", "serve", "."].iter().chain(words).map(Into::into).collect();
+    assert_eq!(CommandModel::keep(run, &command, model.path(), &|_| None), None);
 }
 
 fn steps<'r>(report: &'r Report, stage: &str) -> &'r EngineSteps {
@@ -105,6 +132,47 @@ fn ranks_of_an_engine_count_once_and_share_the_work() {
             .iter()
             .any(|line| line.contains("split over 2 GPUs: FLOPs and bytes are per GPU"))
     );
+}
+
+#[test]
+fn the_model_that_the_command_names_gives_what_the_engine_said() {
+    for (capture, words) in [("steps", &[][..]), ("ranks", &["--tensor-parallel-size", "2"])] {
+        let capture = format!("vllm-0.26.0/{capture}");
+        let run = run_of(&capture);
+        named_by_command(run.path(), words);
+        let numbers = |report: Report| report.insight.utilisation.expect("a model").numbers;
+        let (told, named) = (numbers(report(&capture)), numbers(report_of(&run, "{}")));
+        assert_eq!(named.stages, told.stages, "{capture}");
+        let says = |line: &&String| line.contains("config.json, which the command names (.)");
+        assert_eq!(named.assumptions.iter().filter(says).count(), 1, "{:?}", named.assumptions);
+        // What the user chose counts, and the command can be left alone.
+        let used = |config| report_of(&run, config).insight.utilisation.expect("an answer");
+        let own = "{model: {llm: {name: own, shape: {hidden_size: 64, num_hidden_layers: 1, vocab_size: 9, \
+                   attention: {num_attention_heads: 1, num_key_value_heads: 1, head_dim: 64}, \
+                   mlp: {intermediate_size: 64, gated: true}}}}}";
+        assert_eq!(used(own).model_name.as_deref(), Some("own"));
+        let off = used("{model: {from_command: false}}");
+        assert_eq!(off.model_name, None);
+        assert!(off.absent.is_some_and(|why| why.starts_with("no model is configured")));
+    }
+}
+
+#[test]
+fn steps_that_do_not_say_how_long_the_context_is_ask_for_the_prompt() {
+    let run = run_of("vllm-0.26.0/names");
+    fs::copy(fixture("vllm-0.26.0/steps/engine-3377.json"), run.path().join("hook/engine-1.json"))
+        .expect("a copy");
+    named_by_command(run.path(), &[]);
+    let floor = |report: &Report| {
+        let floor = report.answer.lines.iter().find(|line| line.label == "floor");
+        floor.expect("a floor").text.clone()
+    };
+    let asked = report_of(&run, "{}");
+    assert!(floor(&asked).contains("decode: not known (prompt_tokens is"), "{}", floor(&asked));
+    let needs = &asked.insight.utilisation.as_ref().expect("a model").needs;
+    assert_eq!(needs.settings, ["model.tokens.prompt_tokens=N"]);
+    let known = report_of(&run, "{model: {tokens: {prompt_tokens: 512}}}");
+    assert!(floor(&known).contains("decode 0."), "{}", floor(&known));
 }
 
 #[test]

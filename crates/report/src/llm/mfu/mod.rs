@@ -394,12 +394,15 @@ impl Inputs<'_> {
 
     fn assumptions(&self) -> Vec<String> {
         let Ok(model) = self.model() else { return Vec::new() };
+        let weights = match &model.stored {
+            Some(_) => "the file stores them".to_owned(),
+            None => model.weight_dtype.to_string(),
+        };
         let mut lines = vec![format!(
             "MFU: FLOPs / (time x dense peak for {}). MBU: (weights + KV cache that decode has to \
-             read) / (time x peak bandwidth); weights as {}, KV cache as {}; activations and cache \
-             writes are left out.",
+             read) / (time x peak bandwidth); weights as {weights}, KV cache as {}; activations and \
+             cache writes are left out.",
             model.dtype.precision(),
-            model.weight_dtype,
             model.kv_cache_dtype,
         )];
         if let Some(joined) = self.joined.filter(|joined| *joined < 1.0) {

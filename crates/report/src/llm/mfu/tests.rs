@@ -89,6 +89,18 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
 }
 
 #[test]
+fn weights_of_a_file_count_by_its_bytes() {
+    let mut model = model("llama_1b_random");
+    let stored = flops::StoredWeights { dense: 7_000_000, routed_experts: 0, embedding: 32_000 };
+    model.stored = Some(stored);
+    let u = of(&model, &TOKENS, &two_stages());
+    let rows = 32_000.0 / model.shape.vocab_size as f64;
+    let kv_cache = kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1, 512, 64);
+    near(&u.stages[1].bytes, 64.0 * (7e6 + rows) + kv_cache);
+    assert!(u.assumptions[0].contains("weights as the file stores them"), "{}", u.assumptions[0]);
+}
+
+#[test]
 fn a_range_around_each_step_gives_the_same_as_one_around_all() {
     let model = model("llama_1b_random");
     let [prefill, all_steps] = two_stages();
