@@ -1,6 +1,6 @@
 """Whether the bundle of an engine says what ran, against what the load generator printed.
 
-    check_engines.py BUNDLE LOG [requests=N] [calls=N] [ranks=N] [batches=N,N...]
+    check_engines.py BUNDLE LOG [requests=N] [calls=N] [ranks=N] [batches=N,N...] [streamed=N]
 
 Prompts have 512 tokens and 64 new ones. Prints a line for each check; status 1: one failed.
 """
@@ -37,7 +37,12 @@ def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[t
         wanted = {int(batch) for batch in expected["batches"].split(",")}
         rows = {row["requests"] for row in decode["rows"] if row["timed_steps"] > NEW}
         found.append((wanted <= rows, f"batches with many steps {sorted(rows)}"))
-    if "calls" in expected:
+    if "streamed" in expected:
+        found += of_requests(run.get("requests") or {}, log, int(expected["streamed"]))
+    elif "calls" in expected:
+        cost = (run.get("requests") or {}).get("cost") or {}
+        whole = int(expected["calls"]) * int(expected["requests"])
+        found += [(cost.get("whole_requests") == whole, f"{cost.get('whole_requests')} requests")]
         found += of_calls(kinds, log, int(expected["calls"]), int(expected["requests"]))
     return found
 
@@ -46,8 +51,8 @@ def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list
     """Check steps against calls of as many requests side by side."""
     read = [kinds[kind] for kind in ("prefill", "mixed") if kind in kinds]
     # The engine warms itself up with prompts that are far shorter.
-    rows = [row for kind in read for row in kind["rows"] if row["tokens_mean"] >= PROMPT]
-    tokens = sum(kind["prefill_tokens_mean"] * kind["steps"] for kind in read)
+    rows = [row for kind in read for row in kind["rows"] if (row["tokens_mean"] or 0) >= PROMPT]
+    tokens = sum((kind["prefill_tokens_mean"] or 0) * kind["steps"] for kind in read)
     decode = kinds["decode"]
     steps = calls * (NEW - 1)
     ours = decode["timed_ns"] / max(decode["timed_steps"], 1) * steps
@@ -59,6 +64,24 @@ def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list
         (steps <= decode["steps"] <= steps + 4 * calls, f"{decode['steps']} decode steps"),
         (len(said) == calls and 0.9 < ratio < 1.1, f"steps take {ratio:.3f} of what calls took"),
     ]
+
+
+def of_requests(requests: dict[str, Any], log: str, streamed: int) -> list[tuple[bool, str]]:
+    """Check what requests waited for and took against what engine_client.py saw."""
+    cost = requests.get("cost") or {}
+    taken, steps = cost.get("requests_gpu_ns", 0), cost.get("steps_gpu_ns", 0)
+    found = [
+        (cost.get("whole_requests") == streamed, f"{cost.get('whole_requests')} whole requests"),
+        (0 < taken <= steps <= taken * 1.001, f"requests took {taken} ns of {steps} ns"),
+    ]
+    said = re.search(r"first token ([0-9.]+) ms, token ([0-9.]+) ms", log)
+    for what, group, least in (("first_token", 1, 0.7), ("token", 2, 0.97)):
+        ours = (requests.get(what, {}).get("p50_ns") or 0) / 1e6
+        client = float(said[group]) if said else 0.0
+        # The client waits for HTTP besides, above all for the first token.
+        holds = least * client < ours < client * 1.03
+        found.append((holds, f"{what}: {ours:.3f} ms, the client says {client:.3f} ms"))
+    return found
 
 
 def main() -> int:

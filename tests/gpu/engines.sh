@@ -3,12 +3,12 @@
 # vLLM itself and the load generator measured.
 #   bash tests/gpu/engines.sh VLLM OUT     (two GPUs; VLLM: a folder with gen.py and client.py of the dummy
 #                                          model, whose packages are on PYTHONPATH)
-# Needs stage2-launch and libstage2.so of one build (STAGE2_LAUNCH, or on PATH). CASES=graphs,serve runs some.
+# Needs stage2-launch and libstage2.so of one build (STAGE2_LAUNCH, or on PATH). CASES=graphs,stream runs some.
 set -u
 vllm=${1:?a folder with gen.py and client.py} out=${2:?a folder for the bundles}
 here=$(cd "$(dirname "$0")" && pwd)
 launch=${STAGE2_LAUNCH:-stage2-launch}
-cases=${CASES:-graphs,eager,serve,ranks}
+cases=${CASES:-graphs,eager,serve,stream,ranks}
 failed=0
 mkdir -p "$out"
 
@@ -30,18 +30,21 @@ case_of eager requests=16 calls=3 -- -- python3 "$vllm/gen.py" --eager
 case_of ranks requests=16 calls=3 ranks=2 -- -- python3 "$vllm/gen.py" --tp 2
 
 python3 "$vllm/gen.py" --make-model-only "$out/dummy-llama" >/dev/null
-cat >"$out/serve.sh" <<S
+# served FILE LOAD: a script that starts a server, runs the load without us, and ends the server.
+served() {
+  cat >"$1" <<S
 python3 -m vllm.entrypoints.cli.main serve "$out/dummy-llama" --served-model-name dummy \
   --load-format dummy --skip-tokenizer-init --dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 \
   --gpu-memory-utilization 0.5 --no-enable-prefix-caching --host 127.0.0.1 --port 8000 &
 server=\$!
-for n in 1 2 4 8 16 32; do
-  env -u LD_PRELOAD -u CUDA_INJECTION64_PATH -u NVTX_INJECTION64_PATH \
-    python3 "$vllm/client.py" --n \$n --calls 2 --new 64
-done
+(unset LD_PRELOAD CUDA_INJECTION64_PATH NVTX_INJECTION64_PATH; $2)
 kill -INT \$server
 wait \$server
 S
+}
+served "$out/serve.sh" "for n in 1 2 4 8 16 32; do python3 '$vllm/client.py' --n \$n --calls 2 --new 64; done"
+served "$out/stream.sh" "python3 '$here/engine_client.py' --requests 16 --calls 4"
 # The command shows no engine here.
 case_of serve batches=1,2,4,8,16,32 -- --annotate vllm-steps -- bash "$out/serve.sh"
+case_of stream streamed=64 -- --annotate vllm-steps -- bash "$out/stream.sh"
 exit $failed

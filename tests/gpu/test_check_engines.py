@@ -21,6 +21,15 @@ def report() -> dict[str, Any]:
             "engine": "vllm",
             "version": "0.26.0",
             "processes": 1,
+            "requests": {
+                "first_token": {"p50_ns": 19_000_000},
+                "token": {"p50_ns": 3_000_000},
+                "cost": {
+                    "whole_requests": 32,
+                    "requests_gpu_ns": 999_999_000,
+                    "steps_gpu_ns": 1_000_000_000,
+                },
+            },
             "kinds": [{"stage": "decode", **step}, {"stage": "prefill", "rows": [row], **prompts}],
         },
         "answer": {
@@ -41,6 +50,17 @@ def failed(changed: dict[str, Any], **expected: str) -> list[str]:
 class CheckEngines(unittest.TestCase):
     def test_a_sound_bundle_passes(self) -> None:
         self.assertEqual(failed(report()), [])
+
+    def test_requests_are_held_against_their_client(self) -> None:
+        def found(log: str, streamed: str = "32") -> list[str]:
+            every = checks(report(), log, {"streamed": streamed})
+            return [what for holds, what in every if not holds]
+
+        self.assertEqual(found("first token 20.000 ms, token 3.010 ms"), [])
+        self.assertIn("first_token", found("first token 18.000 ms, token 3.010 ms")[0])
+        self.assertIn("token: 3.000", found("first token 20.000 ms, token 3.200 ms")[0])
+        self.assertEqual(len(found("")), 2)
+        self.assertIn("whole", found("first token 20.000 ms, token 3.010 ms", "31")[0])
 
     def test_each_thing_that_is_wrong_is_found(self) -> None:
         def change(path: list[Any], value: Any) -> list[str]:

@@ -461,8 +461,8 @@ mod tests {
         assert_eq!(taken(&processes), [None, None]);
     }
 
-    /// Hazard (Numbers that count): shares that are built from sums over many steps.
-    /// Promise: They are those of a loop over all requests of each step, and add up to its time.
+    /// Hazard (Records that make no sense): The shares of requests are taken from sums over many steps.
+    /// Promise: The shares are those of a loop over all requests of each step, and add up to its time.
     #[test]
     fn shares_are_those_of_a_loop_over_the_requests_of_each_step() {
         let mut seed = 3u64;

@@ -1,0 +1,79 @@
+"""Streams completions from a server of an engine, and says how long tokens took to come.
+
+    engine_client.py [--requests N] [--calls N] [--new N] [--wait SECONDS]
+
+Each call sends as many requests side by side, each with 512 tokens of prompt. Needs the standard
+library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+HOST, PORT, MODEL, PROMPT = "127.0.0.1", 8000, "dummy", 512
+
+
+def stream(number: int, new: int) -> tuple[float, float]:
+    """Send one request; return the seconds to its first token, and those of each further one."""
+    prompt = [3 + (number * 7919 + place * 104729) % 31_997 for place in range(PROMPT)]
+    body = {"model": MODEL, "prompt": prompt, "max_tokens": new, "temperature": 0}
+    body |= {"ignore_eos": True, "return_token_ids": True, "stream": True}
+    connection = http.client.HTTPConnection(HOST, PORT, timeout=300)
+    began = time.perf_counter()
+    connection.request(
+        "POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"}
+    )
+    response = connection.getresponse()
+    if response.status != 200:
+        raise SystemExit(f"the server answered {response.status}: {response.read()[:200]!r}")
+    came = [time.perf_counter() for line in response if line.startswith(b"data: {")]
+    connection.close()
+    return came[0] - began, (came[-1] - came[0]) / max(new - 1, 1)
+
+
+def wait_for_server(seconds: float) -> None:
+    """Return once the server answers.
+
+    Raises:
+        SystemExit: It does not answer in time.
+
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        connection = http.client.HTTPConnection(HOST, PORT, timeout=5)
+        try:
+            connection.request("GET", "/health")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            time.sleep(0.5)
+        finally:
+            connection.close()
+    raise SystemExit(f"no server on port {PORT} after {seconds} s")
+
+
+def main() -> None:
+    """Run the calls, and print one line over all of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=16)
+    parser.add_argument("--calls", type=int, default=4)
+    parser.add_argument("--new", type=int, default=64)
+    parser.add_argument("--wait", type=float, default=300.0)
+    options = parser.parse_args()
+    wait_for_server(options.wait)
+    times: list[tuple[float, float]] = []
+    for _ in range(options.calls):
+        with ThreadPoolExecutor(options.requests) as pool:
+            numbers, new = range(options.requests), [options.new] * options.requests
+            times += pool.map(stream, numbers, new)
+    first, token = (statistics.median(values) * 1e3 for values in zip(*times, strict=True))
+    print(f"streamed {len(times)} requests: first token {first:.3f} ms, token {token:.3f} ms")
+
+
+if __name__ == "__main__":
+    main()
