@@ -49,7 +49,7 @@ const FIRST_PREFILL: u64 = 16;
 /// Kinds of steps that are told from each other, at most.
 const KINDS: usize = 16;
 /// Launches that tell the begin of a step, at most.
-const ANCHOR: usize = 128;
+const ANCHOR: usize = 1 << 12;
 /// Ranges of libraries whose place is remembered.
 const LIBRARY_RANGES: usize = 1 << 20;
 /// Paths of ranges of libraries that are put into inferred stages.

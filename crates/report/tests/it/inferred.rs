@@ -18,9 +18,8 @@ const STAGES: [&str; 3] = ["start-up (inferred)", "prefill (inferred)", "decode 
 /// The records of a capture of vLLM, as if the engine had opened no range; each piece of GPU work as `change`
 /// makes it.
 fn without_ranges(capture: &str, folder: &Path, change: fn(GpuWork) -> GpuWork) {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/fixtures/engines/vllm-0.26.0")
-        .join(capture);
+    let from =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/engines").join(capture);
     let files = from.read_dir().expect("the capture").map(|entry| entry.expect("an entry").path());
     for path in files.filter(|path| path.extension().is_some_and(|end| end == "gz")) {
         let to = folder.join(path.file_stem().expect("a name"));
@@ -66,7 +65,11 @@ fn stage<'r>(report: &'r Report, name: &str) -> &'r StageRow {
 #[test]
 fn decode_steps_and_prefills_of_vllm_are_those_that_its_ranges_named() {
     // Two generations of 63 steps; a server's load of 756 at six batch sizes; 30 without graphs.
-    for (capture, steps, prefills) in [("names", 126, 3), ("steps", 756, 27), ("modules", 30, 3)] {
+    for (capture, steps, prefills) in [
+        ("vllm-0.26.0/names", 126, 3),
+        ("vllm-0.26.0/steps", 756, 27),
+        ("vllm-0.26.0/modules", 30, 3),
+    ] {
         let found = report("{}", |folder| without_ranges(capture, folder, |work| work));
         let whole = report("report: {infer_stages: false}", |folder| {
             without_ranges(capture, folder, |work| work);
@@ -89,8 +92,17 @@ fn decode_steps_and_prefills_of_vllm_are_those_that_its_ranges_named() {
 }
 
 #[test]
+fn llama_cpp_decodes_four_times_64_tokens() {
+    let found = report("{}", |folder| without_ranges("llama.cpp-0.3.36", folder, |work| work));
+    assert_eq!(instances(&found, STAGES[2]), Some(4), "{:?}", found.stages);
+    assert_eq!(instances(&found, "decode (inferred)/step"), Some(256));
+    assert_eq!(instances(&found, STAGES[1]), Some(4));
+    assert_eq!(stage(&found, STAGES[2]).kernels, Some(256 * 245));
+}
+
+#[test]
 fn ranks_have_their_own_steps() {
-    let found = report("{}", |folder| without_ranges("ranks", folder, |work| work));
+    let found = report("{}", |folder| without_ranges("vllm-0.26.0/ranks", folder, |work| work));
     // Of 128 of each rank; a step of a batch that hardly comes again is not known.
     let steps = instances(&found, "decode (inferred)/step").expect("steps");
     assert!((250..=256).contains(&steps), "{steps}");
@@ -100,7 +112,11 @@ fn ranks_have_their_own_steps() {
 #[test]
 fn launches_without_a_number_of_their_own_make_no_stage() {
     let found = report("{}", |folder| {
-        without_ranges("names", folder, |work| GpuWork { correlation: 0, graph_node: 0, ..work });
+        without_ranges("vllm-0.26.0/names", folder, |work| GpuWork {
+            correlation: 0,
+            graph_node: 0,
+            ..work
+        });
     });
     assert!(found.inferred_steps.is_some(), "they are in order");
     stage(&found, "(whole process)");
@@ -109,7 +125,7 @@ fn launches_without_a_number_of_their_own_make_no_stage() {
 #[test]
 fn half_of_a_file_has_stages_that_add_up() {
     let cut = |folder: &Path| {
-        without_ranges("names", folder, |work| work);
+        without_ranges("vllm-0.26.0/names", folder, |work| work);
         let path = folder.join("vm-3175.s2t");
         let bytes = fs::read(&path).expect("a file");
         fs::write(path, &bytes[..bytes.len() * 3 / 4]).expect("a disk");
