@@ -45,7 +45,8 @@ impl<'r> StageView<'r> {
         let answers = first_by(&report.answer.stages, |answer| &answer.stage);
         let energy = first_by(&report.energy, |energy| &energy.stage);
         let paths = first_by(&report.paths, |row| &row.path);
-        let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage));
+        let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage))
+            || report.engine.as_ref().is_some_and(|run| run.requests.is_some());
         let view = |(stage, row)| {
             let answer = answers.get(stage).copied();
             let path = answer.and_then(|answer| answer.step.as_ref()?.path.as_deref());

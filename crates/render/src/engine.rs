@@ -145,7 +145,7 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let counts = counts.into_iter().filter(|(number, _)| *number > 0);
     let counts: String =
         counts.map(|(number, what)| format!(", {} {what}", count(number))).collect();
-    let first = format!("requests: {} ended{counts}", count(all.requests));
+    let first = format!("{} ended{counts}", counted(all.requests, "request"));
     let times = [
         spread("time to first token", &all.first_token),
         spread("of it in the queue", &all.queue),
@@ -234,7 +234,7 @@ fn sums(cost: &RequestCost) -> String {
         steps => format!("; {} beyond the limit are left out", counted(steps, "step")),
     };
     format!(
-        "the steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests without a record, \
+        "The steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests without a record, \
          which had not ended{approximate}{other}",
         ms3(cost.steps_gpu_ns),
         counted(cost.gpus, "GPU"),
@@ -349,7 +349,7 @@ mod tests {
         let (brief, text) = (section(&report, true), section(&report, false));
         for part in [
             "requests waited in 1.000 ms of it",
-            "requests: 40 ended, 1 given up",
+            "40 requests ended, 1 given up",
             "time to first token: median 90.000 ms, p99 200.000 ms; of it in the queue: median 30.000 ms",
             "output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, 0.322 US dollars \
              per million",
@@ -358,7 +358,7 @@ mod tests {
         }
         for part in [
             "| 17 |",
-            "the steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
+            "The steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
             "in 1.0 % of it a request was passed over",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -79,8 +79,22 @@ fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
     }
     match stages {
         [] => format!("not known: {}", report.no_range()),
-        stages => list_stages(stages.iter(), time_of),
+        stages => {
+            let requests = requests_of(report).map_or_else(String::new, |text| format!("; {text}"));
+            format!("{}{requests}", list_stages(stages.iter(), time_of))
+        }
     }
+}
+
+/// What the requests of an engine waited for: `requests 67.66 ms to the first token, 3.63 ms per further token (p50
+/// of 64)`.
+fn requests_of(report: &Report) -> Option<String> {
+    let requests = report.engine.as_ref()?.requests.as_ref()?;
+    let first = shown_time(requests.first_token.p50_ns? as f64);
+    let token = requests.token.p50_ns.map(|ns| shown_time(ns as f64));
+    let token = token.map_or_else(String::new, |time| format!(", {time} per further token"));
+    let of = count(requests.first_token.count);
+    Some(format!("requests {first} to the first token{token} (p50 of {of})"))
 }
 
 fn time_of(told: &AnsweredStage<'_>) -> Option<String> {

@@ -114,7 +114,7 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
             role: row.role,
             basis: basis(report, row),
             slowdown: ratio.map(|ratio| Slowdown { pass: index.pass.to_owned(), ratio }),
-            time_to_first_token_ns: time_to_first_token(index, row),
+            time_to_first_token_ns: time_to_first_token(report, index, row),
             tokens_per_s: match engine_kind(report, row).and_then(|kind| kind.tokens_per_s) {
                 Some(rate) => Figure::of(rate),
                 None => numbers.map_or_else(
@@ -238,9 +238,13 @@ fn tokens(
 
 /// Of a prefill: the median of the ranges that last from the arrival of a request to its first token. The
 /// prefill itself leaves out the time in the queue, and what the GPU does in between.
-fn time_to_first_token(index: &StageIndex<'_>, row: &StageRow) -> Figure {
+fn time_to_first_token(report: &Report, index: &StageIndex<'_>, row: &StageRow) -> Figure {
     if row.role != Role::Prefill {
         return Figure::Absent(Absent::PrefillOnly);
+    }
+    let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
+    if let Some(ns) = requests.and_then(|requests| requests.first_token.p50_ns) {
+        return Figure::of(ns as f64);
     }
     let ns = match index.first_tokens.as_slice() {
         [range] => range.host_warm_median_ns.ok_or(Absent::NoStepTime),

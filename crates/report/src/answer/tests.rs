@@ -96,7 +96,7 @@ pub(super) mod steps {
     fn a_prefill_is_no_time_to_the_first_token_of_a_request() {
         let ttft = |stages| {
             let (report, measured) = (report(stages, 64), RunMeasurements::default());
-            time_to_first_token(&StageIndex::of(&report, &measured), &report.stages[0])
+            time_to_first_token(&report, &StageIndex::of(&report, &measured), &report.stages[0])
         };
         let prefill = || row("prefill", 4, 100);
         assert_eq!(ttft(vec![prefill()]), Figure::Absent(Absent::NoRequests));

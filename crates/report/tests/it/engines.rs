@@ -221,7 +221,7 @@ fn steps_of_vllm(report: &Report) -> u64 {
 
 #[test]
 fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
-    for capture in ["names", "steps", "ranks", "modules"] {
+    for capture in ["names", "steps", "ranks", "modules", "requests"] {
         let report = report(&format!("vllm-0.26.0/{capture}"));
         let mut of_stage = BTreeMap::<&str, u64>::new();
         let mut unknown = BTreeMap::<(&str, &str), u64>::new();
@@ -343,6 +343,30 @@ fn records_of_a_scheduler_and_steps_of_a_worker_give_requests_their_times_and_th
     assert!((dollars - 1e-12 * 80.0 / 5.0 * 1e6).abs() < 1e-15, "{dollars}");
     let twice = report.findings.iter().filter(|found| found.what.contains("1 record of requests"));
     assert_eq!(twice.count(), 1, "{:?}", report.findings);
+}
+
+#[test]
+fn requests_of_a_server_of_vllm_add_up_to_its_steps() {
+    let report = report_with("vllm-0.26.0/requests", "{report: {gpu_hour_dollars: 2.5}}");
+    let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref()).expect("requests");
+    // The client streamed 4 x 16 requests of 512 and 64 tokens: 75.996 ms to the first token and 3.642 ms for
+    // each further one, with HTTP.
+    assert_eq!((requests.requests, requests.aborted, requests.unsound_records), (64, 0, 0));
+    assert_eq!((requests.prompt_tokens, requests.output_tokens), (64 * 512, 64 * 64));
+    assert_eq!(
+        (requests.first_token.p50_ns, requests.token.p50_ns),
+        (Some(67_661_609), Some(3_633_835))
+    );
+    let cost = requests.cost.as_ref().expect("a cost");
+    assert_eq!((cost.whole_requests, cost.approximate_gpu_ns, cost.gpus), (64, 0, 1));
+    let nobody = cost.steps_gpu_ns - cost.requests_gpu_ns;
+    assert!(nobody <= 2 * 64, "{nobody} ns of {}", cost.steps_gpu_ns);
+    let dollars = |cost: &stage2_model::TokenCost| cost.dollars_per_million.expect("a price");
+    // The GPU works 31 times as long for an output token as for one of a prompt.
+    assert!((25.0..40.0).contains(&(dollars(&cost.output) / dollars(&cost.input))));
+    let time = report.answer.lines.iter().find(|line| line.label == "time").expect("a line");
+    let said = "; requests 67.66 ms to the first token, 3.63 ms per further token (p50 of 64)";
+    assert!(time.text.contains(said), "{}", time.text);
 }
 
 #[test]
