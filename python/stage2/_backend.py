@@ -57,7 +57,7 @@ def find_backend() -> Backend | None:
 
 
 def find_own() -> Backend | None:
-    """Return the backend that speaks to our collector; None where it is not the tool."""
+    """Return the backend for our collector; None if another tool records."""
     tool = os.environ.get(INJECTION)
     return _own(tool) if tool and _is_ours(tool) else None
 

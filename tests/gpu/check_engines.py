@@ -67,7 +67,7 @@ def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list
 
 
 def of_requests(requests: dict[str, Any], log: str, streamed: int) -> list[tuple[bool, str]]:
-    """Check what requests waited for and took against what engine_client.py saw."""
+    """Check the times and costs of requests against those that engine_client.py measured."""
     cost = requests.get("cost") or {}
     taken, steps = cost.get("requests_gpu_ns", 0), cost.get("steps_gpu_ns", 0)
     found = [
@@ -78,7 +78,7 @@ def of_requests(requests: dict[str, Any], log: str, streamed: int) -> list[tuple
     for what, group, least in (("first_token", 1, 0.7), ("token", 2, 0.97)):
         ours = (requests.get(what, {}).get("p50_ns") or 0) / 1e6
         client = float(said[group]) if said else 0.0
-        # The client waits for HTTP besides, above all for the first token.
+        # The client also waits for HTTP, above all before the first token.
         holds = least * client < ours < client * 1.03
         found.append((holds, f"{what}: {ours:.3f} ms, the client says {client:.3f} ms"))
     return found

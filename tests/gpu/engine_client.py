@@ -1,9 +1,9 @@
-"""Streams completions from a server of an engine, and says how long tokens took to come.
+"""Streams completions from a server of an engine, and prints the times of the tokens.
 
     engine_client.py [--requests N] [--calls N] [--new N] [--wait SECONDS]
 
-Each call sends as many requests side by side, each with 512 tokens of prompt. Needs the standard
-library only.
+Each call sends N requests at the same time, each with 512 prompt tokens. The program needs only the
+standard library.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def wait_for_server(seconds: float) -> None:
 
 
 def main() -> None:
-    """Run the calls, and print one line over all of them."""
+    """Run the calls, and print one line for all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--calls", type=int, default=4)

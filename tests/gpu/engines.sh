@@ -3,7 +3,7 @@
 # vLLM itself and the load generator measured.
 #   bash tests/gpu/engines.sh VLLM OUT     (two GPUs; VLLM: a folder with gen.py and client.py of the dummy
 #                                          model, whose packages are on PYTHONPATH)
-# Needs stage2-launch and libstage2.so of one build (STAGE2_LAUNCH, or on PATH). CASES=graphs,stream runs some.
+# Needs stage2-launch and libstage2.so of one build (STAGE2_LAUNCH, or on PATH). CASES=graphs,stream runs only these cases.
 set -u
 vllm=${1:?a folder with gen.py and client.py} out=${2:?a folder for the bundles}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,7 +30,7 @@ case_of eager requests=16 calls=3 -- -- python3 "$vllm/gen.py" --eager
 case_of ranks requests=16 calls=3 ranks=2 -- -- python3 "$vllm/gen.py" --tp 2
 
 python3 "$vllm/gen.py" --make-model-only "$out/dummy-llama" >/dev/null
-# served FILE LOAD: a script that starts a server, runs the load without us, and ends the server.
+# served FILE LOAD: a script that starts a server, runs the load without the profiler, and ends the server.
 served() {
   cat >"$1" <<S
 python3 -m vllm.entrypoints.cli.main serve "$out/dummy-llama" --served-model-name dummy \

@@ -4,8 +4,8 @@ The outermost forward of a thread is marked, by whichever way it is called: the 
 its `forward`, or what `torch.compile` made of either. Within a graph that is being compiled nothing
 is marked, so that it stays whole: the range is then around the compiled call.
 
-Under our collector a range holds how many sequences and tokens it works on, and the first forward
-of the largest model writes down its configuration.
+Under our collector, the fields of a range are its numbers of sequences and tokens, and the first
+forward pass of the largest model writes the model's configuration to a file.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Marker:
         described.add(model)
         try:
             parameters = sum(parameter.numel() for parameter in model.parameters())
-            # A smaller one that drafts for it, or judges it, is not the model of the run.
+            # A smaller model (a draft or reward model) is not the model of the run.
             if parameters > self._most_parameters:
                 self._most_parameters = parameters
                 engine_file.write(describe(model))
@@ -201,7 +201,7 @@ def _is_pretrained(model: Any) -> bool:
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """Return what a model was configured with, as far as times follow from it."""
+    """Return the parts of a model's configuration that determine step times."""
     import transformers
 
     rank = os.environ.get("RANK", "")

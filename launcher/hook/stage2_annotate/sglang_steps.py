@@ -1,7 +1,7 @@
-"""Importing SGLang's scheduler becomes a range around each batch that it runs.
+"""Importing SGLang's scheduler puts a range around each batch that it runs.
 
-The range lies around `Scheduler.run_batch`, which launches the model, the drafts and the sampling
-of a batch, with and without CUDA graphs. Nothing is asked of the GPU. Batches without a token of a
+The range surrounds `Scheduler.run_batch`, which launches the model, the drafts and the sampling
+of a batch, with and without CUDA graphs. Nothing is read from the GPU. Batches without a token of a
 language model (idle, split prefill, diffusion) have no range. Class and field names are those of
 SGLang 0.5.4 and 0.5.23.
 """
@@ -30,20 +30,20 @@ _MODES = ("EXTEND", "DECODE", "MIXED")
 
 
 class Batches:
-    """Tells what a batch works on."""
+    """Reads what a batch works on."""
 
     def __init__(self, modes: Any) -> None:
-        """Take SGLang's enumeration of the modes of a forward."""
+        """Store the modes of SGLang's enumeration of forward modes."""
         self._decode, self._extends = modes.DECODE, (modes.EXTEND, modes.MIXED)
-        # The last decoding batch: SGLang replaces or lengthens this list when requests come or go.
+        # The last decode batch: SGLang replaces or extends this list when requests start or end.
         self._requests: Any = None
         self._number = self._context = 0
 
     def work_of(self, scheduler: Any, batch: Any) -> Work:
-        """Return what a batch works on; None where it is none of a language model.
+        """Return what a batch works on; None if the batch is not of a language model.
 
         Raises:
-            AttributeError: It is not a batch that we know.
+            AttributeError: The batch lacks an expected attribute.
 
         """
         mode = batch.forward_mode
@@ -52,7 +52,7 @@ class Batches:
         if mode not in self._extends:
             return None
         total = len(batch.reqs)
-        # They come last, with one new token each.
+        # Decode requests come last, with one new token each.
         decoding = len(batch.decoding_reqs or ())
         prompts, prefixes = total - decoding, batch.prefix_lens
         tokens = batch.extend_num_tokens - decoding
@@ -69,10 +69,10 @@ class Batches:
         if drafter is None:
             context = self._context_of(batch, number)
             return DECODE, (0, 0, 0, number, number, context, 0)
-        # Of each request, the last token and its drafts are verified in one forward.
+        # One forward pass verifies the last token and the drafts of each request.
         tokens = number * getattr(drafter, "speculative_num_draft_tokens", 1)
         lengths = batch.seq_lens_cpu
-        # Where the drafts before are still verified, lengths are only on the GPU.
+        # While earlier drafts are still being verified, lengths are only on the GPU.
         context = 0 if lengths is None else lengths.sum().item() + tokens
         kind = VERIFY if tokens > number else DECODE
         return kind, (0, 0, 0, number, tokens, context, tokens - number)
@@ -83,7 +83,7 @@ class Batches:
             return context
         requests = batch.reqs
         if requests is self._requests and number == self._number:
-            # Each has one token more than at the step before.
+            # Each request has one token more than at the previous step.
             self._context += number
         else:
             self._requests, self._number = requests, number
@@ -120,7 +120,7 @@ def install(module: ModuleType, notices: Notices) -> None:
 
 
 def describe(scheduler: Any) -> dict[str, Any]:
-    """Return what a scheduler was configured with, as far as times follow from it."""
+    """Return the parts of a scheduler's configuration that determine step times."""
     import sglang
 
     model, arguments = scheduler.model_config, scheduler.server_args
@@ -143,7 +143,7 @@ def describe(scheduler: Any) -> dict[str, Any]:
 def _rank(scheduler: Any) -> int:
     rank = getattr(scheduler, "tp_rank", None)
     if rank is None:
-        # It is kept for the whole process since 0.5.23 at the latest.
+        # Version 0.5.23 keeps it in the context of the process, not in the scheduler.
         from sglang.srt.runtime_context import get_parallel
 
         rank = get_parallel().tp_rank

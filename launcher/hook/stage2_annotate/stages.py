@@ -1,4 +1,4 @@
-"""The arguments of a language model's forward become its stage, and what it works on.
+"""The stage of a language model's forward pass, and what it works on, from its arguments.
 
 More than one new token for each sequence, or nothing cached yet: `prefill`. One new token after
 what is cached: `decode`. The steps in which speculative decoding checks a draft bring several
@@ -36,10 +36,10 @@ class Stages:
     def of_call(
         self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[str, tuple[int, ...] | None] | None:
-        """Return the stage of `model(*args, **kwargs)` and the values of FIELDS; None for no stage.
+        """Return the stage of `model(*args, **kwargs)` and the values of FIELDS; None: no stage.
 
         A call with labels is training or scoring. Sequences count as requests, padding as tokens.
-        The values are None with a cache whose length is not known on the host.
+        The values are None if the host does not know the length of the cache.
         """
         if args:
             kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}
@@ -94,7 +94,7 @@ class Stages:
 
 
 def _sizes(kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Count the sequences and the new tokens of each, by the first argument that holds some."""
+    """Count the sequences and the new tokens of each, in the first argument that has any."""
     for name in TOKENS:
         shape = getattr(kwargs.get(name), "shape", None)
         if shape is None or len(shape) == 0:

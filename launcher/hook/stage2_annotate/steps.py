@@ -1,4 +1,4 @@
-"""What an engine's step works on becomes a range around it, with a kind and fields."""
+"""Ranges around the steps of an engine: a kind, and fields with what the step works on."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ FIELDS = (
     "decode_context_tokens",
     "draft_tokens",
 )
-"""What is kept of a step: requests that have no token yet, their new tokens, and all that they have
-after the step; the same three of the requests that have one; drafted tokens that it checks. A
-number of tokens is 0 where it is not known."""
+"""The fields of a step: the number of requests without an output token, their new tokens, and all
+their tokens after the step; these three numbers for the requests with an output token; the drafted
+tokens that the step verifies. A number of tokens is 0 if it is not known."""
 
 Work = Optional[Tuple[str, Tuple[int, ...]]]
-"""The kind of a step and the values of its fields; None where it does nothing."""
+"""The kind of a step and the values of its fields; None if the step has no work."""
 
 
 def kind_of(prefilling: int, decoding: int, drafted: int) -> str:
-    """Return the kind of a step by its requests and its drafted tokens."""
+    """Return the kind of a step from its numbers of requests and drafted tokens."""
     if prefilling:
         return MIXED if decoding else PREFILL
     return VERIFY if drafted else DECODE
@@ -40,7 +40,7 @@ class _Thread(threading.local):
 
 
 class Steps:
-    """Opens a range when a step begins, and closes it when the step ends. Nothing raises."""
+    """Opens a range when a step begins, and closes it when the step ends. No method raises."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class Steps:
         open_kinds: dict[str, Callable[..., None]],
         pop: Callable[[], None],
     ) -> None:
-        """Take how to tell what a step works on, and what opens and closes a range.
+        """Store the functions that read a step and that open and close a range.
 
         Arguments:
-            annotation: The word for it in what is told.
-            notices: Whom to tell.
+            annotation: The name of the annotation in notices.
+            notices: Prints the notices.
             work_of: Returns the work of a step, from the arguments of `begin`.
-            describe: Returns what the owner of the steps was configured with.
-            open_kinds: What opens a range of each kind with the values that `work_of` returns.
-            pop: What closes a range.
+            describe: Returns the configuration of the owner of the steps.
+            open_kinds: For each kind, opens a range with the values that `work_of` returns.
+            pop: Closes a range.
 
         """
         self._annotation = annotation
@@ -71,7 +71,7 @@ class Steps:
         self._thread = _Thread()
 
     def begin(self, owner: Any, *scheduled: Any) -> None:
-        """Begin a step; one that this thread has not ended is over."""
+        """Begin a step, and end the open step of this thread if there is one."""
         thread = self._thread
         if thread.is_open:
             thread.is_open = False
@@ -89,21 +89,21 @@ class Steps:
             self._notices.warn(f"{self._annotation}: steps are not marked: {error!r}")
 
     def end(self) -> None:
-        """End this thread's step, if it is in one."""
+        """End the open step of this thread, if there is one."""
         thread = self._thread
         if thread.is_open:
             thread.is_open = False
             self._pop()
 
     def _keep(self, owner: Any) -> None:
-        """Write down what the engine was configured with. At its first step all of it is known."""
+        """Write the engine's configuration to a file. It is complete at the first step."""
         describe, self._describe = self._describe, None
         try:
             if describe is not None:
                 engine_file.write(describe(owner))
         except Exception as error:
             self._notices.warn(
-                f"{self._annotation}: what the engine was configured with is not kept: {error!r}"
+                f"{self._annotation}: the configuration of the engine is not kept: {error!r}"
             )
 
 
@@ -114,7 +114,7 @@ def of_engine(
     describe: Callable[[Any], dict[str, Any]],
     fields: tuple[str, ...] = FIELDS,
 ) -> Steps | None:
-    """Return the steps of an engine in this process; None where no tool takes ranges.
+    """Return the steps of an engine in this process; None if no tool records ranges.
 
     `work_of` returns a value for each of `fields`.
     """
@@ -126,10 +126,10 @@ def of_engine(
 
 
 def require(lacks: list[str], else_do: str) -> None:
-    """Refuse an engine that lacks what is read.
+    """Raise an error if an engine lacks attributes that the hook reads.
 
     Raises:
-        RuntimeError: It lacks something; `else_do` says what can be done instead.
+        RuntimeError: `lacks` is not empty; `else_do` names an alternative.
 
     """
     if lacks:
@@ -137,6 +137,6 @@ def require(lacks: list[str], else_do: str) -> None:
 
 
 def lacking(cls: type[Any], fields: tuple[str, ...]) -> list[str]:
-    """Name the fields that a data class lacks."""
+    """Return the names of the fields that a data class lacks."""
     known = getattr(cls, "__dataclass_fields__", {})
     return [f"{cls.__name__}.{field}" for field in fields if field not in known]

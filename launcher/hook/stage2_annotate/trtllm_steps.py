@@ -1,6 +1,6 @@
-"""Importing TensorRT-LLM's PyTorch executor becomes a range around each of its forward steps.
+"""Importing TensorRT-LLM's PyTorch executor puts a range around each of its forward steps.
 
-The range lies around `PyExecutor._forward_step`. Sampling and bookkeeping follow outside of it, in
+The range surrounds `PyExecutor._forward_step`. Sampling and bookkeeping follow outside of it, in
 ranges that TensorRT-LLM opens itself; a step lasts until the next one begins. Class and field names
 are those of its public source: PyExecutor of commit 00043967, ScheduledRequests of commit 002f3cc3.
 """
@@ -22,18 +22,18 @@ _length_of = attrgetter("max_beam_num_tokens")
 
 
 class Iterations:
-    """Tells what an iteration works on."""
+    """Reads what an iteration works on."""
 
     def __init__(self) -> None:
-        """Begin without a batch."""
+        """Start without a previous batch."""
         self._requests: list[Any] = []
         self._context = 0
 
     def work_of(self, executor: Any, scheduled: Any, *_: Any) -> Work:
-        """Return what an iteration works on; None where no request is scheduled.
+        """Return what an iteration works on; None if no request is scheduled.
 
         Raises:
-            AttributeError: These are not scheduled requests that we know.
+            AttributeError: The scheduled requests lack an expected attribute.
 
         """
         prompts = tokens = context = 0
@@ -53,15 +53,15 @@ class Iterations:
         else:
             decode_context = self._context_of(generating)
         if not executor.disable_overlap_scheduler:
-            # The token of the step before is not counted yet.
+            # The token of the previous step is not counted yet.
             decode_context += decoding
         values = (decoding, decoding + drafted, decode_context, drafted)
         return kind_of(prompts, decoding, drafted), (prompts, tokens, context + tokens, *values)
 
     def _context_of(self, generating: list[Any]) -> int:
-        # Compared by identity, which takes a fraction of the time of asking each for its length.
+        # A comparison by identity takes a fraction of the time of reading each length.
         if generating == self._requests:
-            # Each has one token more than at the step before.
+            # Each request has one token more than at the previous step.
             self._context += len(generating)
         else:
             self._requests = list(generating)
@@ -94,7 +94,7 @@ def install(module: ModuleType, notices: Notices) -> None:
 
 
 def describe(executor: Any) -> dict[str, Any]:
-    """Return what an executor was configured with, as far as times follow from it."""
+    """Return the parts of an executor's configuration that determine step times."""
     import tensorrt_llm
 
     model, ranks = executor.model_engine.model.model_config, executor.dist

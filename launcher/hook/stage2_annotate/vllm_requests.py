@@ -1,10 +1,10 @@
-"""Importing vLLM's scheduler becomes one record of each request that ends, and numbers of steps.
+"""Importing vLLM's scheduler records each request when it ends, and numbers the steps.
 
-The record is an empty range called RANGE whose fields are FIELDS: what the request waited for, its
-tokens, and the steps that it took part in. Between its prompt and its last step nothing is done for
-a request, so that a step costs the same with one of them and with hundreds. The number of a step
-goes to the workers with the scheduler's output, and their ranges hold it as well (`STEP`): the
-scheduler may run in a process of its own.
+The record is an empty range called RANGE with the fields FIELDS: the times of the request, its
+tokens, and the steps that worked on it. Between the prompt of a request and its last step, the hook
+does nothing for it, so the cost of a step does not depend on the number of requests. The scheduler
+may run in a process of its own, so the number of a step goes to the workers with the scheduler's
+output and is a field of their ranges (`STEP`).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ FIELDS = (
     "preemptions",
     "aborted",
 )
-"""A number that this process gives to the request; when it arrived (CLOCK_MONOTONIC, ns); from then
-the time to its first step, to its first token and to its end, ns; tokens of its prompt, those of
-them that were cached, and tokens that it generated; the numbers of its first step, of the step that
-read the end of its prompt and of its last step; how many steps read its prompt; how often it lost
-its place; 1 where it was given up. UNKNOWN stands for what never came."""
+"""The number of the request in this process; its time of arrival (CLOCK_MONOTONIC, ns); the times
+from there to its first step, to its first token and to its end, ns; the numbers of prompt tokens,
+of cached prompt tokens and of output tokens; the numbers of its first step, of the step that read
+the end of its prompt and of its last step; the number of steps that read its prompt; the number of
+preemptions; 1 if the request was aborted, else 0. UNKNOWN: the event never happened."""
 
 UNKNOWN = -1
 
@@ -57,12 +57,12 @@ _MOST_IN_FLIGHT = 64
 
 
 def step_of(scheduled: Any) -> int:
-    """Return the number of the step that this output of a scheduler asks for; 0: it has none."""
+    """Return the number of the step of this scheduler output; 0: it has none."""
     return int(getattr(scheduled, _STEP_ATTRIBUTE, 0))
 
 
 class _Seen:
-    """What was seen of a request so far."""
+    """The state of a request that has not ended."""
 
     __slots__ = (
         "arrived",
@@ -89,10 +89,10 @@ class Requests:
     def __init__(
         self, record: Callable[..., None], clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
-        """Take what records a request, called with the values of FIELDS."""
+        """Store the function that records a request; it is called with the values of FIELDS."""
         self._record = record
         self._clock = clock
-        # Engines of one run must not take each other's steps for their own.
+        # The steps of different engines of a run need different numbers.
         self._step = (secrets.randbits(30) + 1) << 32
         self._known: dict[str, _Seen] = {}
         self._numbers = 0
@@ -101,18 +101,18 @@ class Requests:
         self._in_flight: dict[int, dict[str, int]] = {}
 
     def arrive(self, request: Any) -> None:
-        """Take a request that waits from now on, or more input of one that is known."""
+        """Add a request that waits from now on, or more input of a known request."""
         name: str = request.request_id
         if name in self._known:
             return
-        # It arrived in another process, by the wall clock, which may be set.
+        # Another process took the time of arrival from the wall clock, which may be set.
         waited = time.time() - request.arrival_time
         waited = waited if 0.0 <= waited <= _LONGEST_WAIT_S else 0.0
         self._numbers += 1
         self._known[name] = _Seen(request, self._numbers, self._clock() - int(waited * 1e9))
 
     def schedule(self, output: Any) -> None:
-        """Take what the next step works on, and give the step its number."""
+        """Assign a number to the next step, and note the requests that it starts."""
         if output.total_num_scheduled_tokens == 0:
             return
         self._step += 1
@@ -124,7 +124,7 @@ class Requests:
             del self._in_flight[next(iter(self._in_flight))]
         for new in output.scheduled_new_reqs:
             seen = self._known.get(new.req_id)
-            # A request that had lost its place may come as a new one.
+            # A preempted request may come back as a new one.
             if seen is not None and seen.first_step == UNKNOWN:
                 seen.scheduled, seen.first_step = self._clock(), step
                 seen.cached = new.num_computed_tokens
@@ -141,7 +141,7 @@ class Requests:
                     del self._prompts[name]
 
     def update(self, output: Any) -> None:
-        """Take a step whose tokens are known."""
+        """Note the first tokens of a step whose output is known."""
         self._in_flight.pop(step_of(output), None)
         if self._tokenless:
             now = self._clock()
@@ -161,7 +161,7 @@ class Requests:
         outputs: int = request.num_output_tokens
         if self._tokenless.pop(name, None) is not None and outputs > 0:
             seen.first_token = now
-        # A step that was scheduled beyond its end, before that was known, is its own as well.
+        # The last step may be one that was scheduled before the end was known.
         last = max(self._steps_with(name), default=self._step)
         self._record(
             seen.number,
@@ -189,10 +189,10 @@ def _since(arrived: int, moment: int) -> int:
 
 
 def _of(scheduler: Any) -> Requests | None:
-    """Return what follows the requests of this scheduler; None where no tool keeps fields."""
+    """Return the `Requests` of this scheduler; None if no tool records fields."""
     held = vars(scheduler)
     if _ATTRIBUTE not in held:
-        # Not before: the process that imports the scheduler may fork the one that runs it.
+        # Not at import: the importing process may fork the one that runs the scheduler.
         backend = find_backend()
         held[_ATTRIBUTE] = None
         if isinstance(backend, NvtxClient):
@@ -208,7 +208,7 @@ def _of(scheduler: Any) -> Requests | None:
 
 
 def install(module: ModuleType, notices: Notices) -> None:
-    """Follow the requests of vLLM's scheduler."""
+    """Record the requests of vLLM's scheduler."""
     scheduler = module.Scheduler
     missing = [name for name in _METHODS if not hasattr(scheduler, name)]
     if missing:

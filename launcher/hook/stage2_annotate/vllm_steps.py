@@ -31,7 +31,7 @@ _CACHED = ("req_ids", "num_computed_tokens", "num_output_tokens")
 
 
 def work_of(_worker: Any, scheduled: Any) -> Work:
-    """Return what a step works on; None where no token is scheduled.
+    """Return what a step works on; None if no token is scheduled.
 
     Raises:
         AttributeError: It is not the output of a scheduler that we know.
@@ -71,7 +71,7 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
 
 
 def _numbered_work_of(worker: Any, scheduled: Any) -> Work:
-    """Return what a step works on, and the number that its scheduler gave it."""
+    """Return what a step works on, and its number from the scheduler."""
     work = work_of(worker, scheduled)
     if work is None:
         return None
@@ -120,7 +120,7 @@ def install(module: ModuleType, notices: Notices) -> None:
 
 
 def describe(worker: Any) -> dict[str, Any]:
-    """Return what a worker was configured with, as far as times follow from it."""
+    """Return the parts of a worker's configuration that determine step times."""
     import vllm
 
     config = worker.vllm_config

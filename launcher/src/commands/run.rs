@@ -153,7 +153,7 @@ impl Job {
         let unloaded = plan.hook.as_ref().filter(|_| bundle.record.workload_exit.is_some());
         let unloaded = unloaded.and_then(|hook| hook.unloaded(&self.command));
         let workload = Workload::keep(&run_dir);
-        // The workload may have downloaded what was not there before.
+        // The workload may have downloaded the model.
         for finding in too_big.into_iter().chain(workload).chain(keep_model()).chain(unloaded) {
             bundle.note(finding, terminal);
         }

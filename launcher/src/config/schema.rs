@@ -49,7 +49,7 @@ pub(crate) struct Pipeline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Models {
     pub(crate) llm: ModelPreset,
-    /// The model that the command names counts where no other is known.
+    /// Whether the model that the command names is used if no other is known.
     #[serde(default = "yes")]
     pub(crate) from_command: bool,
     pub(crate) tokens: TokenCounts,
@@ -84,7 +84,7 @@ impl Run {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) top_n: usize,
-    /// Price of one GPU for an hour, US dollars; none: tokens have no price.
+    /// Price of one GPU for an hour, US dollars; `None`: tokens have no price.
     #[serde(default)]
     pub(crate) gpu_hour_dollars: Option<f64>,
     #[serde(deserialize_with = "one_or_many", default)]

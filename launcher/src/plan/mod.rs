@@ -282,7 +282,7 @@ fn with_hook(request: &Request<'_>, mut passes: Vec<Pass>, mut findings: Vec<Fin
         passes,
         hook,
         keep_going: request.keep_going,
-        // Other tools choose by ranges of the program.
+        // Other tools select by ranges of the program.
         names: RangeNames::with(&request.config.report.library_domains)
             .and_infers_stages(false)
             .and_roles(request.config.roles.clone())

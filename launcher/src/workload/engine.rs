@@ -10,16 +10,16 @@ use stage2_report::operators::Annotation;
 
 use super::python::{MAX_SOURCE_BYTES, imports, program, roots};
 
-/// What shows an engine that can mark its own steps.
+/// The signs in a command of an engine that can mark its own steps.
 struct Signs {
     /// Names of its programs.
     programs: &'static [&'static str],
-    /// The Python package that it is.
+    /// Its Python package.
     package: &'static str,
     annotation: Annotation,
 }
 
-/// The engines, in the order in which a script that imports several of them is looked at.
+/// The engines. If a script imports several, the first one counts.
 const ENGINES: &[Signs] = &[
     Signs { programs: &["vllm"], package: "vllm", annotation: Annotation::VllmSteps },
     Signs { programs: &["sglang"], package: "sglang", annotation: Annotation::SglangSteps },
@@ -76,7 +76,7 @@ impl Signs {
             let name = Path::new(word).file_name()?.to_str()?;
             self.programs.iter().find(|program| **program == name)
         };
-        // What follows a module or a piece of Python is its argument.
+        // The words after a module or a piece of Python are its arguments.
         let words = command.iter().take_while(|word| *word != "-m" && *word != "-c");
         if let Some(program) = words.take(PROGRAM_WORDS).find_map(named) {
             return Some(self.engine(format!("the program is {program}")));
