@@ -131,7 +131,7 @@ impl Tables {
 
     pub(crate) fn path(&mut self, path: &Path) {
         let domain = self.names.get(&path.domain).filter(|_| path.domain != NONE);
-        // A record of a request holds no work, and is no stage either.
+        // A record of a request contains no work and is not a stage either.
         let of_library = domain.is_some_and(|domain| is_library_domain(domain))
             || self.is_name(path.name, REQUEST_RANGE.as_bytes());
         let around = match path.parent {

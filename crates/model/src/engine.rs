@@ -20,7 +20,8 @@ pub struct EngineRun {
     pub pauses: u64,
     /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// The part of it in which a request waited that ended later, ns; null: arrivals are not known.
+    /// Part of the pause time in which a request was waiting, of those that ended later, ns; null:
+    /// the times of arrival are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_pause_ns: Option<u64>,
     /// Time from the begin of the first step to the end of the last one, ns.
@@ -29,7 +30,7 @@ pub struct EngineRun {
     pub other_steps: u64,
     /// Names that look like those of steps but hold impossible numbers.
     pub unsound_names: u64,
-    /// Its requests; null: it does not record them.
+    /// Requests of the engine; null: the engine does not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<EngineRequests>,
 }
@@ -102,33 +103,34 @@ pub struct StepFit {
     pub rows: u64,
 }
 
-/// Requests of an engine that ended: what they waited for, and what they took of the GPUs.
+/// Requests of an engine that ended: their latencies, and the GPU time that they used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineRequests {
     /// Number of requests that ended while the collector recorded.
     pub requests: u64,
-    /// Requests that were given up before their last token.
+    /// Number of requests that were aborted.
     pub aborted: u64,
-    /// Requests that lost their place in the batch at least once.
+    /// Number of requests that were preempted at least once.
     pub preempted: u64,
-    /// Records that are used nowhere: their numbers contradict each other, or the request ended before.
+    /// Number of records that are not used: their numbers contradict each other, or the request had
+    /// already ended.
     pub unsound_records: u64,
-    /// Tokens of all prompts.
+    /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens of the prompts that were in the cache, so that no step read them.
+    /// Number of prompt tokens that were in the prefix cache, so that no step read them.
     pub cached_tokens: u64,
-    /// Tokens that were generated.
+    /// Number of output tokens.
     pub output_tokens: u64,
     /// Time from the arrival to the scheduling of the first step, ns.
     pub queue: Spread,
     /// Time from the arrival to the first token, ns.
     pub first_token: Spread,
-    /// Time from one token to the next behind the first one, as the mean of each request, ns. Requests of one
-    /// token, and those that were given up, have none.
+    /// Time per output token after the first one, ns: one mean per request. Requests with one
+    /// output token and aborted requests have no value.
     pub token: Spread,
-    /// Time from the arrival to the end of the requests that were not given up, ns.
+    /// Time from the arrival to the end of a request, ns, without aborted requests.
     pub total: Spread,
-    /// What they took of the GPUs; null: no step says its number.
+    /// GPU time and cost of the requests; null: no step has a number.
     pub cost: Option<RequestCost>,
     /// The requests that waited longest for their first token, in descending order.
     pub slowest: Vec<RequestRow>,
@@ -149,11 +151,13 @@ pub struct Spread {
     pub max_ns: Option<u64>,
 }
 
-/// What the requests took of the GPUs. GPU time is the time of the steps, times the number of GPUs that ran them.
+/// GPU time and cost of the requests. GPU time is the time of the steps, multiplied by the number
+/// of GPUs that ran them.
 ///
-/// Each token of a step takes the same part of its time. The part of the prompt tokens is shared by the requests
-/// whose prompt the step reads, by their mean number of prompt tokens in a step; the part of the other tokens is
-/// shared equally by the requests that decode. What belongs to requests without a record is nobody's.
+/// The time of a step is divided equally among its tokens. The requests whose prompt the step reads
+/// share the part of the prompt tokens, in proportion to their mean number of prompt tokens per
+/// step. The requests that decode share the rest equally. The shares of requests without a record
+/// belong to no request here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestCost {
     /// Number of GPUs that ran the steps.
@@ -162,23 +166,24 @@ pub struct RequestCost {
     pub gpu_time: Spread,
     /// GPU time of all steps that have a number, ns.
     pub steps_gpu_ns: u64,
-    /// Sum of the GPU time of the requests, ns: never more than `steps_gpu_ns`. The difference belongs to
-    /// requests without a record, because they had not ended, and to rounding (2 ns for each request).
+    /// Sum of the GPU time of the requests, ns; at most `steps_gpu_ns`. The difference is the
+    /// shares of requests that have no record, because they had not ended, and rounding (2 ns for
+    /// each request).
     pub requests_gpu_ns: u64,
-    /// GPU time of the steps that did not work on all requests that had begun and not ended, ns: the shares in them
-    /// are approximate.
+    /// GPU time of the steps that did not work on all running requests, ns: the shares in these
+    /// steps are approximate.
     pub approximate_gpu_ns: u64,
-    /// Steps beyond the limit of what is kept; no request has a share of them.
+    /// Number of steps beyond the limit of the reader; no request has a share of them.
     pub other_steps: u64,
     /// GPU time from the begin of the first step to the end of the last one, with pauses, ns.
     pub run_gpu_ns: u64,
     /// GPU time of the steps by kind.
     pub kinds: Vec<StepCost>,
-    /// Number of requests of which every step is known. The numbers below are of these.
+    /// Number of requests with all steps recorded. The two fields below count only these requests.
     pub whole_requests: u64,
-    /// What their prompts took; the tokens that were in the cache count.
+    /// GPU time and cost of their prompt tokens, cached ones included.
     pub input: TokenCost,
-    /// What the tokens took that they generated.
+    /// GPU time and cost of their output tokens.
     pub output: TokenCost,
 }
 
@@ -189,37 +194,38 @@ pub struct StepCost {
     pub stage: String,
     /// GPU time, ns.
     pub gpu_ns: u64,
-    /// The part of it that belongs to prompt tokens, ns.
+    /// Part of the GPU time that belongs to prompt tokens, ns.
     pub input_gpu_ns: u64,
 }
 
-/// What tokens took.
+/// GPU time and cost of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TokenCost {
     /// Number of tokens.
     pub tokens: u64,
-    /// Tokens per second, from the begin of the first step to the end of the last one; null: there is no time.
+    /// Tokens per second, from the begin of the first step to the end of the last one; null: that
+    /// time is 0.
     pub tokens_per_s: Option<f64>,
     /// GPU time, ns.
     pub gpu_ns: u64,
-    /// Energy of one token, J; null: the energy of a kind of step is not known, or there is no token.
+    /// Energy per token, J; null: the energy of a kind of step is not known, or there is no token.
     pub joules: Option<f64>,
     /// Price of a million tokens, US dollars; null: no price of a GPU hour is set, or there is no token.
     pub dollars_per_million: Option<f64>,
 }
 
-/// A request.
+/// One request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestRow {
-    /// Its number in the process that scheduled it.
+    /// Number of the request in the process that scheduled it.
     pub number: u64,
-    /// The trace file of that process.
+    /// Trace file of that process.
     pub file: String,
-    /// Tokens of its prompt.
+    /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens of its prompt that were in the cache.
+    /// Number of prompt tokens that were in the prefix cache.
     pub cached_tokens: u64,
-    /// Tokens that it generated.
+    /// Number of output tokens.
     pub output_tokens: u64,
     /// As in [`EngineRequests::queue`].
     pub queue_ns: Option<u64>,
@@ -227,8 +233,8 @@ pub struct RequestRow {
     pub first_token_ns: Option<u64>,
     /// As in [`EngineRequests::token`].
     pub token_ns: Option<u64>,
-    /// Its GPU time, ns; null: not known.
+    /// GPU time of the request, ns; null: not known.
     pub gpu_ns: Option<u64>,
-    /// How often it lost its place in the batch.
+    /// Number of preemptions.
     pub preemptions: u64,
 }

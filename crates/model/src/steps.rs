@@ -9,7 +9,7 @@ pub struct InferredSteps {
     pub label: String,
     /// One row for each kind of step of each process; the most steps first within a process.
     pub rows: Vec<InferredStepRow>,
-    /// Processes whose stages were inferred from such steps; in the others, the process is one stage.
+    /// Number of processes with stages inferred from such steps; each other process is one stage.
     #[serde(default, skip_serializing_if = "is_none")]
     pub staged_processes: u64,
 }
@@ -25,7 +25,8 @@ impl InferredSteps {
         Self { label, rows, staged_processes: 0 }
     }
 
-    /// How the stages were found, in a sentence without its full stop; nothing where none were inferred.
+    /// How the stages were found, as a sentence without its full stop; `None` if no stages were
+    /// inferred.
     pub fn stages_in_words(&self) -> Option<&'static str> {
         (self.staged_processes > 0).then_some(
             "stages with (inferred) in their names are no ranges of the workload: decode steps are the same \

@@ -40,7 +40,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Whether `name` is that of a kind.
+    /// Whether `name` is the name of a kind of step.
     pub fn is_name(name: &[u8]) -> bool {
         std::str::from_utf8(name).is_ok_and(|name| Self::from_str(name).is_ok())
     }
@@ -51,13 +51,14 @@ impl StepKind {
 pub struct StepWork {
     /// Requests that have not generated a token yet.
     pub prefill_requests: u64,
-    /// Prompt tokens that the step reads; 0 with requests: not known.
+    /// Number of prompt tokens that the step reads; 0 although there are requests: not known.
     pub prefill_tokens: u64,
     /// Length of the contexts of these requests after the step, tokens.
     pub prefill_context_tokens: u64,
     /// Requests whose next token is generated.
     pub decode_requests: u64,
-    /// New tokens of these requests: more than one each if drafted tokens are verified; 0: not known.
+    /// New tokens of these requests: more than one each if the step verifies drafted tokens; 0: not
+    /// known.
     pub decode_tokens: u64,
     /// Length of the contexts of these requests after the step, tokens.
     pub decode_context_tokens: u64,
@@ -129,15 +130,15 @@ impl StepWork {
         }
     }
 
-    /// New tokens of all requests; none: those of some are not known.
+    /// New tokens of all requests; `None`: not known for some requests.
     pub fn tokens(&self) -> Option<u64> {
         let known = |requests: u64, tokens: u64| (requests == 0 || tokens > 0).then_some(tokens);
         let prefill = known(self.prefill_requests, self.prefill_tokens)?;
         Some(prefill.saturating_add(known(self.decode_requests, self.decode_tokens)?))
     }
 
-    /// There is a request, each has at least one token where tokens are known, and no token is without a
-    /// request.
+    /// Whether there is a request, each request has at least one token if tokens are known, and no
+    /// token is without a request.
     fn is_sound(&self, has_prefill_tokens: bool) -> bool {
         let fits = |requests: u64, tokens: u64| tokens >= requests && (requests > 0 || tokens == 0);
         (self.prefill_requests > 0 || self.decode_requests > 0)
@@ -156,7 +157,8 @@ pub struct EngineSettings {
     pub steps: Vec<String>,
     /// Expressions for names of ranges around a module. The group `module` is its path.
     pub modules: Vec<String>,
-    /// Expressions for names of ranges that the engine opens between two steps. They belong to the earlier step.
+    /// Regular expressions for the names of ranges that the engine opens between two steps. These
+    /// ranges belong to the earlier step.
     pub between: Vec<String>,
     /// Expressions for names of ranges that hold no work. They are left out.
     pub empty: Vec<String>,
@@ -209,11 +211,11 @@ pub enum Named {
     Step(StepWork),
     /// The range is a call of a module. Its path has `*` for the number of the layer.
     Module(String),
-    /// The range lies between two steps, and belongs to the earlier one.
+    /// A range between two steps, which belongs to the earlier one.
     Between,
     /// The range holds no work.
     Empty,
-    /// The range is the record of a request that ended ([`REQUEST_RANGE`]).
+    /// The record of a request that ended ([`REQUEST_RANGE`]).
     Request,
     /// The name looks like that of a step, but its numbers are impossible.
     Unsound,
@@ -418,8 +420,9 @@ mod tests {
         assert_eq!(idle, Some(Named::Empty));
     }
 
-    /// Names as the sources of SGLang 0.5.23 (`build_step_span_name`, `PytHooks`, `scheduler_stage_method`) and of
-    /// TensorRT-LLM (`PyExecutor._forward_step`: releases 0.17 and 1.0, commit 00043967) form them.
+    /// Names of ranges from the sources of SGLang 0.5.23 (`build_step_span_name`, `PytHooks`,
+    /// `scheduler_stage_method`) and of TensorRT-LLM (`PyExecutor._forward_step`: releases 0.17 and
+    /// 1.0, commit 00043967).
     #[test]
     fn names_of_sglang_and_tensorrt_llm_are_understood() {
         let prefill = |requests, tokens| StepWork {

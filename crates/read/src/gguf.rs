@@ -1,9 +1,10 @@
 //! The head of a GGUF file (llama.cpp's models) -> its metadata, and how many bytes each tensor takes.
 //!
-//! Little endian, versions 2 and 3: `GGUF`, u32 version, u64 tensors, u64 keys; then keys (a text, u32 type,
-//! value), then tensors (a text, u32 dimensions, u64 each, u32 type, u64 offset). A text is its length in
-//! bytes, u64, and the bytes. Data follow, and a tensor reaches up to the next one, so that the bytes of a
-//! tensor are known without a table of its types.
+//! The format is little endian, version 2 or 3: `GGUF`, u32 version, u64 number of tensors, u64
+//! number of keys; then the keys (a string, u32 type, value), then the tensors (a string, u32
+//! number of dimensions, u64 for each dimension, u32 type, u64 offset). A string is its length in
+//! bytes, u64, and the bytes. The data follow. A tensor ends where the next one begins, so its size
+//! is known without a table of types.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
@@ -13,20 +14,20 @@ use stage2_contract::text::visible;
 
 use crate::files;
 
-/// Bytes of a file that are read at most: lists of tokens have some 10 MB.
+/// Most bytes to read of a file: lists of tokens have about 10 MB.
 pub const LIMIT_BYTES: u64 = 64 << 20;
-/// Keys of a file; models have less than 100.
+/// Most keys of a file; models have fewer than 100.
 const MOST_KEYS: u64 = 1 << 12;
-/// Tensors of a model; the largest have some thousands.
+/// Most tensors of a model; the largest models have some thousands.
 const MOST_TENSORS: u64 = 1 << 16;
-/// Files that a model is split into.
+/// Most files of a model.
 const MOST_FILES: u64 = 256;
-/// Bytes of a key or a name. A value that is longer is left out.
+/// Most bytes of a key or a name. A longer value is left out.
 const MOST_NAME_BYTES: u64 = 256;
-/// Arrays of arrays, one inside the other.
+/// Most levels of nested arrays.
 const MOST_NESTED: u8 = 4;
 
-/// What the head of a file says.
+/// The contents of the head of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gguf {
     /// Metadata by key, without floating-point and negative numbers.
@@ -51,16 +52,16 @@ pub enum GgufValue {
 pub struct Tensor {
     /// Its name: `blk.0.attn_q.weight`.
     pub name: String,
-    /// Its size in the file, with less than the alignment (32 bytes) of padding, bytes.
+    /// Its size in the file, bytes, with padding of less than the alignment (32 bytes).
     pub bytes: u64,
 }
 
 impl Gguf {
-    /// Reads the head of a model: of the file, and of the others where it is the first of several
-    /// (`NAME-00001-of-00003.gguf`).
+    /// Reads the head of a model: that of the file, and those of the other files if it is the first
+    /// of several (`NAME-00001-of-00003.gguf`).
     ///
     /// # Errors
-    /// What is wrong with which file.
+    /// A file is not readable GGUF; the error names the file and the reason.
     pub fn read(path: &Path) -> Result<Self, GgufError> {
         let mut model = Self::read_one(path)?;
         for other in others(path) {
@@ -81,7 +82,7 @@ impl Gguf {
     /// Reads the head of a file of `file_bytes` bytes.
     ///
     /// # Errors
-    /// The bytes are no such head, or they are longer than the limits.
+    /// The bytes are not a GGUF head, or they exceed the limits.
     pub fn of(file: impl Read, file_bytes: u64) -> io::Result<Self> {
         let left = file_bytes.min(LIMIT_BYTES);
         let mut bytes =
@@ -122,7 +123,7 @@ impl Gguf {
     }
 }
 
-/// Each tensor reaches up to the next one, and the last one up to the end of the data.
+/// Each tensor ends where the next one begins, and the last one ends at the end of the data.
 fn sized(mut offsets: Vec<(u64, String)>, data_bytes: u64) -> io::Result<Vec<Tensor>> {
     offsets.sort();
     let ends: Vec<u64> = offsets.iter().skip(1).map(|(offset, _)| *offset).collect();
@@ -165,7 +166,7 @@ fn within(what: &str, count: u64, most: u64) -> io::Result<u64> {
 pub struct GgufError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The reason.
     pub why: String,
 }
 
@@ -173,7 +174,7 @@ pub struct GgufError {
 struct Bytes<R> {
     inner: BufReader<R>,
     left: u64,
-    /// They reach up to the end of the file.
+    /// Whether they reach the end of the file.
     is_whole: bool,
 }
 
@@ -211,7 +212,7 @@ impl<R: Read> Bytes<R> {
         if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// A text; none, and it is skipped, where it is too long.
+    /// Reads a string; if it is too long, skips it and returns `None`.
     fn text(&mut self) -> io::Result<Option<String>> {
         let bytes = self.u64()?;
         if bytes > MOST_NAME_BYTES {
@@ -228,7 +229,7 @@ impl<R: Read> Bytes<R> {
         text.ok_or_else(|| wrong(format!("a name is longer than {MOST_NAME_BYTES} bytes")))
     }
 
-    /// A value of the type `kind`; none: it is of a type that is not kept.
+    /// Reads a value of the type `kind`; returns `None` for a type that is not kept.
     fn value(&mut self, kind: u32) -> io::Result<Option<GgufValue>> {
         let whole = |number: Option<u64>| number.map(GgufValue::Whole);
         Ok(match kind {
@@ -249,7 +250,7 @@ impl<R: Read> Bytes<R> {
         })
     }
 
-    /// Skips an array; gives the number of its elements.
+    /// Skips an array and returns the number of its elements.
     fn skip_array(&mut self, depth: u8) -> io::Result<u64> {
         let (kind, count) = (self.u32()?, self.u64()?);
         match kind {
@@ -274,7 +275,7 @@ impl<R: Read> Bytes<R> {
     }
 }
 
-/// Bytes of a value of a type that always has as many.
+/// Size of a value of a fixed-size type, bytes.
 fn fixed_bytes(kind: u32) -> io::Result<u64> {
     match kind {
         0 | 1 | 7 => Ok(1),

@@ -101,7 +101,7 @@ impl RoleSettings {
 
     /// What an outermost range of this name is, in this domain or the default one.
     pub fn of(&self, name: &str, domain: Option<&str>) -> Meant {
-        // Whatever the patterns say: no program gave these names.
+        // These names are not from a program, so the patterns do not apply.
         match name {
             START_UP => return Meant::Apart(Apart::WarmUp),
             PREFILL => return Meant::Stage(Role::Prefill),

@@ -1,13 +1,14 @@
-//! What of a kernel's name is boilerplate: wrappers that run what one of their template arguments
-//! names, and namespaces that all kernels of a library share.
+//! Boilerplate in the names of kernels: wrappers that run an operation named by one of their
+//! template arguments, and namespaces that all kernels of a library share.
 
-/// A template whose kernel does what one of its arguments says.
+/// A template whose kernel runs an operation named by one of its arguments.
 struct Wrapper {
-    /// Its name, with as many namespaces as tell it from others; `*` stands for the rest of a name.
+    /// Its name, with the namespaces that distinguish it from others; `*` stands for the rest of a
+    /// name.
     name: &'static str,
-    /// What is left of it around the argument; nothing where the argument says all.
+    /// The part of the name that stays around the argument; empty if the argument is enough.
     shown: &'static str,
-    /// Place of the argument, from 0.
+    /// Index of the argument, from 0.
     place: usize,
 }
 
@@ -15,7 +16,7 @@ const fn wrapper(name: &'static str, shown: &'static str, place: usize) -> Wrapp
     Wrapper { name, shown, place }
 }
 
-/// PyTorch's (how it vectorises is no operation), CUTLASS's and ggml's.
+/// The wrappers of PyTorch (vectorisation is not an operation), CUTLASS and ggml.
 const WRAPPERS: &[Wrapper] = &[
     wrapper("vectorized_elementwise_kernel", "elementwise_kernel", 1),
     wrapper("vectorized_templated_elementwise_kernel", "elementwise_kernel", 1),
@@ -45,16 +46,17 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("unary_gated_op_kernel", "unary_gated_op_kernel", 0),
 ];
 
-/// Wrappers within each other that are taken off.
+/// Maximum number of nested wrappers to remove.
 const MOST_WRAPPERS: usize = 8;
 
-/// Namespaces in front of a name that say nothing of what the kernel does.
+/// Namespaces in front of a name that do not describe the operation.
 const NAMESPACES: [&str; 4] = ["at::native::", "at::", "at_cuda_detail::", "{anonymous}::"];
 
-/// Begins what CuTe's Python compiler adds to a name: the types and layouts of the arguments.
+/// Start of the suffix that CuTe's Python compiler adds to a name: types and layouts of arguments.
 const CUTE_ARGUMENTS: &str = "_object_at_";
 
-/// The name without namespaces in front that say nothing, and without arguments in its words.
+/// The name without namespaces in front that do not describe the operation, and without arguments
+/// in its words.
 pub(super) fn bare<'a>(mut name: &'a str) -> &'a str {
     let inside = |name: &'a str| NAMESPACES.iter().find_map(|space| name.strip_prefix(space));
     while let Some(rest) = inside(name).filter(|rest| !rest.is_empty()) {
@@ -66,8 +68,8 @@ pub(super) fn bare<'a>(mut name: &'a str) -> &'a str {
     }
 }
 
-/// What a wrapped kernel does; nothing where no wrapper is known. Arguments are names without paths and
-/// lambdas.
+/// The operation of a wrapped kernel; `None` if no wrapper is known. Arguments are names without
+/// paths and lambdas.
 pub(super) fn operation(name: &str) -> Option<String> {
     unwrapped(name, MOST_WRAPPERS)
 }
@@ -82,7 +84,7 @@ fn unwrapped(name: &str, most: usize) -> Option<String> {
     };
     let wrapper = WRAPPERS.iter().find(|wrapper| most > 0 && is(wrapper.name))?;
     let argument = argument(arguments, wrapper.place)?.trim_matches([' ', '&']);
-    // A literal alone says nothing.
+    // A literal alone does not describe an operation.
     argument.contains(|c: char| c.is_alphabetic()).then_some(())?;
     let operation = unwrapped(argument, most - 1).unwrap_or_else(|| argument.to_owned());
     Some(match wrapper.shown {
@@ -91,7 +93,7 @@ fn unwrapped(name: &str, most: usize) -> Option<String> {
     })
 }
 
-/// One of several arguments; nothing where the brackets do not pair up.
+/// One of several arguments; `None` if the brackets do not match.
 fn argument(arguments: &str, place: usize) -> Option<&str> {
     let (mut open, mut at, mut start, mut found) = (0usize, 0, 0, None);
     for (end, c) in arguments.char_indices().chain([(arguments.len(), ',')]) {
@@ -110,7 +112,7 @@ fn argument(arguments: &str, place: usize) -> Option<&str> {
     found.filter(|_| open == 0)
 }
 
-/// CUTLASS's numbers that are types, `C<64>`, as numbers.
+/// Replaces CUTLASS's integer types, `C<64>`, by their numbers.
 pub(super) fn plain_numbers(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut rest = name;

@@ -78,7 +78,7 @@ impl fmt::Write for Limited {
 /// Leaves out what tells kernels apart least, until the name is legible: namespaces, parameters and
 /// lambdas within template arguments, then the deepest arguments, then the last ones.
 ///
-/// Of a wrapper only what it runs is left: `elementwise_kernel<MulFunctor<float>>`.
+/// Of a wrapper, only the operation that it runs is kept: `elementwise_kernel<MulFunctor<float>>`.
 fn short(name: &str) -> String {
     let name = name.replace(" >", ">").replace("(anonymous namespace)", ANONYMOUS_HERE);
     let tidy = boilerplate::plain_numbers(&tidy_arguments(boilerplate::bare(&name)));

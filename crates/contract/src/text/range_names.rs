@@ -11,8 +11,8 @@ const SHORT_HASH: usize = 7;
 const IDENTIFIER: usize = 16;
 const MIXES: usize = 3;
 
-/// Name of the empty range whose fields say what a request of an inference engine waited for and took. It is
-/// a record and no stage.
+/// Name of the empty range whose fields record the times, tokens and steps of a request of an
+/// inference engine. It is a record, not a stage.
 pub const REQUEST_RANGE: &str = "stage2.request";
 
 /// What several names have in common.

@@ -11,7 +11,7 @@ pub const NOTE: &str = "counters.note";
 pub const OVERFLOWS: &str = "counters.overflows";
 /// Fact [of a GPU](of_device): the total time without samples for that reason, ns.
 pub const LOST_NS: &str = "counters.lost_ns";
-/// Fact [of a GPU](of_device): samples that the hardware took but that the collector had no room for.
+/// Fact [of a GPU](of_device): samples of the hardware that the collector had no space for.
 pub const SAMPLES_LOST: &str = "counters.samples_lost";
 
 /// The key of a fact of one GPU, as the process numbers them.

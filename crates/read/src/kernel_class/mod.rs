@@ -36,7 +36,7 @@ pub enum KernelClass {
     Quantization,
     /// State-space and linear-attention scans.
     Scan,
-    /// Writes, moves and gathers entries of a KV cache: a cache costs these, and they are no copies to
+    /// Writes, moves and gathers entries of a KV cache. These are part of its cost, not copies to
     /// avoid.
     KvCache,
     /// Copies, casts, concatenation, gather, scatter, embedding.
@@ -47,7 +47,7 @@ pub enum KernelClass {
     Reduction,
     /// Arithmetic on each element.
     Elementwise,
-    /// What an engine prepares for its next kernels: positions, slots, block tables, schedules,
+    /// Preparation by an engine for its next kernels: positions, slots, block tables, schedules,
     /// pointers.
     Bookkeeping,
     /// Not recognised.
@@ -213,7 +213,7 @@ const RULES: &[Rule] = &[
     head(KernelClass::Elementwise, &[
         "elementwise kernel with index",
     ]),
-    // A token is drawn by the largest of probabilities over exponential noise.
+    // Sampling selects the largest quotient of probability and exponential noise.
     anywhere(KernelClass::Selection, &[
         "distribution elementwise*+exponential*",
     ]),

@@ -55,8 +55,8 @@ fn all_recorded_names_have_the_class_that_a_reader_gives_them() {
     }
 }
 
-/// Names of kernels of engines, libraries and compilers, as CUPTI gives them and as profilers show
-/// them: class, short name, name.
+/// Names of kernels of engines, libraries and compilers, as CUPTI reports them and as profilers
+/// show them: class, short name, name.
 const NAMES: &str = include_str!("names.tsv");
 
 /// The rows of the table: class, short name, name.

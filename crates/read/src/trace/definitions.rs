@@ -75,7 +75,7 @@ impl Definitions {
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
         let stand_in = match named {
-            // The engine's own range of a step that holds one already.
+            // The engine's own range around a step that is already marked.
             Some((_, Named::Step(_))) if around.is_some_and(|around| self.is_step(around)) => {
                 return self.leave_out(record, name, domain);
             }
@@ -117,7 +117,7 @@ impl Definitions {
         DefinedPath { index, name, domain, stand_in: None, in_known }
     }
 
-    /// Whether a path is called as the steps of an engine are.
+    /// Whether a path has the name of a step of an engine.
     fn is_step(&self, path: PathIndex) -> bool {
         let name = self.paths.node(path).name.and_then(|name| self.names.get(name));
         name.is_some_and(StepKind::is_name)
