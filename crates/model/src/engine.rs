@@ -20,8 +20,8 @@ pub struct EngineRun {
     pub pauses: u64,
     /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// Part of the pause time in which a request was waiting, of those that ended later, ns; null:
-    /// the times of arrival are not known.
+    /// Part of the pause time in which a request was waiting, ns, from the requests that ended
+    /// while the collector recorded; null: the times of arrival are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_pause_ns: Option<u64>,
     /// Time from the begin of the first step to the end of the last one, ns.
@@ -117,7 +117,7 @@ pub struct EngineRequests {
     pub unsound_records: u64,
     /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Number of prompt tokens that were in the prefix cache, so that no step read them.
+    /// Number of cached prompt tokens, which no step read.
     pub cached_tokens: u64,
     /// Number of output tokens.
     pub output_tokens: u64,
@@ -223,7 +223,7 @@ pub struct RequestRow {
     pub file: String,
     /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Number of prompt tokens that were in the prefix cache.
+    /// Number of cached prompt tokens.
     pub cached_tokens: u64,
     /// Number of output tokens.
     pub output_tokens: u64,

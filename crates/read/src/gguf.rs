@@ -14,17 +14,17 @@ use stage2_contract::text::visible;
 
 use crate::files;
 
-/// Most bytes to read of a file: lists of tokens have about 10 MB.
+/// Maximum number of bytes to read of a file: lists of tokens have about 10 MB.
 pub const LIMIT_BYTES: u64 = 64 << 20;
-/// Most keys of a file; models have fewer than 100.
+/// Maximum number of keys of a file; models have fewer than 100.
 const MOST_KEYS: u64 = 1 << 12;
-/// Most tensors of a model; the largest models have some thousands.
+/// Maximum number of tensors of a model; the largest models have some thousands.
 const MOST_TENSORS: u64 = 1 << 16;
-/// Most files of a model.
+/// Maximum number of files of a model.
 const MOST_FILES: u64 = 256;
-/// Most bytes of a key or a name. A longer value is left out.
+/// Maximum length of a key, a name or a string value, bytes. A longer value is left out.
 const MOST_NAME_BYTES: u64 = 256;
-/// Most levels of nested arrays.
+/// Maximum depth of nested arrays.
 const MOST_NESTED: u8 = 4;
 
 /// The contents of the head of a file.

@@ -75,7 +75,7 @@ impl Definitions {
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
         let stand_in = match named {
-            // The engine's own range around a step that is already marked.
+            // The engine's own range of a step, inside a range that already marks the step.
             Some((_, Named::Step(_))) if around.is_some_and(|around| self.is_step(around)) => {
                 return self.leave_out(record, name, domain);
             }

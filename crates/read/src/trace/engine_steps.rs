@@ -16,7 +16,7 @@ const MOST_SHAPES: usize = 4_096;
 const KEPT_IN_FILE: usize = 1 << 18;
 /// Threads whose steps are followed.
 const MOST_THREADS: usize = 1 << 10;
-/// Steps of a file with a number, and pauses, that are kept one by one.
+/// Maximum numbers of numbered steps and of pauses that are kept one by one for a file.
 const MOST_NUMBERED: usize = 1 << 19;
 const MOST_PAUSES: usize = 1 << 16;
 /// Name of the field that holds the number of a step.
@@ -50,22 +50,24 @@ pub struct StepGroup {
     pub timed_work: StepWork,
 }
 
-/// A step that has a number, by which records of requests name it.
+/// A step with a number, which records of requests refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedStep {
-    /// Its number. The steps of one engine count on; a part above 32 bits tells engines from each other.
+    /// Its number. The steps of an engine have consecutive numbers; the bits above the lowest 32
+    /// identify the engine.
     pub number: u64,
-    /// When it began, ns on the host's clock.
+    /// Begin of the step, ns on the host's clock.
     pub begin: u64,
-    /// Time from its begin to that of the next one, ns; to the end of its range where a pause follows.
+    /// Time from its begin to the begin of the next step, ns; to the end of its range if a pause
+    /// follows.
     pub ns: u64,
-    /// What it does.
+    /// Kind of the step.
     pub kind: StepKind,
     /// [`StepWork::prefill_tokens`].
     pub prefill_tokens: u32,
     /// [`StepWork::decode_requests`].
     pub decode_requests: u32,
-    /// [`StepWork::decode_tokens`], or one for each of these requests where it is not known.
+    /// [`StepWork::decode_tokens`], or one for each of these requests if it is not known.
     pub decode_tokens: u32,
 }
 
@@ -95,11 +97,11 @@ pub struct EngineSteps {
     pub pauses: u64,
     /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// The first of them: begin and end, ns on the host's clock.
+    /// Begin and end of the first pauses, ns on the host's clock.
     pub pause_spans: Vec<(u64, u64)>,
-    /// Steps that have a number, in the order of their ends.
+    /// Steps with a number, in the order of their ends.
     pub numbered: Vec<NumberedStep>,
-    /// Steps with a number beyond the limit for `numbered`.
+    /// Number of numbered steps beyond the limit for `numbered`.
     pub more_numbered: u64,
     /// Begin of the first step and end of the last one, ns on the host's clock.
     pub extent: Option<(u64, u64)>,
@@ -158,13 +160,13 @@ impl StepFollower {
         }
     }
 
-    /// The fields of a range say what it works on, and maybe which number it has.
+    /// Reads the fields of a range: what the step works on, and its number if it has one.
     pub(super) fn fields(&mut self, id: u64, work: StepWork, number: Option<u64>) {
         let thread = self.open.get(&id).and_then(|thread| self.threads.get_mut(thread));
         let now = thread.and_then(|thread| thread.now.as_mut());
         if let Some(now) = now.filter(|now| now.id == id) {
             now.work = Some(work);
-            // Engines count from 1: 0 stands for a step that no request asked for.
+            // Engines count from 1: 0 means that no request asked for the step.
             now.number = number.filter(|&number| number > 0);
         }
     }
@@ -322,7 +324,7 @@ mod tests {
         assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (5, 2));
         assert_eq!((found.pauses, found.pause_ns), (2, 2 + 9_000 - 280));
         assert_eq!(found.pause_spans, [(98, 100), (280, 9_000)]);
-        // A step that a pause or nothing follows takes the time of its range.
+        // A step before a pause, and the last step, last as long as their ranges.
         let times: Vec<_> = found.numbered.iter().map(|step| (step.number, step.ns)).collect();
         let expected = [85, 3, 100, 30, 30, 20, 100, 20];
         assert_eq!(times, (1..).zip(expected).collect::<Vec<_>>());
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!(found.steps(), 2);
     }
 
-    /// TensorRT-LLM under our hook: its own range of the step lies in ours, and others follow.
+    /// TensorRT-LLM under our hook: its own range of the step is inside ours, and others follow.
     #[test]
     fn ranges_that_the_engine_opens_between_two_steps_end_neither() {
         let mut tally = Tally::new(RangeNames::default());
@@ -407,7 +409,7 @@ mod tests {
         step(3, 500);
         let capture = tally.finish();
         let decodes = group(&capture.engine, StepKind::Decode);
-        // Not the first one, nor that before a range of the user, nor the last one.
+        // Not timed: the first step, the step before a range of the user, and the last step.
         assert_eq!(
             (decodes.steps, decodes.times.count(), decodes.times.median()),
             (6, 3, Some(100))

@@ -96,7 +96,7 @@ impl Trace {
         })
     }
 
-    /// With ranges in the places of the marks. It is for a trace of which nothing was read.
+    /// Adds ranges at the places of the marks. Call it before the first record is read.
     pub fn marked(mut self, marks: Option<&Arc<Marks>>) -> Self {
         self.marked = marks.map(|marks| Marked::new(Arc::clone(marks)));
         self

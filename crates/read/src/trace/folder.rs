@@ -221,7 +221,8 @@ fn load_file(
     (None, Vec::new())
 }
 
-/// Reads a process without ranges again where its stages can be inferred; as it is where they cannot.
+/// Reads a process without ranges again if its stages can be inferred; otherwise returns it
+/// unchanged.
 fn with_stages(
     mut process: Box<ProcessCapture>,
     libraries: &RangeNames,
@@ -232,7 +233,7 @@ fn with_stages(
     let Ok(trace) = Trace::open(&process.path) else { return process };
     match read(trace.marked(marks.as_ref()), &process.path, tally).0 {
         Pass::Whole(again) => {
-            // Its ranges are ours: of the program, none was recorded.
+            // Its ranges are the inferred ones: the program opened none.
             let counts = process.counts;
             Box::new(ProcessCapture { counts, marks, inferred: process.whole.take(), ..*again })
         }

@@ -1,9 +1,11 @@
-//! Steps that repeat in the launches of a process without ranges -> [`Marks`]: which launches are its start-up,
-//! its prefills and its decode steps; and these as ranges in the records of the trace, read again.
+//! Repeating steps in the launches of a process without ranges -> [`Marks`]: the launches of its
+//! start-up, its prefills and its decode steps. A second reading of the trace adds them to the
+//! records as ranges.
 //!
-//! A step begins where the GPU waits longest within the pattern that [`steps`](super::steps) finds. What is
-//! launched there tells each later step, whole or with a kernel more, and often the prefill, too. Every launch
-//! is in one mark, by CUPTI's number of the launch, so that the stages add up to the process.
+//! A step begins where the GPU waits longest within the pattern that [`steps`](super::steps) finds.
+//! The launches there identify each later step, also one with an extra kernel, and often the
+//! prefill too. Every launch belongs to one mark, by CUPTI's correlation ID, so the stages add up
+//! to the process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,32 +34,33 @@ pub const DECODE: &str = "decode (inferred)";
 /// A step of [`DECODE`].
 const STEP: &str = "step";
 
-/// Decode steps that a process has at least.
+/// Minimum number of decode steps of a process.
 const FEWEST_STEPS: usize = 8;
-/// Part of the launches from the first step on that decode steps are, at least, percent.
+/// Minimum part of decode steps in the launches from the first step on, percent.
 const CERTAIN_PERCENT: u64 = 50;
-/// Part of the launches of a step whose kernels are those of the pattern, at least, percent.
+/// Minimum part of a step's launches that are of kernels of the pattern, percent.
 const ALIKE_PERCENT: u64 = 95;
-/// Marks of a process: beyond them, nothing is inferred. Each takes 40 bytes.
+/// Maximum number of marks of a process: with more, no stages are inferred. A mark has 40 bytes.
 const MARKS: usize = 1 << 20;
-/// Launches before the first step that are remembered: a first prefill may be as many.
+/// Launches before the first step that are kept: the maximum length of a first prefill.
 const RECENT: usize = 1 << 15;
-/// Steps before the first equal ones: each of them differs by a kernel.
+/// Maximum number of steps before the first equal ones; each of them differs by a kernel.
 const ODD_STEPS: usize = 4;
-/// Steps whose launches the first prefill has at most, where no other one tells how many it has.
+/// Maximum length of the first prefill, in steps by number of launches, if there is no other
+/// prefill to compare it with.
 const FIRST_PREFILL: u64 = 16;
-/// Kinds of steps that are told from each other, at most.
+/// Maximum number of kinds of steps that are distinguished.
 const KINDS: usize = 16;
-/// Launches that tell the begin of a step, at most.
+/// Maximum number of launches that identify the begin of a step.
 const ANCHOR: usize = 1 << 12;
-/// Ranges of libraries whose place is remembered.
+/// Maximum number of library ranges whose place is kept.
 const LIBRARY_RANGES: usize = 1 << 20;
-/// Paths of ranges of libraries that are put into inferred stages.
+/// Maximum number of paths of library ranges that are put into inferred stages.
 const LIBRARY_PATHS: usize = 1 << 12;
-/// What the name of a kernel of a training step has in it: such steps are no decode.
+/// Parts of the names of training kernels: a step with such a kernel is not decode.
 const TRAINING: [&[u8]; 4] = [b"backward", b"Backward", b"_bwd", b"multi_tensor_apply"];
 
-/// A launch in the order of launches: CUPTI's number of it, and the node of the graph.
+/// Place of a launch in the order of launches: CUPTI's correlation ID, and the node of the graph.
 type Place = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +68,7 @@ enum Kind {
     StartUp,
     Prefill,
     DecodeStep,
-    /// Of no stage.
+    /// In no stage.
     Rest,
 }
 
@@ -81,17 +84,17 @@ struct Mark {
 /// Where the inferred stages of a process begin.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// By their place.
+    /// Ascending by place.
     all: Vec<Mark>,
     /// First launch of each range of a library.
     libraries: FxHashMap<u64, Place>,
     clock: ClockMap,
 }
 
-/// The marks of a process that was read without any; nothing where no step is certain.
+/// Finds the marks of a process that was read without marks; `None` if no step is certain.
 ///
 /// # Errors
-/// When its file is no longer there.
+/// The file cannot be opened any more.
 pub(super) fn find(
     process: &ProcessCapture,
     libraries: &RangeNames,
@@ -139,13 +142,13 @@ pub(super) fn find(
         }
     }
     order.rest().iter().for_each(|launch| finder.push(launch));
-    // What goes before a window is no start-up.
+    // Launches before a window are not a start-up.
     let from_start = !process.meta.contains_key(window::ENDED);
     marks.all = finder.finish(from_start);
     Ok((!marks.all.is_empty()).then_some(marks))
 }
 
-/// How the launches of a step begin; no other place within it looks so.
+/// First launches of a step. They occur at no other place within the step.
 #[derive(Debug)]
 struct Anchor {
     whats: Vec<u32>,
@@ -153,10 +156,10 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// Nothing where too many launches would be needed.
+    /// `None` if it would need too many launches.
     fn of(phase: &Phase) -> Option<Self> {
         let whats = &phase.whats;
-        // Places of the period that still look like its begin.
+        // Places of the period with the same launches as its begin so far.
         let mut alike: Vec<usize> = (1..whats.len()).collect();
         let mut length = 0;
         while !alike.is_empty() && length < whats.len().min(ANCHOR) {
@@ -167,7 +170,7 @@ impl Anchor {
         alike.is_empty().then_some(Self { whats, period: phase.launches_per_step })
     }
 
-    /// Whether it begins a step of this kind, too.
+    /// Whether a step of this kind begins in the same way.
     fn begins(&self, phase: &Phase) -> bool {
         let whats = &phase.whats;
         let is_at = |&at: &usize| {
@@ -183,14 +186,14 @@ impl Anchor {
     }
 }
 
-/// Launches from one that looks like the begin of a step to the next.
+/// Launches from a place that looks like the begin of a step to the next such place.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     from: Place,
     period: u64,
     anchored: bool,
     launches: u64,
-    /// Launches of kernels that a step has, too.
+    /// Number of launches of kernels that are in steps too.
     alike: u64,
     kernel_sum_ns: u64,
     span: Span,
@@ -219,7 +222,7 @@ impl Interval {
         }
     }
 
-    /// Adds what follows.
+    /// Adds the launches of the interval that follows.
     fn join(&mut self, rest: &Self) {
         self.launches += rest.launches;
         self.alike += rest.alike;
@@ -227,7 +230,7 @@ impl Interval {
         self.span.end = self.span.end.max(rest.span.end);
     }
 
-    /// It is a step, perhaps with a kernel more or less than the others.
+    /// Whether it is a step, which may differ from the others by a few kernels.
     fn is_step(&self) -> bool {
         at_least(self.alike, self.launches, ALIKE_PERCENT)
             && at_least(self.launches, self.period, 50)
@@ -244,21 +247,21 @@ impl Interval {
 struct Finder {
     anchors: Vec<Anchor>,
     longest: usize,
-    /// The steps follow longer work, as far as the pattern alone tells.
+    /// Whether the steps follow longer work, according to the pattern alone.
     follows_longer_work: bool,
     of_steps: FxHashSet<u32>,
-    /// Kernels of a step take so long, ns.
+    /// Mean kernel time of a step, ns.
     step_ns: u64,
-    /// Number of the first launch of the first phase.
+    /// Index of the first launch of the first phase.
     first: u64,
     ahead: VecDeque<Launch>,
     count: u64,
-    /// Launches from the first step on.
+    /// Number of launches from the first step on.
     since: u64,
     in_steps: u64,
-    /// Of the open interval, the number of its first launch.
+    /// The open interval, with the index of its first launch.
     open: Option<(u64, Interval)>,
-    /// What follows the first period of the open interval.
+    /// The launches after the first period of the open interval.
     behind: Option<Interval>,
     /// The last intervals before the first step.
     before: VecDeque<Interval>,
@@ -267,13 +270,14 @@ struct Finder {
     /// Start of the very first launch, ns.
     start: Option<u64>,
     marks: Vec<Mark>,
-    /// Of each prefill: its launches, and whether it begins as a step does. The first only.
+    /// The first prefill: its number of launches, and whether it begins as a step does.
     prefill: Option<(u64, bool)>,
     over: bool,
 }
 
 impl Finder {
-    /// Of steps of these kinds, the most frequent one first, and of `rare` ones that are as long.
+    /// Creates a finder for steps of these kinds, the most frequent first, and for `rare` steps of
+    /// similar length.
     fn of(phases: &[&Phase], rare: &[&Phase]) -> Option<Self> {
         let main = phases.first()?;
         let period = main.launches_per_step;
@@ -282,7 +286,7 @@ impl Finder {
                 && at_least(period, phase.launches_per_step, 80)
         };
         let kinds: Vec<&Phase> = phases.iter().chain(rare).filter(is_as_long).copied().collect();
-        // With two anchors, one step would be two.
+        // A kind with two anchors would be counted as two steps.
         let mut anchors: Vec<Anchor> = Vec::new();
         for kind in kinds.iter().take(KINDS) {
             if !anchors.iter().any(|anchor| anchor.begins(kind)) {
@@ -319,7 +323,7 @@ impl Finder {
         }
     }
 
-    /// Takes the oldest launch, of which enough of the next ones are known.
+    /// Processes the oldest launch, when enough of the next launches are known.
     fn take(&mut self) {
         let anchor = self.anchors.iter().find(|anchor| anchor.is_at(&self.ahead));
         let period = anchor.map(|anchor| anchor.period);
@@ -353,7 +357,7 @@ impl Finder {
         self.count += 1;
     }
 
-    /// Ends the open interval, since the next begins at `next` (ns), or nothing does.
+    /// Ends the open interval. The next one begins at `next` (ns); `None`: there is no next one.
     fn close(&mut self, next: Option<u64>) {
         let Some((number, mut open)) = self.open.take() else { return };
         let mut behind = self.behind.take();
@@ -361,11 +365,11 @@ impl Finder {
         if let Some(rest) = behind {
             let mut all = open;
             all.join(&rest);
-            // It belongs to what it is nearer to.
+            // It belongs to the nearer of its neighbours.
             let after_ns = rest.span.start.saturating_sub(open.span.end);
             let until_ns = next.map_or(0, |next| next.saturating_sub(rest.span.end));
             let is_apart = after_ns > until_ns && after_ns > open.span.ns();
-            // An odd step has a kernel more.
+            // An odd step has an extra kernel.
             if all.is_step() || (!self.is_longer(&rest) && !is_apart) {
                 (open, behind) = (all, None);
             }
@@ -403,7 +407,8 @@ impl Finder {
         u128::from(other.kernel_sum_ns) * 100 >= u128::from(self.step_ns) * LONGER_PERCENT
     }
 
-    /// The first step begins: those right before it that are steps are odd ones.
+    /// Handles the begin of the first step. The intervals right before it that are steps are odd
+    /// steps.
     fn begin(&mut self, first: &Interval) {
         let mut odd = Vec::new();
         while odd.len() < ODD_STEPS
@@ -420,7 +425,7 @@ impl Finder {
         self.has_begun = true;
     }
 
-    /// The marks; none where they are not certain.
+    /// Returns the marks; empty if they are not certain.
     fn finish(mut self, from_start: bool) -> Vec<Mark> {
         while !self.ahead.is_empty() {
             self.take();
@@ -438,13 +443,13 @@ impl Finder {
         if !self.follows_longer_work && !lead.iter().any(|mark| mark.kind == Kind::Prefill) {
             return Vec::new();
         }
-        // Launches are told apart by their numbers.
+        // The correlation IDs distinguish the launches.
         let grows = lead.is_sorted_by(|before, next| before.from < next.from);
         if grows { lead } else { Vec::new() }
     }
 
-    /// What comes before the first step: its prefill as far as it looks like the next one, and before that
-    /// the start of the program.
+    /// Returns the marks before the first step: its prefill, if it looks like the next prefill, and
+    /// before it the start-up.
     fn lead(&self, from_start: bool) -> Vec<Mark> {
         let is_prefill = |last: &&Interval| {
             last.anchored && self.is_longer(last) && last.launches <= FIRST_PREFILL * last.period
@@ -479,20 +484,20 @@ impl Finder {
     }
 }
 
-/// Identifiers of the ranges: two for each mark, far from those that a collector gives.
+/// First identifier of the ranges, two for each mark, far from the identifiers of a collector.
 const RANGES: u64 = 1 << 62;
-/// Identifiers of names and paths, from here downwards.
+/// Highest identifier of the names and paths, which count down.
 const IDS: u32 = u32::MAX;
 
-/// Puts ranges into the records of a trace, in the places of its marks.
+/// Adds ranges to the records of a trace, at the places of its marks.
 #[derive(Debug)]
 pub(super) struct Marked {
     marks: Arc<Marks>,
-    /// Marks whose ranges were opened.
+    /// Number of marks whose ranges were opened.
     opened: usize,
-    /// Range of the decode steps that follow each other up to here.
+    /// Range around the current series of decode steps.
     decode: u64,
-    /// Paths of libraries, by the one that they are in: see [`Marked::path_of`].
+    /// Paths of library ranges within inferred stages, by the path of the stage and their own path.
     paths: FxHashMap<(u32, u32), u32>,
     next_path: u32,
     ready: VecDeque<Record>,
@@ -514,7 +519,7 @@ impl Marked {
         Self { marks, opened: 0, decode: 0, paths, next_path: IDS - 4, ready }
     }
 
-    /// The next record, of those that `read` gives and of those of the marks.
+    /// Returns the next record, of the marks or from `read`.
     pub(super) fn next(
         &mut self,
         mut read: impl FnMut() -> Option<Result<Record, ReadError>>,
@@ -534,7 +539,7 @@ impl Marked {
         self.ready.pop_front().map(Ok)
     }
 
-    /// Path, and range, of the work of a mark; nothing where it is of no stage.
+    /// Path and range of the work of a mark; `None` if it is in no stage.
     fn inside(&self, at: usize) -> Option<(u32, u64)> {
         let range = RANGES + 2 * at as u64;
         match self.marks.all.get(at)?.kind {
@@ -561,7 +566,7 @@ impl Marked {
                 let range = inside.map_or(work.range, |(_, range)| range);
                 self.ready.push_back(Record::Work(GpuWork { range, ..work }));
             }
-            // Of a library.
+            // A range of a library.
             Record::RangeOpen(open) => {
                 let place = self.marks.libraries.get(&open.range).copied();
                 let at = place.and_then(|place| self.at(place));
@@ -595,7 +600,7 @@ impl Marked {
         }
     }
 
-    /// The mark of work. A copy between two of them is of the one that it is nearer to.
+    /// The mark of a piece of work. A copy between two marks belongs to the nearer one.
     fn place(&self, work: &GpuWork) -> Option<usize> {
         let at = self.at((work.correlation, work.graph_node))?;
         let is_copy = matches!(work.what, What::Copy { .. } | What::Fill { .. });
@@ -607,14 +612,14 @@ impl Marked {
         Some(at + usize::from(nearer))
     }
 
-    /// Opens the ranges of all marks up to this one, and closes those before it.
+    /// Opens the ranges of all marks up to `last`, and closes those before it.
     fn open_until(&mut self, last: usize) {
         while self.opened <= last {
             self.turn();
         }
     }
 
-    /// Closes what is open, and opens the ranges of the next mark.
+    /// Closes the open ranges, and opens the ranges of the next mark.
     fn turn(&mut self) {
         let at = self.opened;
         self.opened += 1;

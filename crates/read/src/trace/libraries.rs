@@ -20,7 +20,7 @@ pub struct RangeNames {
     pub roles: RoleSettings,
     /// What engines call their steps and modules.
     pub engines: Engines,
-    /// A process without ranges stays one stage, whatever repeats in it.
+    /// Makes each process without ranges one stage.
     pub keeps_whole: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The trace files of a run -> one [`ProcessCapture`] each, in one pass; two where outliers are, and three where
-//! stages are inferred.
+//! The trace files of a run -> one [`ProcessCapture`] each, in one pass; two passes if there are
+//! outliers, three if stages are inferred.
 //!
 //! Nothing here knows how a report looks, and nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file.
@@ -152,9 +152,9 @@ pub struct ProcessCapture {
     /// What is known of the process as one stage; nothing where the user opened ranges, where GPU work
     /// was recorded in a part only, and where there is none.
     pub whole: Option<WholeProcess>,
-    /// What is known of a process without ranges whose stages were inferred.
+    /// What was read of a process without ranges, before its stages were inferred.
     pub inferred: Option<WholeProcess>,
-    /// Where these stages begin.
+    /// The begins of these stages.
     pub marks: Option<Arc<Marks>>,
     /// GPU work was recorded in some ranges, or instances of them, only.
     pub gated: bool,

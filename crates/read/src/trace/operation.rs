@@ -28,7 +28,7 @@ const RANGES: [(&str, Operation); 13] = [
 const KERNELS: [(&str, Operation); 27] = [
     ("allreduce", Operation::AllReduce),
     ("crossdevicereduce", Operation::AllReduce),
-    // The second half of an all-reduce: it waits for what the others send.
+    // The second half of an all-reduce: it waits for the data of the other ranks.
     ("normlamport", Operation::AllReduce),
     ("userbuffers", Operation::AllReduce),
     ("ggmlcudaarkernel", Operation::AllReduce),

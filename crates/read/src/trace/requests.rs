@@ -1,19 +1,22 @@
-//! Records of requests that ended -> their times, their tokens and the steps that they took part in.
+//! Records of requests that ended -> their times, their tokens and the steps that worked on them.
 //!
-//! A record is a range called [`REQUEST_RANGE`](stage2_contract::text::REQUEST_RANGE) with the fields below. An
-//! engine writes it when a request ends, so that nothing is written for a request in each step.
+//! A record is a range called [`REQUEST_RANGE`](stage2_contract::text::REQUEST_RANGE) with the
+//! fields below. An engine writes it when a request ends, so it writes nothing for each request in
+//! each step.
 
 use strum::EnumString;
 
 use super::stats::{Series, Share};
 
-/// Requests that are kept one by one. Those beyond are in the distributions only.
+/// Maximum number of requests that are kept one by one. Further requests are in the distributions
+/// only.
 const KEPT: usize = 1 << 17;
-/// Times of a distribution that are kept one by one.
+/// Maximum number of times of a distribution that are kept one by one.
 const KEPT_TIMES: usize = 1 << 15;
-/// Records that are open at the same time; of more, the first ones are no records.
+/// Maximum number of records that are open at the same time. With more, the reader ignores the
+/// oldest ones.
 const MOST_OPEN: usize = 1 << 6;
-/// No request has more tokens, and no engine more steps.
+/// Maximum number of tokens of a request, and of steps of an engine.
 const MOST: u64 = 1 << 40;
 
 /// A field of the record of a request.
@@ -36,12 +39,12 @@ enum RequestField {
     Aborted,
 }
 
-/// A request that ended. What its record does not say is nothing.
+/// A request that ended. A value that its record lacks is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Its number in the process that scheduled it.
+    /// Number of the request in the process that scheduled it.
     pub number: u64,
-    /// When it arrived, ns on the host's monotonic clock.
+    /// Time of arrival, ns on the host's monotonic clock.
     pub arrived: Option<u64>,
     /// Time from its arrival to the scheduling of its first step, ns.
     pub queue_ns: Option<u64>,
@@ -49,35 +52,36 @@ pub struct Request {
     pub first_token_ns: Option<u64>,
     /// Time from its arrival to its end, ns.
     pub total_ns: Option<u64>,
-    /// Tokens of its prompt.
+    /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens of its prompt that were in the cache, so that no step read them.
+    /// Number of cached prompt tokens, which no step read.
     pub cached_tokens: u64,
-    /// Tokens that it generated.
+    /// Number of output tokens.
     pub output_tokens: u64,
-    /// The steps that it took part in; nothing: it took part in none.
+    /// The steps that worked on it; `None`: no step did.
     pub steps: Option<RequestSteps>,
-    /// How often it lost its place in the batch.
+    /// Number of preemptions.
     pub preemptions: u64,
-    /// It was given up before its last token.
+    /// Whether it was aborted.
     pub aborted: bool,
 }
 
-/// The steps that a request took part in, by [`NumberedStep::number`](super::engine_steps::NumberedStep::number).
+/// The steps that worked on a request, by
+/// [`NumberedStep::number`](super::engine_steps::NumberedStep::number).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSteps {
-    /// The first one.
+    /// The first step.
     pub first: u64,
-    /// The one that read the end of its prompt.
+    /// The step that read the end of its prompt.
     pub prompt: u64,
-    /// The last one.
+    /// The last step.
     pub last: u64,
-    /// Number of steps that read its prompt; at least one.
+    /// Number of steps that read its prompt; at least 1.
     pub of_prompt: u64,
 }
 
 impl Request {
-    /// The request of a record with these fields; none where they contradict each other.
+    /// Returns the request of a record with these fields; `None` if they contradict each other.
     fn of_fields<'f>(fields: impl Iterator<Item = (&'f [u8], u64)>) -> Option<Self> {
         let mut request = Self::default();
         let (mut first, mut prompt, mut last, mut of_prompt) = (None, None, None, 0);
@@ -103,7 +107,7 @@ impl Request {
         }
         request.steps = first.zip(last).map(|(first, last)| RequestSteps {
             first,
-            // Given up within its prompt: all of its steps read it.
+            // Aborted while its prompt was read: all of its steps read the prompt.
             prompt: prompt.unwrap_or(last),
             last,
             of_prompt: of_prompt.max(1),
@@ -129,8 +133,8 @@ impl Request {
             && steps
     }
 
-    /// Mean time from one token to the next behind the first one, ns; nothing for a request of fewer than two
-    /// tokens, and for one that was given up.
+    /// Mean time per output token after the first one, ns; `None` for a request with fewer than two
+    /// output tokens, and for an aborted one.
     pub fn token_ns(&self) -> Option<u64> {
         let after_first = self.total_ns?.checked_sub(self.first_token_ns?)?;
         let tokens = self.output_tokens.checked_sub(1).filter(|&tokens| tokens > 0)?;
@@ -141,21 +145,22 @@ impl Request {
 /// The requests that ended in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// The first of them that ended.
+    /// The first requests that ended.
     pub kept: Vec<Request>,
-    /// Requests beyond the limit for `kept`; the distributions have them.
+    /// Number of requests beyond the limit for `kept`; the distributions include them.
     pub others: u64,
-    /// Records that are used nowhere: their numbers contradict each other, or the request ended before.
+    /// Number of records that are not used: their numbers contradict each other, or the request had
+    /// already ended.
     pub unsound: u64,
-    /// Requests that were given up.
+    /// Number of requests that were aborted.
     pub aborted: u64,
-    /// Requests that lost their place in the batch.
+    /// Number of requests that were preempted.
     pub preempted: u64,
-    /// Tokens of all prompts.
+    /// Number of prompt tokens.
     pub prompt_tokens: u64,
-    /// Tokens of the prompts that were in the cache.
+    /// Number of cached prompt tokens.
     pub cached_tokens: u64,
-    /// Tokens that were generated.
+    /// Number of output tokens.
     pub output_tokens: u64,
     /// [`Request::queue_ns`].
     pub queue: Series,
@@ -163,7 +168,7 @@ pub struct Requests {
     pub first_token: Series,
     /// [`Request::token_ns`].
     pub token: Series,
-    /// [`Request::total_ns`] of the requests that were not given up.
+    /// [`Request::total_ns`] of the requests that were not aborted.
     pub total: Series,
 }
 
@@ -173,7 +178,7 @@ impl Requests {
         (self.kept.len() as u64).saturating_add(self.others)
     }
 
-    /// Adds what is summed of another process, without its single requests.
+    /// Adds the sums and distributions of another process, without its single requests.
     pub fn add_sums(&mut self, other: &Self) {
         self.others = self.others.saturating_add(other.count());
         for (sum, more) in [
@@ -216,13 +221,13 @@ impl Requests {
     }
 }
 
-/// Takes the records of a process.
+/// Collects the records of requests of a process.
 #[derive(Debug, Default)]
 pub(super) struct RequestRecords {
     found: Requests,
-    /// Ranges that are records, until their fields come.
+    /// Ranges that are records, until their fields are read.
     open: Vec<u64>,
-    /// Numbers of the requests that are kept; the keys are those of a file that anybody may have made.
+    /// Numbers of the requests that are kept. The keys come from a file that is not trusted.
     numbers: foldhash::HashSet<u64>,
     share: Share,
 }
@@ -232,7 +237,7 @@ impl RequestRecords {
         Self { share, ..Self::default() }
     }
 
-    /// A range that is a record opened.
+    /// Notes the begin of a range that is a record.
     pub(super) fn open(&mut self, range: u64) {
         if self.open.len() >= MOST_OPEN {
             self.open.remove(0);
@@ -240,12 +245,12 @@ impl RequestRecords {
         self.open.push(range);
     }
 
-    /// A range that may be a record closed.
+    /// Notes the end of a range that may be a record.
     pub(super) fn close(&mut self, range: u64) {
         self.open.retain(|&open| open != range);
     }
 
-    /// The fields of a range; true where it is a record.
+    /// Reads the fields of a range; returns whether the range is a record.
     pub(super) fn fields<'f>(
         &mut self,
         range: u64,
@@ -295,7 +300,7 @@ mod tests {
         ("prompt_steps", 2),
     ];
 
-    /// Takes a record with `fields`, of which the last of a name counts.
+    /// Adds a record with `fields`. Of several fields of one name, the last one counts.
     fn take(records: &mut RequestRecords, fields: &[(&str, u64)]) {
         records.open(5);
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), *value));

@@ -37,7 +37,7 @@ pub struct Repeats {
     pub launches: u64,
     /// Steps of one kind, the most launches first.
     pub phases: Vec<Phase>,
-    /// Kinds with too few launches to be listed.
+    /// Kinds of steps with too few launches to be listed.
     pub(super) rare: Vec<Phase>,
 }
 
@@ -48,10 +48,10 @@ pub struct Phase {
     pub launches_per_step: u64,
     /// Launches of CUDA graphs in each step.
     pub graphs_per_step: u64,
-    /// What a step launches, from where the GPU waits longest on; empty where too many kinds of steps were
-    /// found to keep all.
+    /// The launches of a step, from the place where the GPU waits longest; empty if there are too
+    /// many kinds of steps to keep all.
     pub(super) whats: Vec<u32>,
-    /// Number of the launch that the first of these phases begins with.
+    /// Index of the first launch of the first of these phases.
     pub(super) first_launch: u64,
     /// How many there are.
     pub phases: u64,
@@ -339,7 +339,8 @@ fn without_insides(phases: Vec<Steps>) -> Vec<Steps> {
     phases.into_iter().filter(|steps| !is_inside(steps)).collect()
 }
 
-/// One row for each pattern, the most launches first; and those that are not listed.
+/// Returns one row for each pattern, in descending order of launches, and the patterns that are not
+/// listed.
 fn rows(chosen: &[Steps], found: &Found) -> (Vec<Phase>, Vec<Phase>) {
     let nothing = Pattern::default();
     let mut by_pattern: HashMap<u64, (u64, Phase)> = HashMap::new();
@@ -404,9 +405,9 @@ const CONTEXT: u64 = 8;
 const RUNS: usize = 1 << 15;
 /// Distinct periods whose times are kept.
 const PATTERNS: usize = 1 << 10;
-/// Launches of distinct periods that are kept.
+/// Maximum number of launches of distinct periods that are kept.
 const WHATS: usize = 1 << 18;
-/// Periods that tell for which launch the GPU waits.
+/// Number of periods used to find the launch that the GPU waits for.
 const WAITS: u64 = 8;
 /// Comparisons that looking back may take, for each launch, and saved up at most.
 const LOOK_BACK: (u64, u64) = (8, 1 << 20);
@@ -620,8 +621,8 @@ impl Runs {
         self.runs.push(run);
     }
 
-    /// Which launch of the `period` in front of the launch `end` the GPU waits longest for, over the periods
-    /// before it that are remembered.
+    /// Finds the launch of the `period` before the launch `end` for which the GPU waits longest,
+    /// over the earlier periods that are kept.
     fn longest_wait(&self, end: u64, period: u64) -> usize {
         let wait = |number: u64| {
             let slots = self.history.get(number).zip(self.history.get(number.checked_sub(1)?));
