@@ -29,9 +29,10 @@ impl InferredSteps {
     /// inferred.
     pub fn stages_in_words(&self) -> Option<&'static str> {
         (self.staged_processes > 0).then_some(
-            "stages with (inferred) in their names are no ranges of the workload: decode steps are the same \
-             kernels again and again, a prefill is longer work before them, and the start-up is what comes \
-             before the first of these; report.infer_stages=false leaves each process one stage",
+            "stages with (inferred) in their names do not come from ranges of the workload: decode steps \
+             repeat the same kernels, a prefill is longer work before them, and the start-up is \
+             everything before the first of these; with report.infer_stages=false, each process is \
+             one stage",
         )
     }
 }

@@ -156,13 +156,13 @@ fn wrong(why: impl Into<String>) -> io::Error {
 fn within(what: &str, count: u64, most: u64) -> io::Result<u64> {
     match count <= most {
         true => Ok(count),
-        false => Err(wrong(format!("it claims {count} {what}, and {most} are the most"))),
+        false => Err(wrong(format!("it claims {count} {what}; the limit is {most}"))),
     }
 }
 
 /// Why the head of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is no GGUF file that can be read: {why}", stage2_contract::text::visible_path(path))]
+#[error("{} is not a readable GGUF file: {why}", stage2_contract::text::visible_path(path))]
 pub struct GgufError {
     /// The file.
     pub path: PathBuf,
@@ -265,7 +265,7 @@ impl<R: Read> Bytes<R> {
                     self.skip_array(depth + 1)?;
                 }
             }
-            9 => return Err(wrong("its arrays are nested too deep")),
+            9 => return Err(wrong("its arrays are nested too deeply")),
             _ => {
                 let bytes = fixed_bytes(kind)?.checked_mul(count);
                 self.skip(bytes.unwrap_or(u64::MAX))?;

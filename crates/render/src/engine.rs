@@ -18,10 +18,10 @@ const MEANING: &str = "A step lasts until the next one begins, so it includes sc
     waited for them to arrive";
 
 /// How a step is shared.
-const SHARES: &str = "Each token of a step takes the same part of its time on all GPUs. The part of the prompt \
-    tokens is shared by the requests whose prompt the step reads, that of the others equally by the requests \
-    that decode. Costs of input and output tokens are these parts, without pauses, over the requests of which \
-    every step is known; cached tokens count as input";
+const SHARES: &str = "The time of a step on all GPUs is divided equally among its tokens. The requests whose \
+    prompt the step reads share the part of the prompt tokens, and the requests that decode share the rest \
+    equally. The costs of input and output tokens are these parts, without pauses, over the requests with all \
+    steps recorded; cached tokens count as input";
 
 /// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
 pub(super) fn section(report: &Report, brief: bool) -> String {
@@ -65,7 +65,7 @@ fn about(run: &EngineRun) -> String {
         }
     };
     let waiting = run.waiting_pause_ns.map(|ns| {
-        format!("; requests waited in {} ms of it, and in the rest there was none", ms3(ns))
+        format!("; requests waited during {} ms of it; in the rest there was no request", ms3(ns))
     });
     let paused = match pauses {
         0 => String::new(),
@@ -127,7 +127,7 @@ fn line(fit: &StepFit) -> String {
     )
 }
 
-/// What the requests waited for, and what their tokens took.
+/// Sentences about the requests: numbers, latencies, and costs of their tokens.
 fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let spread = |name: &str, spread: &Spread| {
         let p50 = spread.p50_ns?;
@@ -138,8 +138,8 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     };
     let EngineRequests { aborted, preempted, unsound_records, .. } = all;
     let counts = [
-        (*aborted, "given up"),
-        (*preempted, "out of the batch for a time"),
+        (*aborted, "aborted"),
+        (*preempted, "preempted"),
         (*unsound_records, "with a record that cannot be used"),
     ];
     let counts = counts.into_iter().filter(|(number, _)| *number > 0);
@@ -148,7 +148,7 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let first = format!("{} ended{counts}", counted(all.requests, "request"));
     let times = [
         spread("time to first token", &all.first_token),
-        spread("of it in the queue", &all.queue),
+        spread("time in the queue", &all.queue),
         spread("time per output token", &all.token),
     ];
     let times: Vec<String> = times.into_iter().flatten().collect();
@@ -178,7 +178,8 @@ fn token_cost(name: &str, of: &TokenCost) -> String {
     )
 }
 
-/// The distributions, what the requests took of the steps, and those that waited longest.
+/// The distributions of the requests, their shares of the steps, and the requests that waited
+/// longest.
 fn of_requests(all: &EngineRequests) -> String {
     let mut spreads = vec![
         ("queue", &all.queue),
@@ -224,8 +225,8 @@ fn sums(cost: &RequestCost) -> String {
     let approximate = match cost.approximate_gpu_ns {
         0 => String::new(),
         ns => format!(
-            "; in {} % of it a request was passed over or its prompt came in unequal pieces, so that shares \
-             are approximate",
+            "; in {} % of it the shares are approximate, because a step skipped a request or read \
+             its prompt in unequal pieces",
             percent1(ns as f64 * 100.0 / all)
         ),
     };
@@ -348,9 +349,9 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let (brief, text) = (section(&report, true), section(&report, false));
         for part in [
-            "requests waited in 1.000 ms of it",
-            "40 requests ended, 1 given up",
-            "time to first token: median 90.000 ms, p99 200.000 ms; of it in the queue: median 30.000 ms",
+            "requests waited during 1.000 ms of it",
+            "40 requests ended, 1 aborted",
+            "time to first token: median 90.000 ms, p99 200.000 ms; time in the queue: median 30.000 ms",
             "output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, 0.322 US dollars \
              per million",
         ] {
@@ -359,7 +360,7 @@ mod tests {
         for part in [
             "| 17 |",
             "The steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
-            "in 1.0 % of it a request was passed over",
+            "in 1.0 % of it the shares are approximate",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -146,7 +146,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         ))
     }));
     let inferred = report.inferred_steps.as_ref().and_then(InferredSteps::stages_in_words);
-    out.extend(inferred.map(|how| paragraph(&format!("How they are known: {how}."))));
+    out.extend(inferred.map(|how| paragraph(&format!("How the stages were found: {how}."))));
     out.extend(in_part::stages(report).map(|note| paragraph(&note)));
     out.extend(apart(report).map(|apart| paragraph(&format!("{apart} apart from the stages."))));
     out

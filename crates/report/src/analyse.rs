@@ -113,7 +113,7 @@ impl Captures {
         let collected =
             passes.is_empty() || passes.iter().any(|p| p.name.as_deref() == Some(COLLECT));
         let mut capture = if collected {
-            // Rows of other tools are joined by the stage, and these infer none.
+            // Rows of other tools are joined by stage, and these tools infer no stages.
             let alone = [NSYS_DIR, NCU_DIR].iter().all(|other| !run_dir.join(other).is_dir());
             let infers = alone && !settings.libraries.keeps_whole;
             let names = settings.libraries.clone().and_infers_stages(infers);

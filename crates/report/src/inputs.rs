@@ -202,10 +202,10 @@ fn gpu_hour_dollars(config: &Value, findings: &mut Vec<Finding>) -> Option<f64> 
     price
 }
 
-/// What a price of a GPU hour is, to be read before "is needed".
+/// Valid prices of a GPU hour, as the subject of "is needed".
 pub const GPU_HOUR_PRICE: &str = "a number of US dollars above 0 and up to 1,000,000";
 
-/// Whether a GPU may cost so much for an hour, US dollars.
+/// Whether `price` is a valid price of a GPU hour, US dollars.
 pub fn is_gpu_hour_price(price: f64) -> bool {
     price > 0.0 && price <= 1e6
 }

@@ -138,10 +138,11 @@ fn draw_latency(
     Ok(marks)
 }
 
-/// Batches of a picture; the analysis makes fewer.
+/// Maximum number of batches in a picture; the analysis makes fewer.
 const BATCHES: usize = 100;
 
-/// The picture of the step time of an engine by batch, with the fitted line; none of fewer than two batches.
+/// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer than
+/// two batches.
 pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     // Steps that only read prompts are grouped by tokens.
     let by_tokens = kind.decode_requests_mean == 0.0;
@@ -182,7 +183,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
         Ok(String::new())
     });
     Some(format!(
-        "{drawn}<p class=\"note\">{} A dot is the median, its line ends at the 99th percentile where that is \
+        "{drawn}<p class=\"note\">{} A dot is the median; its line ends at the 99th percentile if that is \
          known. The section Engine Steps has the table.</p>\n",
         text(&description)
     ))

@@ -86,8 +86,8 @@ fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
     }
 }
 
-/// What the requests of an engine waited for: `requests 67.66 ms to the first token, 3.63 ms per further token (p50
-/// of 64)`.
+/// Latencies of the requests of an engine: `requests 67.66 ms to the first token, 3.63 ms per
+/// further token (p50 of 64)`.
 fn requests_of(report: &Report) -> Option<String> {
     let requests = report.engine.as_ref()?.requests.as_ref()?;
     let first = shown_time(requests.first_token.p50_ns? as f64);

@@ -209,7 +209,7 @@ fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Opti
     })
 }
 
-/// The model that the command of the workload names, and what to say where it is needed.
+/// The model that the command of the workload names, and the findings to report if it is used.
 #[derive(Default)]
 struct NamedByCommand {
     model: Option<CommandModel>,
@@ -217,7 +217,7 @@ struct NamedByCommand {
 }
 
 impl NamedByCommand {
-    /// What was kept in the bundle, unless the configuration turns it off.
+    /// Reads the model from the bundle, unless the configuration turns this off.
     fn read(context: &Context<'_>) -> Self {
         if context.config.pointer("/model/from_command") == Some(&Value::Bool(false)) {
             return Self::default();
@@ -234,9 +234,9 @@ impl NamedByCommand {
     }
 }
 
-/// The model that the reports count with: the one that the user chose, else, where there is a GPU to
-/// hold it against, the workload's own, that of the engine, or the one that the command names. Contradictions between what was said and what ran become
-/// findings.
+/// The model that the reports use: the model that the user chose, or else, if there is a GPU, the
+/// workload's own model, that of the engine, or the one that the command names. Contradictions
+/// between the named model and the model that ran become findings.
 fn model_of_run(
     context: &Context<'_>,
     tokens: &Tokens,
@@ -348,20 +348,20 @@ fn of_command(
     found.model(preset, findings)
 }
 
-/// A model that nobody chose.
+/// A model that the user did not choose.
 struct FoundModel {
     name: Option<String>,
     read: HuggingFace,
     stored: Option<StoredWeights>,
     kv_cache_dtype: Option<Dtype>,
-    /// Number of GPUs that it is split over; none: all that run it.
+    /// Number of GPUs that it is split over; `None`: all that run it.
     gpus: Option<u64>,
-    /// Where the sizes come from: a sentence without its end.
+    /// Where the sizes come from: a sentence without its full stop.
     source: String,
 }
 
 impl FoundModel {
-    /// What `preset` says takes precedence.
+    /// Returns the model; values of `preset` take precedence.
     fn model(self, preset: ModelPreset, findings: &mut Vec<Finding>) -> Option<Model> {
         let Self { name, read, stored, kv_cache_dtype, gpus, source } = self;
         let stored = stored.filter(|_| preset.weight_dtype.is_none());

@@ -16,8 +16,9 @@ use stage2_model::{
     StageRow, TokenCounts,
 };
 
-/// Computes what can be computed for the model that was `read`; what cannot says why. `split`: the number of
-/// GPUs that the model is split over; none: all that ran its stages.
+/// Computes the utilisation for the model that was `read`; a value that cannot be computed has a
+/// reason. `split` is the number of GPUs that the model is split over; `None`: all that ran its
+/// stages.
 pub(super) fn model_use(
     report: &Report,
     config: &Value,
@@ -90,7 +91,8 @@ fn needs(
         ("prompt_tokens", tokens.prompt_tokens, true),
         ("decode_steps", tokens.decode_steps, has_decode),
     ] {
-        // The steps of an engine say what they work on, but not always how long the context is.
+        // The steps of an engine record what they work on, but not always the length of the
+        // context.
         let is_said = match &report.engine {
             None => false,
             Some(engine) if key == "prompt_tokens" => {
@@ -185,8 +187,8 @@ fn input(
     }
 }
 
-/// Tokens of the mean step, if the stage stands for steps of an engine. Where these do not say how long the
-/// context is, the prompts of the run count.
+/// Tokens of the mean step, if the stage stands for steps of an engine. If the steps do not record
+/// the length of the context, the prompts of the run count.
 fn tokens_of_step(report: &Report, row: &StageRow, of_run: &TokenCounts) -> Option<TokenCounts> {
     let kinds = &report.engine.as_ref()?.kinds;
     let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;

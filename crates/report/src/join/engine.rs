@@ -35,7 +35,7 @@ pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Findi
     let of_records = (unsound_records > 0).then(|| {
         Finding::warning(
             format!("{} of requests cannot be used", counted(unsound_records, "record")),
-            "their numbers contradict each other, or the request had ended before: they are in no number",
+            "their numbers contradict each other, or the request had already ended: they do not count",
             "compare the fields of stage2.request with docs/recipes/vllm.md",
         )
     });
@@ -116,8 +116,8 @@ fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
     all
 }
 
-/// A row holds the steps with the same number of requests, for prefill with the same number of tokens where it is
-/// known. If there are too many rows, neighbours are joined.
+/// A row holds the steps with the same number of requests, for prefill with the same number of
+/// tokens if it is known. If there are too many rows, neighbours are joined.
 fn rows_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> Vec<EngineStepRow> {
     let size = |shape: &StepShape| match kind {
         StepKind::Prefill if shape.prefill_tokens > 0 => shape.prefill_tokens,

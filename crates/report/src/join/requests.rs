@@ -1,7 +1,8 @@
-//! Records of requests, and numbered steps -> what requests waited for, and what they took of the GPUs.
+//! Records of requests, and numbered steps -> the latencies and the GPU time of requests.
 //!
-//! A step's time is shared without a list of its requests: sums over the steps so far, of the time for each unit of
-//! share, are built once; a request takes the difference between two of them.
+//! The time of a step is shared without a list of its requests. The code builds prefix sums over
+//! the steps, of the time for each unit of share. The share of a request is the difference between
+//! two of these sums.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +15,17 @@ use stage2_read::trace::engine_steps::NumberedStep;
 use stage2_read::trace::requests::{Request, RequestSteps, Requests};
 use stage2_read::trace::stats::Series;
 
-/// Requests that are shown one by one.
+/// Maximum number of requests that are shown one by one.
 const MOST_ROWS: usize = 10;
 /// A 90th percentile needs at least this many values.
 const P90_VALUES: u64 = 10;
-/// Relative difference from which prompt tokens do not fit the requests that are known.
+/// Relative difference above which prompt tokens do not match the known requests.
 const ALIKE: f64 = 0.01;
 
-/// What tells an engine of the run from the others.
+/// Identifier of an engine of the run.
 type EngineId = u64;
 
-/// The engine of a step. Programs that number their steps from 1 are engines of their own.
+/// The engine of a step. A program that numbers its steps from 1 is an engine of its own.
 fn engine_of(process: usize, step: u64) -> EngineId {
     match step >> 32 {
         0 => u64::MAX - process as u64,
@@ -37,9 +38,9 @@ fn engine_of(process: usize, step: u64) -> EngineId {
 struct Engine {
     /// Ascending by number.
     steps: Vec<NumberedStep>,
-    /// Steps of that rank beyond the limit of what is kept.
+    /// Number of steps of that rank beyond the limit of the reader.
     other_steps: u64,
-    /// GPUs of all ranks.
+    /// Number of GPUs of all ranks.
     gpus: u64,
 }
 
@@ -65,7 +66,7 @@ fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
     engines
 }
 
-/// What the requests of a run waited for and took; nothing where none is recorded.
+/// Latencies and costs of the requests of a run; `None` if no request is recorded.
 pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
     let mut all = Requests::default();
     processes.iter().for_each(|process| all.add_sums(&process.requests));
@@ -122,7 +123,7 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
             }
         }
     }
-    // Of these no step is known.
+    // No step of these requests is known.
     let without = by_engine.into_values().flatten();
     rows.extend(without.map(|(process, request)| (process, request, None)));
     gpu_times.fold(0);
@@ -185,30 +186,30 @@ fn spread(series: &Series) -> Spread {
     }
 }
 
-/// What a request took of the steps of one rank.
+/// Share of a request in the time of the steps of one rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct RequestShare {
     input_ns: f64,
     output_ns: f64,
-    /// At least one of its steps is known.
+    /// Whether at least one of its steps is known.
     is_known: bool,
-    /// All of its steps are known.
+    /// Whether all of its steps are known.
     is_whole: bool,
 }
 
 /// The shares of all requests of an engine.
 struct Shares {
     of_requests: Vec<RequestShare>,
-    /// For each step the part of its time that belongs to prompt tokens, ns.
+    /// For each step, the part of its time that belongs to prompt tokens, ns.
     input_of_steps: Vec<f64>,
-    /// Time of the steps whose tokens do not fit the requests, ns.
+    /// Time of the steps whose tokens do not match the requests, ns.
     approximate_ns: f64,
 }
 
 impl Shares {
     fn new(steps: &[NumberedStep], requests: &[&Request]) -> Self {
         let places: Vec<Place> = requests.iter().map(|request| Place::of(steps, request)).collect();
-        // How much more of each there is from a step on.
+        // Change of each sum at a step.
         let mut weights = vec![0.0; steps.len() + 1];
         let mut decoding = vec![0i64; steps.len() + 1];
         for place in &places {
@@ -233,12 +234,13 @@ impl Shares {
             input_of_steps.push(input_ns);
             let requests = f64::from(step.decode_requests);
             let known = decodes as f64;
-            // Requests without a record take their part as well; requests that a step passed over take none.
+            // Requests without a record have a share too; requests that a step skipped have none.
             input_sum += input_ns / prompt_tokens.max(weight).max(1.0);
             output_sum += (ns - input_ns) / requests.max(known).max(1.0);
             input_sums.push(input_sum);
             output_sums.push(output_sum);
-            // Sums of weights are off by their last bits, and no share is of less than a token.
+            // The tolerance is for rounding in the sums of weights; a real difference is at least a
+            // token.
             if known > requests || weight > prompt_tokens * (1.0 + ALIKE) + 0.5 {
                 approximate_ns += ns;
             }
@@ -254,13 +256,14 @@ impl Shares {
     }
 }
 
-/// Where a request lies among the steps: it reads its prompt from `begin` to `decode`, and decodes up to `end`.
+/// Place of a request in the sequence of steps: steps from `begin` to `decode` read its prompt, and
+/// steps from there to `end` decode.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     begin: usize,
     decode: usize,
     end: usize,
-    /// Prompt tokens in one of its steps.
+    /// Mean number of prompt tokens in a step that reads its prompt.
     weight: f64,
     is_whole: bool,
 }
@@ -286,8 +289,8 @@ impl Place {
     }
 }
 
-/// The part of the pauses of `process` in which a request waited, ns; nothing where no arrival is known. Before a
-/// step that starts it, a request waits from its arrival on.
+/// The part of the pauses of `process` in which a request waited, ns; `None` if no arrival is
+/// known. A request waits from its arrival until a step starts it.
 pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture]) -> Option<u64> {
     let found = &process.engine;
     if found.pauses != found.pause_spans.len() as u64 {
@@ -322,13 +325,13 @@ pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture])
     Some(found.pause_spans.iter().map(waiting).fold(0, u64::saturating_add))
 }
 
-/// Fills in the energy of a token and its price. The report is complete otherwise.
+/// Computes the energy and the price of a token. The rest of the report is complete.
 pub(crate) fn conclude(report: &mut Report, gpu_hour_dollars: Option<f64>) {
     let energy: BTreeMap<&str, &Figure> =
         report.energy.iter().map(|row| (row.stage.as_str(), &row.energy_j)).collect();
     let cost = report.engine.as_mut().and_then(|run| run.requests.as_mut()?.cost.as_mut());
     let Some(cost) = cost else { return };
-    // Joules of prompt tokens and of the others, and the GPU time that belongs to them.
+    // Energy, J, and GPU time, ns, of prompt tokens and of the others.
     let mut input = Some((0.0, 0.0));
     let mut output = Some((0.0, 0.0));
     for kind in cost.kinds.iter().filter(|kind| kind.gpu_ns > 0) {
@@ -361,7 +364,7 @@ mod tests {
     use stage2_contract::trace::Process;
     use stage2_model::{Absent, ClockUse, EngineRun, StageEnergy};
 
-    /// The part of a step's number that tells its engine.
+    /// The part of a step's number that identifies its engine.
     const ENGINE: u64 = 7 << 32;
 
     /// A step `number` of the engine that reads prompt tokens and decodes for requests.
@@ -399,15 +402,15 @@ mod tests {
         of_run(processes).and_then(|found| found.cost).expect("a cost")
     }
 
-    /// What each request took of the steps, in the order of their numbers.
+    /// The share of each request, in the order of their numbers.
     fn taken(processes: &[ProcessCapture]) -> Vec<Option<u64>> {
         let mut rows = of_run(processes).expect("requests").slowest;
         rows.sort_by_key(|row| row.number);
         rows.iter().map(|row| row.gpu_ns).collect()
     }
 
-    /// The first request reads its prompt alone, then decodes while the second reads its own. In the last step
-    /// decodes one that has no record.
+    /// The first request reads its prompt alone, then decodes while the second reads its own. In
+    /// the last step, a request without a record decodes.
     fn example() -> ([NumberedStep; 4], [Request; 2]) {
         let steps = [step(1, 100, 10, 0), step(2, 120, 5, 1), step(3, 60, 0, 2), step(4, 40, 0, 2)];
         (steps, [request(1, 10, [1, 1, 3]), request(2, 5, [2, 2, 4])])

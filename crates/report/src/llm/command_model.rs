@@ -1,7 +1,8 @@
 //! The command of a workload -> the model that it names, with the sizes that its `config.json` or GGUF file has.
 //!
-//! Read where the workload runs, and kept in the run's folder (`command_model.json`): a report may be made
-//! on another machine, and opens no file that a bundle names. Nothing is downloaded.
+//! The launcher reads the model on the machine of the workload and keeps it in the run's folder
+//! (`command_model.json`), because a report may be made on another machine, and it opens no file
+//! that a bundle names. Nothing is downloaded.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,23 +21,23 @@ use super::gguf;
 use super::hugging_face::{self, HuggingFace};
 use crate::workload_config::MODEL;
 
-/// Its file in the run's folder.
+/// Name of the file in the run's folder.
 const FILE: &str = "command_model.json";
-/// Larger files are none of ours, bytes.
+/// Maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Words of a command that are looked at.
+/// Maximum number of words of a command that are read.
 const MOST_WORDS: usize = 4096;
-/// Snapshots of a model in the cache that are looked at.
+/// Maximum number of snapshots of a model in the cache that are read.
 const MOST_SNAPSHOTS: usize = 256;
-/// GPUs that a model may be split over in one direction.
+/// Maximum number of GPUs that a model is split over, for each kind of parallelism.
 const MOST_GPUS: u64 = 4096;
 const GGUF: &str = "gguf";
 
 /// Options that name the model. `_` stands for `-` as well.
 const MODEL_OPTIONS: [&str; 4] = ["--model", "--model-path", "--model-name-or-path", "--model-id"];
-/// The option that names it where its value is a GGUF file; Python's names a module.
+/// The option that names the model if its value is a GGUF file; Python's `-m` names a module.
 const FILE_OPTION: &str = "-m";
-/// Words behind which an engine has its model.
+/// Words that the model follows in the command of an engine.
 const SERVE: [&str; 2] = ["serve", "trtllm-serve"];
 const TENSOR_PARALLEL: [&str; 4] = ["--tensor-parallel-size", "-tp", "--tp-size", "--tp"];
 const PIPELINE_PARALLEL: [&str; 4] = ["--pipeline-parallel-size", "-pp", "--pp-size", "--pp"];
@@ -45,7 +46,7 @@ const QUANTIZATION: [&str; 2] = ["--quantization", "-q"];
 const KV_CACHE_DTYPE: [&str; 3] = ["--kv-cache-dtype", "--cache-type-k", "-ctk"];
 
 const NAME_IT: &str = "name a model whose sizes are known: model/llm=NAME or \
-    model.llm.config_json=FOLDER (model.from_command=false: the command is not looked at)";
+    model.llm.config_json=FOLDER (model.from_command=false: ignore the command)";
 
 /// The model that the command of a workload names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,26 +62,26 @@ pub struct CommandModel {
 #[serde(rename_all = "snake_case")]
 enum Found {
     Sizes(Box<CommandSizes>),
-    /// Why there are none, with the remedy.
+    /// Why there are no sizes, with the remedy.
     Problem(String),
 }
 
 /// The sizes of a model, and how the command says that it is stored and split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandSizes {
-    /// The file that has them.
+    /// The file that contains the sizes.
     file: String,
     pub(crate) name: String,
     pub(crate) read: HuggingFace,
-    /// Bytes of the weights, where the file says them.
+    /// Size of the weights, if the file determines it.
     pub(crate) stored: Option<StoredWeights>,
     pub(crate) kv_cache_dtype: Option<Dtype>,
     /// Number of GPUs that the model is split over; null: all that run it.
     pub(crate) gpus: Option<u64>,
 }
 
-/// Copies what is known of the model of the run in the folder `from` into the folder `to` of a part of it: what
-/// its engine said, and what its command names. Gives what failed.
+/// Copies the files about the model of a run, from its engine and from its command, from the folder
+/// `from` of the run to the folder `to` of a part of the run. Returns a finding if that fails.
 pub fn copy_models(from: &Path, to: &Path) -> Option<Finding> {
     let kept = CommandModel::read(from, &mut Vec::new());
     let copied = EngineConfig::copy(from, to);
@@ -89,15 +90,16 @@ pub fn copy_models(from: &Path, to: &Path) -> Option<Finding> {
 
 fn not_kept(error: anyhow::Error) -> Finding {
     Finding::warning(
-        "the model of the run is not kept",
-        format!("{error:#}: the floor, MFU and MBU may lack it"),
-        "make room, and run again; or name it: model/llm=NAME",
+        "the model of the run cannot be written to the bundle",
+        format!("{error:#}: the report may lack the floor, MFU and MBU"),
+        "make room and run again, or name the model: model/llm=NAME",
     )
 }
 
 impl CommandModel {
-    /// Keeps the model that `command`, run in the folder `cwd`, names: in the folder of the run, unless one
-    /// is kept there. `variable` reads the environment of the workload. Gives what failed.
+    /// Writes the model that `command` names, run in the folder `cwd`, to the folder of the run,
+    /// unless that folder has one. `variable` reads the environment of the workload. Returns a
+    /// finding if that fails.
     pub fn keep(
         run_dir: &Path,
         command: &[OsString],
@@ -115,7 +117,7 @@ impl CommandModel {
         write_whole(&run_dir.join(FILE), &serde_json::to_string(self)?)
     }
 
-    /// What was kept in the folder of a run.
+    /// Reads the model from the folder of a run.
     pub(crate) fn read(run_dir: &Path, findings: &mut Vec<Finding>) -> Option<Self> {
         let bytes = match files::read(&run_dir.join(FILE), MAX_FILE_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => return None,
@@ -162,7 +164,7 @@ impl CommandModel {
             match (&first, found) {
                 (Some((_, other, _)), _) if how == How::Plain || *other == file => {}
                 (Some(_), _) => also.push(words),
-                // Any program may have a folder with a config.json of its own.
+                // A program may use any folder with a config.json of its own.
                 (None, Some(Err(_))) if how == How::Plain => {}
                 (None, found) => {
                     let found = found?.unwrap_or_else(Found::Problem);
@@ -174,7 +176,7 @@ impl CommandModel {
         Some(Self { words, also, found })
     }
 
-    /// Its sizes; none: [`Self::findings`] say why.
+    /// Sizes of the model; `None`: [`Self::findings`] contains the reason.
     pub(crate) fn sizes(&self) -> Option<&CommandSizes> {
         match &self.found {
             Found::Sizes(sizes) => Some(sizes),
@@ -182,21 +184,21 @@ impl CommandModel {
         }
     }
 
-    /// That the command names several models, or one that has no sizes.
+    /// Findings if the command names several models, or a model without known sizes.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let words = visible(self.words.as_bytes());
         let several = self.also.first().map(|other| {
             let other = visible(other.as_bytes());
             Finding::note(
                 format!("the command names several models: {words} and {other}"),
-                "the floor, MFU and MBU are those of the first",
+                "the floor, MFU and MBU are those of the first model",
                 NAME_IT,
             )
         });
         let problem = match &self.found {
             Found::Sizes(_) => None,
             Found::Problem(problem) => Some(Finding::note(
-                format!("the model of the command ({words}) gives no sizes"),
+                format!("the sizes of the model of the command ({words}) are not known"),
                 visible(problem.as_bytes()),
                 NAME_IT,
             )),
@@ -213,7 +215,7 @@ impl CommandModel {
 
 /// A word that may name the model.
 struct Named<'c> {
-    /// With the option or key, as the reader finds it in the command.
+    /// The word as it is in the command, with its option or key.
     words: String,
     value: &'c OsStr,
     how: How,
@@ -221,17 +223,17 @@ struct Named<'c> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum How {
-    /// An option that can mean nothing else.
+    /// An option that always names a model.
     Option,
-    /// `KEY=VALUE` as of a Hydra app, whose value may be a preset as well.
+    /// `KEY=VALUE` of a Hydra app; the value may also be a preset.
     Key,
-    /// The word behind `serve`.
+    /// The word after `serve`.
     Serve,
-    /// A word that is no option and follows none.
+    /// A word that is not an option and does not follow one.
     Plain,
 }
 
-/// `KEY=VALUE` of a word.
+/// Splits a word `KEY=VALUE`.
 fn split(word: &OsStr) -> Option<(&str, &OsStr)> {
     let bytes = word.as_bytes();
     let at = bytes.iter().position(|byte| *byte == b'=')?;
@@ -239,7 +241,7 @@ fn split(word: &OsStr) -> Option<(&str, &OsStr)> {
     Some((std::str::from_utf8(key).ok()?, OsStr::from_bytes(value.get(1..)?)))
 }
 
-/// The words that may name the model: those that an option or key names first.
+/// The words that may name the model, those with an option or key first.
 fn named(command: &[OsString]) -> Vec<Named<'_>> {
     let text = |word: &OsStr| visible(word.as_bytes());
     let is_model = |option: &str| MODEL_OPTIONS.contains(&&*option.replace('_', "-"));
@@ -273,7 +275,7 @@ fn named(command: &[OsString]) -> Vec<Named<'_>> {
     found
 }
 
-/// The file with the sizes of a model, or what is wrong with it; nothing where the word names none.
+/// The file with the sizes of a model, or the problem with it; `None` if the word names no model.
 fn located(
     value: &OsStr,
     how: How,
@@ -317,7 +319,7 @@ fn sizes(command: &[OsString], model: &OsStr, file: &Path) -> Result<CommandSize
     read.shape.check().map_err(|error| format!("{}: {error}", visible_path(file)))?;
     let value = |options: &[&str]| option_value(command, options);
     read.dtype = value(&DTYPE).and_then(|name| Dtype::parse(&name)).or(read.dtype);
-    // Weights that are quantised as they are loaded; else config.json says it.
+    // For weights that are quantised when they are loaded; otherwise config.json has the type.
     read.weight_dtype = read.weight_dtype.or(match value(&QUANTIZATION).as_deref() {
         Some("fp8") => Some(Dtype::Fp8),
         Some("bitsandbytes") => Some(Dtype::Int4),
@@ -329,7 +331,7 @@ fn sizes(command: &[OsString], model: &OsStr, file: &Path) -> Result<CommandSize
     };
     let (tensor, pipeline) = (parallel(&TENSOR_PARALLEL), parallel(&PIPELINE_PARALLEL));
     let split = tensor.unwrap_or(1).saturating_mul(pipeline.unwrap_or(1));
-    // llama.cpp puts layers on every GPU that there is.
+    // llama.cpp puts layers on every GPU of the machine.
     let is_known = !is_gguf || tensor.or(pipeline).is_some();
     let name = Path::new(model).file_stem().filter(|_| is_gguf).or(Path::new(model).file_name());
     Ok(CommandSizes {
@@ -342,7 +344,7 @@ fn sizes(command: &[OsString], model: &OsStr, file: &Path) -> Result<CommandSize
     })
 }
 
-/// A name of vLLM and SGLang (`fp8_e4m3`), or of llama.cpp (`q8_0`).
+/// Parses a type of the KV cache, as vLLM and SGLang (`fp8_e4m3`) or llama.cpp (`q8_0`) name it.
 fn cache_dtype(name: &str) -> Option<Dtype> {
     match name {
         "f16" => Some(Dtype::Fp16),
@@ -354,7 +356,7 @@ fn cache_dtype(name: &str) -> Option<Dtype> {
     }
 }
 
-/// The value of the first of the options in the command.
+/// The value of the first of `options` in the command.
 fn option_value(command: &[OsString], options: &[&str]) -> Option<String> {
     let is_option = |word: &str| options.contains(&&*word.replace('_', "-"));
     command.windows(2).take(MOST_WORDS).find_map(|pair| {
@@ -483,7 +485,8 @@ mod tests {
             assert!(sizes.file.contains(file), "{line}: {found:?}");
             assert_eq!((sizes.gpus, found.findings().len()), (Some(1), 0), "{line}");
         }
-        // The program's own folder of the hub, and a value of another option, are not taken.
+        // None of these words names a model: for instance, the command sets another cache folder,
+        // or the word is the value of another option.
         for line in [
             "env HF_HUB_CACHE=/none python x.py org/it",
             "python -m llama",
@@ -581,7 +584,7 @@ mod tests {
         let keep = |line: &str| CommandModel::keep(run.path(), &words(line), folder.path(), &none);
         let read = || CommandModel::read(run.path(), &mut Vec::new());
         assert_eq!((keep("x y"), read()), (None, None));
-        // Downloaded meanwhile, it is found at the end of the run.
+        // A model downloaded during the run is found at the end of the run.
         assert_eq!(keep("vllm serve org/late"), None);
         assert!(read().expect("a problem").sizes().is_none());
         assert_eq!(keep("vllm serve llama"), None);

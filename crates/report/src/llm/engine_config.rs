@@ -1,8 +1,8 @@
 //! The configuration of the engine's workers (`hook/engine-PID.json`) -> the model that ran, and the number of
 //! GPUs that it is split over.
 //!
-//! `--annotate vllm-steps` and its like write these files from within the engine, so the sizes are those that it computes
-//! with, wherever they came from.
+//! `--annotate vllm-steps`, `sglang-steps`, `trtllm-steps` and `prefill-decode` write these files
+//! from within the engine, so the sizes are those that the engine uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,8 @@ fn paths(run_dir: &Path) -> Vec<PathBuf> {
 }
 
 impl EngineConfig {
-    /// Copies the files of the workers from the folder `from` of a run into the folder `to` of a part of it.
-    /// What cannot be read is left out.
+    /// Copies the files of the workers from the folder `from` of a run into the folder `to` of a
+    /// part of it. Omits files that cannot be read.
     pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         let folder = to.join(HOOK_DIR);
         for path in paths(from) {

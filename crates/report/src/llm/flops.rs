@@ -230,16 +230,16 @@ pub(super) fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) 
     steps as f64 * per_step * dtype.bytes()
 }
 
-/// Weights of a model as its file stores them, bytes.
+/// Sizes of the weights of a model in its file, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredWeights {
-    /// What every step reads: all but the two below.
+    /// Weights that every step reads: all except the two below.
     pub dense: u64,
     /// The routed experts of all layers.
     pub routed_experts: u64,
-    /// The token embedding, of which a step reads a row for each sequence. It is in `dense` as well where it
-    /// is the output projection, too.
+    /// The token embedding, of which a step reads a row for each sequence. It is also in `dense` if
+    /// it is also the output projection.
     pub embedding: u64,
 }
 

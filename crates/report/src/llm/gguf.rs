@@ -31,13 +31,14 @@ const KEYS: [(&str, &str); 17] = [
     ("leading_dense_block_count", "first_k_dense_replace"),
 ];
 
-/// Architectures of which every so manieth layer sees the whole context, and the others a window.
+/// Architectures in which one layer of every N uses the whole context, and the others a window; N.
 const WINDOW_PATTERNS: [(&str, u64); 3] = [("gemma2", 2), ("gemma3", 6), ("gpt-oss", 2)];
 
 /// Reads the head of a GGUF file.
 ///
 /// # Errors
-/// It cannot be read, or describes what cannot be modelled; the text names the file and the remedy.
+/// The file cannot be read, or describes an unsupported model; the text names the file and the
+/// remedy.
 pub(super) fn read(path: &Path) -> Result<(HuggingFace, StoredWeights), String> {
     const REMEDY: &str = "give the first file of a whole model, or model/llm=NAME";
     let head = Gguf::read(path).map_err(|error| format!("{error}; {REMEDY}"))?;
@@ -46,7 +47,7 @@ pub(super) fn read(path: &Path) -> Result<(HuggingFace, StoredWeights), String> 
 
 fn sizes(head: &Gguf) -> Result<(HuggingFace, StoredWeights), String> {
     let Some(GgufValue::Text(kind)) = head.values.get("general.architecture") else {
-        return Err("has no key general.architecture; give model/llm=NAME".to_owned());
+        return Err("it has no key general.architecture; give model/llm=NAME".to_owned());
     };
     let key = |name: &str| format!("{kind}.{name}");
     let whole = |name: &str| match head.values.get(&key(name)) {
@@ -71,7 +72,7 @@ fn sizes(head: &Gguf) -> Result<(HuggingFace, StoredWeights), String> {
     if let Some(GgufValue::Array(tokens)) = head.values.get("tokenizer.ggml.tokens") {
         config.entry("vocab_size").or_insert(json!(tokens));
     }
-    // Of latent attention the key has a part without positions and one with.
+    // In latent attention, the key has a part without positions and a part with positions.
     if config.contains_key("kv_lora_rank") {
         let width = whole("attention.key_length_mla").or(whole("attention.key_length"));
         let nope =
@@ -93,8 +94,8 @@ fn sizes(head: &Gguf) -> Result<(HuggingFace, StoredWeights), String> {
                 config.insert("sliding_window_pattern".into(), json!(pattern));
             }
             None => assumptions.push(format!(
-                "Which layers look back on {window} tokens only is not known: all are counted with the \
-                 whole context."
+                "It is not known which layers look back on {window} tokens at most: all layers count \
+                 with the whole context."
             )),
         }
     }
@@ -115,7 +116,7 @@ fn sizes(head: &Gguf) -> Result<(HuggingFace, StoredWeights), String> {
     Ok((read, stored))
 }
 
-/// Whether the MLP has a gate; as `otherwise` where its projections may be one tensor.
+/// Whether the MLP has a gate; `otherwise` if its projections may be one tensor.
 fn is_gated(tensors: &[Tensor], otherwise: bool) -> bool {
     let gates = [".ffn_gate.", ".ffn_gate_exps.", ".ffn_gate_up_exps."];
     let is_gate = |tensor: &Tensor| gates.iter().any(|gate| tensor.name.contains(gate));

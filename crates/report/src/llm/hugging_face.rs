@@ -104,8 +104,8 @@ pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
     Ok(HuggingFace { shape, dtype, weight_dtype, name: model_type, assumptions })
 }
 
-/// Sections that hold the language model of a model of several parts.
-/// TensorRT-LLM's engines have it in `pretrained_config`.
+/// Sections that hold the language model of a model of several parts. TensorRT-LLM's engines keep
+/// it in `pretrained_config`.
 const SECTIONS: [&str; 5] =
     ["text_config", "language_config", "llm_config", "language_model", "pretrained_config"];
 
@@ -248,7 +248,7 @@ fn quantised_dtype(keys: &Keys<'_>, assumptions: &mut Vec<String>) -> Option<Dty
     dtype
 }
 
-/// What compressed-tensors stores weights in, where its groups agree.
+/// Data type in which compressed-tensors stores weights, if its groups agree.
 fn group_dtype(section: &Keys<'_>) -> Option<Dtype> {
     let mut found = None;
     for group in section.map.get("config_groups")?.as_object()?.values() {

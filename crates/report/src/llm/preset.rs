@@ -74,7 +74,8 @@ pub struct Model {
     pub dtype: Dtype,
     /// What the weights are stored in.
     pub weight_dtype: Dtype,
-    /// The bytes of its weights, where its file was read; else they follow from `weight_dtype`.
+    /// Sizes of the weights, if the model's file was read; otherwise they follow from
+    /// `weight_dtype`.
     pub stored: Option<StoredWeights>,
     /// What the KV cache is stored in.
     pub kv_cache_dtype: Dtype,

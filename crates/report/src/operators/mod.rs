@@ -341,14 +341,15 @@ pub struct Stage1Settings {
 pub enum Annotation {
     /// A range for every operator that PyTorch runs.
     TorchOps,
-    /// Ranges `prefill` and `decode` around the forwards of Hugging Face causal language models, with what each works
-    /// on; what the largest model was configured with.
+    /// Ranges `prefill` and `decode` around the forward passes of Hugging Face causal language
+    /// models, with what each works on; the configuration of the largest model.
     PrefillDecode,
-    /// A range around each step of vLLM, with what it works on; what the engine was configured with.
+    /// A range around each step of vLLM, with what it works on; the configuration of the engine.
     VllmSteps,
-    /// As of vLLM, of SGLang.
+    /// A range around each step of SGLang, with the contents of [`Annotation::VllmSteps`].
     SglangSteps,
-    /// As of vLLM, of TensorRT-LLM's PyTorch backend.
+    /// A range around each step of TensorRT-LLM's PyTorch backend, with the contents of
+    /// [`Annotation::VllmSteps`].
     TrtllmSteps,
 }
 
