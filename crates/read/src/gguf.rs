@@ -1,4 +1,5 @@
-//! The head of a GGUF file (llama.cpp's models) -> its metadata, and how many bytes each tensor takes.
+//! The head of a GGUF file (llama.cpp's models) -> its metadata, and the size of each tensor,
+//! bytes.
 //!
 //! The format is little endian, version 2 or 3: `GGUF`, u32 version, u64 number of tensors, u64
 //! number of keys; then the keys (a string, u32 type, value), then the tensors (a string, u32

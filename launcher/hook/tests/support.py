@@ -35,21 +35,21 @@ class EngineRan(NamedTuple):
 
     ran: Ran
     description: dict[str, Any] | None
-    """What the hook wrote down of the engine's configuration."""
+    """The engine's configuration that the hook wrote."""
 
 
 def run_engine(sources: dict[str, str], code: str, annotate: str) -> EngineRan:
-    """Run `code` with modules of these paths and sources, under what is taken for the collector."""
+    """Run `code` with modules of these paths and sources, under a stand-in for the collector."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # The hook writes what it learns of an engine beside itself.
+        # The hook writes the configuration of an engine to its own folder.
         hook = folder / "hook"
         shutil.copytree(HOOK, hook, ignore=shutil.ignore_patterns("tests", "__pycache__"))
         for path, text in sources.items():
             file = folder / "packages" / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        # By this name the hook speaks to it without a package.
+        # With this name, the hook calls it without a package.
         tool = folder / "libstage2.so"
         tool.symlink_to(nvtx_tool())
         env = {"NVTX_INJECTION64_PATH": str(tool)}

@@ -59,7 +59,7 @@ ALONE = SimpleNamespace(draft_worker=None)
 
 @dataclass
 class Lengths:
-    """Lengths of sequences, as a tensor has them."""
+    """Lengths of sequences, in place of a tensor."""
 
     lengths: list[int]
     sums: int = 0
@@ -75,7 +75,7 @@ def batch(mode: Any, requests: list[Any], **fields: Any) -> SimpleNamespace:
 
 
 class Work(unittest.TestCase):
-    """What a batch works on is what its lists say."""
+    """The lists of a batch determine what it works on."""
 
     def test_prompts_alone_and_with_requests_that_decode(self):
         work = Batches(Modes).work_of(
@@ -91,7 +91,7 @@ class Work(unittest.TestCase):
         )
         expected = ("mixed", (1, 512, 528, 2, 2, 300, 0))
         self.assertEqual(Batches(Modes).work_of(ALONE, mixed), expected)
-        # With data-parallel attention, a rank that decodes runs as if it extended.
+        # With data-parallel attention, a rank that decodes may run in the mode EXTEND.
         mixed.reqs, mixed.prefix_lens, mixed.extend_num_tokens = ["b", "c"], [99, 199], 2
         kind, values = Batches(Modes).work_of(ALONE, mixed) or ("", ())
         self.assertEqual((kind, values), ("decode", (0, 0, 0, 2, 2, 300, 0)))
@@ -103,7 +103,7 @@ class Work(unittest.TestCase):
         sums = 0
         for step in range(400):
             if step % 7 == 0:
-                # Finished requests make a new list, new ones lengthen it.
+                # Finished requests cause a new list; new requests extend the list.
                 keep = [at for at in range(len(requests)) if chance.random() < 0.7]
                 if len(keep) < len(requests):
                     requests, lengths = [requests[i] for i in keep], [lengths[i] for i in keep]

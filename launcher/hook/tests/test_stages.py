@@ -66,7 +66,7 @@ class StageOfCall(unittest.TestCase):
             (None, 7, (PREFILL, (4, 28, 28, 0, 0, 0, 0))),
             (DynamicCache(9), 7, (PREFILL, (4, 28, 64, 0, 0, 0, 0))),
             (DynamicCache(9), 1, (DECODE, (0, 0, 0, 4, 4, 40, 0))),
-            # Its length is on the GPU, so nobody is asked.
+            # The length is only on the GPU, so the hook does not read it.
             (StaticCache(), 7, (PREFILL, None)),
             (Unhashable(), 1, (DECODE, None)),
         ):

@@ -48,7 +48,7 @@ def run(prompts=(), lengths=(), *more):
 
 @dataclass(eq=False)
 class Request:
-    """One that is equal to itself only, as those of TensorRT-LLM are."""
+    """A request that is equal only to itself, as requests of TensorRT-LLM are."""
 
     length: int
     asked: ClassVar[int] = 0
@@ -68,7 +68,7 @@ def scheduled(prompts: list[Any], generating: list[Any]) -> Any:
 
 
 class Work(unittest.TestCase):
-    """What an iteration works on is what its requests say."""
+    """The requests of an iteration determine what it works on."""
 
     def test_any_change_of_requests_is_seen(self):
         iterations, chance = Iterations(), random.Random(4)

@@ -1,4 +1,4 @@
-"""What is recorded of vLLM's requests, and which steps they took part in."""
+"""Which records vLLM's requests have, and which steps worked on them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ scheduler.next = output
 
 
 class Engine:
-    """A scheduler as vLLM's, one microsecond for each call."""
+    """A scheduler like that of vLLM, with one microsecond for each call."""
 
     def __init__(self) -> None:
-        """Begin without requests."""
+        """Start without requests."""
         self.now = 1_000_000_000_000
         self.records: list[dict[str, int]] = []
         self.requests = vllm_requests.Requests(self.record, lambda: self.now)
@@ -87,7 +87,7 @@ class Engine:
 
 
 class Records(unittest.TestCase):
-    """One for each request, with its times and its steps."""
+    """There is one record for each request, with its times and its steps."""
 
     def test_a_request_from_its_arrival_to_its_end(self):
         engine = Engine()
@@ -97,7 +97,7 @@ class Records(unittest.TestCase):
         engine.update(first)
         a.is_prefill_chunk = b.is_prefill_chunk = False
         second = engine.schedule({"a": 2, "b": 6}, new={"b": 0})
-        # It schedules ahead: a takes part in a step beyond its last token.
+        # It schedules ahead: a step after the last token of a works on a.
         third = engine.schedule({"a": 1, "b": 1})
         engine.update(second, a, b, finish=(a,))
         engine.update(third, b)
@@ -185,7 +185,7 @@ class Records(unittest.TestCase):
         for _ in range(rounds):
             engine.update(engine.schedule(tokens))
         each_us = (time.perf_counter() - begin) / rounds * 1e6
-        # With what the test itself does; 5 us are allowed, and a loop over them takes 40.
+        # The allowed time is 5 us, but this includes the work of the test. A loop would take 40 us.
         self.assertLess(each_us, 30.0)
 
 
@@ -198,7 +198,7 @@ class VllmRequests(unittest.TestCase):
         path = Path(folder.name, "vllm/v1/core/sched/scheduler.py")
         path.parent.mkdir(parents=True)
         path.write_text(scheduler)
-        # By this name it is taken for the collector, which keeps fields.
+        # The hook recognises the collector, which records fields, by this name.
         tool = Path(folder.name, "libstage2.so")
         tool.symlink_to(nvtx_tool())
         find = f"import sys; sys.path.insert(0, {folder.name!r})\n"

@@ -171,8 +171,8 @@ impl StepFollower {
         }
     }
 
-    /// An outermost range closed. Returns the step before it on its thread, if that one lasted until this range
-    /// opened, and when that was, ns.
+    /// Handles the end of an outermost range. Returns the previous step on its thread, if that step
+    /// lasted until this range opened, and the time of that, ns.
     pub(super) fn close(&mut self, id: u64, end: u64) -> Option<(u64, u64)> {
         let thread = self.open.remove(&id)?;
         let thread = self.threads.get_mut(&thread)?;

@@ -309,7 +309,7 @@ impl Ranges {
         }
     }
 
-    /// The window of a stage's instance, which has closed, ends at this time of the host, ns, and not before.
+    /// Extends the window of a closed instance of a stage to at least this time of the host, ns.
     pub(super) fn lasts_until(&mut self, range: u64, until: u64) {
         let root = self.known.get(range).and_then(|entry| self.roots.get_mut(entry.root));
         if let Some(root) = root.filter(|root| root.end != OPEN) {

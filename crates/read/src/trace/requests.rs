@@ -322,7 +322,7 @@ mod tests {
             (found.count(), found.first_token.median(), found.queue.max()),
             (1, Some(40), Some(10))
         );
-        // Three tokens behind the first one.
+        // Three tokens after the first one.
         assert_eq!(found.token.median(), Some(20));
         assert_eq!((found.prompt_tokens, found.cached_tokens, found.output_tokens), (64, 16, 4));
         let aborted = with(&[("aborted", 1), ("output_tokens", 1)]);

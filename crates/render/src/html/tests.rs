@@ -124,7 +124,7 @@ pub(super) fn full(hostile: &str) -> Report {
     }
 }
 
-/// Steps of 1 to 8 requests that take 1 ms and 0.5 ms for each request.
+/// Steps of 1 to 8 requests. A step lasts 1 ms plus 0.5 ms for each request.
 fn engine_steps(stage: &str) -> EngineSteps {
     let row = |requests: u64| EngineStepRow {
         requests,

@@ -420,7 +420,8 @@ mod tests {
     fn a_request_takes_its_tokens_part_of_each_step() {
         let (steps, requests) = example();
         let processes = [process(&steps, &requests)];
-        // 100 and its sixth of 120 and its half of 60; five sixths of 120, half of 60 and half of 40.
+        // The first: 100, a sixth of 120 and half of 60. The second: five sixths of 120, half of 60
+        // and half of 40.
         assert_eq!(taken(&processes), [Some(150), Some(150)]);
         let cost = cost(&processes);
         assert_eq!((cost.steps_gpu_ns, cost.requests_gpu_ns), (320, 300), "20 are nobody's");
@@ -440,7 +441,7 @@ mod tests {
             process(&[], &requests),
             process(&steps, &[]),
             process(&steps, &[]),
-            // An engine of another program.
+            // The engine of another program.
             process(&[other], &[]),
         ];
         assert_eq!(taken(&processes), [Some(300), Some(300)]);
@@ -452,20 +453,20 @@ mod tests {
     fn a_request_that_began_before_the_capture_or_lost_its_place_takes_what_is_left_of_it() {
         let (steps, [_, second]) = example();
         let early = request(1, 10, [0, 1, 3]);
-        // No step decodes for more requests than it says.
+        // No step decodes for more requests than its fields say.
         let skipped = request(3, 1, [1, 1, 4]);
         let processes = [process(&steps[1..], &[early, second, skipped])];
         let cost = cost(&processes);
         assert_eq!((cost.whole_requests, cost.approximate_gpu_ns), (1, 180));
         assert!(cost.requests_gpu_ns <= 220 && cost.requests_gpu_ns >= 214, "{cost:?}");
-        // A step that is nowhere, and a request without steps.
+        // A step that is not recorded, and a request without steps.
         let nowhere = Request { steps: None, ..request(2, 1, [1, 1, 1]) };
         let processes = [process(&steps, &[request(1, 1, [50, 50, 60]), nowhere])];
         assert_eq!(taken(&processes), [None, None]);
     }
 
-    /// Hazard (Records that make no sense): The shares of requests are taken from sums over many steps.
-    /// Promise: The shares are those of a loop over all requests of each step, and add up to its time.
+    /// Hazard (Records that make no sense): The shares of requests come from sums over many steps.
+    /// Promise: They equal the shares of a loop over all requests of each step, and add up to its time.
     #[test]
     fn shares_are_those_of_a_loop_over_the_requests_of_each_step() {
         let mut seed = 3u64;
@@ -517,7 +518,8 @@ mod tests {
         }
         let cost = cost(&[process(&steps, &requests)]);
         assert_eq!((cost.whole_requests, cost.approximate_gpu_ns), (400, 0));
-        // Steps without a request, and prompt tokens that were rounded up above, are nobody's.
+        // Steps without a request, and prompt tokens that were rounded up above, belong to no
+        // request.
         let sum: f64 = expected.iter().sum();
         let lost = sum - cost.requests_gpu_ns as f64;
         assert!((0.0..=2.0 * 400.0).contains(&lost), "{lost}");
@@ -555,7 +557,7 @@ mod tests {
         let mut worker = process(&[step(1, 1, 1, 0)], &[]);
         worker.engine.pause_spans = vec![(100, 200), (300, 400), (500, 600)];
         (worker.engine.pauses, worker.process) = (3, host("a"));
-        // One of each pause: it arrives within, before it, and when it is over.
+        // One request for each pause: it arrives during, before and after the pause.
         let requests = [at(1, 180, 15), at(2, 250, 145), at(3, 599, 1), at(4, 700, 1)];
         let mut scheduler = process(&[], &requests);
         scheduler.process = host("a");
@@ -593,16 +595,17 @@ mod tests {
             let cost = report.engine.as_ref()?.requests.as_ref()?.cost.clone()?;
             Some((cost.input, cost.output))
         };
-        // 200 ns of the prompts took 30 J and five sixths of 12 J; energy of decode steps is not known.
+        // The 200 ns of the prompts used 30 J and five sixths of 12 J; the energy of decode steps
+        // is not known.
         let (input, output) = concluded(&mut report, None).expect("a cost");
         assert_eq!((input.joules, output.joules), (Some(40.0 / 15.0), None));
         assert_eq!(input.dollars_per_million, None);
         report.energy.push(energy("decode", 8.0));
         let (input, output) = concluded(&mut report, Some(3.6)).expect("a cost");
-        // 10 J for 120 ns, of which the whole requests took 100.
+        // 10 J for 120 ns, of which the fully recorded requests used 100 ns.
         let joules = output.joules.expect("known");
         assert!((joules - 10.0 * 100.0 / 120.0 / 6.0).abs() < 1e-9, "{joules}");
-        // 3.6 dollars an hour are 1e-12 dollars for each nanosecond.
+        // 3.6 US dollars per hour are 1e-12 US dollars per ns.
         let close = |dollars: Option<f64>, to: f64| dollars.is_some_and(|d| (d - to).abs() < 1e-15);
         assert!(close(input.dollars_per_million, 1e-12 * 200.0 / 15.0 * 1e6), "{input:?}");
         assert!(close(output.dollars_per_million, 1e-12 * 100.0 / 6.0 * 1e6), "{output:?}");

@@ -1,4 +1,5 @@
-//! The command of a workload -> the model that it names, with the sizes that its `config.json` or GGUF file has.
+//! The command of a workload -> the model that it names, with the sizes from its `config.json` or
+//! GGUF file.
 //!
 //! The launcher reads the model on the machine of the workload and keeps it in the run's folder
 //! (`command_model.json`), because a report may be made on another machine, and it opens no file
@@ -412,7 +413,7 @@ mod tests {
         "vocab_size": 100, "intermediate_size": 128, "num_attention_heads": 4,
         "torch_dtype": "bfloat16"}"#;
 
-    /// A folder with a model, others that are none, and a cache of the hub.
+    /// A folder with models, folders without a valid model, and a cache of the hub.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         let huge = " ".repeat(17 << 20);

@@ -183,7 +183,7 @@ mod tests {
         let a = &shape.attention;
         assert_eq!((a.head_dim, a.num_key_value_heads, shape.vocab_size), (16, 2, 1000));
         assert!(shape.mlp.gated && !shape.tie_word_embeddings);
-        // Three rows of the embedding, a byte each.
+        // Three rows of the embedding, one byte each.
         assert_eq!(stored.read(shape, 3, 2), 2.0 * (1000.0 + 3.0));
         let (read, stored) = sizes(&head("llama", &SIZES, &tensors[2..])).expect("a model");
         assert!(read.shape.tie_word_embeddings);

@@ -46,7 +46,7 @@ fn run_of(capture: &str) -> tempfile::TempDir {
     run
 }
 
-/// Lets the command of the run name its model, of which the hook says nothing.
+/// Makes the command of the run name its model, which the hook does not record.
 fn named_by_command(run: &Path, words: &[&str]) {
     let model = tempfile::tempdir().expect("a folder");
     let hook = run.join("hook");
@@ -145,7 +145,7 @@ fn the_model_that_the_command_names_gives_what_the_engine_said() {
         assert_eq!(named.stages, told.stages, "{capture}");
         let says = |line: &&String| line.contains("config.json, which the command names (.)");
         assert_eq!(named.assumptions.iter().filter(says).count(), 1, "{:?}", named.assumptions);
-        // What the user chose counts, and the command can be left alone.
+        // The model of the user's choice counts, and the command can be ignored.
         let used = |config| report_of(&run, config).insight.utilisation.expect("an answer");
         let own = "{model: {llm: {name: own, shape: {hidden_size: 64, num_hidden_layers: 1, vocab_size: 9, \
                    attention: {num_attention_heads: 1, num_key_value_heads: 1, head_dim: 64}, \
@@ -286,7 +286,7 @@ fn served(config: &str) -> Report {
         &collector.join("h-2.s2t"),
         2,
         &[
-            // A step of the warm-up, which no request asked for.
+            // A warm-up step, which no request asked for.
             ("prefill", [100, 200], &prompt(512, 0)),
             ("prefill", [1_000, 1_090], &prompt(10, STEP + 1)),
             ("mixed", [1_100, 1_200], &[&prompt(5, STEP + 2)[..], &decode(1)].concat()),
@@ -313,7 +313,7 @@ fn served(config: &str) -> Report {
         request([1, 1, 3], 1, 700, 290, 400, 590, 10, 3),
         request([2, 2, 3], 2, 990, 105, 220, 300, 5, 2),
     ];
-    // It never came to a step.
+    // No step worked on it.
     let none = [("request", 3), ("queue_ns", -1), ("first_step", -1), ("aborted", 1)];
     // It ends twice.
     let records = [&a[..], &b, &none, &b].map(|fields| ("stage2.request", [1_290, 1_291], fields));
@@ -328,14 +328,14 @@ fn records_of_a_scheduler_and_steps_of_a_worker_give_requests_their_times_and_th
     let report = served("{report: {gpu_hour_dollars: 3.6}}");
     assert!(!stages(&report).contains(&"stage2.request"), "{:?}", stages(&report));
     let run = report.engine.as_ref().expect("an engine");
-    // The first request came 300 ns before its step, into a pause that began at 200.
+    // The first request arrived 300 ns before its step, in a pause that began at 200 ns.
     assert_eq!((run.pause_ns, run.waiting_pause_ns), (800, Some(300)));
     let requests = run.requests.as_ref().expect("requests");
     assert_eq!((requests.requests, requests.aborted, requests.unsound_records), (3, 1, 1));
     assert_eq!((requests.first_token.p50_ns, requests.queue.max_ns), (Some(310), Some(290)));
     assert_eq!(requests.token.p50_ns, Some((95 + 80_u64).div_ceil(2)));
     let slowest: Vec<_> = requests.slowest.iter().map(|row| (row.number, row.gpu_ns)).collect();
-    // 100 and a sixth of 120 and half of 60; five sixths of 120 and half of 60.
+    // The first: 100, a sixth of 120 and half of 60. The second: five sixths of 120 and half of 60.
     assert_eq!(slowest, [(1, Some(150)), (2, Some(130)), (3, None)]);
     let cost = requests.cost.as_ref().expect("a cost");
     assert_eq!((cost.steps_gpu_ns, cost.requests_gpu_ns, cost.run_gpu_ns), (280, 280, 280));
@@ -349,8 +349,8 @@ fn records_of_a_scheduler_and_steps_of_a_worker_give_requests_their_times_and_th
 fn requests_of_a_server_of_vllm_add_up_to_its_steps() {
     let report = report_with("vllm-0.26.0/requests", "{report: {gpu_hour_dollars: 2.5}}");
     let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref()).expect("requests");
-    // The client streamed 4 x 16 requests of 512 and 64 tokens: 75.996 ms to the first token and 3.642 ms for
-    // each further one, with HTTP.
+    // The client streamed 4 x 16 requests with 512 prompt tokens and 64 output tokens: 75.996 ms to
+    // the first token and 3.642 ms for each further token, HTTP included.
     assert_eq!((requests.requests, requests.aborted, requests.unsound_records), (64, 0, 0));
     assert_eq!((requests.prompt_tokens, requests.output_tokens), (64 * 512, 64 * 64));
     assert_eq!(
@@ -362,7 +362,7 @@ fn requests_of_a_server_of_vllm_add_up_to_its_steps() {
     let nobody = cost.steps_gpu_ns - cost.requests_gpu_ns;
     assert!(nobody <= 2 * 64, "{nobody} ns of {}", cost.steps_gpu_ns);
     let dollars = |cost: &stage2_model::TokenCost| cost.dollars_per_million.expect("a price");
-    // The GPU works 31 times as long for an output token as for one of a prompt.
+    // The GPU works 31 times as long for an output token as for a prompt token.
     assert!((25.0..40.0).contains(&(dollars(&cost.output) / dollars(&cost.input))));
     let time = report.answer.lines.iter().find(|line| line.label == "time").expect("a line");
     let said = "; requests 67.66 ms to the first token, 3.63 ms per further token (p50 of 64)";

@@ -15,8 +15,8 @@ use stage2_report::{Settings, Sources, analyse};
 
 const STAGES: [&str; 3] = ["start-up (inferred)", "prefill (inferred)", "decode (inferred)"];
 
-/// The records of a capture of vLLM, as if the engine had opened no range; each piece of GPU work as `change`
-/// makes it.
+/// The records of a capture of vLLM without the ranges of the engine; `change` alters each piece of
+/// GPU work.
 fn without_ranges(capture: &str, folder: &Path, change: fn(GpuWork) -> GpuWork) {
     let from =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/engines").join(capture);
@@ -37,7 +37,7 @@ fn without_ranges(capture: &str, folder: &Path, change: fn(GpuWork) -> GpuWork) 
     }
 }
 
-/// The report of the trace files that `write` puts into a folder.
+/// The report of the trace files that `write` writes to a folder.
 fn report(config: &str, write: impl FnOnce(&Path)) -> Report {
     let run = tempfile::tempdir().expect("a folder");
     let folder = run.path().join("collector");
@@ -51,7 +51,7 @@ fn instances(report: &Report, path: &str) -> Option<u64> {
     report.paths.iter().find(|row| row.path == path)?.instances
 }
 
-/// Kernels, their time and the time in which the GPU worked, of all stages.
+/// Number of kernels, kernel time and busy time of the GPU, summed over all stages.
 fn sums(report: &Report) -> [u64; 3] {
     let sum = |of: fn(&StageRow) -> Option<u64>| report.stages.iter().filter_map(of).sum();
     [sum(|row| row.kernels), sum(|row| row.kernel_sum_ns), sum(|row| row.gpu_busy_ns)]
@@ -80,7 +80,7 @@ fn decode_steps_and_prefills_of_vllm_are_those_that_its_ranges_named() {
         assert_eq!(instances(&found, prefill), Some(prefills), "{capture}");
         assert_eq!(stage(&found, start_up).apart, Some(Apart::WarmUp), "{capture}");
         assert_eq!(found.stages.len(), STAGES.len(), "{capture}: {:?}", found.stages);
-        // One stage of one stream: what is in one of the three is in no other.
+        // On one stream, no work is in more than one of the three stages.
         let stages: Vec<&str> = whole.stages.iter().map(|row| row.stage.as_str()).collect();
         assert_eq!(stages, ["(whole process)"], "{capture}");
         assert_eq!(sums(&found), sums(&whole), "{capture}");
@@ -103,7 +103,7 @@ fn llama_cpp_decodes_four_times_64_tokens() {
 #[test]
 fn ranks_have_their_own_steps() {
     let found = report("{}", |folder| without_ranges("vllm-0.26.0/ranks", folder, |work| work));
-    // Of 128 of each rank; a step of a batch that hardly comes again is not known.
+    // Each rank has 128; a step with a rare batch size is not found.
     let steps = instances(&found, "decode (inferred)/step").expect("steps");
     assert!((250..=256).contains(&steps), "{steps}");
     assert_eq!(instances(&found, STAGES[2]), Some(4), "two generations of two ranks");
