@@ -61,7 +61,7 @@ pub struct EngineSteps {
     /// Tokens per second over the timed steps: for prefill the prompt tokens, else one token for each
     /// request that decodes.
     pub tokens_per_s: Option<f64>,
-    /// Steps by number of requests, for prefill by number of tokens where it is known; ascending.
+    /// Steps by number of requests, or for prefill by number of tokens if that is known; ascending.
     pub rows: Vec<EngineStepRow>,
     /// A line through the medians of the rows; null: there are too few rows, or it fits badly.
     pub fit: Option<StepFit>,

@@ -116,8 +116,8 @@ fn sum(groups: &[(&StepShape, &StepGroup)]) -> StepGroup {
     all
 }
 
-/// A row holds the steps with the same number of requests, for prefill with the same number of
-/// tokens if it is known. If there are too many rows, neighbours are joined.
+/// A row contains the steps with the same number of requests, or for prefill with the same number
+/// of tokens if it is known. If there are too many rows, neighbours are joined.
 fn rows_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> Vec<EngineStepRow> {
     let size = |shape: &StepShape| match kind {
         StepKind::Prefill if shape.prefill_tokens > 0 => shape.prefill_tokens,

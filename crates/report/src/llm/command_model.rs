@@ -34,7 +34,7 @@ const MOST_SNAPSHOTS: usize = 256;
 const MOST_GPUS: u64 = 4096;
 const GGUF: &str = "gguf";
 
-/// Options that name the model. `_` stands for `-` as well.
+/// Options that name the model. `_` is equivalent to `-`.
 const MODEL_OPTIONS: [&str; 4] = ["--model", "--model-path", "--model-name-or-path", "--model-id"];
 /// The option that names the model if its value is a GGUF file; Python's `-m` names a module.
 const FILE_OPTION: &str = "-m";
@@ -67,7 +67,7 @@ enum Found {
     Problem(String),
 }
 
-/// The sizes of a model, and how the command says that it is stored and split.
+/// The sizes of a model, with its data types and parallelism from the command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandSizes {
     /// The file that contains the sizes.
@@ -145,7 +145,7 @@ impl CommandModel {
         cwd: &Path,
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Option<Self> {
-        // `env HF_HOME=/x vllm serve NAME` sets variables as well.
+        // `env HF_HOME=/x vllm serve NAME` also sets variables.
         let variable = |name: &str| {
             let set = command.iter().find_map(|word| split(word).filter(|(key, _)| *key == name));
             set.map(|(_, value)| value.to_owned()).or_else(|| variable(name))
