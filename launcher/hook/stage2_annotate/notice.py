@@ -6,9 +6,11 @@ import contextlib
 import os
 from collections.abc import Mapping
 
+_MOST_SAID = 32
+
 
 class Notices:
-    """Says each thing once, on the file descriptor: `sys.stderr` is the workload's."""
+    """Says each thing once, and few in all, on the descriptor: `sys.stderr` is the workload's."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Obey STAGE2_LOG, as the collector does."""
@@ -28,7 +30,8 @@ class Notices:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        if text in self._said:
+        # The text of an error may be another one in each step.
+        if text in self._said or len(self._said) >= _MOST_SAID:
             return
         self._said.add(text)
         line = "stage2: " + " ".join(text.split()) + "\n"
