@@ -9,7 +9,9 @@ output and is a field of their ranges (`STEP`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import secrets
 import time
 from types import ModuleType
@@ -55,6 +57,9 @@ _STEP_ATTRIBUTE = "stage2_step"
 _LONGEST_WAIT_S = 86_400.0
 _MOST_IN_FLIGHT = 64
 
+_numbers = itertools.count(1)
+"""Of the whole process: a program may make one engine after the other."""
+
 
 def step_of(scheduled: Any) -> int:
     """Return the number of the step of this scheduler output; 0: it has none."""
@@ -95,7 +100,6 @@ class Requests:
         # The steps of different engines of a run need different numbers.
         self._step = (secrets.randbits(30) + 1) << 32
         self._known: dict[str, _Seen] = {}
-        self._numbers = 0
         self._prompts: dict[str, _Seen] = {}
         self._tokenless: dict[str, _Seen] = {}
         self._in_flight: dict[int, dict[str, int]] = {}
@@ -108,8 +112,8 @@ class Requests:
         # Another process took the time of arrival from the wall clock, which may be set.
         waited = time.time() - request.arrival_time
         waited = waited if 0.0 <= waited <= _LONGEST_WAIT_S else 0.0
-        self._numbers += 1
-        self._known[name] = _Seen(request, self._numbers, self._clock() - int(waited * 1e9))
+        arrived = self._clock() - int(waited * 1e9)
+        self._known[name] = _Seen(request, next(_numbers), arrived)
 
     def schedule(self, output: Any) -> None:
         """Assign a number to the next step, and note the requests that it starts."""
@@ -227,7 +231,8 @@ def install(module: ModuleType, notices: Notices) -> None:
                 if requests is not None:
                     take(requests, next(iter((*args, *kwargs.values())), None), result)
             except Exception as error:
-                vars(self)[_ATTRIBUTE] = None
+                with contextlib.suppress(TypeError):
+                    vars(self)[_ATTRIBUTE] = None
                 notices.warn(f"vllm-steps: requests are not recorded any more: {error!r}")
             return result
 

@@ -112,7 +112,6 @@ class Records(unittest.TestCase):
         self.assertTrue(2.0e9 <= waited < 4.0e9, waited)
         self.assertEqual(one["first_token_ns"] - one["queue_ns"], 4_000)
         expected = {
-            "request": 1,
             "prompt_tokens": 10,
             "cached_tokens": 4,
             "output_tokens": 1,
@@ -151,7 +150,15 @@ class Records(unittest.TestCase):
             engine.requests.finish(request)
             engine.requests.finish(request)
         engine.requests.finish(SimpleNamespace(request_id="never seen"))
-        self.assertEqual([record["request"] for record in engine.records], [1, 2])
+        first, second = (record["request"] for record in engine.records)
+        self.assertEqual(second, first + 1)
+
+    def test_two_engines_of_a_process_never_give_the_same_number(self):
+        one, other = Engine(), Engine()
+        for engine in (one, other):
+            engine.requests.finish(engine.arrive("a", 1))
+        (first,), (second,) = one.records, other.records
+        self.assertNotEqual(first["request"], second["request"])
 
     def test_one_that_lost_its_place_keeps_its_first_step(self):
         engine = Engine()
