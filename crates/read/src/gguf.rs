@@ -19,7 +19,7 @@ use crate::files;
 pub const LIMIT_BYTES: u64 = 64 << 20;
 /// Maximum number of keys of a file; models have fewer than 100.
 const MOST_KEYS: u64 = 1 << 12;
-/// Maximum number of tensors of a model; the largest models have some thousands.
+/// Maximum number of tensors of a model, in all of its files; the largest models have some thousands.
 const MOST_TENSORS: u64 = 1 << 16;
 /// Maximum number of files of a model.
 const MOST_FILES: u64 = 256;
@@ -67,6 +67,8 @@ impl Gguf {
         let mut model = Self::read_one(path)?;
         for other in others(path) {
             model.tensors.extend(Self::read_one(&other)?.tensors);
+            within("tensors in all files", model.tensors.len() as u64, MOST_TENSORS)
+                .map_err(|why| GgufError { path: other, why: why.to_string() })?;
         }
         Ok(model)
     }
@@ -397,5 +399,12 @@ mod tests {
         std::fs::write(folder.path().join("m-00002-of-00002.gguf"), second).expect("a file");
         let found = Gguf::read(&first).expect("sound");
         assert_eq!(found.tensors.last().map(|t| (t.name.as_str(), t.bytes)), Some(("other", 10)));
+        // The limit is that of all files together.
+        let most: Vec<u8> = (0..MOST_TENSORS).flat_map(|at| tensor("t", at)).collect();
+        let mut second = [head(MOST_TENSORS, 0), most].concat();
+        second.resize(second.len().next_multiple_of(32) + MOST_TENSORS as usize, 0);
+        std::fs::write(folder.path().join("m-00002-of-00002.gguf"), second).expect("a file");
+        let why = Gguf::read(&first).expect_err("two too many").to_string();
+        assert!(why.contains("65538 tensors in all files"), "{why}");
     }
 }
