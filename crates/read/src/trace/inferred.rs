@@ -181,7 +181,9 @@ impl Anchor {
     }
 
     fn is_at(&self, launches: &VecDeque<Launch>) -> bool {
-        launches.len() >= self.whats.len()
+        // The last one tells it from its likes, which are the same up to there.
+        let last = self.whats.len().checked_sub(1).and_then(|last| launches.get(last));
+        last.is_some_and(|launch| self.whats.last() == Some(&launch.what))
             && launches.iter().zip(&self.whats).all(|(launch, what)| launch.what == *what)
     }
 }
