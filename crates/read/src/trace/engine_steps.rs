@@ -63,7 +63,7 @@ pub struct NumberedStep {
     pub ns: u64,
     /// Kind of the step.
     pub kind: StepKind,
-    /// [`StepWork::prefill_tokens`].
+    /// [`StepWork::prefill_tokens`], or one for each of these requests where it is not known.
     pub prefill_tokens: u32,
     /// [`StepWork::decode_requests`].
     pub decode_requests: u32,
@@ -79,7 +79,7 @@ impl NumberedStep {
             begin,
             ns,
             kind: work.kind(),
-            prefill_tokens: narrow(work.prefill_tokens),
+            prefill_tokens: narrow(work.prefill_tokens.max(work.prefill_requests)),
             decode_requests: narrow(work.decode_requests),
             decode_tokens: narrow(work.decode_tokens.max(work.decode_requests)),
         }
@@ -416,6 +416,17 @@ mod tests {
         );
         assert_eq!(capture.engine.engines, BTreeMap::new());
         assert!(capture.paths.iter().all(|node| node.parent.is_none()));
+    }
+
+    #[test]
+    fn a_numbered_step_whose_prompt_tokens_are_not_known_is_not_taken_for_one_without_prompts() {
+        let mut follower = StepFollower::default();
+        follower.open(1, 7, 10, None);
+        follower.fields(1, StepWork { prefill_requests: 2, ..StepWork::default() }, Some(5));
+        follower.close(1, 20);
+        let found = follower.finish();
+        let [step] = found.numbered[..] else { panic!("{found:?}") };
+        assert_eq!((step.number, step.kind, step.prefill_tokens), (5, StepKind::Prefill, 2));
     }
 
     #[test]
