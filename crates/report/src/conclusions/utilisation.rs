@@ -91,14 +91,20 @@ fn needs(
         ("prompt_tokens", tokens.prompt_tokens, true),
         ("decode_steps", tokens.decode_steps, has_decode),
     ] {
-        // The steps of an engine record what they work on, but not always the length of the
-        // context.
+        // The steps of an engine record what they work on, but not always the lengths of prompts and
+        // contexts.
         let is_said = match &report.engine {
             None => false,
             Some(engine) if key == "prompt_tokens" => {
-                let of_stage = |row: &&StageRow| engine.kinds.iter().find(|k| k.stage == row.stage);
-                let decode = rows.iter().filter(|row| row.role == Role::Decode);
-                decode.filter_map(of_stage).all(|kind| kind.decode_context_mean.is_some())
+                let is_known = |row: &&StageRow| {
+                    let kind = engine.kinds.iter().find(|kind| kind.stage == row.stage);
+                    kind.is_none_or(|kind| match row.role {
+                        Role::Prefill => kind.prefill_tokens_mean.is_some(),
+                        Role::Decode => kind.decode_context_mean.is_some(),
+                        _ => true,
+                    })
+                };
+                rows.iter().all(is_known)
             }
             Some(_) => true,
         };
