@@ -144,8 +144,9 @@ const BATCHES: usize = 100;
 /// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer than
 /// two batches.
 pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
-    // Steps that only read prompts are grouped by tokens.
-    let by_tokens = kind.decode_requests_mean == 0.0;
+    // Steps that only read prompts are grouped, and fitted, by tokens where all of these are known.
+    let knows_tokens = kind.rows.iter().all(|row| row.tokens_mean.is_some());
+    let by_tokens = kind.decode_requests_mean == 0.0 && knows_tokens;
     let batch = |row: &EngineStepRow| match by_tokens {
         true => row.tokens_mean,
         false => Some((row.requests as f64 + row.requests_to as f64) / 2.0),

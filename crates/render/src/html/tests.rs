@@ -352,6 +352,12 @@ fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
     let mut report = full("");
     report.engine.iter_mut().flat_map(|run| &mut run.kinds).for_each(|kind| kind.rows.truncate(1));
     assert!(!written(&report).contains("Step time by batch"), "one batch is no picture");
+    let mut report = full("");
+    let kinds = report.engine.iter_mut().flat_map(|run| &mut run.kinds);
+    kinds.for_each(|kind| kind.decode_requests_mean = 0.0);
+    let page = parse(&written(&report));
+    let said = page.by_id("stage-1-batch").one("desc").text();
+    assert!(said.contains("by requests of a step"), "no tokens are known: {said}");
 }
 
 #[test]
