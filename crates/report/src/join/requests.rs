@@ -13,7 +13,7 @@ use stage2_read::engine::StepKind;
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::NumberedStep;
 use stage2_read::trace::requests::{Request, RequestSteps, Requests};
-use stage2_read::trace::stats::Series;
+use stage2_read::trace::stats::{EXACT_VALUES, Series};
 
 /// Maximum number of requests that are shown one by one.
 const MOST_ROWS: usize = 10;
@@ -126,7 +126,7 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
     // No step of these requests is known.
     let without = by_engine.into_values().flatten();
     rows.extend(without.map(|(process, request)| (process, request, None)));
-    gpu_times.fold(0);
+    gpu_times.fold(EXACT_VALUES);
     cost.gpu_time = spread(&gpu_times);
     cost.kinds = kinds
         .into_iter()
@@ -290,10 +290,12 @@ impl Place {
 }
 
 /// The part of the pauses of `process` in which a request waited, ns; `None` if no arrival is
-/// known. A request waits from its arrival until a step starts it.
+/// known, or not that of every request that ended. A request waits from its arrival until a step
+/// starts it.
 pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture]) -> Option<u64> {
     let found = &process.engine;
-    if found.pauses != found.pause_spans.len() as u64 {
+    let has_all = processes.iter().all(|process| process.requests.others == 0);
+    if found.pauses != found.pause_spans.len() as u64 || !has_all {
         return None;
     }
     let host = |of: &ProcessCapture| of.process.as_ref().map(|process| process.host.clone());
@@ -563,8 +565,11 @@ mod tests {
         scheduler.process = host("a");
         let mut elsewhere = process(&[], &[at(5, 0, 1_000)]);
         elsewhere.process = host("b");
-        let processes = [worker, scheduler, elsewhere];
+        let mut processes = [worker, scheduler, elsewhere];
         assert_eq!(waiting_ns(&processes[0], &processes), Some(20 + 100 + 1));
+        processes[1].requests.others = 1;
+        let one_is_not_kept = waiting_ns(&processes[0], &processes);
+        assert_eq!(one_is_not_kept, None, "it may have waited");
         let [mut worker, ..] = processes;
         assert_eq!(waiting_ns(&worker, &[]), None);
         worker.engine.pauses = 9;

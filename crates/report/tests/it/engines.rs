@@ -339,6 +339,7 @@ fn records_of_a_scheduler_and_steps_of_a_worker_give_requests_their_times_and_th
     assert_eq!(slowest, [(1, Some(150)), (2, Some(130)), (3, None)]);
     let cost = requests.cost.as_ref().expect("a cost");
     assert_eq!((cost.steps_gpu_ns, cost.requests_gpu_ns, cost.run_gpu_ns), (280, 280, 280));
+    assert_eq!((cost.gpu_time.p50_ns, cost.gpu_time.max_ns), (Some(140), Some(150)), "exactly");
     let dollars = cost.output.dollars_per_million.expect("a price");
     assert!((dollars - 1e-12 * 80.0 / 5.0 * 1e6).abs() < 1e-15, "{dollars}");
     let twice = report.findings.iter().filter(|found| found.what.contains("1 record of requests"));
