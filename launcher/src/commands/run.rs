@@ -22,6 +22,7 @@ use crate::env::{self, GpuFacts, relevant_variables};
 use crate::failure::Failure;
 use crate::hook::Hook;
 use crate::plan::{self, Inherited, LIBRARY, Pass, Plan};
+use crate::redaction;
 use crate::reports::Outcome;
 use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
@@ -142,7 +143,9 @@ impl Job {
         let variable = |name: &str| std::env::var_os(name);
         let keep_model = || {
             let asked = prepared.from_command;
-            asked.then(|| CommandModel::keep(&run_dir, &self.command, &cwd, &variable)).flatten()
+            let redactor = redaction::redactor();
+            let keep = || CommandModel::keep(&run_dir, &self.command, &cwd, &variable, redactor);
+            asked.then(keep).flatten()
         };
         if let Some(finding) = keep_model() {
             bundle.note(finding, terminal);

@@ -12,7 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use stage2_contract::text::{visible, visible_path};
+use stage2_contract::text::redact::Redactor;
+use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::{Dtype, Finding};
 use stage2_read::files::{self, write_whole};
 
@@ -26,6 +27,8 @@ use crate::workload_config::MODEL;
 const FILE: &str = "command_model.json";
 /// Maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Maximum number of characters of a text that are kept.
+const MOST_CHARS: usize = 4096;
 /// Maximum number of words of a command that are read.
 const MOST_WORDS: usize = 4096;
 /// Maximum number of snapshots of a model in the cache that are read.
@@ -54,8 +57,8 @@ const NAME_IT: &str = "name a model whose sizes are known: model/llm=NAME or \
 pub struct CommandModel {
     /// The words that name it: `--model /models/llama`.
     words: String,
-    /// Words that name other models.
-    also: Vec<String>,
+    /// Words that name another model, if any do.
+    also: Option<String>,
     found: Found,
 }
 
@@ -99,19 +102,33 @@ fn not_kept(error: anyhow::Error) -> Finding {
 
 impl CommandModel {
     /// Writes the model that `command` names, run in the folder `cwd`, to the folder of the run,
-    /// unless that folder has one. `variable` reads the environment of the workload. Returns a
-    /// finding if that fails.
+    /// unless that folder has one, and without secrets. `variable` reads the environment of the
+    /// workload. Returns a finding if that fails.
     pub fn keep(
         run_dir: &Path,
         command: &[OsString],
         cwd: &Path,
         variable: &dyn Fn(&str) -> Option<OsString>,
+        redactor: &Redactor,
     ) -> Option<Finding> {
         let kept = Self::read(run_dir, &mut Vec::new());
         if kept.is_some_and(|kept| kept.sizes().is_some()) {
             return None;
         }
-        Self::find(command, cwd, variable)?.write(run_dir).err().map(not_kept)
+        let mut found = Self::find(command, cwd, variable)?;
+        for text in found.texts() {
+            *text = shorten(&redactor.text(text), MOST_CHARS);
+        }
+        found.write(run_dir).err().map(not_kept)
+    }
+
+    /// What it cites of the command and of paths.
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let of_found = match &mut self.found {
+            Found::Sizes(sizes) => [Some(&mut sizes.file), Some(&mut sizes.name)],
+            Found::Problem(problem) => [Some(problem), None],
+        };
+        of_found.into_iter().flatten().chain([&mut self.words]).chain(&mut self.also)
     }
 
     fn write(&self, run_dir: &Path) -> anyhow::Result<()> {
@@ -151,7 +168,7 @@ impl CommandModel {
             set.map(|(_, value)| value.to_owned()).or_else(|| variable(name))
         };
         let mut first: Option<(String, PathBuf, Found)> = None;
-        let mut also = Vec::new();
+        let mut also = None;
         for Named { words, value, how } in named(command) {
             let (file, found) = match located(value, how, cwd, &variable) {
                 None => continue,
@@ -164,7 +181,7 @@ impl CommandModel {
             };
             match (&first, found) {
                 (Some((_, other, _)), _) if how == How::Plain || *other == file => {}
-                (Some(_), _) => also.push(words),
+                (Some(_), _) => also = also.or(Some(words)),
                 // A program may use any folder with a config.json of its own.
                 (None, Some(Err(_))) if how == How::Plain => {}
                 (None, found) => {
@@ -188,7 +205,7 @@ impl CommandModel {
     /// Findings if the command names several models, or a model without known sizes.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let words = visible(self.words.as_bytes());
-        let several = self.also.first().map(|other| {
+        let several = self.also.as_ref().map(|other| {
             let other = visible(other.as_bytes());
             Finding::note(
                 format!("the command names several models: {words} and {other}"),
@@ -582,12 +599,18 @@ mod tests {
         let (folder, run) = (folder(), tempfile::tempdir().expect("a folder"));
         let none = |_: &str| None;
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let keep = |line: &str| CommandModel::keep(run.path(), &words(line), folder.path(), &none);
+        let keep = |line: &str| {
+            CommandModel::keep(run.path(), &words(line), folder.path(), &none, &Redactor::default())
+        };
         let read = || CommandModel::read(run.path(), &mut Vec::new());
         assert_eq!((keep("x y"), read()), (None, None));
         // A model downloaded during the run is found at the end of the run.
         assert_eq!(keep("vllm serve org/late"), None);
         assert!(read().expect("a problem").sizes().is_none());
+        // What may be a secret is cited nowhere.
+        assert_eq!(keep("tool serve hf_AbCdEfGhIjKlMnOpQrStUvWxYz01234567"), None);
+        let text = fs::read_to_string(run.path().join(FILE)).expect("a file");
+        assert!(text.contains("in the cache") && !text.contains("AbCdEf"), "{text}");
         assert_eq!(keep("vllm serve llama"), None);
         let found = read().expect("a model");
         drop(folder.close());
@@ -598,8 +621,9 @@ mod tests {
         assert_eq!(CommandModel::read(part.path(), &mut Vec::new()), Some(found.clone()));
         let engine = EngineConfig::read(part.path(), &mut Vec::new());
         assert!(engine.is_some_and(|engine| engine.engine == "vllm"));
-        assert_eq!(CommandModel::keep(run.path(), &words("x"), Path::new("/"), &none), None);
-        assert_eq!(read(), Some(found.clone()));
+        let off = Redactor::off();
+        let again = CommandModel::keep(run.path(), &words("x"), Path::new("/"), &none, &off);
+        assert_eq!((again, read()), (None, Some(found.clone())));
         let sizes = found.sizes().expect("sizes");
         assert_eq!((sizes.name.as_str(), sizes.read.shape.hidden_size), ("llama", 64));
         assert!(found.source(sizes).contains("llama/config.json, which the command names (llama)"));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use stage2_contract::text::redact::Redactor;
 use stage2_contract::trace::{self, Field, FieldValue, MonoNs, Process, RangeOpen, Record, Writer};
 use stage2_model::{EngineSteps, Report};
 use stage2_report::llm::command_model::CommandModel;
@@ -57,7 +58,8 @@ fn named_by_command(run: &Path, words: &[&str]) {
     }
     fs::remove_dir_all(hook).expect("removed");
     let command: Vec<_> = ["vllm", "serve", "."].iter().chain(words).map(Into::into).collect();
-    assert_eq!(CommandModel::keep(run, &command, model.path(), &|_| None), None);
+    let kept = CommandModel::keep(run, &command, model.path(), &|_| None, &Redactor::default());
+    assert_eq!(kept, None);
 }
 
 fn steps<'r>(report: &'r Report, stage: &str) -> &'r EngineSteps {
