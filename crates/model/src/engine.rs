@@ -160,15 +160,15 @@ pub struct Spread {
 /// belong to no request here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestCost {
-    /// Number of GPUs that ran the steps.
+    /// Number of GPUs that ran the steps: those of each process that did.
     pub gpus: u64,
     /// GPU time of one request.
     pub gpu_time: Spread,
     /// GPU time of all steps that have a number, ns.
     pub steps_gpu_ns: u64,
     /// Sum of the GPU time of the requests, ns; at most `steps_gpu_ns`. The difference is the
-    /// shares of requests that have no record, because they had not ended, and rounding (2 ns for
-    /// each request).
+    /// shares of requests that had not ended or have no record, and rounding (2 ns for each request
+    /// on each GPU).
     pub requests_gpu_ns: u64,
     /// GPU time of the steps that did not work on all running requests, ns: the shares in these
     /// steps are approximate.
@@ -179,7 +179,8 @@ pub struct RequestCost {
     pub run_gpu_ns: u64,
     /// GPU time of the steps by kind.
     pub kinds: Vec<StepCost>,
-    /// Number of requests with all steps recorded. The two fields below count only these requests.
+    /// Number of requests with all steps recorded, without those that were aborted before their
+    /// first token. The two fields below count only these requests.
     pub whole_requests: u64,
     /// GPU time and cost of their prompt tokens, cached ones included.
     pub input: TokenCost,

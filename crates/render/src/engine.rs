@@ -235,8 +235,8 @@ fn sums(cost: &RequestCost) -> String {
         steps => format!("; {} beyond the limit are left out", counted(steps, "step")),
     };
     format!(
-        "The steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests without a record, \
-         which had not ended{approximate}{other}",
+        "The steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests that had not \
+         ended, or of which no record is kept{approximate}{other}",
         ms3(cost.steps_gpu_ns),
         counted(cost.gpus, "GPU"),
         ms3(cost.requests_gpu_ns),

@@ -4,7 +4,7 @@
 //! the steps, of the time for each unit of share. The share of a request is the difference between
 //! two of these sums.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_model::{
     EngineRequests, Figure, Report, RequestCost, RequestRow, Spread, StepCost, TokenCost,
@@ -42,6 +42,13 @@ struct Engine {
     other_steps: u64,
     /// Number of GPUs of all ranks.
     gpus: u64,
+    /// Host of that rank: hosts have clocks of their own.
+    host: String,
+}
+
+/// GPUs that a process ran steps on.
+fn gpus_of(process: &ProcessCapture) -> u64 {
+    (process.device_busy.len() as u64).max(1)
 }
 
 fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
@@ -53,8 +60,9 @@ fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
         }
         for (id, steps) in ranks {
             let engine = engines.entry(id).or_default();
-            engine.gpus += (process.device_busy.len() as u64).max(1);
+            engine.gpus += gpus_of(process);
             if steps.len() > engine.steps.len() {
+                engine.host = host_of(process).unwrap_or_default();
                 (engine.steps, engine.other_steps) = (steps, process.engine.more_numbered);
             }
         }
@@ -64,6 +72,10 @@ fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
         engine.steps.dedup_by_key(|step| step.number);
     }
     engines
+}
+
+fn host_of(process: &ProcessCapture) -> Option<String> {
+    process.process.as_ref().map(|process| process.host.clone())
 }
 
 /// Latencies and costs of the requests of a run; `None` if no request is recorded.
@@ -81,7 +93,10 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
             by_engine.entry(id).or_default().push((index, request));
         }
     }
-    let mut cost = RequestCost::default();
+    // A program may make one engine after the other on the same GPUs.
+    let with_steps = processes.iter().filter(|process| !process.engine.numbered.is_empty());
+    let mut cost = RequestCost { gpus: with_steps.map(gpus_of).sum(), ..RequestCost::default() };
+    let mut extents: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut gpu_times = Series::default();
     let mut rows: Vec<(usize, &Request, Option<u64>)> = Vec::new();
     let mut kinds: BTreeMap<StepKind, StepCost> = BTreeMap::new();
@@ -90,13 +105,15 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
         let requests: Vec<&Request> = of_engine.iter().map(|(_, request)| *request).collect();
         let shares = Shares::new(&engine.steps, &requests);
         let gpus = engine.gpus;
-        cost.gpus += gpus;
         add(&mut cost.other_steps, engine.other_steps);
         let (first, last) = (engine.steps.first(), engine.steps.last());
-        let extent = first.zip(last).map_or(0, |(first, last)| {
-            last.begin.saturating_add(last.ns).saturating_sub(first.begin)
-        });
-        add(&mut cost.run_gpu_ns, extent.saturating_mul(gpus));
+        if let Some((first, last)) = first.zip(last) {
+            let end = last.begin.saturating_add(last.ns);
+            let extent = end.saturating_sub(first.begin);
+            add(&mut cost.run_gpu_ns, extent.saturating_mul(gpus));
+            let of_host = extents.entry(&engine.host).or_insert((first.begin, end));
+            *of_host = (of_host.0.min(first.begin), of_host.1.max(end));
+        }
         add(&mut cost.approximate_gpu_ns, whole_ns(shares.approximate_ns).saturating_mul(gpus));
         for (step, input_ns) in engine.steps.iter().zip(&shares.input_of_steps) {
             add(&mut cost.steps_gpu_ns, step.ns.saturating_mul(gpus));
@@ -114,7 +131,8 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
             }
             gpu_times.push(gpu_ns);
             add(&mut cost.requests_gpu_ns, gpu_ns);
-            if share.is_whole {
+            // How much of its prompt was read is not known of one that was given up before its first token.
+            if share.is_whole && (!request.aborted || request.output_tokens > 0) {
                 cost.whole_requests += 1;
                 add(&mut cost.input.tokens, request.prompt_tokens);
                 add(&mut cost.input.gpu_ns, input_ns);
@@ -132,7 +150,8 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
         .into_iter()
         .map(|(kind, cost)| StepCost { stage: kind.to_string(), ..cost })
         .collect();
-    let seconds = cost.run_gpu_ns as f64 / 1e9 / cost.gpus.max(1) as f64;
+    let longest = extents.values().map(|(begin, end)| end.saturating_sub(*begin)).max();
+    let seconds = longest.unwrap_or(0) as f64 / 1e9;
     for of in [&mut cost.input, &mut cost.output] {
         of.tokens_per_s = (seconds > 0.0).then(|| of.tokens as f64 / seconds);
     }
@@ -298,14 +317,16 @@ pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture])
     if found.pauses != found.pause_spans.len() as u64 || !has_all {
         return None;
     }
-    let host = |of: &ProcessCapture| of.process.as_ref().map(|process| process.host.clone());
     let index = processes.iter().position(|other| std::ptr::eq(other, process))?;
-    let id = engine_of(index, found.numbered.first()?.number);
-    let alike = processes.iter().enumerate().filter(|(_, other)| host(other) == host(process));
+    let ids: BTreeSet<EngineId> =
+        found.numbered.iter().map(|step| engine_of(index, step.number)).collect();
+    let host = host_of(process);
+    let alike = processes.iter().enumerate().filter(|(_, other)| host_of(other) == host);
     let mut waits: Vec<(u64, u64)> = Vec::new();
     for (at, other) in alike {
         for request in &other.requests.kept {
-            let of_engine = request.steps.is_some_and(|steps| engine_of(at, steps.first) == id);
+            let of_engine =
+                request.steps.is_some_and(|steps| ids.contains(&engine_of(at, steps.first)));
             let wait = request.arrived.zip(request.queue_ns).filter(|_| of_engine);
             waits.extend(wait.map(|(arrived, ns)| (arrived.saturating_add(ns), arrived)));
         }
@@ -436,6 +457,35 @@ mod tests {
     }
 
     #[test]
+    fn engines_one_after_the_other_share_the_time_and_the_gpus_of_their_process() {
+        let (steps, requests) = example();
+        let engine = 1 << 32;
+        let later = |step: &NumberedStep| NumberedStep {
+            number: step.number + engine,
+            begin: step.begin + 10_000,
+            ..*step
+        };
+        let again = requests.map(|request| Request {
+            number: request.number + 2,
+            steps: request.steps.map(|steps| RequestSteps {
+                first: steps.first + engine,
+                prompt: steps.prompt + engine,
+                last: steps.last + engine,
+                ..steps
+            }),
+            ..request
+        });
+        let steps = [steps, steps.each_ref().map(later)].concat();
+        let processes = [process(&steps, &[requests, again].concat())];
+        assert_eq!(taken(&processes), [Some(150); 4]);
+        let cost = cost(&processes);
+        assert_eq!((cost.gpus, cost.run_gpu_ns, cost.output.tokens), (1, 2 * 3_040, 12));
+        // From 1,000 to 14,040 ns.
+        let rate = cost.output.tokens_per_s.expect("a rate");
+        assert!((rate - 12.0 / 13_040e-9).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
     fn ranks_share_the_steps_of_a_scheduler_in_another_process() {
         let (steps, requests) = example();
         let other = NumberedStep { number: 3, ..step(3, 5, 0, 1) };
@@ -453,7 +503,14 @@ mod tests {
 
     #[test]
     fn a_request_that_began_before_the_capture_or_lost_its_place_takes_what_is_left_of_it() {
-        let (steps, [_, second]) = example();
+        let (steps, [first, second]) = example();
+        let given_up = Request { aborted: true, output_tokens: 0, ..request(4, 1_000, [1, 1, 1]) };
+        let all = cost(&[process(&steps, &[first, second, given_up])]);
+        assert_eq!(
+            (all.whole_requests, all.input.tokens),
+            (2, 15),
+            "who knows what was read of it"
+        );
         let early = request(1, 10, [0, 1, 3]);
         // No step decodes for more requests than its fields say.
         let skipped = request(3, 1, [1, 1, 4]);
