@@ -131,7 +131,7 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
             }
             gpu_times.push(gpu_ns);
             add(&mut cost.requests_gpu_ns, gpu_ns);
-            // How much of its prompt was read is not known of one that was given up before its first token.
+            // Of one that was given up before its first token, the part that was read is not known.
             if share.is_whole && (!request.aborted || request.output_tokens > 0) {
                 cost.whole_requests += 1;
                 add(&mut cost.input.tokens, request.prompt_tokens);
