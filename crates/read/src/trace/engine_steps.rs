@@ -425,7 +425,7 @@ mod tests {
         follower.fields(1, StepWork { prefill_requests: 2, ..StepWork::default() }, Some(5));
         follower.close(1, 20);
         let found = follower.finish();
-        let [step] = found.numbered[..] else { panic!("{found:?}") };
+        let [step] = &found.numbered[..] else { panic!("{found:?}") };
         assert_eq!((step.number, step.kind, step.prefill_tokens), (5, StepKind::Prefill, 2));
     }
 

@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn engines_one_after_the_other_share_the_time_and_the_gpus_of_their_process() {
         let (steps, requests) = example();
-        let engine = 1 << 32;
+        let engine = 1u64 << 32;
         let later = |step: &NumberedStep| NumberedStep {
             number: step.number + engine,
             begin: step.begin + 10_000,
