@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .notice import Notices
-from .steps import DECODE, VERIFY, Work, kind_of, lacking, of_engine, require
+from .steps import DECODE, VERIFY, Work, first_of, kind_of, lacking, of_engine, require
 
 SCHEDULER = "sglang.srt.managers.scheduler"
 
@@ -109,10 +109,10 @@ def install(module: ModuleType, notices: Notices) -> None:
     begin, end = steps.begin, steps.end
 
     @functools.wraps(run)
-    def run_batch(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        begin(self, batch)
+    def run_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin(self, first_of(args, kwargs))
         try:
-            return run(self, batch, *args, **kwargs)
+            return run(self, *args, **kwargs)
         finally:
             end()
 

@@ -125,6 +125,11 @@ def of_engine(
     return Steps(annotation, notices, work_of, describe, kinds, backend.pop)
 
 
+def first_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the first argument of a call, by whatever name the caller has it; None without one."""
+    return args[0] if args else next(iter(kwargs.values()), None)
+
+
 def require(lacks: list[str], else_do: str) -> None:
     """Raise an error if an engine lacks attributes that the hook reads.
 

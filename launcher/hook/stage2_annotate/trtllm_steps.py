@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .notice import Notices
-from .steps import Work, kind_of, of_engine, require
+from .steps import Work, first_of, kind_of, of_engine, require
 
 EXECUTOR = "tensorrt_llm._torch.pyexecutor.py_executor"
 
@@ -83,10 +83,10 @@ def install(module: ModuleType, notices: Notices) -> None:
     begin, end = steps.begin, steps.end
 
     @functools.wraps(forward)
-    def _forward_step(self: Any, scheduled_requests: Any, *args: Any, **kwargs: Any) -> Any:
-        begin(self, scheduled_requests)
+    def _forward_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin(self, first_of(args, kwargs))
         try:
-            return forward(self, scheduled_requests, *args, **kwargs)
+            return forward(self, *args, **kwargs)
         finally:
             end()
 

@@ -20,6 +20,7 @@ from typing import Any, Callable, Iterable
 from ._backend import find_backend
 from ._nvtx import NvtxClient
 from .notice import Notices
+from .steps import first_of
 
 SCHEDULER = "vllm.v1.core.sched.scheduler"
 
@@ -229,7 +230,7 @@ def install(module: ModuleType, notices: Notices) -> None:
             try:
                 requests = _of(self)
                 if requests is not None:
-                    take(requests, next(iter((*args, *kwargs.values())), None), result)
+                    take(requests, first_of(args, kwargs), result)
             except Exception as error:
                 with contextlib.suppress(TypeError):
                     vars(self)[_ATTRIBUTE] = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import vllm_requests
 from .notice import Notices
-from .steps import DECODE, FIELDS, Work, kind_of, lacking, of_engine, require
+from .steps import DECODE, FIELDS, Work, first_of, kind_of, lacking, of_engine, require
 
 WORKER = "vllm.v1.worker.gpu_worker"
 
@@ -96,11 +96,11 @@ def install(module: ModuleType, notices: Notices) -> None:
     begin, end = steps.begin, steps.end
 
     @functools.wraps(execute)
-    def execute_model(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        begin(self, scheduler_output)
+    def execute_model(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begin(self, first_of(args, kwargs))
         result = None
         try:
-            result = execute(self, scheduler_output, *args, **kwargs)
+            result = execute(self, *args, **kwargs)
         except BaseException:
             end()
             raise

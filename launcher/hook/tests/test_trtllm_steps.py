@@ -110,11 +110,11 @@ class Work(unittest.TestCase):
 class TrtllmSteps(unittest.TestCase):
     """What happens to a program that imports the executor, and to one of another TensorRT-LLM."""
 
-    def marked(self, code: str, request: str = REQUEST) -> EngineRan:
+    def marked(self, code: str, request: str = REQUEST, executor: str = EXECUTOR) -> EngineRan:
         sources = {
             "tensorrt_llm/__init__.py": "__version__ = '1.2.1'",
             "tensorrt_llm/_torch/pyexecutor/llm_request.py": request,
-            "tensorrt_llm/_torch/pyexecutor/py_executor.py": EXECUTOR,
+            "tensorrt_llm/_torch/pyexecutor/py_executor.py": executor,
         }
         done = run_engine(sources, code, "trtllm-steps")
         self.assertEqual(done.ran.status, 0, done.ran.err)
@@ -136,6 +136,13 @@ except ValueError: pass
         expected = ["tensorrt-llm", "1.2.1", "/m", "bfloat16", "fp8", 4]
         self.assertEqual([description[key] for key in keys], expected)
         self.assertEqual(description["config"], {"model_type": "llama"})
+
+    def test_an_executor_whose_argument_has_another_name_runs_as_before(self):
+        renamed = EXECUTOR.replace("scheduled_requests", "scheduled_batch")
+        use = USE.replace("_forward_step(scheduled,", "_forward_step(scheduled_batch=scheduled,")
+        self.assertNotEqual((renamed, use), (EXECUTOR, USE))
+        ran, _ = self.marked(use + "run([(512, 0)])", executor=renamed)
+        self.assertEqual((ran.ranges, ran.err), (["prefill"], ""))
 
     def test_another_version_runs_without_ranges_and_one_line_says_so(self):
         changed = REQUEST.replace("max_beam_num_tokens", "tokens")
