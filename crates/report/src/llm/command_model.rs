@@ -374,10 +374,10 @@ fn cache_dtype(name: &str) -> Option<Dtype> {
     }
 }
 
-/// The value of the first of `options` in the command.
+/// The last value of one of `options` in the command: parsers use the last one.
 fn option_value(command: &[OsString], options: &[&str]) -> Option<String> {
     let is_option = |word: &str| options.contains(&&*word.replace('_', "-"));
-    command.windows(2).take(MOST_WORDS).find_map(|pair| {
+    command.windows(2).take(MOST_WORDS).rev().find_map(|pair| {
         let [before, word] = pair else { return None };
         let value = match split(word).filter(|(key, _)| is_option(key)) {
             Some((_, value)) => value,
@@ -531,6 +531,8 @@ mod tests {
             (sizes.read.dtype, sizes.read.weight_dtype),
             (Some(Dtype::Fp16), Some(Dtype::Fp8))
         );
+        let sizes = sizes_of(folder.path(), "vllm serve llama -tp 1 --tp-size=4");
+        assert_eq!(sizes.gpus, Some(4), "the last one overrides those before");
         for size in ["0", "-1", "x", "18446744073709551616", "99999"] {
             let sizes = sizes_of(folder.path(), &format!("vllm serve llama --tp_size={size}"));
             assert_eq!((sizes.gpus, sizes.read.dtype), (Some(1), Some(Dtype::Bf16)), "{size}");
