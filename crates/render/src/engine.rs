@@ -41,7 +41,7 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
         out.push_str(&format!("**{}** by batch:\n\n{}", plain(&kind.stage), table(&kind.rows)));
     }
     out.push_str(&format!("{MEANING}.\n\n"));
-    if let Some(requests) = &run.requests {
+    if let Some(requests) = run.requests.as_ref().filter(|requests| requests.requests > 0) {
         out.push_str(&of_requests(requests));
     }
     out

@@ -118,11 +118,10 @@ pub(super) fn plain_numbers(name: &str) -> String {
     let mut rest = name;
     while let Some((before, behind)) = rest.split_once("C<") {
         out.push_str(before);
-        let number = behind.split_once('>').filter(|(number, _)| {
-            let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            !is_word && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-        });
-        rest = match number {
+        let is_word = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+        let number = behind.split_at_checked(digits).filter(|_| digits > 0 && !is_word);
+        rest = match number.and_then(|(number, rest)| Some((number, rest.strip_prefix('>')?))) {
             Some((number, behind)) => {
                 out.push_str(number);
                 behind
@@ -185,5 +184,7 @@ mod tests {
         ] {
             assert_eq!(plain_numbers(name), expected);
         }
+        let begun = "C<".repeat(1 << 20);
+        assert_eq!(plain_numbers(&begun), begun, "in linear time");
     }
 }
