@@ -28,7 +28,7 @@ use crate::run::{self, Library, System};
 use crate::terminal::Terminal;
 use crate::tools::product;
 use crate::workload::{self, Engine, NotRunnable, hydra_app};
-use crate::{copy_inputs, doctor, install, redaction, reports};
+use crate::{copy_inputs, doctor, install, reports};
 
 /// Stands for the folder of the run until that is chosen.
 const RUN_DIR: &str = "RUN_DIR";

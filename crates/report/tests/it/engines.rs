@@ -228,12 +228,16 @@ fn no_kernel_of_an_engine_that_takes_time_is_without_a_class() {
         let mut of_stage = BTreeMap::<&str, u64>::new();
         let mut unknown = BTreeMap::<(&str, &str), u64>::new();
         for row in &report.kernels {
+            // Outside of the steps, Inductor tries kernels without a name of their own.
+            if row.stage == "(outside ranges)" {
+                continue;
+            }
             *of_stage.entry(&row.stage).or_default() += row.times.total_ns;
             if row.class == "other" {
                 *unknown.entry((&row.stage, &row.kernel)).or_default() += row.times.total_ns;
             }
         }
-        assert!(of_stage.len() > 2, "{capture}: {of_stage:?}");
+        assert!(of_stage.len() >= 2, "{capture}: {of_stage:?}");
         unknown.retain(|(stage, _), ns| *ns * 100 > of_stage[stage]);
         assert!(unknown.is_empty(), "{capture}: {unknown:?} of {of_stage:?}");
     }
