@@ -1,50 +1,44 @@
 //! Boilerplate in the names of kernels: wrappers that run an operation named by one of their
 //! template arguments, and namespaces that all kernels of a library share.
 
-/// A template whose kernel runs an operation named by one of its arguments.
-struct Wrapper {
-    /// Its name, with the namespaces that distinguish it from others; `*` stands for the rest of a
-    /// name.
-    name: &'static str,
-    /// The part of the name that stays around the argument; empty if the argument is enough.
-    shown: &'static str,
-    /// Index of the argument, from 0.
-    place: usize,
-}
-
-const fn wrapper(name: &'static str, shown: &'static str, place: usize) -> Wrapper {
-    Wrapper { name, shown, place }
-}
-
-/// The wrappers of PyTorch (vectorisation is not an operation), CUTLASS and ggml.
-const WRAPPERS: &[Wrapper] = &[
-    wrapper("vectorized_elementwise_kernel", "elementwise_kernel", 1),
-    wrapper("vectorized_templated_elementwise_kernel", "elementwise_kernel", 1),
-    wrapper("unrolled_elementwise_kernel", "elementwise_kernel", 0),
-    wrapper("elementwise_kernel", "elementwise_kernel", 2),
-    wrapper("elementwise_kernel_manual_unroll", "elementwise_kernel", 2),
-    wrapper("elementwise_kernel_with_index", "elementwise_kernel", 1),
-    wrapper("index_elementwise_kernel", "elementwise_kernel", 2),
-    wrapper("_scatter_gather_elementwise_kernel", "elementwise_kernel", 2),
-    wrapper("distribution_elementwise_grid_stride_kernel", "distribution_kernel", 2),
-    wrapper("reduce_kernel", "reduce_kernel", 2),
-    wrapper("gpu_kernel_impl", "", 0),
-    wrapper("gpu_kernel_impl_nocast", "", 0),
-    wrapper("gpu_index_kernel", "", 0),
-    wrapper("AUnaryFunctor", "", 3),
-    wrapper("BUnaryFunctor", "", 3),
-    wrapper("BinaryFunctor", "", 3),
-    wrapper("ReduceOp", "", 1),
-    wrapper("func_wrapper_t", "", 1),
-    wrapper("cutlass::device_kernel", "", 0),
-    wrapper("cutlass::Kernel", "", 0),
-    wrapper("cutlass::Kernel2", "", 0),
-    wrapper("enable_sm*", "", 0),
-    wrapper("k_bin_bcast", "k_bin_bcast", 0),
-    wrapper("k_bin_bcast_unravel", "k_bin_bcast", 0),
-    wrapper("unary_op_kernel", "unary_op_kernel", 0),
-    wrapper("unary_gated_op_kernel", "unary_gated_op_kernel", 0),
-];
+/// The wrappers of PyTorch (vectorisation is not an operation), CUTLASS and ggml: templates whose
+/// kernels run an operation named by one of their arguments. A line has three words:
+///
+/// - the name of the template, with the namespaces that distinguish it from others; `*` stands for
+///   the rest of a name
+/// - the part of the name that stays around the argument; `-` if the argument is enough
+/// - the index of the argument, from 0
+///
+/// One text instead of a table of references: the relocation of each reference takes 24 bytes of the
+/// collector.
+const WRAPPERS: &str = "\
+vectorized_elementwise_kernel elementwise_kernel 1
+vectorized_templated_elementwise_kernel elementwise_kernel 1
+unrolled_elementwise_kernel elementwise_kernel 0
+elementwise_kernel elementwise_kernel 2
+elementwise_kernel_manual_unroll elementwise_kernel 2
+elementwise_kernel_with_index elementwise_kernel 1
+index_elementwise_kernel elementwise_kernel 2
+_scatter_gather_elementwise_kernel elementwise_kernel 2
+distribution_elementwise_grid_stride_kernel distribution_kernel 2
+reduce_kernel reduce_kernel 2
+gpu_kernel_impl - 0
+gpu_kernel_impl_nocast - 0
+gpu_index_kernel - 0
+AUnaryFunctor - 3
+BUnaryFunctor - 3
+BinaryFunctor - 3
+ReduceOp - 1
+func_wrapper_t - 1
+cutlass::device_kernel - 0
+cutlass::Kernel - 0
+cutlass::Kernel2 - 0
+enable_sm* - 0
+k_bin_bcast k_bin_bcast 0
+k_bin_bcast_unravel k_bin_bcast 0
+unary_op_kernel unary_op_kernel 0
+unary_gated_op_kernel unary_gated_op_kernel 0
+";
 
 /// Maximum number of nested wrappers to remove.
 const MOST_WRAPPERS: usize = 8;
@@ -82,13 +76,16 @@ fn unwrapped(name: &str, most: usize) -> Option<String> {
             path.strip_suffix(known).is_some_and(|space| space.is_empty() || space.ends_with("::"))
         }
     };
-    let wrapper = WRAPPERS.iter().find(|wrapper| most > 0 && is(wrapper.name))?;
-    let argument = argument(arguments, wrapper.place)?.trim_matches([' ', '&']);
+    let (shown, place) = WRAPPERS.lines().filter(|_| most > 0).find_map(|line| {
+        let (known, rest) = line.split_once(' ')?;
+        is(known).then(|| rest.split_once(' ')).flatten()
+    })?;
+    let argument = argument(arguments, place.parse().ok()?)?.trim_matches([' ', '&']);
     // A literal alone does not describe an operation.
     argument.contains(|c: char| c.is_alphabetic()).then_some(())?;
     let operation = unwrapped(argument, most - 1).unwrap_or_else(|| argument.to_owned());
-    Some(match wrapper.shown {
-        "" => operation,
+    Some(match shown {
+        "-" => operation,
         shown => format!("{shown}<{operation}>"),
     })
 }
