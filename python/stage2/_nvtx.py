@@ -172,7 +172,9 @@ class NvtxClient:
             return
         held = ctypes.create_string_buffer(bytes(values), len(values))
         payload = _Payload(schema, len(values), ctypes.addressof(held))
-        self._push_ex(ctypes.addressof(_attributes(text, payload)))
+        # An address keeps nothing alive.
+        attributes = _attributes(text, payload)
+        self._push_ex(ctypes.addressof(attributes))
 
     def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
         """Return what opens a range of this name, called with an integer for each of `fields`.
