@@ -12,8 +12,8 @@ mod visible;
 
 pub use kernel_name::{KernelName, comparable, kernel_name, shorten_kernel};
 pub use range_names::{
-    LIBRARY_DOMAINS, Pattern, REQUEST_RANGE, is_library_domain, pattern, pattern_of,
-    without_instance, without_instance_str,
+    Pattern, REQUEST_RANGE, is_library_domain, pattern, pattern_of, without_instance,
+    without_instance_str,
 };
 pub use visible::{
     code, code_in_text, csv_field, plain, shorten, uuid_text, visible, visible_path,
