@@ -20,8 +20,8 @@ pub struct EngineRun {
     pub pauses: u64,
     /// Total time of these pauses, ns.
     pub pause_ns: u64,
-    /// Part of the pause time in which a request was waiting, ns, from the requests that ended
-    /// while the collector recorded; null: the times of arrival are not known.
+    /// Pause time during which at least one request was waiting, ns. Only requests that ended during the
+    /// recording count. Null: the arrival times are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_pause_ns: Option<u64>,
     /// Time from the begin of the first step to the end of the last one, ns.

@@ -118,9 +118,10 @@ pub enum Absent {
     /// Counters know too little of the stage.
     #[error("only {covered} of the stage's kernel time has counters{}", few_counters(one_launch))]
     FewCounters {
-        /// Share of its kernel time that they know, with its unit.
+        /// Share of the stage's kernel time with counters, with its unit.
         covered: String,
-        /// Share of which they know one launch only, with its unit; none: there is none.
+        /// Share of the stage's kernel time with counters of a single launch only, with its unit; `None` if there
+        /// is no such time.
         one_launch: Option<String>,
     },
     /// The GPU's energy was not read.

@@ -1,8 +1,8 @@
-//! Adapters of inference engines (`conf/engine`) and names of ranges -> what a step of an engine works on, or
-//! which module of the model a range stands for.
+//! Adapters for inference engines (`conf/engine`) and range names -> the work of an engine step, or the model
+//! module that a range belongs to.
 //!
-//! An adapter is data: regular expressions whose named groups hold the numbers of a step. The crate `regex`
-//! matches in linear time, whatever the expression.
+//! An adapter is data: regular expressions whose named groups capture the numbers of a step. The crate `regex`
+//! matches in linear time for every expression.
 
 use std::fmt;
 use std::str::FromStr;

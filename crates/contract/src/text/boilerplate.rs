@@ -2,15 +2,14 @@
 //! template arguments, and namespaces that all kernels of a library share.
 
 /// The wrappers of PyTorch (vectorisation is not an operation), CUTLASS and ggml: templates whose
-/// kernels run an operation named by one of their arguments. A line has three words:
+/// kernels run an operation named by one of their arguments. Each line has three words:
 ///
-/// - the name of the template, with the namespaces that distinguish it from others; `*` stands for
-///   the rest of a name
-/// - the part of the name that stays around the argument; `-` if the argument is enough
-/// - the index of the argument, from 0
+/// - the name of the template, qualified if the bare name is ambiguous; a final `*` matches any suffix
+/// - the wrapper name to show around the argument; `-` to show the argument alone
+/// - the zero-based index of the argument
 ///
-/// One text instead of a table of references: the relocation of each reference takes 24 bytes of the
-/// collector.
+/// This is one string and not an array of strings, because each reference in an array adds a
+/// relocation of 24 bytes to the collector.
 const WRAPPERS: &str = "\
 vectorized_elementwise_kernel elementwise_kernel 1
 vectorized_templated_elementwise_kernel elementwise_kernel 1

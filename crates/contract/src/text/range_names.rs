@@ -162,7 +162,7 @@ fn after_list(list: &[u8]) -> &[u8] {
 }
 
 /// NVTX domains of CUDA libraries and frameworks, whose ranges are never stages of the user's program.
-/// One text, because the references of a table make the collector larger.
+/// This is one string and not an array, because the relocations of an array make the collector larger.
 const LIBRARY_DOMAINS: &str = "NCCL TSL CCCL cuBLAS cuBLASLt cuDNN cuSOLVER cuSPARSE cuFFT cuTENSOR cuRAND \
                                NVSHMEM libnvshmem cuFile UCX NPP";
 

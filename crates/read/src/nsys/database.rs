@@ -294,8 +294,8 @@ impl Database {
     }
 }
 
-/// Looks at the header of a file: what SQLite says about a file that is none, or that is cut short,
-/// helps nobody. Gives a warning where the file is shorter than it says, and an error where it is no
+/// Checks the header of a SQLite file, because SQLite's own errors for truncated or foreign files are not
+/// helpful. Returns a warning if the file is shorter than its header states, and an error if it is not a
 /// SQLite file.
 pub fn check_header(path: &Path) -> Result<Option<String>, Unreadable> {
     let mut file = std::fs::File::open(path)?;

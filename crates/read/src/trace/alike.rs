@@ -83,8 +83,8 @@ impl Alike {
         self.many != Joined::default()
     }
 
-    /// The name that stands for `name`, where it is joined: that of a path about to be defined, within the
-    /// range `around` of the program.
+    /// The joined name that replaces `name` in a path about to be defined; `None` if the name is not joined.
+    /// `around` is the user's range that encloses the path.
     pub fn stand_in(
         &mut self,
         names: &mut Names,
