@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::text::{
-    REQUEST_RANGE, is_library_domain, kernel_name, pattern_of, shorten, visible,
+    is_library_domain, is_record, kernel_name, pattern_of, shorten, visible,
 };
 use stage2_contract::trace::{NONE, Path, Shape};
 use stage2_read::kernel_class::{KernelClass, class_of};
@@ -131,9 +131,9 @@ impl Tables {
 
     pub(crate) fn path(&mut self, path: &Path) {
         let domain = self.names.get(&path.domain).filter(|_| path.domain != NONE);
-        // A record of a request contains no work and is not a stage either.
+        // A record contains no work and is not a stage either.
         let of_library = domain.is_some_and(|domain| is_library_domain(domain))
-            || self.is_name(path.name, REQUEST_RANGE.as_bytes());
+            || self.names.get(&path.name).is_some_and(|name| is_record(name));
         let around = match path.parent {
             NONE => None,
             id => self.paths.get(&id).map_or(Some(UNDEFINED), |place| place.stage),

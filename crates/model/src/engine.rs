@@ -121,6 +121,12 @@ pub struct EngineRequests {
     pub cached_tokens: u64,
     /// Number of output tokens.
     pub output_tokens: u64,
+    /// Number of drafted tokens that steps verified.
+    #[serde(default)]
+    pub draft_tokens: u64,
+    /// Number of drafted tokens that were accepted.
+    #[serde(default)]
+    pub accepted_tokens: u64,
     /// Time from the arrival to the scheduling of the first step, ns.
     pub queue: Spread,
     /// Time from the arrival to the first token, ns.

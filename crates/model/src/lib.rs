@@ -10,6 +10,7 @@ mod coverage;
 mod engine;
 mod figure;
 mod finding;
+mod layers;
 pub mod nsys;
 mod outliers;
 mod peaks;
@@ -28,6 +29,7 @@ pub use coverage::*;
 pub use engine::*;
 pub use figure::*;
 pub use finding::*;
+pub use layers::*;
 pub use nsys::{
     Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,
 };

@@ -11,6 +11,7 @@ use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
 use crate::engine::EngineRun;
 use crate::finding::Finding;
+use crate::layers::LayerRow;
 use crate::nsys::{NsysSection, Unplaced};
 use crate::peaks::Peaks;
 use crate::ranks::{ProcessRow, Ranks};
@@ -93,6 +94,9 @@ pub struct Report {
     pub graph_launches: Vec<GraphRow>,
     /// Kernels of graph replays by the range in which they were captured.
     pub graph_captures: Vec<CaptureRow>,
+    /// Kernels of the stages by part of the model; empty unless modules of the model were captured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<LayerRow>,
     /// The Nsight Systems capture against the collector; null: there is none.
     pub nsys: Option<NsysSection>,
     /// GPU work of nsys that no range could be found for: a range without any may have some.

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
-use stage2_contract::text::REQUEST_RANGE;
+use stage2_contract::text::{MODULE_RANGE, REQUEST_RANGE};
 use stage2_model::Finding;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
@@ -211,6 +211,9 @@ pub enum Named {
     Step(StepWork),
     /// The range is a call of a module. Its path has `*` for the number of the layer.
     Module(String),
+    /// The range marks the nodes of a CUDA graph that a module launches ([`MODULE_RANGE`]): the path of
+    /// the module, with `*` for the number of the layer.
+    Captured(String),
     /// A range between two steps, which belongs to the earlier one.
     Between,
     /// The range holds no work.
@@ -280,8 +283,14 @@ impl Engines {
     /// The engine whose adapter matches the name of a range, and what the name says.
     pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;
-        if name == REQUEST_RANGE && !self.0.is_empty() {
+        if self.0.is_empty() {
+            return None;
+        }
+        if name == REQUEST_RANGE {
             return Some(("", Named::Request));
+        }
+        if let Some(module) = name.strip_prefix(MODULE_RANGE) {
+            return Some(("", Named::Captured(joined_layers(module))));
         }
         self.0.iter().find_map(|adapter| Some((adapter.name.as_str(), adapter.read(name)?)))
     }

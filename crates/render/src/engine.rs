@@ -1,9 +1,9 @@
 //! Steps of an inference engine -> a sentence for each kind, and tables of step time by batch.
 
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
-use stage2_contract::text::plain;
+use stage2_contract::text::{code, plain};
 use stage2_model::{
-    EngineRequests, EngineRun, EngineStepRow, EngineSteps, Report, RequestCost, RequestRow, Spread,
+    EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerRow, Report, RequestCost, RequestRow, Spread,
     StepFit, TokenCost,
 };
 
@@ -16,6 +16,11 @@ pub(super) const TITLE: &str = "Engine Steps";
 const MEANING: &str = "A step lasts until the next one begins, so it includes scheduling, sampling and \
     bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
     waited for them to arrive";
+
+/// How parts of the model are told apart.
+const LAYERS: &str = "The module is the one that launched the kernel when the CUDA graph was captured, found by \
+    the weights that it reads. A kernel without a module belongs to a part by its class, and waiting for other \
+    GPUs counts as communication";
 
 /// How a step is shared.
 const SHARES: &str = "The time of a step on all GPUs is divided equally among its tokens. The requests whose \
@@ -33,6 +38,10 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
     for line in run.requests.iter().flat_map(requests) {
         out.push_str(&format!("- {}\n", sentence(&line)));
     }
+    let stages = layers(report);
+    for (stage, rows) in &stages {
+        out.push_str(&format!("- {}\n", sentence(&parts(stage, rows))));
+    }
     out.push('\n');
     if brief {
         return out;
@@ -41,6 +50,13 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
         out.push_str(&format!("**{}** by batch:\n\n{}", plain(&kind.stage), table(&kind.rows)));
     }
     out.push_str(&format!("{MEANING}.\n\n"));
+    for (stage, rows) in &stages {
+        let table = modules(rows);
+        out.push_str(&format!("**{}** by part of the model:\n\n{table}", plain(stage)));
+    }
+    if !stages.is_empty() {
+        out.push_str(&format!("{LAYERS}.\n\n"));
+    }
     if let Some(requests) = run.requests.as_ref().filter(|requests| requests.requests > 0) {
         out.push_str(&of_requests(requests));
     }
@@ -127,6 +143,33 @@ fn line(fit: &StepFit) -> String {
     )
 }
 
+/// The rows of each stage.
+fn layers(report: &Report) -> Vec<(&str, &[LayerRow])> {
+    let stages = report.layers.chunk_by(|a, b| a.stage == b.stage);
+    stages.filter_map(|rows| Some((rows.first()?.stage.as_str(), rows))).collect()
+}
+
+/// `decode by part of the model, % of the kernel time: attention 31.0, MLP 52.4, norm 6.6, other 10.0`.
+fn parts(stage: &str, rows: &[LayerRow]) -> String {
+    let percent = |rows: &[LayerRow]| {
+        let sum: f64 = rows.iter().filter_map(|row| row.stage_kernel_sum_percent).sum();
+        rows.first().map(|row| format!("{} {}", row.part, percent1(sum)))
+    };
+    let parts: Vec<String> =
+        rows.chunk_by(|a, b| a.part == b.part).filter_map(percent).collect();
+    format!("{stage} by part of the model, % of the kernel time: {}", parts.join(", "))
+}
+
+fn modules(rows: &[LayerRow]) -> String {
+    Table::new(rows)
+        .left("part", |row: &LayerRow| row.part.to_string())
+        .left("module", |row| row.module.as_deref().map(code))
+        .right("kernels", |row| count(row.kernels))
+        .right("kernel_sum_ms", |row| ms3(row.kernel_sum_ns))
+        .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
+        .markdown()
+}
+
 /// Sentences about the requests: numbers, latencies, and costs of their tokens.
 fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let spread = |name: &str, spread: &Spread| {
@@ -153,13 +196,18 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     ];
     let times: Vec<String> = times.into_iter().flatten().collect();
     let times = (!times.is_empty()).then(|| times.join("; "));
+    let drafts = (all.draft_tokens > 0).then(|| {
+        let percent = all.accepted_tokens as f64 / all.draft_tokens as f64 * 100.0;
+        let [accepted, drafted] = [all.accepted_tokens, all.draft_tokens].map(count);
+        format!("{accepted} of {drafted} drafted tokens ({percent:.1} %) were accepted")
+    });
     let cost = all.cost.as_ref().filter(|cost| cost.whole_requests > 0);
     let tokens = cost.into_iter().flat_map(|cost| {
         let costs = [("input", &cost.input), ("output", &cost.output)];
         let costs = costs.into_iter().filter(|(_, of)| of.tokens > 0);
         costs.map(|(name, of)| token_cost(name, of))
     });
-    [first].into_iter().chain(times).chain(tokens)
+    [first].into_iter().chain(times).chain(drafts).chain(tokens)
 }
 
 /// `output tokens: 1,024 at 3,806 tok/s, 0.290 GPU ms each, 0.081 J each, 0.322 US dollars per million`.
@@ -333,6 +381,8 @@ mod tests {
         let requests = EngineRequests {
             requests: 40,
             aborted: 1,
+            draft_tokens: 1_200,
+            accepted_tokens: 300,
             first_token: spread(Some(90_000_000), Some(200_000_000)),
             queue: spread(Some(30_000_000), None),
             cost: Some(cost),
@@ -351,6 +401,7 @@ mod tests {
         for part in [
             "requests waited during 1.000 ms of it",
             "40 requests ended, 1 aborted",
+            "300 of 1,200 drafted tokens (25.0 %) were accepted",
             "time to first token: median 90.000 ms, p99 200.000 ms; time in the queue: median 30.000 ms",
             "output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, 0.322 US dollars \
              per million",

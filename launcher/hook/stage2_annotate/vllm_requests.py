@@ -42,15 +42,20 @@ FIELDS = (
     "prompt_steps",
     "preemptions",
     "aborted",
+    "draft_tokens",
+    "accepted_tokens",
 )
 """The number of the request in this process; its time of arrival (CLOCK_MONOTONIC, ns); the times
 from there to its first step, to its first token and to its end, ns; the numbers of prompt tokens,
 of cached prompt tokens and of output tokens; the numbers of its first step, of the step that read
 the end of its prompt and of its last step; the number of steps that read its prompt; the number of
-preemptions; 1 if the request was aborted, else 0. UNKNOWN: the event never happened."""
+preemptions; 1 if the request was aborted, else 0; the numbers of drafted tokens that were verified
+and of those that were accepted. UNKNOWN: the event never happened."""
 
 UNKNOWN = -1
 
+_VERIFIED = "make_spec_decoding_stats"
+_VERIFIED_ARGUMENTS = ("request_id", "num_draft_tokens", "num_accepted_tokens")
 _METHODS = ("add_request", "schedule", "update_from_output", "_free_request")
 _GIVEN_UP = ("FINISHED_ABORTED", "FINISHED_ERROR", "FINISHED_IGNORED")
 _ATTRIBUTE = "_stage2_requests"
@@ -71,8 +76,10 @@ class _Seen:
     """The state of a request that has not ended."""
 
     __slots__ = (
+        "accepted",
         "arrived",
         "cached",
+        "drafted",
         "first_step",
         "first_token",
         "number",
@@ -84,7 +91,7 @@ class _Seen:
 
     def __init__(self, request: Any, number: int, arrived: int) -> None:
         self.request, self.number, self.arrived = request, number, arrived
-        self.cached = self.prompt_steps = 0
+        self.cached = self.prompt_steps = self.drafted = self.accepted = 0
         self.scheduled = self.first_token = UNKNOWN
         self.first_step = self.prompt_step = UNKNOWN
 
@@ -155,6 +162,13 @@ class Requests:
                     seen.first_token = now
                     del self._tokenless[name]
 
+    def verify(self, name: str, drafted: int, accepted: int) -> None:
+        """Add the drafted tokens of a request that a step verified."""
+        seen = self._known.get(name)
+        if seen is not None:
+            seen.drafted += drafted
+            seen.accepted += accepted
+
     def finish(self, request: Any) -> None:
         """Record a request that ends now."""
         name: str = request.request_id
@@ -183,6 +197,8 @@ class Requests:
             seen.prompt_steps,
             request.num_preemptions,
             int(request.status.name in _GIVEN_UP),
+            seen.drafted,
+            seen.accepted,
         )
 
     def _steps_with(self, name: str) -> Iterable[int]:
@@ -221,7 +237,7 @@ def install(module: ModuleType, notices: Notices) -> None:
             f"its scheduler has no {', '.join(missing)}; steps are marked, and requests are not"
         )
 
-    def follow(method: str, take: Callable[[Requests, Any, Any], None]) -> None:
+    def follow(method: str, take: Callable[..., None]) -> None:
         original = getattr(scheduler, method)
 
         @functools.wraps(original)
@@ -230,7 +246,7 @@ def install(module: ModuleType, notices: Notices) -> None:
             try:
                 requests = _of(self)
                 if requests is not None:
-                    take(requests, first_of(args, kwargs), result)
+                    take(requests, first_of(args, kwargs), result, kwargs)
             except Exception as error:
                 with contextlib.suppress(TypeError):
                     vars(self)[_ATTRIBUTE] = None
@@ -239,7 +255,13 @@ def install(module: ModuleType, notices: Notices) -> None:
 
         setattr(scheduler, method, followed)
 
-    follow("add_request", lambda requests, request, _: requests.arrive(request))
-    follow("schedule", lambda requests, _, output: requests.schedule(output))
-    follow("update_from_output", lambda requests, output, _: requests.update(output))
-    follow("_free_request", lambda requests, request, _: requests.finish(request))
+    def verified(requests: Requests, _first: Any, _result: Any, named: dict[str, Any]) -> None:
+        if all(name in named for name in _VERIFIED_ARGUMENTS):
+            requests.verify(*(named[name] for name in _VERIFIED_ARGUMENTS))
+
+    follow("add_request", lambda requests, request, *_: requests.arrive(request))
+    follow("schedule", lambda requests, _, output, __: requests.schedule(output))
+    follow("update_from_output", lambda requests, output, *_: requests.update(output))
+    follow("_free_request", lambda requests, request, *_: requests.finish(request))
+    if hasattr(scheduler, _VERIFIED):
+        follow(_VERIFIED, verified)

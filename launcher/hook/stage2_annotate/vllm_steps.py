@@ -14,7 +14,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from . import vllm_requests
+from . import vllm_modules, vllm_requests
 from .notice import Notices
 from .steps import DECODE, FIELDS, Work, first_of, kind_of, lacking, of_engine, require
 
@@ -70,13 +70,44 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
     return kind_of(requests, decoding, drafted), (*prompts, *decodes, drafted)
 
 
-def _numbered_work_of(worker: Any, scheduled: Any) -> Work:
-    """Return what a step works on, and its number from the scheduler."""
-    work = work_of(worker, scheduled)
-    if work is None:
-        return None
-    kind, values = work
-    return kind, (*values, vllm_requests.step_of(scheduled))
+class Reader:
+    """Reads what the steps of a worker work on, and their numbers from the scheduler.
+
+    Most steps generate a token for the requests of the step before. Their contexts are known, so
+    their sum is not computed again, which would take longer than all else.
+    """
+
+    def __init__(self) -> None:
+        """Start without a step."""
+        self._requests: list[str] = []
+        self._context = 0
+
+    def read(self, worker: Any, scheduled: Any) -> Work:
+        """Return what a step works on, and its number."""
+        total: int = scheduled.total_num_scheduled_tokens
+        cached = scheduled.scheduled_cached_reqs
+        requests: list[str] = cached.req_ids
+        before, self._requests = self._requests, []
+        # Lists with names of another process are different objects, and slow to compare.
+        if (
+            total == len(before) == len(requests) == len(scheduled.num_scheduled_tokens)
+            and before
+            and before[0] is requests[0]
+            and before == requests
+            and not scheduled.scheduled_spec_decode_tokens
+            # A request that was preempted reads its context again.
+            and not getattr(cached, "resumed_req_ids", True)
+        ):
+            self._context += total
+            work: Work = DECODE, (0, 0, 0, total, total, self._context, 0)
+        else:
+            work = work_of(worker, scheduled)
+        if work is None:
+            return None
+        kind, values = work
+        if kind == DECODE:
+            self._requests, self._context = requests, values[5]
+        return kind, (*values, vllm_requests.step_of(scheduled))
 
 
 def install(module: ModuleType, notices: Notices) -> None:
@@ -90,7 +121,7 @@ def install(module: ModuleType, notices: Notices) -> None:
         '--profiler-config \'{"profiler":"cuda"}\' has vLLM itself mark its steps',
     )
     fields = (*FIELDS, vllm_requests.STEP)
-    steps = of_engine("vllm-steps", notices, _numbered_work_of, describe, fields)
+    steps = of_engine("vllm-steps", notices, Reader().read, describe, fields)
     if steps is None:
         return
     begin, end = steps.begin, steps.end
@@ -117,6 +148,10 @@ def install(module: ModuleType, notices: Notices) -> None:
             end()
 
     worker.execute_model, worker.sample_tokens = execute_model, sample_tokens
+    try:
+        vllm_modules.install(module, notices)
+    except AttributeError as error:
+        notices.warn(f"vllm-steps: captured graphs have no modules: {error!r}")
 
 
 def describe(worker: Any) -> dict[str, Any]:

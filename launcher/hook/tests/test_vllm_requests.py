@@ -19,6 +19,8 @@ class Scheduler:
     def schedule(self, throttle_prefills=False): return self.next
     def update_from_output(self, scheduler_output, model_runner_output): pass
     def _free_request(self, request, delay_free_blocks=False): return None, None
+    def make_spec_decoding_stats(self, stats, num_draft_tokens, num_accepted_tokens, request_id):
+        return "stats"
 class AsyncScheduler(Scheduler): pass
 """
 USE = """
@@ -174,6 +176,17 @@ class Records(unittest.TestCase):
         self.assertEqual(record["last_step"], vllm_requests.step_of(again))
         self.assertEqual((record["preemptions"], record["prompt_steps"]), (1, 1))
 
+    def test_drafted_tokens_are_those_of_the_request(self):
+        engine = Engine()
+        a, b = engine.arrive("a", 4), engine.arrive("b", 4)
+        for accepted in (0, 3, 2):
+            engine.requests.verify("a", 3, accepted)
+        engine.requests.verify("gone", 3, 1)
+        for request in (a, b):
+            engine.requests.finish(request)
+        found = [(record["draft_tokens"], record["accepted_tokens"]) for record in engine.records]
+        self.assertEqual(found, [(9, 5), (0, 0)])
+
     def test_an_empty_step_has_no_number(self):
         engine = Engine()
         self.assertEqual(vllm_requests.step_of(engine.schedule({})), 0)
@@ -219,6 +232,9 @@ scheduler.add_request(request)
 assert scheduler.schedule(throttle_prefills=True) is output and output.stage2_step > 0
 request.num_output_tokens = 1
 scheduler.update_from_output(output, None)
+verify = scheduler.make_spec_decoding_stats
+assert verify(None, num_draft_tokens=3, num_accepted_tokens=1, request_id="a") == "stats"
+assert verify(None, 3, 1, "a") == "stats"
 for _ in range(2):
     assert scheduler._free_request(request, delay_free_blocks=True) == (None, None)
 """

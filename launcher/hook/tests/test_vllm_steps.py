@@ -43,6 +43,8 @@ class Worker:
         return getattr(scheduler_output, "answer", None)
     def sample_tokens(self, grammar_output):
         return "sampled"
+    def compile_or_warm_up_model(self):
+        pass
 """
 USE = """
 from types import SimpleNamespace
@@ -84,6 +86,47 @@ class Work(unittest.TestCase):
             ]
             kinds.add(self.compare(requests))
         self.assertEqual(kinds, {"prefill", "decode", "mixed", "verify", None})
+
+    def test_the_contexts_of_going_requests_are_those_of_a_sum(self):
+        chance = random.Random(6)
+        reader = vllm_steps.Reader()
+        requests: dict[str, list[int]] = {}
+        repeats = 0
+        for number in range(2_000):
+            before = list(requests)
+            if chance.random() < 0.1:
+                requests[f"request-{number}"] = [chance.randrange(900), chance.choice([0, 1])]
+            if requests and chance.random() < 0.1:
+                del requests[chance.choice(list(requests))]
+            resumed = chance.random() < 0.05
+            if requests and resumed:
+                requests[next(iter(requests))] = [3, 1]
+            repeats += before == list(requests) != []
+            # One or none of the prompts ends with a piece of one token.
+            output = SimpleNamespace(
+                total_num_scheduled_tokens=len(requests),
+                num_scheduled_tokens=dict.fromkeys(requests, 1),
+                scheduled_new_reqs=[],
+                scheduled_cached_reqs=SimpleNamespace(
+                    req_ids=list(requests),
+                    resumed_req_ids={next(iter(requests))} if requests and resumed else set(),
+                    num_computed_tokens=[computed for computed, _ in requests.values()],
+                    num_output_tokens=[outputs for _, outputs in requests.values()],
+                ),
+                scheduled_spec_decode_tokens={},
+                stage2_step=number,
+            )
+            expected = vllm_steps.work_of(None, output)
+            found = reader.read(None, output)
+            if expected is None:
+                self.assertIsNone(found)
+            else:
+                kind, values = expected
+                self.assertEqual(found, (kind, (*values, number)))
+            for request in requests.values():
+                request[0] += 1
+                request[1] += 1
+        self.assertGreater(repeats, 500)
 
     def compare(self, requests: list[Any]) -> str | None:
         in_context = [r for r in requests if r.is_new or r.outputs == 0]

@@ -12,7 +12,7 @@ mod visible;
 
 pub use kernel_name::{KernelName, comparable, kernel_name, shorten_kernel};
 pub use range_names::{
-    Pattern, REQUEST_RANGE, is_library_domain, pattern, pattern_of, without_instance,
+    MODULE_RANGE, Pattern, REQUEST_RANGE, is_library_domain, is_record, pattern, pattern_of, without_instance,
     without_instance_str,
 };
 pub use visible::{

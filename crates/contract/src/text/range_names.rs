@@ -14,6 +14,14 @@ const MIXES: usize = 3;
 /// Name of the empty range whose fields record the times, tokens and steps of a request of an
 /// inference engine. It is a record, not a stage.
 pub const REQUEST_RANGE: &str = "stage2.request";
+/// How the name of a range begins that is open while nodes of a CUDA graph are captured. The path of the
+/// module that launches them follows. No work runs in such a range, so it is no stage.
+pub const MODULE_RANGE: &str = "stage2.module ";
+
+/// Whether a range of this name is a record of ours, and no range of the workload.
+pub fn is_record(name: &[u8]) -> bool {
+    name == REQUEST_RANGE.as_bytes() || name.starts_with(MODULE_RANGE.as_bytes())
+}
 
 /// What several names have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]

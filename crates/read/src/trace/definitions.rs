@@ -28,6 +28,8 @@ pub(super) struct Definitions {
     between: FxHashSet<u32>,
     /// Identifiers of the paths of `left_out` whose ranges are records of requests.
     requests: FxHashSet<u32>,
+    /// Names of the modules whose nodes are captured within ranges of these paths.
+    modules: FxHashMap<u32, u32>,
     /// Engines whose adapters names of steps fit, with the number of these paths.
     pub(super) engines: BTreeMap<String, u64>,
     /// Paths that are named as steps are, with numbers that cannot be.
@@ -72,6 +74,10 @@ impl Definitions {
         self.left_out.remove(&record.id);
         self.between.remove(&record.id);
         self.requests.remove(&record.id);
+        match self.modules.get(&record.parent).copied() {
+            Some(around) => self.modules.insert(record.id, around),
+            None => self.modules.remove(&record.id),
+        };
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
         let stand_in = match named {
@@ -82,6 +88,10 @@ impl Definitions {
             Some((_, Named::Empty)) => return self.leave_out(record, name, domain),
             Some((_, Named::Request)) => {
                 self.requests.insert(record.id);
+                return self.leave_out(record, name, domain);
+            }
+            Some((_, Named::Captured(module))) => {
+                self.modules.insert(record.id, self.names.add(module.into_bytes()));
                 return self.leave_out(record, name, domain);
             }
             Some((_, Named::Between)) if around.is_none() => {
@@ -134,6 +144,11 @@ impl Definitions {
     /// Whether ranges of the path of this identifier hold no work, and count as the one around them.
     pub(super) fn is_left_out(&self, path: u32) -> bool {
         self.left_out.contains(&path)
+    }
+
+    /// The name of the module whose nodes are captured within ranges of this path.
+    pub(super) fn module(&self, path: u32) -> Option<u32> {
+        self.modules.get(&path).copied()
     }
 
     /// Whether ranges of the path of this identifier lie between two steps of an engine.

@@ -127,6 +127,8 @@ pub struct ProcessCapture {
     pub groups: Vec<(GroupKey, Stats)>,
     /// Kernels of graph replays, by (path at replay, path at capture).
     pub captured: BTreeMap<(PathIndex, PathIndex), Captured>,
+    /// Kernels of graph replays by the module of the model that they were captured in.
+    pub modules: Vec<ModuleWork>,
     /// Records of counter samples.
     pub counter_samples: u64,
     /// What the collector lost, by kind.
@@ -222,6 +224,24 @@ pub struct Captured {
     pub kernels: u64,
     /// Their duration in all, ns.
     pub total_ns: u64,
+}
+
+impl Captured {
+    fn add(&mut self, ns: u64) {
+        self.kernels += 1;
+        self.total_ns = self.total_ns.saturating_add(ns);
+    }
+}
+
+/// Kernels of a group that a module of the model launched when their graph was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleWork {
+    /// The group.
+    pub key: GroupKey,
+    /// Index of the name of the module, with `*` for the number of the layer.
+    pub module: u32,
+    /// The kernels.
+    pub captured: Captured,
 }
 
 /// Records that were read, by kind and by where they belong.

@@ -37,6 +37,8 @@ enum RequestField {
     PromptSteps,
     Preemptions,
     Aborted,
+    DraftTokens,
+    AcceptedTokens,
 }
 
 /// A request that ended. A value that its record lacks is `None`.
@@ -64,6 +66,10 @@ pub struct Request {
     pub preemptions: u64,
     /// Whether it was aborted.
     pub aborted: bool,
+    /// Number of drafted tokens that steps verified.
+    pub draft_tokens: u64,
+    /// Number of drafted tokens that were accepted.
+    pub accepted_tokens: u64,
 }
 
 /// The steps that worked on a request, by
@@ -103,6 +109,8 @@ impl Request {
                 RequestField::PromptSteps => of_prompt = value,
                 RequestField::Preemptions => request.preemptions = value,
                 RequestField::Aborted => request.aborted = value != 0,
+                RequestField::DraftTokens => request.draft_tokens = value,
+                RequestField::AcceptedTokens => request.accepted_tokens = value,
             }
         }
         request.steps = first.zip(last).map(|(first, last)| RequestSteps {
@@ -130,6 +138,8 @@ impl Request {
             && self.cached_tokens <= self.prompt_tokens
             && self.prompt_tokens < MOST
             && self.output_tokens < MOST
+            && self.accepted_tokens <= self.draft_tokens
+            && self.draft_tokens < MOST
             && steps
     }
 
@@ -162,6 +172,10 @@ pub struct Requests {
     pub cached_tokens: u64,
     /// Number of output tokens.
     pub output_tokens: u64,
+    /// Number of drafted tokens that were verified.
+    pub draft_tokens: u64,
+    /// Number of drafted tokens that were accepted.
+    pub accepted_tokens: u64,
     /// [`Request::queue_ns`].
     pub queue: Series,
     /// [`Request::first_token_ns`].
@@ -188,6 +202,8 @@ impl Requests {
             (&mut self.prompt_tokens, other.prompt_tokens),
             (&mut self.cached_tokens, other.cached_tokens),
             (&mut self.output_tokens, other.output_tokens),
+            (&mut self.draft_tokens, other.draft_tokens),
+            (&mut self.accepted_tokens, other.accepted_tokens),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -204,6 +220,8 @@ impl Requests {
             (&mut self.prompt_tokens, request.prompt_tokens),
             (&mut self.cached_tokens, request.cached_tokens),
             (&mut self.output_tokens, request.output_tokens),
+            (&mut self.draft_tokens, request.draft_tokens),
+            (&mut self.accepted_tokens, request.accepted_tokens),
         ] {
             *sum = sum.saturating_add(more);
         }
@@ -325,6 +343,8 @@ mod tests {
         // Three tokens after the first one.
         assert_eq!(found.token.median(), Some(20));
         assert_eq!((found.prompt_tokens, found.cached_tokens, found.output_tokens), (64, 16, 4));
+        let drafted = with(&[("draft_tokens", 9), ("accepted_tokens", 4)]);
+        assert_eq!((drafted.draft_tokens, drafted.accepted_tokens), (9, 4));
         let aborted = with(&[("aborted", 1), ("output_tokens", 1)]);
         assert_eq!((aborted.aborted, aborted.token.count(), aborted.total.count()), (1, 0, 0));
     }
@@ -341,6 +361,8 @@ mod tests {
             ("prompt_steps", 3),
             ("prompt_steps", u64::MAX),
             ("output_tokens", u64::MAX),
+            ("accepted_tokens", 1),
+            ("draft_tokens", u64::MAX),
         ] {
             let found = with(&[change]);
             let unsound = Requests { unsound: 1, ..Requests::default() };

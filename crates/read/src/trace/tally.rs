@@ -25,8 +25,11 @@ use super::stats::{GroupKey, Share, Span, Stats, Work};
 use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
 use super::work_unions::{self, Part, WorkUnions};
-use super::{Captured, Counts, META_OPEN_AT_END, ProcessCapture, StageCapture};
+use super::{Captured, Counts, META_OPEN_AT_END, ModuleWork, ProcessCapture, StageCapture};
 use crate::engine::StepWork;
+
+/// Maximum number of pairs of a group of kernels and a module. Kernels of further ones belong to no module.
+const MOST_IN_MODULES: usize = 1 << 16;
 
 /// Builds a [`ProcessCapture`] from records.
 #[derive(Debug, Default)]
@@ -45,8 +48,11 @@ pub struct Tally {
     groups: foldhash::HashMap<GroupKey, u32>,
     stats: Vec<GroupStats>,
     unions: WorkUnions,
-    graph_nodes: HashMap<u64, PathIndex>,
+    /// Where nodes were captured: the path, and the name of the module.
+    graph_nodes: HashMap<u64, (PathIndex, Option<u32>)>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
+    /// Kernels by the index of their group and the name of the module that they were captured in.
+    modules: HashMap<(usize, u32), Captured>,
     pub(super) collectives: Gather,
     engine: StepFollower,
     requests: RequestRecords,
@@ -202,7 +208,8 @@ impl Tally {
                 let index =
                     if path == NONE { Some(OUTSIDE) } else { self.definitions.paths.find(path) };
                 self.capture.undefined.paths += u64::from(index.is_none());
-                self.graph_nodes.insert(node, index.unwrap_or(UNDEFINED));
+                let module = self.definitions.module(path);
+                self.graph_nodes.insert(node, (index.unwrap_or(UNDEFINED), module));
             }
             Record::CounterSamples(_) => self.capture.counter_samples += 1,
             Record::Losses(losses) => self.capture.losses = losses,
@@ -293,12 +300,16 @@ impl Tally {
         }
         if node != 0
             && is_kernel
-            && let Some(&captured_in) = self.graph_nodes.get(&node)
+            && let Some(&(captured_in, module)) = self.graph_nodes.get(&node)
         {
-            let captured = self.captured.entry((path, captured_in)).or_default();
-            captured.kernels += 1;
             let ns = if span.valid() { span.ns() } else { 0 };
-            captured.total_ns = captured.total_ns.saturating_add(ns);
+            self.captured.entry((path, captured_in)).or_default().add(ns);
+            if let Some(module) = module
+                && (self.modules.len() < MOST_IN_MODULES
+                    || self.modules.contains_key(&(index, module)))
+            {
+                self.modules.entry((index, module)).or_default().add(ns);
+            }
         }
     }
 
@@ -367,6 +378,7 @@ impl Tally {
         for (path, _) in path_times.iter().filter(|(_, times)| times.recorded != Some(0)) {
             stages.entry(paths.node(*path).top).and_modify(|stage| stage.recorded = true);
         }
+        let keys: Vec<GroupKey> = self.stats.iter().map(|group| group.key).collect();
         let mut groups: Vec<(GroupKey, Stats)> =
             self.stats.into_iter().map(|group| (group.key, group.stats)).collect();
         groups.sort_by_key(|(key, _)| *key);
@@ -386,6 +398,15 @@ impl Tally {
             captured.kernels = sampled.scale(captured.kernels);
             captured.total_ns = sampled.scale(captured.total_ns);
         }
+        let mut modules: Vec<ModuleWork> = Vec::with_capacity(self.modules.len());
+        for ((group, module), mut captured) in self.modules {
+            let Some(&key) = keys.get(group) else { continue };
+            let sampled = sampled(key.path);
+            captured.kernels = sampled.scale(captured.kernels);
+            captured.total_ns = sampled.scale(captured.total_ns);
+            modules.push(ModuleWork { key, module, captured });
+        }
+        modules.sort_by_key(|work| (work.key, work.module));
         let collectives = self.collectives.finish(sampled);
         ProcessCapture {
             state: FileState { ending, ..FileState::default() },
@@ -403,6 +424,7 @@ impl Tally {
             engine: EngineSteps { engines, unsound_names: unsound_steps, ..self.engine.finish() },
             groups,
             captured: self.captured.into_iter().collect(),
+            modules,
             faults,
             open_at_end: if ends_in_order && !goes_on { open_at_end } else { 0 },
             anchors: self.anchors.len() as u64,

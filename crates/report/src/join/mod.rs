@@ -8,6 +8,7 @@ pub mod empty;
 pub(crate) mod energy;
 mod engine;
 pub(crate) mod kernels;
+mod layers;
 pub mod overhead;
 mod paths;
 pub(crate) mod requests;
@@ -62,6 +63,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut tables = Tables::new();
     let mut groups = Groups::new();
     let mut captured: HashMap<(u32, u32), Captured> = HashMap::new();
+    let mut modules = layers::ModuleTotals::default();
     let mut stages = stages::StageTotals::default();
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
@@ -89,6 +91,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
             sum.kernels = sum.kernels.saturating_add(kernels.kernels);
             sum.total_ns = sum.total_ns.saturating_add(kernels.total_ns);
         }
+        modules.add_process(process, |key| tables.group(key, &mapping));
         for (key, stats) in &process.groups {
             groups.entry(tables.group(*key, &mapping)).or_default().merge(stats);
         }
@@ -145,6 +148,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         fills: rows.fills,
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
+        layers: modules.rows(&groups, &labels),
         coverage,
         findings,
         definitions: definitions::definitions(),

@@ -176,6 +176,8 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
         prompt_tokens: all.prompt_tokens,
         cached_tokens: all.cached_tokens,
         output_tokens: all.output_tokens,
+        draft_tokens: all.draft_tokens,
+        accepted_tokens: all.accepted_tokens,
         queue: spread(&all.queue),
         first_token: spread(&all.first_token),
         token: spread(&all.token),

@@ -9,6 +9,7 @@ mod energy;
 mod fixture;
 mod golden;
 mod hostile_names;
+mod layers;
 mod libraries;
 mod meaning;
 mod no_ranges;

@@ -1,0 +1,193 @@
+"""The graphs of vLLM get the modules of the model: ranges that are open while a graph is captured.
+
+The host launches the kernels of a replayed graph all at once, so no range at replay tells to which
+layer a kernel belongs. The range that was open when its node was captured does. Compiled code calls
+no module, but a call that reads a weight is known by the address of the weight, and a call of
+attention by the name of its layer. The changes here are in place only while a graph is captured,
+so a replay costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from types import ModuleType
+from typing import Any, Callable, Iterable, Iterator
+
+from ._backend import find_own
+from .notice import Notices
+
+RANGE = "stage2.module "
+"""How the name of such a range begins; the path of a module follows."""
+
+_MOST_WEIGHTS = 1 << 17
+_ENTRY = "compile_or_warm_up_model"
+
+
+class _Modules:
+    """Opens a range around each call that belongs to a module of a model."""
+
+    def __init__(
+        self, models: Iterable[Any], push: Callable[[str], None], pop: Callable[[], None]
+    ) -> None:
+        """Store the names of the modules, and the addresses of their weights."""
+        self._push, self._pop = push, pop
+        self._names: set[str] = set()
+        self._of_module: dict[int, str] = {}
+        self._of_weight: dict[int, str] = {}
+        for model in models:
+            for name, module in model.named_modules():
+                if not name or len(self._of_weight) >= _MOST_WEIGHTS:
+                    continue
+                self._names.add(name)
+                self._of_module[id(module)] = name
+                for weight in module.parameters(recurse=False):
+                    # Tied weights belong to the first module that has them.
+                    self._of_weight.setdefault(_address(weight.data_ptr), name)
+        self._of_weight.pop(0, None)
+
+    def of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Return the module that a call belongs to; None if the arguments do not tell."""
+        for value in (*args, *kwargs.values()):
+            name = self._of_module.get(id(value))
+            if name is not None:
+                return name
+            address_of = getattr(value, "data_ptr", None)
+            # The name of a layer of attention, or an object around it.
+            text = getattr(value, "value", value)
+            if address_of is not None:
+                name = self._of_weight.get(_address(address_of))
+            elif isinstance(text, str) and text in self._names:
+                name = text
+            if name is not None:
+                return name
+        return None
+
+    def marked(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `original` with a range around each call that belongs to a module."""
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            name = self.of_call(args, kwargs)
+            if name is None:
+                return original(*args, **kwargs)
+            self._push(RANGE + name)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._pop()
+
+        return call
+
+
+def _address(address_of: Callable[[], int]) -> int:
+    """Return the address of a tensor; 0 for a tensor without storage."""
+    try:
+        return address_of()
+    except Exception:
+        return 0
+
+
+def _places(compiled: bool) -> list[tuple[Any, str]]:
+    """Return the objects and the names of their attributes through which a model calls kernels."""
+    import torch
+
+    if not compiled:
+        return [(torch.nn.Module, "__call__")]
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from torch._inductor.select_algorithm import extern_kernels
+
+    operators = [torch._ops.OpOverload, torch._ops.OpOverloadPacket]
+    library = [name for name, call in vars(extern_kernels).items() if callable(call)]
+    return [
+        *((operator, "__call__") for operator in operators),
+        (CachingAutotuner, "run"),
+        *((extern_kernels, name) for name in library),
+    ]
+
+
+@contextlib.contextmanager
+def _replaced(
+    places: Iterable[tuple[Any, str]], change: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[None]:
+    """Replace attributes for as long as the context is open."""
+    with contextlib.ExitStack() as stack:
+        for owner, name in places:
+            original = getattr(owner, name)
+            setattr(owner, name, change(original))
+            stack.callback(setattr, owner, name, original)
+        yield
+
+
+@contextlib.contextmanager
+def marked_captures(
+    graph: type[Any], places: list[tuple[Any, str]], modules: _Modules
+) -> Iterator[None]:
+    """Mark the modules within each capture by `graph`, for as long as the context is open."""
+    begin, end = graph.__enter__, graph.__exit__
+    captures: list[contextlib.ExitStack] = []
+
+    @functools.wraps(begin)
+    def enter(self: Any) -> Any:
+        result = begin(self)
+        capture = contextlib.ExitStack()
+        # A capture without ranges is better than none.
+        with contextlib.suppress(Exception):
+            capture.enter_context(_replaced(places, modules.marked))
+        captures.append(capture)
+        return result
+
+    @functools.wraps(end)
+    def leave(self: Any, *error: Any) -> Any:
+        if captures:
+            captures.pop().close()
+        return end(self, *error)
+
+    graph.__enter__, graph.__exit__ = enter, leave
+    try:
+        yield
+    finally:
+        graph.__enter__, graph.__exit__ = begin, end
+        while captures:
+            captures.pop().close()
+
+
+def install(module: ModuleType, notices: Notices) -> None:
+    """Mark the modules while vLLM's worker captures its graphs."""
+    worker = module.Worker
+    original = getattr(worker, _ENTRY)
+
+    @functools.wraps(original)
+    def compile_or_warm_up_model(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(_of_worker(self))
+            except Exception as error:
+                notices.warn(f"vllm-steps: captured graphs have no modules: {error!r}")
+            return original(self, *args, **kwargs)
+
+    setattr(worker, _ENTRY, compile_or_warm_up_model)
+
+
+def _of_worker(worker: Any) -> contextlib.AbstractContextManager[None]:
+    """Return the context that marks the captures of this worker.
+
+    Raises:
+        Exception: vLLM or PyTorch is not as this module knows it.
+
+    """
+    backend = find_own()
+    config = worker.vllm_config
+    if backend is None or config.model_config.enforce_eager:
+        return contextlib.nullcontext()
+    import torch
+
+    models = [worker.get_model(), worker.get_draft_model()]
+    push = backend.push
+    modules = _Modules(
+        (model for model in models if model is not None),
+        lambda name: push(name, {}),
+        backend.pop,
+    )
+    places = _places(compiled=int(config.compilation_config.mode) != 0)
+    return marked_captures(torch.cuda.graph, places, modules)
