@@ -1,8 +1,11 @@
 """Whether the bundle of an engine says what ran, against what the load generator printed.
 
     check_engines.py BUNDLE LOG [requests=N] [calls=N] [ranks=N] [batches=N,N...] [streamed=N]
+                     [modules] [drafts] [window=N] [kernels=N]
 
-Prompts have 512 tokens and 64 new ones. Prints a line for each check; status 1: one failed.
+Prompts have 512 tokens and 64 new ones. `modules`: the graphs were captured with modules; `drafts`:
+tokens were drafted; `window`: a window of N calls of a dormant process; `kernels`: a range `generate`
+has as many kernels, and nothing else is checked. Prints a line for each check; status 1: one failed.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ PROMPT, NEW = 512, 64
 
 def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[tuple[bool, str]]:
     """Return each check of `report` as whether it holds, and what was found."""
+    if "kernels" in expected:
+        return of_kernels(report, int(expected["kernels"]))
     run = report.get("engine") or {}
     kinds = {kind["stage"]: kind for kind in run.get("kinds", [])}
     lines = {line["label"]: line["text"] for line in report["answer"]["lines"]}
@@ -37,13 +42,61 @@ def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[t
         wanted = {int(batch) for batch in expected["batches"].split(",")}
         rows = {row["requests"] for row in decode["rows"] if row["timed_steps"] > NEW}
         found.append((wanted <= rows, f"batches with many steps {sorted(rows)}"))
+    if "modules" in expected:
+        found += of_modules(report)
+    requests = run.get("requests") or {}
+    if "drafts" in expected:
+        drafted, accepted = requests.get("draft_tokens", 0), requests.get("accepted_tokens", 0)
+        found.append((0 < accepted <= drafted, f"{accepted} of {drafted} drafts accepted"))
+        found.append(("verify" in kinds, f"kinds {sorted(kinds)}"))
+    found += of_engine(requests, log)
+    if "window" in expected:
+        steps = int(expected["window"]) * (NEW - 1)
+        found.append((steps <= decode["steps"] <= steps + 1, f"{decode['steps']} decode steps"))
     if "streamed" in expected:
-        found += of_requests(run.get("requests") or {}, log, int(expected["streamed"]))
+        found += of_requests(requests, log, int(expected["streamed"]))
     elif "calls" in expected:
-        cost = (run.get("requests") or {}).get("cost") or {}
+        cost = requests.get("cost") or {}
         whole = int(expected["calls"]) * int(expected["requests"])
         found += [(cost.get("whole_requests") == whole, f"{cost.get('whole_requests')} requests")]
         found += of_calls(kinds, log, int(expected["calls"]), int(expected["requests"]))
+    return found
+
+
+def of_kernels(report: dict[str, Any], kernels: int) -> list[tuple[bool, str]]:
+    """Check the kernels of a call against those that another profiler counted."""
+    stages = {row["stage"]: row for row in report["stages"]}
+    ours = (stages.get("generate") or {}).get("kernels_per_instance_median", 0)
+    return [(ours == kernels > 0, f"{ours} kernels, another profiler counted {kernels}")]
+
+
+def of_modules(report: dict[str, Any]) -> list[tuple[bool, str]]:
+    """Check which parts of the model the kernels of decode belong to."""
+    rows = [row for row in report.get("layers", []) if row["stage"] == "decode"]
+    of_part: dict[str, float] = {}
+    named = 0.0
+    for row in rows:
+        percent = row["stage_kernel_sum_percent"] or 0.0
+        of_part[row["part"]] = of_part.get(row["part"], 0.0) + percent
+        named += percent if row["module"] else 0.0
+    text = ", ".join(f"{part} {percent:.1f} %" for part, percent in of_part.items())
+    return [
+        (of_part.get("attention", 0) > 10 and of_part.get("mlp", 0) > 10, f"parts: {text}"),
+        (named > 50, f"{named:.1f} % of decode belong to a module"),
+    ]
+
+
+def of_engine(requests: dict[str, Any], log: str) -> list[tuple[bool, str]]:
+    """Check the mean times of requests against those that the engine itself measured."""
+    said = re.search(r"the engine measured: (.*)", log)
+    named = re.findall(r"(first token|token|whole) ([0-9.]+) ms", said[1]) if said else []
+    keys = {"first token": "first_token", "token": "token", "whole": "total"}
+    found = []
+    for name, text in named:
+        ours = (requests.get(keys[name], {}).get("mean_ns") or 0) / 1e6
+        engine = float(text)
+        holds = abs(ours - engine) <= 0.03 * engine
+        found.append((holds, f"{name}: mean {ours:.3f} ms, the engine says {engine:.3f} ms"))
     return found
 
 
@@ -87,7 +140,7 @@ def of_requests(requests: dict[str, Any], log: str, streamed: int) -> list[tuple
 def main() -> int:
     """Check the bundle that the command line names."""
     bundle, log, *rest = sys.argv[1:]
-    expected = dict(word.split("=", 1) for word in rest)
+    expected = {name: value for name, _, value in (word.partition("=") for word in rest)}
     report = json.loads(Path(bundle, "metrics.json").read_text())
     found = checks(report, Path(log).read_text(errors="replace"), expected)
     for holds, what in found:

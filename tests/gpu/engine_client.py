@@ -11,10 +11,13 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import re
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+HISTOGRAM = re.compile(r"^vllm:(\w+)_seconds_(sum|count)(?:\{.*\})? (\S+)$", re.MULTILINE)
+NAMES = ("time_to_first_token", "request_time_per_output_token", "e2e_request_latency")
 HOST, PORT, MODEL, PROMPT = "127.0.0.1", 8000, "dummy", 512
 
 
@@ -57,6 +60,19 @@ def wait_for_server(seconds: float) -> None:
     raise SystemExit(f"no server on port {PORT} after {seconds} s")
 
 
+def measured() -> dict[str, float]:
+    """Return the means of the server's own histograms, s, by their names without unit."""
+    connection = http.client.HTTPConnection(HOST, PORT, timeout=30)
+    connection.request("GET", "/metrics")
+    text = connection.getresponse().read().decode()
+    connection.close()
+    sums: dict[str, dict[str, float]] = {}
+    for name, part, value in HISTOGRAM.findall(text):
+        of_name = sums.setdefault(name, {})
+        of_name[part] = of_name.get(part, 0.0) + float(value)
+    return {name: of["sum"] / of["count"] for name, of in sums.items() if of.get("count")}
+
+
 def main() -> None:
     """Run the calls, and print one line for all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -73,6 +89,10 @@ def main() -> None:
             times += pool.map(stream, numbers, new)
     first, token = (statistics.median(values) * 1e3 for values in zip(*times, strict=True))
     print(f"streamed {len(times)} requests: first token {first:.3f} ms, token {token:.3f} ms")
+    means = measured()
+    first, token, whole = (means.get(name, 0.0) * 1e3 for name in NAMES)
+    said = f"first token {first:.3f} ms, token {token:.3f} ms, whole {whole:.3f} ms"
+    print(f"the engine measured: {said}")
 
 
 if __name__ == "__main__":

@@ -22,8 +22,10 @@ def report() -> dict[str, Any]:
             "version": "0.26.0",
             "processes": 1,
             "requests": {
-                "first_token": {"p50_ns": 19_000_000},
-                "token": {"p50_ns": 3_000_000},
+                "first_token": {"p50_ns": 19_000_000, "mean_ns": 20_000_000},
+                "token": {"p50_ns": 3_000_000, "mean_ns": 3_100_000},
+                "draft_tokens": 90,
+                "accepted_tokens": 30,
                 "cost": {
                     "whole_requests": 32,
                     "requests_gpu_ns": 999_999_000,
@@ -48,6 +50,31 @@ def failed(changed: dict[str, Any], **expected: str) -> list[str]:
 
 
 class CheckEngines(unittest.TestCase):
+    def test_means_are_those_that_the_engine_measured(self) -> None:
+        def found(said: str) -> list[str]:
+            every = checks(report(), f"{LOG}the engine measured: {said}\n", {})
+            return [what for holds, what in every if not holds]
+
+        self.assertEqual(found("first token 20.500 ms, token 3.120 ms"), [])
+        self.assertIn(
+            "first token: mean 20.000 ms", found("first token 21.000 ms, token 3.1 ms")[0]
+        )
+        self.assertIn("token: mean 3.100 ms", found("first token 20.0 ms, token 3.000 ms")[0])
+        self.assertIn("whole: mean 0.000 ms", found("whole 3.000 ms")[0])
+
+    def test_kernels_of_a_call_are_those_of_another_profiler(self) -> None:
+        stages = {"stages": [{"stage": "generate", "kernels_per_instance_median": 7}]}
+        for kernels, holds in (("7", True), ("8", False), ("0", False)):
+            self.assertEqual([ok for ok, _ in checks(stages, "", {"kernels": kernels})], [holds])
+
+    def test_parts_drafts_and_windows_are_looked_for(self) -> None:
+        changed = report()
+        self.assertEqual(len(failed(changed, modules="", drafts="", window="3")), 4)
+        part = {"stage": "decode", "module": "m", "stage_kernel_sum_percent": 45.0}
+        changed["layers"] = [{**part, "part": "attention"}, {**part, "part": "mlp"}]
+        changed["engine"]["kinds"].append({"stage": "verify", "rows": []})
+        self.assertEqual(failed(changed, modules="", drafts="", window="2"), [])
+
     def test_a_sound_bundle_passes(self) -> None:
         self.assertEqual(failed(report()), [])
 

@@ -147,6 +147,9 @@ pub struct EngineRequests {
 pub struct Spread {
     /// Number of values.
     pub count: u64,
+    /// Mean, ns; null: there is no value.
+    #[serde(default)]
+    pub mean_ns: Option<u64>,
     /// Median, ns; null: there is no value.
     pub p50_ns: Option<u64>,
     /// 90th percentile, ns; null for fewer than ten values.

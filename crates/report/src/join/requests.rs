@@ -200,6 +200,7 @@ fn spread(series: &Series) -> Spread {
     let enough = series.count() >= P90_VALUES;
     Spread {
         count: series.count(),
+        mean_ns: series.mean(),
         p50_ns: series.median(),
         p90_ns: enough.then(|| series.percentile(90)).flatten(),
         p99_ns: series.p99(),
