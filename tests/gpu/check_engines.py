@@ -4,8 +4,9 @@
                      [modules] [drafts] [window=N] [kernels=N]
 
 Prompts have 512 tokens and 64 new ones. `modules`: the graphs were captured with modules; `drafts`:
-tokens were drafted; `window`: a window of N calls of a dormant process; `kernels`: a range `generate`
-has as many kernels, and nothing else is checked. Prints a line for each check; status 1: one failed.
+tokens were drafted; `window`: a window of N calls of a dormant process; `kernels`: a range called
+`generate` has so many kernels, and nothing else is checked.
+Prints a line for each check; status 1: one failed.
 """
 
 from __future__ import annotations
