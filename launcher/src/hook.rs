@@ -35,6 +35,7 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/steps.py",
     "stage2_annotate/torch_ops.py",
     "stage2_annotate/trtllm_steps.py",
+    "stage2_annotate/vllm_modules.py",
     "stage2_annotate/vllm_requests.py",
     "stage2_annotate/vllm_steps.py",
 ];
@@ -184,6 +185,19 @@ mod tests {
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn every_module_of_the_hook_is_among_its_files() {
+        let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("hook/stage2_annotate");
+        let names = package.read_dir().expect("the package").map(|entry| {
+            let name = entry.expect("an entry").file_name();
+            format!("stage2_annotate/{}", name.to_string_lossy())
+        });
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".py")).collect();
+        names.push("sitecustomize.py".to_owned());
+        names.sort();
+        assert_eq!(names, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 
     #[test]
