@@ -113,6 +113,11 @@ pub(crate) fn put_record(
             tag::COUNTER_SAMPLES
         }
         Record::DeviceState(it) => put_fields(scratch, tag::DEVICE_STATE, &[it]),
+        Record::HostFrame(it) => put_fields(scratch, tag::HOST_FRAME, &[it]),
+        Record::HostStack(it) => put_fields(scratch, tag::HOST_STACK, &[it]),
+        Record::HostSamples(it) => put_fields(scratch, tag::HOST_SAMPLES, &[it]),
+        Record::HostSampling(it) => put_fields(scratch, tag::HOST_SAMPLING, &[it]),
+        Record::HostThread(it) => put_fields(scratch, tag::HOST_THREAD, &[it]),
         Record::End { reason } => put_fields(scratch, tag::END, &[reason]),
     };
     out.push(tag);
@@ -288,6 +293,11 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::COUNTER_SAMPLES => Record::CounterSamples(samples::get(c, Detail::Fine)?),
         tag::COARSE_COUNTER_SAMPLES => Record::CounterSamples(samples::get(c, Detail::Coarse)?),
         tag::DEVICE_STATE => Record::DeviceState(Wire::get(c)?),
+        tag::HOST_FRAME => Record::HostFrame(Wire::get(c)?),
+        tag::HOST_STACK => Record::HostStack(Wire::get(c)?),
+        tag::HOST_SAMPLES => Record::HostSamples(Wire::get(c)?),
+        tag::HOST_SAMPLING => Record::HostSampling(Wire::get(c)?),
+        tag::HOST_THREAD => Record::HostThread(Wire::get(c)?),
         _ => return Some(Decoded::Unknown),
     }))
 }
@@ -384,6 +394,11 @@ pub(crate) mod tag {
     pub(crate) const COARSE_COUNTER_SAMPLES: u8 = 0x51;
     pub(crate) const DEVICE_STATE: u8 = 0x52;
     pub(crate) const COUNTER_SAMPLES: u8 = 0x53;
+    pub(crate) const HOST_FRAME: u8 = 0x54;
+    pub(crate) const HOST_STACK: u8 = 0x55;
+    pub(crate) const HOST_SAMPLES: u8 = 0x56;
+    pub(crate) const HOST_SAMPLING: u8 = 0x57;
+    pub(crate) const HOST_THREAD: u8 = 0x58;
 
     /// Type of a field of a range: a name, as a varint. The other types are those of payloads.
     pub(crate) const FIELD_NAME: u8 = 0x10;

@@ -111,6 +111,17 @@
 //! | `0x51` | [`CounterSamples`] | as `0x53`, with a table of coarse values: written until 2026-11-23 |
 //! | `0x52` | [`DeviceState`] | what may be unknown as one more than it is; 0: not known |
 //! | `0x53` | [`CounterSamples`] | set, number of samples, number of metrics, length of the table in bytes, the table as a raw DEFLATE stream `s` |
+//! | `0x54` | [`HostFrame`] | |
+//! | `0x55` | [`HostStack`] | |
+//! | `0x56` | [`Record::HostSamples`] | below |
+//! | `0x57` | [`HostSampling`] | |
+//! | `0x58` | [`HostThread`] | launches: 1, else 0 |
+//!
+//! Samples of `0x56`: their number `v`, then each as one byte, thread `v`, stack `step(stack)`, \[time
+//! `step(time)`\], \[interval `step(interval)`\], \[holder `v`\]. Stack, time and interval are told against the sample
+//! before, and the first against 0. Bits of the byte: 3-0, the [`HostState`] (a reader takes one that it does not
+//! know for 0); 4, it holds the GIL; 5, a holder follows (else it is [`NONE`]); 6, the interval is that of the
+//! sample before; 7, the time is that of the sample before.
 //!
 //! The table of `0x53`, with the number of samples as n: for each sample, how far its start lies
 //! from the end of the sample before (0 at first) as `step`; for each, how far its length lies from
@@ -130,8 +141,8 @@
 //! continues are the same number, the start is that of the piece); then [`pieces::OPEN_BEFORE`], their
 //! number. Where that may be lost, the collector says the facts again, with [`pieces::UNKNOWN`] for the number.
 //! Behind it, an opening that continues itself, with its closing, stands for a range that closed in
-//! an earlier piece and of which work came late. Numbers of names, paths, shapes, queues, ranges and threads
-//! mean the same in all pieces, and each piece defines those that it uses. Losses count from the beginning
+//! an earlier piece and of which work came late. Numbers of names, paths, shapes, queues, ranges, threads and
+//! host stacks mean the same in all pieces, and each piece defines those that it uses. Losses count from the beginning
 //! of the piece. A piece that another one follows ends with the reason [`pieces::CONTINUED`].
 //!
 //! # Example
@@ -158,6 +169,7 @@ mod block;
 pub mod counters;
 pub mod ending;
 mod frame;
+pub mod host;
 pub mod pieces;
 mod read;
 mod record;
@@ -168,6 +180,7 @@ mod wire;
 mod write;
 
 pub use frame::FORMAT_VERSION;
+pub use host::{HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread};
 pub use read::{Ending, ReadError, Reader, Skipped};
 pub use record::*;
 pub use write::{MAX_RECORD_BYTES, Writer};

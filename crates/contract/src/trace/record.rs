@@ -3,6 +3,7 @@
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
 
+use crate::trace::host::{HostFrame, HostSample, HostSampling, HostStack, HostThread};
 use crate::trace::varint::Cursor;
 use crate::trace::wire::Wire;
 
@@ -44,7 +45,7 @@ pub enum Record {
         /// The string.
         bytes: Vec<u8>,
     },
-    /// A thread that opened ranges or launched GPU work. Identifiers start at 1.
+    /// A thread that opened ranges, launched GPU work or was sampled. Identifiers start at 1.
     Thread {
         /// Identifier.
         id: u32,
@@ -110,6 +111,17 @@ pub enum Record {
     CounterSamples(CounterSamples),
     /// Energy, clocks and temperature of a GPU at one moment.
     DeviceState(DeviceState),
+    /// A line of a function of the guest.
+    HostFrame(HostFrame),
+    /// A stack of such lines.
+    HostStack(HostStack),
+    /// Threads of the guest at some moments, in the order of time;
+    /// [`MAX_HOST_SAMPLES`](crate::trace::host::MAX_HOST_SAMPLES) at most.
+    HostSamples(Vec<HostSample>),
+    /// How the sampling of threads went so far.
+    HostSampling(HostSampling),
+    /// Times of a sampled thread, as the kernel counts them.
+    HostThread(HostThread),
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
     /// The capture ended in order. Without it the process was killed, or still runs.
@@ -539,6 +551,7 @@ impl Record {
                 samples.spans.len() * size_of::<(GpuNs, GpuNs)>()
                     + samples.values.len() * size_of::<f64>()
             }
+            Self::HostSamples(samples) => samples.len() * size_of::<HostSample>(),
             Self::CounterSet(set) => strings(&set.metrics),
             Self::Process(Process { host, exe, argv, collector, .. }) => {
                 host.len() + exe.len() + collector.len() + strings(argv)
@@ -554,6 +567,10 @@ impl Record {
             | Self::Work(_)
             | Self::GraphNode { .. }
             | Self::DeviceState(_)
+            | Self::HostFrame(_)
+            | Self::HostStack(_)
+            | Self::HostSampling(_)
+            | Self::HostThread(_)
             | Self::Losses(_) => 0,
         };
         size_of::<Self>() + apart

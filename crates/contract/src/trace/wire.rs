@@ -1,6 +1,7 @@
 //! The fields of records that have a length: each type to bytes and back.
 
 use crate::trace::block::tag;
+use crate::trace::host::{HostFrame, HostSampling, HostStack, HostThread};
 use crate::trace::record::*;
 use crate::trace::varint::{Cursor, put, put_bytes, zigzag};
 
@@ -161,6 +162,13 @@ wire_of_fields! {
         device, at, energy_mj, power_mw, sm_clock_mhz, memory_clock_mhz, temperature_c,
         clock_reasons, other_processes
     }
+    HostFrame { id, function, file, line }
+    HostStack { id, parent, frame }
+    HostSampling {
+        at, asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable, cut, lost,
+        threads_left_out, backed_off, own_cpu_ns, own_delay_ns
+    }
+    HostThread { at, thread, launches, cpu_ns, delay_ns }
 }
 
 /// Appends several fields.

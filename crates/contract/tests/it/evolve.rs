@@ -5,7 +5,8 @@ use std::io;
 
 use crate::common::{file_header, frame, read, sample, trace_file};
 use stage2_contract::trace::{
-    Ending, Field, FieldValue, GpuNs, GpuWork, ReadError, Reader, Record, Skipped, What, file_name,
+    Ending, Field, FieldValue, GpuNs, GpuWork, HostSample, HostState, MonoNs, ReadError, Reader,
+    Record, Skipped, What, file_name,
 };
 
 /// `tag`, a length and `body`.
@@ -68,6 +69,37 @@ fn fields_of_ranges_are_laid_out_as_documented() {
         0x04, 0x04, 0x10, 0x81, 0x01,
     ];
     let expected = file(&[frame(1, &with_length(0x4f, &body))]);
+    assert_eq!(trace_file(&[&records]), expected);
+    assert_eq!(read(&expected).unwrap().records, records);
+}
+
+#[test]
+fn host_samples_are_laid_out_as_documented() {
+    let first = HostSample {
+        at: MonoNs(1_000),
+        thread: 2,
+        state: HostState::GilWait,
+        holds_gil: false,
+        holder: 1,
+        stack: 3,
+        interval_ns: 64,
+    };
+    let second = HostSample {
+        thread: 1,
+        state: HostState::Running,
+        holds_gil: true,
+        holder: 0,
+        stack: 1,
+        ..first
+    };
+    let records = [Record::HostSamples(vec![first, second])];
+    #[rustfmt::skip]
+    let body = [
+        0x02,
+        0x23, 0x02, 0x06, 0xd0, 0x0f, 0x80, 0x01, 0x01,
+        0xd1, 0x01, 0x03,
+    ];
+    let expected = file(&[frame(1, &with_length(0x56, &body))]);
     assert_eq!(trace_file(&[&records]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
 }

@@ -177,6 +177,19 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
         1 => counter_set().prop_map(Record::CounterSet),
         1 => counter_samples().prop_map(Record::CounterSamples),
         1 => device_state().prop_map(Record::DeviceState),
+        1 => (id32(), id32(), id32(), id32()).prop_map(|(id, function, file, line)| {
+            Record::HostFrame(HostFrame { id, function, file, line })
+        }),
+        1 => (id32(), id32(), id32()).prop_map(|(id, parent, frame)| {
+            Record::HostStack(HostStack { id, parent, frame })
+        }),
+        1 => vec(host_sample(), 0..20).prop_map(Record::HostSamples),
+        1 => host_sampling().prop_map(Record::HostSampling),
+        1 => (ns(), id32(), any::<bool>(), id64(), id64()).prop_map(
+            |(at, thread, launches, cpu_ns, delay_ns)| {
+                Record::HostThread(HostThread { at: MonoNs(at), thread, launches, cpu_ns, delay_ns })
+            }
+        ),
     ]
 }
 
@@ -210,6 +223,29 @@ prop_compose! {
         DeviceState {
             device, at: MonoNs(at), energy_mj, power_mw, sm_clock_mhz, memory_clock_mhz,
             temperature_c, clock_reasons, other_processes,
+        }
+    }
+}
+
+prop_compose! {
+    fn host_sample()(
+        at in ns(), thread in id32(), state in 0..9_usize, holds_gil in any::<bool>(), holder in id32(),
+        stack in id32(), interval_ns in id64(),
+    ) -> HostSample {
+        use HostState::*;
+        let states = [Unknown, Running, Runnable, GilWait, Lock, Sleep, Poll, Driver, Blocked];
+        let (at, state) = (MonoNs(at), states[state]);
+        HostSample { at, thread, state, holds_gil, holder, stack, interval_ns }
+    }
+}
+
+prop_compose! {
+    fn host_sampling()(at in ns(), counts in any::<[u64; 14]>()) -> HostSampling {
+        let [asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable, cut, lost,
+            threads_left_out, backed_off, own_cpu_ns, own_delay_ns] = counts;
+        HostSampling {
+            at: MonoNs(at), asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable,
+            cut, lost, threads_left_out, backed_off, own_cpu_ns, own_delay_ns,
         }
     }
 }

@@ -1,0 +1,262 @@
+//! Samples of the host: what the threads of the guest were doing, at moments that the collector chose.
+//!
+//! A sample is a thread's state and its Python stack. Stacks are trees of [`HostStack`]s, whose nodes name
+//! [`HostFrame`]s, whose texts are [`Name`](crate::trace::Record::Name)s; so that a sample takes about five bytes.
+
+use crate::trace::record::{MonoNs, NONE};
+use crate::trace::varint::{Cursor, put, put_step};
+use crate::trace::wire::Wire;
+
+/// Fact: why the host is not sampled, or no further, with the remedy. Absent where it is sampled to the end, and
+/// where nobody asked for it.
+pub const OFF: &str = "host.off";
+/// Fact: what limits the samples, for instance that no interpreter was found, so that they have no stacks.
+pub const NOTE: &str = "host.note";
+/// Fact: the version of the interpreter whose stacks are read, for instance `3.12`.
+pub const PYTHON: &str = "host.python";
+
+/// A line of a function of the guest. Identifiers start at 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostFrame {
+    /// Identifier.
+    pub id: u32,
+    /// Name of the function, with its class where the interpreter knows it (CPython from 3.11 on).
+    pub function: u32,
+    /// Name of its file, from the folder of the top package on; the whole path outside of packages.
+    pub file: u32,
+    /// The line that ran, from 1; 0: not known.
+    pub line: u32,
+}
+
+/// A stack, as a node of a tree: a frame that was called from the stack `parent`. Identifiers start at 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct HostStack {
+    /// Identifier.
+    pub id: u32,
+    /// The stack that called; [`NONE`] for the outermost frame.
+    pub parent: u32,
+    /// [`HostFrame::id`].
+    pub frame: u32,
+}
+
+/// What a thread was doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum HostState {
+    /// It is not known.
+    #[default]
+    Unknown = 0,
+    /// It ran on a processor.
+    Running = 1,
+    /// It was ready to run and waited for a processor.
+    Runnable = 2,
+    /// It waited for the interpreter's lock, which [`HostSample::holder`] held.
+    GilWait = 3,
+    /// It waited for another futex: a lock, a condition, a queue, another thread's end.
+    Lock = 4,
+    /// It slept for a time that it chose.
+    Sleep = 5,
+    /// It waited for input or output.
+    Poll = 6,
+    /// It was in a call of a driver (`ioctl`).
+    Driver = 7,
+    /// It was blocked in another system call.
+    Blocked = 8,
+}
+
+impl HostState {
+    const ALL: [Self; 9] = [
+        Self::Unknown,
+        Self::Running,
+        Self::Runnable,
+        Self::GilWait,
+        Self::Lock,
+        Self::Sleep,
+        Self::Poll,
+        Self::Driver,
+        Self::Blocked,
+    ];
+}
+
+/// A thread at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSample {
+    /// When. The threads that were read together have the same time.
+    pub at: MonoNs,
+    /// Its number, as [`Record::Thread`](crate::trace::Record::Thread) has it.
+    pub thread: u32,
+    /// What it was doing.
+    pub state: HostState,
+    /// It held the interpreter's lock (the GIL).
+    pub holds_gil: bool,
+    /// The thread that held the lock, if this one waited for it; [`NONE`]: nobody, or not known.
+    pub holder: u32,
+    /// [`HostStack::id`] of its Python stack; [`NONE`]: it has none, or it is not known.
+    pub stack: u32,
+    /// The time that the sample stands for, ns: from the sample of this thread before, as far as that was due.
+    pub interval_ns: u64,
+}
+
+/// Samples that one record holds at most.
+pub const MAX_HOST_SAMPLES: usize = 4096;
+
+/// How the sampling went, as totals since the file was begun. The last one of a file holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSampling {
+    /// When it was said.
+    pub at: MonoNs,
+    /// The interval that was asked for, ns.
+    pub asked_ns: u64,
+    /// The interval in effect, ns: longer where the thread that samples backed off.
+    pub interval_ns: u64,
+    /// The time that was sampled, ns.
+    pub sampled_ns: u64,
+    /// How often threads were looked at.
+    pub rounds: u64,
+    /// Of these, how often that came more than half an interval late.
+    pub late: u64,
+    /// Samples in the file.
+    pub samples: u64,
+    /// Stacks that moved while they were read, and are in no sample.
+    pub torn: u64,
+    /// Stacks that could not be read, or did not hold what a stack does, and are in no sample.
+    pub unreadable: u64,
+    /// Stacks of which the outermost frames are missing, because they were too deep.
+    pub cut: u64,
+    /// Samples that found no room.
+    pub lost: u64,
+    /// Threads that were never looked at, because there were too many (the most at one moment).
+    pub threads_left_out: u64,
+    /// How often the interval was doubled for lack of processors.
+    pub backed_off: u64,
+    /// Time on a processor of the thread that samples, ns.
+    pub own_cpu_ns: u64,
+    /// Time that it was ready and waited for a processor, ns.
+    pub own_delay_ns: u64,
+}
+
+/// What the kernel counts for a thread of the guest, since the thread began: exact where samples are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostThread {
+    /// When it was read.
+    pub at: MonoNs,
+    /// Its number.
+    pub thread: u32,
+    /// It has launched GPU work, or opened a range.
+    pub launches: bool,
+    /// Its time on a processor, ns.
+    pub cpu_ns: u64,
+    /// The time that it was ready to run and waited for a processor, ns.
+    pub delay_ns: u64,
+}
+
+// The first byte of a sample: its state in the lower four bits, and
+const HOLDS_GIL: u8 = 0x10;
+const HAS_HOLDER: u8 = 0x20;
+const SAME_INTERVAL: u8 = 0x40;
+const SAME_TIME: u8 = 0x80;
+
+/// As [`crate::trace`] lays it out. Samples beyond [`MAX_HOST_SAMPLES`] are left out: no caller has any.
+impl Wire for Vec<HostSample> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let samples = &self[..self.len().min(MAX_HOST_SAMPLES)];
+        put(out, samples.len() as u64);
+        let mut before = HostSample::default();
+        for sample in samples {
+            let flag = |on, bit| if on { bit } else { 0 };
+            out.push(
+                sample.state as u8
+                    | flag(sample.holds_gil, HOLDS_GIL)
+                    | flag(sample.holder != NONE, HAS_HOLDER)
+                    | flag(sample.interval_ns == before.interval_ns, SAME_INTERVAL)
+                    | flag(sample.at == before.at, SAME_TIME),
+            );
+            put(out, sample.thread.into());
+            put_step(out, before.stack.into(), sample.stack.into());
+            if sample.at != before.at {
+                put_step(out, before.at.0, sample.at.0);
+            }
+            if sample.interval_ns != before.interval_ns {
+                put_step(out, before.interval_ns, sample.interval_ns);
+            }
+            if sample.holder != NONE {
+                put(out, sample.holder.into());
+            }
+            before = *sample;
+        }
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        let count = usize::try_from(c.u64()?).ok().filter(|count| *count <= MAX_HOST_SAMPLES)?;
+        // A sample takes three bytes at least.
+        let mut samples = Vec::with_capacity(count.min(c.left() / 3));
+        let mut sample = HostSample::default();
+        for _ in 0..count {
+            let flags = c.byte()?;
+            // A state of a later version is one that is not known here.
+            let state = HostState::ALL.get(usize::from(flags & 0x0f));
+            sample.state = state.copied().unwrap_or_default();
+            sample.holds_gil = flags & HOLDS_GIL != 0;
+            sample.thread = c.u32()?;
+            sample.stack = u32::try_from(c.step(sample.stack.into())?).ok()?;
+            if flags & SAME_TIME == 0 {
+                sample.at = MonoNs(c.step(sample.at.0)?);
+            }
+            if flags & SAME_INTERVAL == 0 {
+                sample.interval_ns = c.step(sample.interval_ns)?;
+            }
+            sample.holder = if flags & HAS_HOLDER == 0 { NONE } else { c.u32()? };
+            samples.push(sample);
+        }
+        Some(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(samples: &Vec<HostSample>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        samples.put(&mut bytes);
+        bytes
+    }
+
+    /// Eight threads at 100 Hz, half of them in stacks that change.
+    #[test]
+    fn a_sample_takes_about_five_bytes() {
+        let sample = |i: u32| HostSample {
+            at: MonoNs(5_432_109_876_543 + u64::from(i / 8) * 10_000_123),
+            thread: i % 8 + 1,
+            state: HostState::Lock,
+            stack: if i % 2 == 0 { 70 + i % 8 } else { 3_000 + i % 900 },
+            interval_ns: 10_000_000,
+            ..HostSample::default()
+        };
+        let bytes = written(&(0..4_000).map(sample).collect());
+        assert!(bytes.len() < 4_000 * 5, "{} bytes for 4,000 samples", bytes.len());
+    }
+
+    #[test]
+    fn what_is_cut_or_counts_too_many_is_refused_and_later_states_are_unknown() {
+        let sample = HostSample { stack: 7, thread: 2, holder: 3, ..HostSample::default() };
+        let bytes = written(&vec![sample; 3]);
+        for cut in 0..bytes.len() {
+            assert_eq!(Vec::<HostSample>::get(&mut Cursor::new(&bytes[..cut])), None, "at {cut}");
+        }
+        let mut many = Vec::new();
+        put(&mut many, MAX_HOST_SAMPLES as u64 + 1);
+        many.resize(100_000, 0);
+        assert_eq!(Vec::<HostSample>::get(&mut Cursor::new(&many)), None);
+        let later = Vec::<HostSample>::get(&mut Cursor::new(&[1, 0xcf, 9, 0]));
+        assert_eq!(later, Some(vec![HostSample { thread: 9, ..HostSample::default() }]));
+        assert_eq!(Vec::<HostSample>::get(&mut Cursor::new(&[1, 0xc0, 9, 1])), None, "stack -1");
+    }
+
+    #[test]
+    fn every_state_is_the_one_of_its_number() {
+        for (number, state) in HostState::ALL.into_iter().enumerate() {
+            assert_eq!(state as usize, number);
+        }
+    }
+}
