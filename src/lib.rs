@@ -44,3 +44,4 @@ pub mod control;
 pub mod drain;
 pub mod entry;
 pub mod guest;
+pub mod host;

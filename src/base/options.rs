@@ -66,6 +66,8 @@ pub struct Options {
     pub buffers: Buffers,
     /// `STAGE2_COUNTERS`: hardware counters to sample.
     pub counters: Counters,
+    /// `STAGE2_HOST`: the guest's threads are sampled, so many times a second.
+    pub host_hz: Option<u32>,
     /// `STAGE2_FLUSH_MS`.
     pub flush: Duration,
     /// `STAGE2_LOG`.
@@ -104,6 +106,7 @@ impl Default for Options {
             hardware_trace: false,
             buffers: Buffers::Within { bytes: 256 << 20 },
             counters: Counters { off: true, ..Counters::default() },
+            host_hz: None,
             flush: Duration::from_millis(1000),
             log: Level::Warn,
             attribution: Attribution::Auto,

@@ -13,6 +13,13 @@ use std::fs;
 
 use crate::base::diag;
 
+/// Whether a seccomp filter of the guest's own may end the process for a system call that it does not expect of
+/// the calling thread.
+pub(crate) fn has_filter_of_its_own() -> bool {
+    let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    may_kill(&text("/proc/thread-self/status"), || text("/proc/1/status"))
+}
+
 /// For the calling thread, which is ours.
 pub fn be_ordinary() {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();

@@ -103,6 +103,11 @@ impl Interner {
         self.last_queue = Queue::default();
     }
 
+    /// Changes when something has to be defined again.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     pub(crate) fn name(&mut self, bytes: &[u8], sink: &mut impl Sink) -> u32 {
         if let Some(&id) = self.names.get(bytes) {
             self.define_name(id, sink);

@@ -9,6 +9,7 @@ mod aggregate;
 mod device_state;
 mod fields;
 mod flush_request;
+mod host_samples;
 mod intern;
 mod output;
 mod own_file;

@@ -14,6 +14,7 @@ use crate::guest::event::Events;
 use crate::guest::gpu::OffReason;
 use crate::guest::state::{self, Phase, STARTING, Shared};
 use crate::guest::{cupti, nvtx};
+use crate::host::Interpreter;
 
 /// The longest that a thread waits for another one that is starting us.
 const START_PATIENCE: Duration = Duration::from_secs(2);
@@ -183,11 +184,16 @@ fn start_gpu_half(shared: &'static Shared) -> Result<(), OffReason> {
 
 /// The caller has all signals blocked, which the thread inherits.
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
+    let python = shared.options.host_hz.and_then(|_| Interpreter::find());
     let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
         shared.note_drain_thread();
         scheduling::be_ordinary();
-        let hooks =
-            Hooks { start_gpu: start_gpu_late, begin_anew: nvtx::renew, watch_exit: ends::watch };
+        let hooks = Hooks {
+            start_gpu: start_gpu_late,
+            begin_anew: nvtx::renew,
+            watch_exit: ends::watch,
+            python,
+        };
         let finished = barrier::own_thread(|| drain::run(shared, hooks));
         if let Err(panic) = &finished {
             give_up(shared, panic);

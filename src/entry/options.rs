@@ -54,6 +54,7 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_COUNTERS", settings::COUNTERS_FORM, |o, v| {
         set(&mut o.counters, settings::read_counters(v))
     }),
+    ("STAGE2_HOST", settings::HOST_FORM, |o, v| set(&mut o.host_hz, settings::read_host(v))),
     ("STAGE2_FLUSH_MS", settings::FLUSH_MS_FORM, |o, v| {
         let ms = v.parse().ok().filter(|ms| settings::FLUSH_MS.contains(ms));
         set(&mut o.flush, ms.map(Duration::from_millis))
@@ -169,6 +170,7 @@ mod tests {
             ("STAGE2_BUFFERS", "4M*16"),
             ("STAGE2_ROTATE", "size=256M,keep=8"),
             ("STAGE2_COUNTERS", "on@100"),
+            ("STAGE2_HOST", "250"),
             ("STAGE2_FLUSH_MS", "250"),
             ("STAGE2_ATTRIBUTION", "callback"),
             ("STAGE2_GPU", "off"),
@@ -190,7 +192,7 @@ mod tests {
         let rotate = Rotate { size: Some(256 << 20), keep: Some(8), ..Rotate::default() };
         assert_eq!(options.rotate, Some(rotate));
         assert_eq!((options.counters.off, options.counters.interval_us), (false, Some(100)));
-        assert_eq!(options.flush, Duration::from_millis(250));
+        assert_eq!((options.host_hz, options.flush), (Some(250), Duration::from_millis(250)));
         assert_eq!(options.attribution, Attribution::Callback);
         assert!(!options.gpu && !options.device_state && options.redact.is_off());
         assert_eq!(options.nvml, Some("/n.so".into()));
@@ -237,6 +239,7 @@ mod tests {
             assert_eq!(read(&[("STAGE2_FLUSH_MS", bad)]).flush, defaults.flush, "{bad}");
         }
         assert!(read(&[("STAGE2_COUNTERS", "everything")]).counters.off);
+        assert_eq!(read(&[("STAGE2_HOST", "5000")]).host_hz, None);
         for bad in ["2", "V2", "v3", " v2"] {
             assert_eq!(read(&[("STAGE2_CUPTI_API", bad)]).cupti_api, CuptiApi::Auto, "{bad}");
         }

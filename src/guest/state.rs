@@ -17,7 +17,9 @@
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
+};
 
 use cupti_sys::CuptiError;
 
@@ -57,6 +59,8 @@ static CUDA_SEEN: AtomicBool = AtomicBool::new(false);
 static SERVERS: AtomicU64 = AtomicU64::new(0);
 /// How a forked child starts; set by the constructor.
 static START: OnceLock<fn() -> Option<&'static Shared>> = OnceLock::new();
+/// Thread numbers start at 1 and are never used twice, unlike the kernel's thread ids.
+static NEXT_THREAD: AtomicU32 = AtomicU32::new(1);
 
 /// Held while a thread starts us: NVTX before CUDA 12.9 may do so on several threads at once. No callback
 /// takes it.
@@ -161,6 +165,11 @@ pub(crate) fn note_registration(number: u32, kind: Kind, text: &[u8]) {
     if let Some(bits) = window_bits_if_any() {
         bits.note(number, kind, text);
     }
+}
+
+/// A number for a thread that has none. Neither waits nor allocates.
+pub(crate) fn take_thread_number() -> u32 {
+    NEXT_THREAD.fetch_add(1, Ordering::Relaxed)
 }
 
 pub(crate) fn cuda_seen() -> bool {

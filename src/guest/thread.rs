@@ -1,11 +1,10 @@
 //! What we keep about the calling thread: its number for life, its open ranges by domain, its last fence.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::base::generation;
 use crate::guest::event::{Event, EventKind, NOTHING_LOST, Selection};
-use crate::guest::state::Call;
+use crate::guest::state::{self, Call};
 
 /// Domains for which a thread's nesting depth is tracked at once. A domain beyond that is still
 /// recorded; only its pushes and pops answer "not tracked" and it cannot switch collection.
@@ -13,9 +12,6 @@ const DOMAINS: usize = 16;
 
 /// NVTX's answer to a push or pop whose level is not known.
 pub(crate) const NOT_TRACKED: i32 = -2;
-
-/// Thread numbers start at 1 and are never used twice, unlike the kernel's thread ids.
-static NEXT: AtomicU32 = AtomicU32::new(1);
 
 thread_local! {
     static STATE: State = const {
@@ -225,7 +221,7 @@ impl Step {
 impl State {
     fn own_number(&self) -> u32 {
         if self.number.get() == 0 {
-            self.number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            self.number.set(state::take_thread_number());
         }
         self.number.get()
     }

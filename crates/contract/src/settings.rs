@@ -59,6 +59,22 @@ pub fn read_hardware_trace(text: &str) -> Option<bool> {
     }
 }
 
+/// `STAGE2_HOST`, in words.
+pub const HOST_FORM: &str = "off, on, or how often threads are sampled, from 1 to 1000 times a second";
+/// Samples a second of `STAGE2_HOST=on`.
+pub const HOST_HZ: u32 = 100;
+const HOST_RATES: RangeInclusive<u32> = 1..=1000;
+
+/// How often `STAGE2_HOST` has the guest's threads sampled, Hz, if at all; nothing where the text is not
+/// [`HOST_FORM`].
+pub fn read_host(text: &str) -> Option<Option<u32>> {
+    match text {
+        "off" => Some(None),
+        "on" => Some(Some(HOST_HZ)),
+        hz => hz.parse().ok().filter(|hz| HOST_RATES.contains(hz)).map(Some),
+    }
+}
+
 const METRICS: usize = 32;
 const METRIC_BYTES: usize = 200;
 const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;
@@ -255,6 +271,15 @@ mod tests {
         let (many, long) = (vec!["a__b"; 33].join(","), format!("a__{}", "b".repeat(200)));
         for text in refused.split('|').chain([many.as_str(), &long]) {
             assert_eq!(read_counters(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_host_is_sampled_or_not_or_so_many_times_a_second() {
+        let some = ["off", "on", "1", "1000"].map(read_host);
+        assert_eq!(some, [Some(None), Some(Some(100)), Some(Some(1)), Some(Some(1000))]);
+        for bad in ["", "0", "1001", "-1", "100Hz", "1e2", "ON", " 100"] {
+            assert_eq!(read_host(bad), None, "{bad}");
         }
     }
 

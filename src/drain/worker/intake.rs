@@ -14,7 +14,7 @@ use crate::drain::intern::Sink;
 use crate::drain::ranges::LaunchSite;
 use crate::drain::timeline::Place;
 use crate::guest::activity::{self, Activity, Execution};
-use crate::guest::event::Event;
+use crate::guest::event::{Event, EventKind};
 use crate::guest::pool::{FullBuffer, Pool};
 
 /// Buffers that are taken at once, and how often in a row before the trace file and the limits of
@@ -110,6 +110,9 @@ impl Drain {
         }
         self.records.note_event(event.at);
         self.repair();
+        if event.kind == EventKind::Thread {
+            self.host.meet(event.id as u32, event.thread);
+        }
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         let mut first_step = None;
         for closed in self.ranges.closed.drain(..) {
@@ -228,6 +231,7 @@ impl Drain {
         if !self.output.is_piece_over() {
             return;
         }
+        self.write_host();
         let gpu = self.shared.gpu();
         let anchor = clock::anchor(|| gpu.and_then(|gpu| gpu.tracer.now()));
         let counters = &self.shared.counters;

@@ -11,8 +11,10 @@ use crate::base::ancestry::{self, Notice};
 use crate::base::job::JobFacts;
 use crate::base::{clock, diag};
 use crate::drain::device_state::{DeviceStates, Said};
+use crate::drain::host_samples::HostSamples;
 use crate::drain::intern::Sink;
 use crate::guest::pool::FullBuffer;
+use crate::host::Interpreter;
 
 /// Names of ranges that one line shows, and characters of each.
 const NAMES: usize = 3;
@@ -134,6 +136,31 @@ impl Drain {
             ));
         }
         count
+    }
+}
+
+// Samples of the host.
+impl Drain {
+    pub(super) fn sample_host(&mut self, python: Option<Interpreter>) {
+        let has_file = self.output.path().is_some();
+        self.host = HostSamples::start(&self.shared.options, python, has_file, &mut self.output);
+    }
+
+    pub(super) fn take_host(&mut self) {
+        self.repair();
+        self.host.take(&mut self.names, &mut self.output);
+    }
+
+    /// Writes what waits for a record.
+    pub(super) fn write_host(&mut self) {
+        self.repair();
+        self.host.write(&mut self.names, &mut self.output);
+    }
+
+    /// Ends the sampling, before the interpreter goes.
+    pub(super) fn end_host(&mut self) {
+        self.repair();
+        self.host.finish(&mut self.names, &mut self.output);
     }
 }
 

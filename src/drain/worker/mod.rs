@@ -17,6 +17,7 @@ use crate::base::{allocator, ancestry, diag, futex, generation, last_thread};
 use crate::drain::aggregate::Aggregates;
 use crate::drain::device_state::DeviceStates;
 use crate::drain::flush_request::FlushRequest;
+use crate::drain::host_samples::HostSamples;
 use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
@@ -28,6 +29,7 @@ use crate::guest::pool::Pool;
 use crate::guest::state::{self, EndStep, Phase, Shared};
 use crate::guest::window_filter::WindowFilter;
 use crate::guest::windows::Window;
+use crate::host;
 use windows::{Calls, Deadlines, Why};
 
 /// How long the thread sleeps at most while events may come in.
@@ -57,6 +59,7 @@ struct Drain {
     still: Stillness,
     /// Energy and clocks of the GPUs in use; nothing before the GPU half starts, and where it is off.
     device_states: Option<DeviceStates>,
+    host: HostSamples,
     /// CUPTI told at the last flush how many records it had dropped.
     drops_known: bool,
     possible: PossibleTimes,
@@ -112,6 +115,8 @@ pub struct Hooks {
     pub begin_anew: fn(),
     /// Has us finish in `exit` before the handlers that are registered by now.
     pub watch_exit: fn(),
+    /// The interpreter of this process.
+    pub python: Option<host::Interpreter>,
 }
 
 /// What lives as long as the thread.
@@ -176,6 +181,7 @@ impl Thread {
         drain.output.flush(&shared.counters);
         shared.ready.set();
         let late = if window.late { drain.begin_late(self.hooks) } else { None };
+        drain.sample_host(self.hooks.python);
         shared.windows.begun(drain.output.path().map(|path| path.display().to_string()), late);
         match self.work(&mut drain) {
             why @ Why::Process(reason) => {
@@ -200,6 +206,7 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
+            drain.take_host();
             drain.check_moves();
             self.watch_exit(drain.moves());
             drain.take_marks();
@@ -232,7 +239,7 @@ impl Thread {
             {
                 return Why::Window(why);
             }
-            let own = drain.reader_threads() + state::servers();
+            let own = drain.reader_threads() + drain.host.thread_count() + state::servers();
             if self.watch.is_alone(own) && state::advance(Phase::On, Phase::Stopping) {
                 return Why::Process(EndReason::Alone);
             }
@@ -279,6 +286,7 @@ impl Drain {
             spans: Spans::default(),
             still: Stillness::default(),
             device_states: None,
+            host: HostSamples::default(),
             drops_known: true,
             possible: PossibleTimes::default(),
             records: missing_records::RecordWatch::default(),
@@ -326,6 +334,7 @@ impl Drain {
             }
         }
         self.shared.counters.names_cut.add(self.names.take_refused());
+        self.write_host();
         self.output.put(Record::Anchor(clock::anchor(|| gpu.and_then(|gpu| gpu.tracer.now()))));
         self.count_forks(last);
         if last {
@@ -363,6 +372,7 @@ impl Drain {
     /// Takes in the rest, closes the trace file and, where recording ends for good, shows the
     /// summary. Gives the GPUs that were met.
     fn finish(mut self, why: &Why) -> Vec<Device> {
+        self.end_host();
         self.shared.switch(false);
         let sampling = self.shared.gpu().and_then(|gpu| gpu.counters.as_ref());
         if let Some(counters) = sampling {

@@ -332,6 +332,7 @@ impl Drain {
     pub(super) fn end_window(mut self, why: &Why) -> Vec<Device> {
         let shared = self.shared;
         shared.windows.stopping();
+        self.end_host();
         if !self.window.late {
             self.output.fact(window::NUMBER, self.window.number.to_string());
         }

@@ -1,0 +1,513 @@
+//! What the thread that samples the host has found, into frames, stacks and samples of the trace file.
+//!
+//! Samples wait until there are enough for a record. What they name is defined right before it, and once more where
+//! that was lost or is in an earlier piece. All tables are bounded: kernels are never unnamed for the host's sake.
+
+use rustc_hash::FxHashMap;
+use stage2_contract::trace::host::{self, MAX_HOST_SAMPLES};
+use stage2_contract::trace::{
+    HostFrame, HostSample, HostSampling, HostStack, HostThread, NONE, Record,
+};
+
+use crate::base::diag;
+use crate::base::options::Options;
+use crate::drain::intern::{Interner, Sink};
+use crate::guest::state;
+use crate::host::{Interpreter, Round, Said, Sampling, layout};
+
+/// Samples of one record, unless a flush comes first.
+const BATCH: usize = 1024;
+/// Texts of functions and files that are kept, and their bytes: a part of what the trace file has room for.
+const MAX_TEXTS: usize = 1 << 13;
+const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Stands for every further text.
+const MORE: &[u8] = b"(more functions than are kept)";
+/// Frames and stacks that are kept. A frame beyond has no line, or is left out; a stack beyond counts for the one
+/// around it.
+const MAX_FRAMES: usize = 1 << 15;
+const MAX_STACKS: usize = 1 << 16;
+/// Instructions whose frame is known at a time.
+const MAX_INSTRUCTIONS: usize = 1 << 16;
+/// Threads that have a number at a time.
+const MAX_THREADS: usize = 1 << 12;
+
+/// A code object.
+struct Code {
+    function: u32,
+    file: u32,
+    first_line: u32,
+    table: Box<[u8]>,
+}
+
+/// A value of the trace file, and the epoch in which it was last defined.
+struct Defined<T> {
+    value: T,
+    epoch: Option<u32>,
+}
+
+#[derive(Default)]
+pub(super) struct HostSamples {
+    sampling: Option<Sampling>,
+    /// Of `3.N`; 0: not known.
+    minor: u32,
+    codes: FxHashMap<u32, Code>,
+    texts: usize,
+    text_bytes: usize,
+    /// Code objects and offsets, and their frames.
+    instructions: FxHashMap<(u32, i32), u32>,
+    /// Function, file and line.
+    frames: FxHashMap<[u32; 3], u32>,
+    frame_list: Vec<Defined<HostFrame>>,
+    /// Parent and frame.
+    stacks: FxHashMap<[u32; 2], u32>,
+    stack_list: Vec<Defined<HostStack>>,
+    /// The kernel's numbers of threads and those of the trace file; whether they launch.
+    threads: FxHashMap<u32, (u32, bool)>,
+    waiting: Vec<HostSample>,
+    samples: u64,
+    totals: HostSampling,
+    told: HostSampling,
+    /// Only one reason is told.
+    off: bool,
+}
+
+impl HostSamples {
+    /// Begins to sample, where that was asked for and there is a file.
+    pub(super) fn start(
+        options: &Options,
+        python: Option<Interpreter>,
+        has_file: bool,
+        output: &mut impl Sink,
+    ) -> Self {
+        let mut samples = HostSamples::default();
+        let Some(hz) = options.host_hz else { return samples };
+        if !has_file {
+            diag::warn(format_args!(
+                "the host is not sampled: samples go into a trace file only; set STAGE2_OUT to a folder"
+            ));
+            return samples;
+        }
+        match Sampling::start(hz, python) {
+            Ok(sampling) => samples.sampling = Some(sampling),
+            Err(error) => {
+                let why = format!(
+                    "no thread can be started ({error}); allow the process more (ulimit -u)"
+                );
+                samples.say_off(why, output);
+            }
+        }
+        samples
+    }
+
+    /// A thread of the guest got its number, because it launches or opens ranges.
+    pub(super) fn meet(&mut self, tid: u32, number: u32) {
+        let Some(sampling) = &self.sampling else { return };
+        sampling.watch(tid);
+        self.threads.insert(tid, (number, true));
+    }
+
+    /// Threads of ours that sample.
+    pub(super) fn thread_count(&self) -> u64 {
+        self.sampling.as_ref().map_or(0, |sampling| sampling.is_alive().into())
+    }
+
+    /// Takes in what was found since. Does not wait.
+    pub(super) fn take(&mut self, names: &mut Interner, output: &mut impl Sink) {
+        while let Some(said) = self.sampling.as_mut().and_then(Sampling::take) {
+            self.take_in(said, names, output);
+        }
+    }
+
+    /// Ends the sampling. Waits for the thread, for a bounded time.
+    pub(super) fn finish(&mut self, names: &mut Interner, output: &mut impl Sink) {
+        self.take(names, output);
+        let Some(sampling) = self.sampling.take() else { return };
+        sampling.stop();
+        let deadline = Sampling::deadline();
+        while let Some(said) = sampling.rest(deadline) {
+            self.take_in(said, names, output);
+        }
+        self.write(names, output);
+    }
+
+    fn take_in(&mut self, said: Said, names: &mut Interner, output: &mut impl Sink) {
+        match said {
+            Said::Round(round) => {
+                self.take_in_round(&round, names, output);
+                if let Some(sampling) = &self.sampling {
+                    sampling.give_back(round);
+                }
+            }
+            Said::Python { minor } => {
+                self.minor = minor;
+                put_fact(host::PYTHON, format!("3.{minor}"), output);
+            }
+            Said::Note(note) => {
+                diag::info(format_args!("samples of the host: {note}"));
+                put_fact(host::NOTE, note, output);
+            }
+            Said::Off(why) => self.say_off(why, output),
+        }
+    }
+
+    fn say_off(&mut self, why: String, output: &mut impl Sink) {
+        if !std::mem::replace(&mut self.off, true) {
+            diag::warn(format_args!("the host is not sampled: {why}"));
+            put_fact(host::OFF, why, output);
+        }
+    }
+
+    fn take_in_round(&mut self, round: &Round, names: &mut Interner, output: &mut impl Sink) {
+        if round.forgets_codes {
+            self.codes.clear();
+            self.instructions.clear();
+        }
+        let mut at = 0;
+        let mut bytes = |length: usize| {
+            let bytes = round.bytes.get(at..at + length).unwrap_or_default();
+            at += length;
+            bytes
+        };
+        for code in &round.codes {
+            let function = self.text(bytes(code.name), names, output);
+            let file = self.text(short_file(bytes(code.file)), names, output);
+            let (first_line, table) = (code.first_line, bytes(code.table).into());
+            self.codes.insert(code.id, Code { function, file, first_line, table });
+        }
+        for (tid, name) in &round.met {
+            self.number(*tid, name, output);
+        }
+        for sample in &round.samples {
+            let frames = round.frames.get(sample.frames.clone()).unwrap_or_default();
+            let stack = self.stack(frames);
+            let thread = self.number(sample.tid, "", output);
+            let holder = match sample.holder {
+                0 => NONE,
+                holder => self.number(holder, "", output),
+            };
+            let (at, state, holds_gil) = (round.at, sample.state, sample.holds_gil);
+            let interval_ns = sample.interval_ns;
+            self.waiting.push(HostSample {
+                at,
+                thread,
+                state,
+                holds_gil,
+                holder,
+                stack,
+                interval_ns,
+            });
+        }
+        for &(tid, cpu_ns, delay_ns) in &round.times {
+            let thread = self.number(tid, "", output);
+            let launches = self.threads.get(&tid).is_some_and(|(_, launches)| *launches);
+            output.put(Record::HostThread(HostThread {
+                at: round.at,
+                thread,
+                launches,
+                cpu_ns,
+                delay_ns,
+            }));
+        }
+        for tid in &round.gone {
+            self.threads.remove(tid);
+        }
+        self.totals = round.totals;
+        if self.waiting.len() >= BATCH {
+            self.write_samples(names, output);
+        }
+    }
+
+    /// The number of a text, of which there are so many at most.
+    fn text(&mut self, text: &[u8], names: &mut Interner, output: &mut impl Sink) -> u32 {
+        if names.knows(text) {
+            return names.name(text, output);
+        }
+        if self.texts >= MAX_TEXTS || self.text_bytes + text.len() > MAX_TEXT_BYTES {
+            return names.name(MORE, output);
+        }
+        self.texts += 1;
+        self.text_bytes += text.len();
+        names.name(text, output)
+    }
+
+    /// The number of a thread. One that nobody has told of gets one of its own.
+    fn number(&mut self, tid: u32, name: &str, output: &mut impl Sink) -> u32 {
+        if let Some((number, _)) = self.threads.get(&tid) {
+            return *number;
+        }
+        if self.threads.len() >= MAX_THREADS {
+            self.threads.clear();
+        }
+        let number = state::take_thread_number();
+        self.threads.insert(tid, (number, false));
+        output.put(Record::Thread { id: number, os_tid: tid, name: name.as_bytes().to_vec() });
+        number
+    }
+
+    /// The number of a stack, of which the innermost frame comes first.
+    fn stack(&mut self, frames: &[(u32, i32)]) -> u32 {
+        let mut stack = NONE;
+        for &instruction in frames.iter().rev() {
+            let Some(frame) = self.frame(instruction) else { continue };
+            let key = [stack, frame];
+            if let Some(&known) = self.stacks.get(&key) {
+                stack = known;
+            } else if self.stack_list.len() < MAX_STACKS {
+                let id = self.stack_list.len() as u32 + 1;
+                self.stacks.insert(key, id);
+                let value = HostStack { id, parent: stack, frame };
+                self.stack_list.push(Defined { value, epoch: None });
+                stack = id;
+            } else {
+                return stack;
+            }
+        }
+        stack
+    }
+
+    fn frame(&mut self, instruction: (u32, i32)) -> Option<u32> {
+        if let Some(&frame) = self.instructions.get(&instruction) {
+            return Some(frame);
+        }
+        let (code, offset) = instruction;
+        let code = self.codes.get(&code)?;
+        let mut key = [
+            code.function,
+            code.file,
+            layout::line(self.minor, &code.table, code.first_line, offset),
+        ];
+        if self.frame_list.len() >= MAX_FRAMES {
+            // Its function may be known.
+            let known = self.frames.contains_key(&key);
+            key[2] = if known { key[2] } else { 0 };
+        }
+        let id = match self.frames.get(&key) {
+            Some(&id) => id,
+            None if self.frame_list.len() >= 2 * MAX_FRAMES => return None,
+            None => {
+                let id = self.frame_list.len() as u32 + 1;
+                let [function, file, line] = key;
+                self.frames.insert(key, id);
+                let value = HostFrame { id, function, file, line };
+                self.frame_list.push(Defined { value, epoch: None });
+                id
+            }
+        };
+        if self.instructions.len() >= MAX_INSTRUCTIONS {
+            self.instructions.clear();
+        }
+        self.instructions.insert(instruction, id);
+        Some(id)
+    }
+
+    /// Writes what waits, and how the sampling went.
+    pub(super) fn write(&mut self, names: &mut Interner, output: &mut impl Sink) {
+        self.write_samples(names, output);
+        let totals = HostSampling { samples: self.samples, ..self.totals };
+        if totals != self.told {
+            self.told = totals;
+            output.put(Record::HostSampling(totals));
+        }
+    }
+
+    fn write_samples(&mut self, names: &mut Interner, output: &mut impl Sink) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for samples in waiting.chunks(MAX_HOST_SAMPLES) {
+            for sample in samples {
+                self.define(sample.stack, names, output);
+            }
+            self.samples += samples.len() as u64;
+            output.put(Record::HostSamples(samples.to_vec()));
+        }
+    }
+
+    /// Defines a stack with all that it is made of, unless that was done and is not lost.
+    fn define(&mut self, stack: u32, names: &mut Interner, output: &mut impl Sink) {
+        let epoch = Some(names.epoch());
+        let (mut undefined, mut at) = (Vec::new(), stack);
+        while let Some(node) =
+            (at as usize).checked_sub(1).and_then(|index| self.stack_list.get_mut(index))
+            && node.epoch != epoch
+        {
+            node.epoch = epoch;
+            undefined.push(node.value);
+            at = node.value.parent;
+        }
+        for stack in undefined.into_iter().rev() {
+            let frame = (stack.frame as usize).checked_sub(1);
+            if let Some(frame) = frame.and_then(|index| self.frame_list.get_mut(index))
+                && frame.epoch != epoch
+            {
+                frame.epoch = epoch;
+                names.define_name(frame.value.function, output);
+                names.define_name(frame.value.file, output);
+                output.put(Record::HostFrame(frame.value));
+            }
+            output.put(Record::HostStack(stack));
+        }
+    }
+}
+
+fn put_fact(key: &str, value: String, output: &mut impl Sink) {
+    output.put(Record::Meta { key: key.to_owned(), value });
+}
+
+/// A path from behind the folder of packages that it is in; any other one as it is.
+fn short_file(path: &[u8]) -> &[u8] {
+    let behind = |folder: &[u8]| {
+        path.windows(folder.len()).rposition(|part| part == folder).map(|at| at + folder.len())
+    };
+    let at = behind(b"/site-packages/").or_else(|| behind(b"/dist-packages/")).or_else(|| {
+        // The library of Python itself: `lib/python3.12/`.
+        let at = behind(b"/lib/python3.")?;
+        let version = path.get(at..)?.iter().position(|byte| *byte == b'/')?;
+        Some(at + version + 1)
+    });
+    at.and_then(|at| path.get(at..)).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{CodeText, Sample};
+    use stage2_contract::trace::{HostState, MonoNs};
+
+    #[test]
+    fn files_of_packages_are_named_from_the_package_on() {
+        let cases = [
+            (
+                "/opt/v/lib/python3.12/site-packages/vllm/v1/engine/core.py",
+                "vllm/v1/engine/core.py",
+            ),
+            ("/usr/lib/python3/dist-packages/torch/nn.py", "torch/nn.py"),
+            ("/usr/lib/python3.11/asyncio/events.py", "asyncio/events.py"),
+            ("/usr/lib/python3.11", "/usr/lib/python3.11"),
+            ("/home/a/serve.py", "/home/a/serve.py"),
+            ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+            ("", ""),
+        ];
+        for (path, short) in cases {
+            assert_eq!(short_file(path.as_bytes()), short.as_bytes(), "{path}");
+        }
+    }
+
+    /// A round with code objects from this number on, each of 3.12 and with one line.
+    fn round(codes: std::ops::Range<u32>, frames: &[(u32, i32)]) -> Round {
+        let mut round = Round { at: MonoNs(1_000), ..Round::default() };
+        for id in codes {
+            let name = format!("f{id}");
+            round.bytes.extend_from_slice(name.as_bytes());
+            round.bytes.extend_from_slice(b"/x/site-packages/m.py\xd8\0\0");
+            round.codes.push(CodeText { id, first_line: id, name: name.len(), file: 21, table: 3 });
+        }
+        round.frames.extend_from_slice(frames);
+        round.samples.push(Sample {
+            tid: 77,
+            state: HostState::Running,
+            holds_gil: true,
+            holder: 0,
+            frames: 0..frames.len(),
+            interval_ns: 5,
+        });
+        round
+    }
+
+    fn samples_of_3_12() -> HostSamples {
+        HostSamples { minor: 12, ..HostSamples::default() }
+    }
+
+    #[test]
+    fn what_a_sample_names_is_defined_once_and_again_where_that_was_lost() {
+        let (mut samples, mut names, mut sink) =
+            (samples_of_3_12(), Interner::default(), Vec::new());
+        samples.take_in_round(&round(1..3, &[(2, 0), (1, 0)]), &mut names, &mut sink);
+        samples.write(&mut names, &mut sink);
+        let number = match sink.iter().find(|record| matches!(record, Record::Thread { .. })) {
+            Some(Record::Thread { id, os_tid: 77, .. }) => *id,
+            other => panic!("{other:?}"),
+        };
+        let text = |name: u32, of: &str| assert_eq!(names.text(name), of.as_bytes());
+        let frames: Vec<HostFrame> = sink
+            .iter()
+            .filter_map(|record| match record {
+                Record::HostFrame(frame) => Some(*frame),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(frames.iter().map(|frame| frame.line).collect::<Vec<_>>(), [2, 3]);
+        text(frames[0].function, "f1");
+        text(frames[1].function, "f2");
+        text(frames[1].file, "m.py");
+        let stack = |id, parent, frame| Record::HostStack(HostStack { id, parent, frame });
+        assert!(sink.contains(&stack(1, NONE, 1)) && sink.contains(&stack(2, 1, 2)));
+        let sample = HostSample {
+            at: MonoNs(1_000),
+            thread: number,
+            state: HostState::Running,
+            holds_gil: true,
+            holder: NONE,
+            stack: 2,
+            interval_ns: 5,
+        };
+        assert!(sink.contains(&Record::HostSamples(vec![sample])));
+        let first = std::mem::take(&mut sink);
+        // The same once more: nothing is defined.
+        samples.take_in_round(&round(0..0, &[(2, 0), (1, 0)]), &mut names, &mut sink);
+        samples.write(&mut names, &mut sink);
+        assert!(matches!(&sink[..], [Record::HostSamples(_), Record::HostSampling(_)]), "{sink:?}");
+        names.define_again();
+        sink.clear();
+        samples.take_in_round(&round(0..0, &[(2, 0), (1, 0)]), &mut names, &mut sink);
+        samples.write(&mut names, &mut sink);
+        let defines = |record: &&Record| {
+            matches!(record, Record::Name { .. } | Record::HostFrame(_) | Record::HostStack(_))
+        };
+        let again = sink.iter().filter(defines);
+        assert_eq!(again.clone().count(), 3 + 2 + 2);
+        assert!(again.clone().all(|record| first.contains(record)));
+    }
+
+    #[test]
+    fn whatever_comes_the_tables_stay_bounded_and_names_of_kernels_have_room() {
+        let (mut samples, mut names, mut sink) =
+            (samples_of_3_12(), Interner::default(), Vec::new());
+        for step in 0..150 {
+            let codes = step * 1_000 + 1..step * 1_000 + 1_001;
+            let frames: Vec<(u32, i32)> = codes.clone().map(|id| (id, 0)).collect();
+            samples.take_in_round(&round(codes, &frames), &mut names, &mut sink);
+            samples.codes.clear();
+        }
+        assert!(samples.texts <= MAX_TEXTS);
+        assert!(samples.frame_list.len() <= 2 * MAX_FRAMES, "{}", samples.frame_list.len());
+        assert!(
+            samples.stack_list.len() <= MAX_STACKS
+                && samples.instructions.len() <= MAX_INSTRUCTIONS
+        );
+        assert_eq!(names.take_refused(), 0);
+        let kernel = names.name(b"kernel", &mut sink);
+        assert_eq!(names.text(kernel), b"kernel");
+        for tid in 0..2 * MAX_THREADS as u32 {
+            samples.number(tid, "", &mut sink);
+        }
+        assert!(samples.threads.len() <= MAX_THREADS);
+    }
+
+    #[test]
+    fn a_round_that_does_not_fit_itself_is_no_harm() {
+        let (mut samples, mut names, mut sink) =
+            (samples_of_3_12(), Interner::default(), Vec::new());
+        let mut odd = round(1..2, &[(1, 0), (9, 0)]);
+        odd.bytes.truncate(3);
+        odd.samples[0].frames = 1..9;
+        samples.take_in_round(&odd, &mut names, &mut sink);
+        odd.samples[0].frames = 0..2;
+        odd.codes.clear();
+        samples.take_in_round(&odd, &mut names, &mut sink);
+        samples.write(&mut names, &mut sink);
+        let stacks = sink.iter().find_map(|record| match record {
+            Record::HostSamples(samples) => Some([samples[0].stack, samples[1].stack]),
+            _ => None,
+        });
+        assert_eq!(stacks, Some([NONE, 1]), "what is not known is left out");
+    }
+}

@@ -1,0 +1,295 @@
+//! Code objects by their address, and their texts when they are first met.
+
+use rustc_hash::FxHashMap;
+
+use super::layout::{LONGEST, Layout};
+use super::memory::Memory;
+use super::{CodeText, Interpreter, Round};
+
+/// Code objects that are known at a time. With the next one all are forgotten, and read again when they come
+/// again.
+const MAX_CODES: usize = 1 << 14;
+/// Bytes of the line tables of all of them.
+const MAX_TABLES: usize = 8 << 20;
+/// Bytes of the longest line table that is kept; lines behind it are not known.
+const MAX_TABLE: u64 = 64 << 10;
+/// Characters of a text that are kept.
+const MAX_TEXT: u64 = 400;
+/// After so many looks at the threads it is checked whether another code object has taken the address.
+const RECHECK: u32 = 128;
+
+const TYPE: usize = 8;
+const BYTES_SIZE: u64 = 16;
+const BYTES_DATA: u64 = 32;
+const TEXT_LENGTH: usize = 16;
+const TEXT_STATE: usize = 32;
+const TEXT_HEAD: usize = 48;
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    id: u32,
+    /// What it consists of.
+    parts: [u64; 4],
+    /// When that was last seen, as numbers of a look at the threads and of code objects that went.
+    seen: (u32, u64),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Codes {
+    known: FxHashMap<u64, Known>,
+    table_bytes: usize,
+    last: u32,
+    /// The look at the threads, and how many code objects went before, as the interpreter counts them.
+    now: (u32, u64),
+}
+
+impl Codes {
+    /// A new look at the threads begins.
+    pub(super) fn begin(&mut self, generation: u64) {
+        self.now = (self.now.0.wrapping_add(1), generation);
+    }
+
+    /// Makes room, if there is little. Not within a look: what it has named is forgotten with it.
+    pub(super) fn make_room(&mut self, round: &mut Round) {
+        if self.known.len() >= MAX_CODES || self.table_bytes >= MAX_TABLES {
+            self.known.clear();
+            self.table_bytes = 0;
+            round.forgets_codes = true;
+        }
+    }
+
+    /// The number of a code object. `None`: there is none at this address.
+    pub(super) fn find(
+        &mut self,
+        address: u64,
+        python: (&Layout, &Interpreter),
+        memory: &mut Memory,
+        round: &mut Round,
+    ) -> Option<u32> {
+        let before = self.known.get_mut(&address);
+        if let Some(known) = &before
+            && known.seen.1 == self.now.1
+            && self.now.0.wrapping_sub(known.seen.0) < RECHECK
+        {
+            return Some(known.id);
+        }
+        let (layout, interpreter) = python;
+        let mut head = [0; LONGEST as usize];
+        let head = head.get_mut(..layout.code.bytes() as usize)?;
+        if !memory.read(address, head) || number(head, TYPE)? != interpreter.code_type {
+            return None;
+        }
+        let of = |offset: u64| number(head, offset as usize);
+        let first_line = of(layout.code.first_line)? as u32;
+        let (name, file, lines) =
+            (of(layout.code.name)?, of(layout.code.file)?, of(layout.code.lines)?);
+        let parts = [name, file, lines, first_line.into()];
+        if let Some(known) = before.filter(|known| known.parts == parts) {
+            known.seen = self.now;
+            return Some(known.id);
+        }
+        if self.known.len() >= 2 * MAX_CODES || self.table_bytes >= 2 * MAX_TABLES {
+            return None;
+        }
+        let begin = round.bytes.len();
+        let read = Self::texts([name, file, lines], python, memory, &mut round.bytes);
+        let Some([name, file, table]) = read else {
+            round.bytes.truncate(begin);
+            return None;
+        };
+        self.last += 1;
+        self.table_bytes += table;
+        self.known.insert(address, Known { id: self.last, parts, seen: self.now });
+        round.codes.push(CodeText { id: self.last, first_line, name, file, table });
+        Some(self.last)
+    }
+
+    /// Appends a name, a file and a line table; gives how many bytes each has.
+    fn texts(
+        [name, file, lines]: [u64; 3],
+        (layout, interpreter): (&Layout, &Interpreter),
+        memory: &mut Memory,
+        out: &mut Vec<u8>,
+    ) -> Option<[usize; 3]> {
+        let begin = out.len();
+        put_text(name, false, (layout, interpreter), memory, out)?;
+        let behind_name = out.len();
+        put_text(file, true, (layout, interpreter), memory, out)?;
+        let behind_file = out.len();
+        let mut size = [0; 8];
+        if !memory.read(lines.checked_add(BYTES_SIZE)?, &mut size) {
+            return None;
+        }
+        let size = u64::from_le_bytes(size).min(MAX_TABLE) as usize;
+        out.resize(behind_file + size, 0);
+        let table = out.get_mut(behind_file..)?;
+        memory.read(lines.checked_add(BYTES_DATA)?, table).then_some(())?;
+        Some([behind_name - begin, behind_file - behind_name, size])
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Appends a text of Python as UTF-8: of a long one its beginning, or its `end`. `None`: it is none.
+fn put_text(
+    address: u64,
+    end: bool,
+    (layout, interpreter): (&Layout, &Interpreter),
+    memory: &mut Memory,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let mut head = [0; TEXT_HEAD];
+    if !memory.read(address, &mut head) || number(&head, TYPE)? != interpreter.text_type {
+        return None;
+    }
+    let (length, state) = (number(&head, TEXT_LENGTH)?, number(&head, TEXT_STATE)?);
+    let (width, is_compact, is_ascii) = (state >> 2 & 7, state & 0x20 != 0, state & 0x40 != 0);
+    if !is_compact || ![1, 2, 4].contains(&width) {
+        return None;
+    }
+    let kept = length.min(MAX_TEXT);
+    let first = if end { length - kept } else { 0 };
+    let [ascii, other] = layout.text;
+    let data = address.checked_add(if is_ascii { ascii } else { other })?;
+    let mut units = [0; 4 * MAX_TEXT as usize];
+    let units = units.get_mut(..(kept * width) as usize)?;
+    if !memory.read(data.checked_add(first.checked_mul(width)?)?, units) {
+        return None;
+    }
+    for unit in units.chunks_exact(width as usize) {
+        let mut wide = [0; 4];
+        wide.iter_mut().zip(unit).for_each(|(wide, byte)| *wide = *byte);
+        let unit = char::from_u32(u32::from_le_bytes(wide)).unwrap_or(char::REPLACEMENT_CHARACTER);
+        out.extend_from_slice(unit.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: fn() -> Layout =
+        || Layout::find(&[0; super::super::layout::TOLD], 0x030c_0000).expect("3.12");
+    const TYPES: Interpreter =
+        Interpreter { runtime: 0, code_type: 0xc0de, text_type: 0x7e87, version: 0 };
+
+    /// Objects as 3.12 lays them out, in words.
+    fn text(kind: u64, is_ascii: bool, length: u64, data: &[u8]) -> Vec<u64> {
+        let state = kind << 2 | 0x20 | if is_ascii { 0x40 } else { 0 };
+        let mut words = vec![1, TYPES.text_type, length, 0, state];
+        if !is_ascii {
+            words.extend([0, 0]);
+        }
+        let mut data = data.to_vec();
+        data.resize(data.len().next_multiple_of(8), 0);
+        words.extend(data.chunks_exact(8).map(|word| number(word, 0).expect("a word")));
+        words
+    }
+
+    fn read(words: &[u64], end: bool) -> Option<String> {
+        let (mut memory, mut out) = (Memory::open(false).expect("own memory"), Vec::new());
+        let address = words.as_ptr() as u64;
+        put_text(address, end, (&LAYOUT(), &TYPES), &mut memory, &mut out)?;
+        String::from_utf8(out).ok()
+    }
+
+    #[test]
+    fn texts_of_every_width_are_read_and_long_ones_cut() {
+        assert_eq!(read(&text(1, true, 6, b"decode"), false).as_deref(), Some("decode"));
+        assert_eq!(read(&text(1, false, 5, b"na\xefve"), false).as_deref(), Some("naïve"));
+        assert_eq!(
+            read(&text(2, false, 2, &[0xc7, 0x30, 0x00, 0xd8]), false).as_deref(),
+            Some("デ\u{fffd}")
+        );
+        assert_eq!(
+            read(&text(4, false, 1, &[0x0b, 0x00, 0x02, 0x00]), false).as_deref(),
+            Some("𠀋")
+        );
+        let mut long = vec![b'a'; 1 << 20];
+        long[(1 << 20) - 1] = b'z';
+        let words = text(1, true, 1 << 20, &long);
+        let (head, tail) =
+            (read(&words, false).expect("a text"), read(&words, true).expect("a text"));
+        assert_eq!((head.len(), head.ends_with('a')), (400, true));
+        assert_eq!((tail.len(), tail.ends_with('z')), (400, true));
+    }
+
+    #[test]
+    fn what_is_no_text_is_none() {
+        let sound = text(1, true, 6, b"decode");
+        let with = |at: usize, word| {
+            let mut words = sound.clone();
+            words[at] = word;
+            read(&words, false)
+        };
+        assert_eq!(with(1, 7), None, "another type");
+        assert_eq!(with(4, 1 << 2), None, "not compact");
+        assert_eq!(with(4, 0x20 | 3 << 2), None, "no width");
+        // A length of another text: the rest of the memory is read only as far as it is there.
+        let _ = with(2, u64::MAX);
+        assert_eq!(read(&[0; 6], false), None);
+    }
+
+    /// A code object of these parts.
+    fn code(name: &[u64], file: &[u64], lines: &[u64]) -> Vec<u64> {
+        let mut words = vec![0; 18];
+        words[1] = TYPES.code_type;
+        words[8] = 7 << 32;
+        words[128 / 8] = name.as_ptr() as u64;
+        words[112 / 8] = file.as_ptr() as u64;
+        words[136 / 8] = lines.as_ptr() as u64;
+        words
+    }
+
+    #[test]
+    fn an_address_that_another_code_object_has_taken_gets_its_own_number() {
+        let (first, second) = (text(1, true, 1, b"f"), text(1, true, 1, b"g"));
+        let (file, lines) = (text(1, true, 4, b"a.py"), vec![1, 2, 3, 0, 0x80]);
+        let mut object = code(&first, &file, &lines);
+        let address = object.as_ptr() as u64;
+        let mut memory = Memory::open(false).expect("own memory");
+        let (mut codes, mut round) = (Codes::default(), Round::default());
+        let layout = LAYOUT();
+        let mut find = |codes: &mut Codes, generation| {
+            codes.begin(generation);
+            codes.find(address, (&layout, &TYPES), &mut memory, &mut round)
+        };
+        assert_eq!(find(&mut codes, 0), Some(1));
+        assert_eq!(find(&mut codes, 0), Some(1));
+        object[128 / 8] = second.as_ptr() as u64;
+        std::hint::black_box(&object);
+        assert_eq!(find(&mut codes, 0), Some(1), "not looked at again so soon");
+        assert_eq!(find(&mut codes, 1), Some(2), "some code object has gone");
+        object[128 / 8] = first.as_ptr() as u64;
+        std::hint::black_box(&object);
+        let numbers: Vec<_> = (0..RECHECK).map(|_| find(&mut codes, 1)).collect();
+        assert_eq!((numbers[0], numbers[RECHECK as usize - 1]), (Some(2), Some(3)));
+        object[1] = 0;
+        std::hint::black_box(&object);
+        assert_eq!(find(&mut codes, 2), None, "no code object any more");
+        assert_eq!(round.codes.len(), 3);
+        let CodeText { first_line, name, file, table, .. } = round.codes[1];
+        assert_eq!((first_line, name, file, table), (7, 1, 4, 3));
+        assert_eq!(round.bytes[8..16], *b"ga.py\x80\0\0");
+    }
+
+    #[test]
+    fn codes_are_forgotten_together_and_stay_bounded() {
+        let (mut codes, mut round) = (Codes::default(), Round::default());
+        let known = Known { id: 1, parts: [0; 4], seen: (0, 0) };
+        codes.known.extend((0..MAX_CODES as u64).map(|address| (address, known)));
+        codes.make_room(&mut round);
+        assert!(codes.known.is_empty() && round.forgets_codes);
+        codes.known.extend((1..=2 * MAX_CODES as u64).map(|address| (address, known)));
+        let (name, file, lines) =
+            (text(1, true, 1, b"f"), text(1, true, 1, b"g"), vec![1, 2, 0, 0]);
+        let object = code(&name, &file, &lines);
+        let mut memory = Memory::open(false).expect("own memory");
+        let found =
+            codes.find(object.as_ptr() as u64, (&LAYOUT(), &TYPES), &mut memory, &mut round);
+        assert_eq!(found, None);
+    }
+}

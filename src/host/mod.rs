@@ -1,0 +1,765 @@
+//! Samples of the guest's threads, taken on a thread of our own: what each waits for, and its Python stack.
+//!
+//! Nothing here touches a thread of the guest: no signal, no lock, no stop. Memory is read through the kernel
+//! ([`memory`]), because the interpreter goes on and may free it at any moment. The thread begins with a window and
+//! ends with it, or when the interpreter does; a forked child has none until it starts itself. What it finds goes to
+//! the drain thread in a bounded number of [`Round`]s; where none is free, the look is left out and counted.
+
+mod code;
+pub(crate) mod layout;
+mod memory;
+mod stacks;
+mod tasks;
+
+use std::ffi::{CStr, c_char};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_contract::trace::{HostSampling, HostState, MonoNs};
+
+use crate::base::clock::{self, Instant};
+use crate::base::futex::Bell;
+use crate::base::{barrier, diag, scheduling};
+use layout::Layout;
+use memory::Memory;
+use stacks::{Ended, Python};
+use tasks::{Task, Times};
+
+/// Looks that wait for the drain thread, at most.
+const ROUNDS: usize = 64;
+/// How long the end waits for the thread, which takes less than a millisecond for a look.
+const END_PATIENCE: Duration = Duration::from_millis(100);
+/// A thread that never launches is looked at in every so manieth round.
+const SELDOM: u64 = 16;
+/// Threads are listed, and their times told, about once in so long.
+const LISTING: Duration = Duration::from_secs(1);
+/// A thread that held what a launching one waited for is looked at as often as that one for so long.
+const SUSPECTED: Duration = Duration::from_secs(1);
+/// Threads that are looked at.
+const MAX_TASKS: usize = 256;
+/// Threads that launch and are kept in mind.
+const MAX_LAUNCHING: usize = 64;
+/// An interpreter whose lists cannot be followed so many times in a row is left alone.
+const MAX_TORN: u32 = 200;
+
+/// What the symbols of an interpreter say: nothing is read through them but by the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter {
+    /// Address of `_PyRuntime`.
+    runtime: u64,
+    /// Address of `PyCode_Type`.
+    code_type: u64,
+    /// Address of `PyUnicode_Type`.
+    text_type: u64,
+    /// As `PY_VERSION_HEX`; 0 where it is not told.
+    version: u32,
+}
+
+impl Interpreter {
+    /// The interpreter of this process, if one is loaded where everybody sees it. Takes the loader's lock, so that
+    /// only a start calls it.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        // SAFETY: only looks the symbol up.
+        let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let there = |name: &CStr| Some(symbol(name)).filter(|symbol| !symbol.is_null());
+        let address = |name: &CStr| there(name).map(|symbol| symbol as u64);
+        let version = if let Some(version) = there(c"Py_Version") {
+            // SAFETY: a number of the interpreter's, which stays as long as its library.
+            unsafe { version.cast::<u32>().read() }
+        } else {
+            // SAFETY: the function has this type in each version, needs no lock, and gives a text that stays.
+            let text = there(c"Py_GetVersion").map(|function| unsafe {
+                type Version = extern "C" fn() -> *const c_char;
+                CStr::from_ptr(std::mem::transmute::<*mut std::ffi::c_void, Version>(function)())
+            });
+            version_of(text.map_or(&[][..], CStr::to_bytes))
+        };
+        Some(Interpreter {
+            runtime: address(c"_PyRuntime")?,
+            code_type: address(c"PyCode_Type")?,
+            text_type: address(c"PyUnicode_Type")?,
+            version,
+        })
+    }
+}
+
+/// `PY_VERSION_HEX` of `3.10.13 (main, ...`, as far as the minor version.
+fn version_of(text: &[u8]) -> u32 {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    let mut numbers = text.split('.').map(|number| number.parse::<u8>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => u32::from(major) << 24 | u32::from(minor) << 16,
+        _ => 0,
+    }
+}
+
+/// What one look at the threads has found.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    pub(crate) at: MonoNs,
+    /// Code objects that were met for the first time, with their texts one behind the other in `bytes`.
+    pub(crate) codes: Vec<CodeText>,
+    pub(crate) bytes: Vec<u8>,
+    /// The numbers of code objects begin anew to mean something: those of earlier rounds are forgotten.
+    pub(crate) forgets_codes: bool,
+    /// Code objects and offsets of instructions, the innermost frame of each stack first.
+    pub(crate) frames: Vec<(u32, i32)>,
+    pub(crate) samples: Vec<Sample>,
+    /// Threads that are met for the first time, and their names. Before they are sampled.
+    pub(crate) met: Vec<(u32, String)>,
+    /// Threads that have ended.
+    pub(crate) gone: Vec<u32>,
+    /// Times of threads: number, on a processor, ready without one, ns.
+    pub(crate) times: Vec<(u32, u64, u64)>,
+    pub(crate) totals: HostSampling,
+}
+
+impl Round {
+    fn clear(&mut self) {
+        self.codes.clear();
+        self.bytes.clear();
+        self.forgets_codes = false;
+        self.frames.clear();
+        self.samples.clear();
+        self.met.clear();
+        self.gone.clear();
+        self.times.clear();
+    }
+}
+
+/// A code object and how many bytes its texts have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CodeText {
+    pub(crate) id: u32,
+    pub(crate) first_line: u32,
+    pub(crate) name: usize,
+    pub(crate) file: usize,
+    pub(crate) table: usize,
+}
+
+/// A thread at the moment of a round.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) tid: u32,
+    pub(crate) state: HostState,
+    pub(crate) holds_gil: bool,
+    /// The thread that holds the GIL, if this one waits for it; 0: none, or not known.
+    pub(crate) holder: u32,
+    /// Its frames in [`Round::frames`]; none where it has no Python stack.
+    pub(crate) frames: Range<usize>,
+    pub(crate) interval_ns: u64,
+}
+
+/// What was found of the stack of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Stack {
+    /// It runs no Python code, or was not looked at.
+    #[default]
+    None,
+    Frames {
+        /// In [`Round::frames`].
+        frames: Range<usize>,
+        /// The outermost ones are missing.
+        is_cut: bool,
+    },
+    /// It moved while it was read.
+    Torn,
+    /// What was read is no stack.
+    Unreadable,
+}
+
+#[derive(Debug)]
+pub(crate) enum Said {
+    Round(Box<Round>),
+    /// The interpreter whose stacks are read is one of `3.N`.
+    Python {
+        minor: u32,
+    },
+    /// Something is missing, or limits what is there.
+    Note(String),
+    /// Nothing is sampled any more, for this reason.
+    Off(String),
+}
+
+/// What the thread and the others share.
+#[derive(Debug)]
+struct Common {
+    stop: AtomicBool,
+    bell: Bell,
+    /// Threads that launch, and how many are in it.
+    launching: [AtomicU32; MAX_LAUNCHING],
+    launching_count: AtomicUsize,
+}
+
+/// The thread that samples, as the drain thread sees it.
+pub(crate) struct Sampling {
+    said: Receiver<Said>,
+    empty: Sender<Box<Round>>,
+    common: Arc<Common>,
+    ended: bool,
+}
+
+impl Sampling {
+    /// Starts the thread. The caller has all signals blocked, which the thread inherits.
+    ///
+    /// # Errors
+    /// The process may have no further thread.
+    pub(crate) fn start(hz: u32, python: Option<Interpreter>) -> std::io::Result<Self> {
+        let (to_say, said) = bounded(ROUNDS + 8);
+        let (empty, free) = bounded(ROUNDS);
+        (0..ROUNDS).for_each(|_| drop(empty.try_send(Box::default())));
+        let common = Arc::new(Common {
+            stop: AtomicBool::new(false),
+            bell: Bell::default(),
+            launching: [const { AtomicU32::new(0) }; MAX_LAUNCHING],
+            launching_count: AtomicUsize::new(0),
+        });
+        let of_thread = Arc::clone(&common);
+        let interval = Duration::from_secs(1) / hz.max(1);
+        let thread = move || {
+            let body = || Sampler::new(interval, python, &of_thread, (&to_say, &free)).run();
+            if let Err(panic) = barrier::own_thread(body) {
+                let why = format!("{panic}; the rest goes on; please report it");
+                let _ = to_say.try_send(Said::Off(why));
+            }
+        };
+        std::thread::Builder::new().name("stage2-host".to_owned()).spawn(thread)?;
+        Ok(Sampling { said, empty, common, ended: false })
+    }
+
+    /// Has a thread looked at in each round: it opens ranges or launches GPU work.
+    pub(crate) fn watch(&self, tid: u32) {
+        let count = self.common.launching_count.load(Ordering::Relaxed);
+        let known = self.common.launching.get(..count).unwrap_or_default();
+        let is_known = known.iter().any(|known| known.load(Ordering::Relaxed) == tid);
+        if let Some(place) = self.common.launching.get(count).filter(|_| !is_known) {
+            place.store(tid, Ordering::Relaxed);
+            self.common.launching_count.store(count + 1, Ordering::Release);
+        }
+    }
+
+    /// What was said since the last call, one by one. Does not wait.
+    pub(crate) fn take(&mut self) -> Option<Said> {
+        match self.said.try_recv() {
+            Ok(said) => Some(said),
+            Err(none) => {
+                self.ended |= none == TryRecvError::Disconnected;
+                None
+            }
+        }
+    }
+
+    /// Gives a round back that was taken in.
+    pub(crate) fn give_back(&self, mut round: Box<Round>) {
+        round.clear();
+        // There is room for all that were ever given out.
+        let _ = self.empty.try_send(round);
+    }
+
+    /// Whether its thread still is one of the process.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.ended
+    }
+
+    /// Tells the thread to end.
+    pub(crate) fn stop(&self) {
+        self.common.stop.store(true, Ordering::Release);
+        self.common.bell.ring();
+    }
+
+    /// After [`stop`](Self::stop): what the thread still says, to its end. Waits a tenth of a second at most.
+    pub(crate) fn rest(&self, deadline: Instant) -> Option<Said> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match self.said.recv_timeout(left) {
+            Ok(said) => Some(said),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                diag::debug(format_args!("the thread that samples the host does not end in time"));
+                None
+            }
+        }
+    }
+
+    /// When the end no longer waits for the thread.
+    pub(crate) fn deadline() -> Instant {
+        Instant::now() + END_PATIENCE
+    }
+}
+
+/// A thread of the guest.
+#[derive(Debug, Default)]
+struct Known {
+    /// Its files; `None`: they cannot be had, or were not opened yet.
+    task: Option<Task>,
+    launches: bool,
+    /// Until when it is looked at in each round.
+    suspected_until: Instant,
+    /// When it was sampled last.
+    before: MonoNs,
+    told: Times,
+}
+
+/// Everything that only the sampling thread touches.
+struct Sampler<'a> {
+    asked: Duration,
+    python: Option<Interpreter>,
+    common: &'a Common,
+    said: &'a Sender<Said>,
+    free: &'a Receiver<Box<Round>>,
+    known: FxHashMap<u32, Known>,
+    /// Threads of the collector.
+    own: FxHashSet<u32>,
+    launching: usize,
+    pid: u32,
+    /// The files of threads can be opened.
+    has_files: bool,
+    own_times: Option<Task>,
+    totals: HostSampling,
+    pace: Pace,
+    next_listing: Instant,
+}
+
+impl<'a> Sampler<'a> {
+    fn new(
+        asked: Duration,
+        python: Option<Interpreter>,
+        common: &'a Common,
+        (said, free): (&'a Sender<Said>, &'a Receiver<Box<Round>>),
+    ) -> Self {
+        let asked_ns = asked.as_nanos() as u64;
+        Sampler {
+            asked,
+            python,
+            common,
+            said,
+            free,
+            known: FxHashMap::default(),
+            own: FxHashSet::default(),
+            launching: 0,
+            pid: std::process::id(),
+            has_files: false,
+            own_times: None,
+            totals: HostSampling { asked_ns, ..HostSampling::default() },
+            pace: Pace::new(asked),
+            next_listing: Instant::now(),
+        }
+    }
+
+    fn run(mut self) {
+        if scheduling::has_filter_of_its_own() {
+            return self.off(
+                "a seccomp filter of the program's own could end it for a system call that nobody expects"
+                    .to_owned(),
+            );
+        }
+        match tasks::own_descriptors() {
+            Ok(()) => self.has_files = true,
+            Err(error) => self.say(Said::Note(format!(
+                "states of threads are not known, because the system gives a thread no descriptors of its own \
+                 ({error}); Linux 5.9 and later do"
+            ))),
+        }
+        scheduling::be_ordinary();
+        self.own_times = Task::open(crate::base::generation::thread_id() as u32).ok();
+        let mut memory = match Memory::open(self.has_files) {
+            Ok(memory) => Some(memory),
+            Err(error) => {
+                self.say(Said::Note(error.to_string()));
+                None
+            }
+        };
+        if memory.is_none() && !self.has_files {
+            return self.off("neither the stacks nor the states of threads can be read".to_owned());
+        }
+        let mut python = memory.as_mut().and_then(|memory| self.attach(memory));
+        let mut is_verified = false;
+        let mut torn = 0;
+        let begun = Instant::now();
+        let mut due = begun;
+        while !self.common.stop.load(Ordering::Acquire) {
+            let now = Instant::now();
+            if now < due {
+                self.common.bell.wait(due.saturating_duration_since(now));
+                continue;
+            }
+            let late = now.saturating_duration_since(due);
+            self.totals.rounds += 1;
+            self.totals.late += u64::from(late > self.pace.interval / 2);
+            due = if late > self.pace.interval { now } else { due } + self.pace.interval;
+            let Ok(mut round) = self.free.try_recv() else {
+                self.totals.lost += self.known.len() as u64;
+                continue;
+            };
+            round.at = clock::mono();
+            let is_full = self.totals.rounds % SELDOM == 1;
+            self.list(&mut round);
+            if let Some((python, memory)) = python.as_mut().zip(memory.as_mut()) {
+                // Nothing is there before the guest has started its interpreter.
+                if !is_verified && is_full {
+                    is_verified = python.verify(memory, &mut round);
+                    if is_verified {
+                        self.say(Said::Python { minor: python.layout.minor });
+                    }
+                }
+                if is_verified {
+                    let is_due = |tid| is_full || self.is_hot(tid, now);
+                    let looked = python.look(memory, &mut round, is_due);
+                    torn = if looked == Err(Ended::Torn) { torn + 1 } else { 0 };
+                    if looked.is_err() {
+                        round.frames.clear();
+                        python.threads.iter_mut().for_each(|thread| thread.stack = Stack::None);
+                    }
+                    if matches!(looked, Err(Ended::Finalizing | Ended::Gone)) {
+                        return;
+                    }
+                    self.totals.threads_left_out =
+                        self.totals.threads_left_out.max(python.left_out);
+                }
+            }
+            if torn > MAX_TORN {
+                python = None;
+                is_verified = false;
+                torn = 0;
+                self.say(Said::Note(
+                    "the lists of the interpreter cannot be followed: samples have no stacks from then on"
+                        .to_owned(),
+                ));
+            }
+            let threads =
+                python.as_ref().filter(|_| is_verified).map_or(&[][..], |python| &python.threads);
+            self.sample(threads, &mut round, now, is_full);
+            self.keep_pace(late);
+            self.totals.at = round.at;
+            self.totals.sampled_ns = now.saturating_duration_since(begun).as_nanos() as u64;
+            self.totals.interval_ns = self.pace.interval.as_nanos() as u64;
+            round.totals = self.totals;
+            self.say(Said::Round(round));
+        }
+    }
+
+    fn say(&self, said: Said) {
+        // There is room for all rounds and what is said besides.
+        let _ = self.said.try_send(said);
+    }
+
+    fn off(&self, why: String) {
+        self.say(Said::Off(why));
+    }
+
+    /// The reader of the interpreter of this process, if there is one that can be read.
+    fn attach(&self, memory: &mut Memory) -> Option<Python> {
+        let Some(interpreter) = self.python else {
+            self.say(Said::Note(
+                "no Python interpreter was found when recording began: samples have no stacks"
+                    .to_owned(),
+            ));
+            return None;
+        };
+        let mut told = [0; layout::TOLD];
+        for (index, number) in told.iter_mut().enumerate() {
+            *number = memory.number(interpreter.runtime + 8 * index as u64)?;
+        }
+        match Layout::find(&told, interpreter.version) {
+            Ok(layout) => Some(Python::new(layout, interpreter, memory)),
+            Err(refusal) => {
+                self.say(Said::Note(refusal.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Looks which threads there are, now and then, and which of them launch.
+    fn list(&mut self, round: &mut Round) {
+        let count = self.common.launching_count.load(Ordering::Acquire);
+        let is_new = std::mem::replace(&mut self.launching, count) != count;
+        let now = Instant::now();
+        if !is_new && now < self.next_listing {
+            return;
+        }
+        if self.has_files {
+            let all = tasks::all();
+            let there: FxHashSet<u32> = all.iter().copied().collect();
+            let gone: Vec<u32> =
+                self.known.keys().copied().filter(|tid| !there.contains(tid)).collect();
+            gone.iter().for_each(|tid| drop(self.known.remove(tid)));
+            round.gone.extend(gone);
+            self.own.retain(|tid| there.contains(tid));
+            let left_out = all.into_iter().filter(|&tid| !self.meet(tid, round)).count() as u64;
+            self.totals.threads_left_out = self.totals.threads_left_out.max(left_out);
+        }
+        let launching = self.common.launching.get(..count).unwrap_or_default();
+        for tid in launching.iter().map(|tid| tid.load(Ordering::Relaxed)) {
+            if let Some(known) = self.known.get_mut(&tid) {
+                known.launches = true;
+            }
+        }
+        if now < self.next_listing {
+            return;
+        }
+        self.next_listing = now + LISTING;
+        for (&tid, known) in &mut self.known {
+            let Some(times) = known.task.as_ref().and_then(|task| task.times().ok()) else {
+                continue;
+            };
+            if times != known.told {
+                known.told = times;
+                round.times.push((tid, times.cpu_ns, times.delay_ns));
+            }
+        }
+    }
+
+    /// Makes a thread known. `false`: there are too many.
+    fn meet(&mut self, tid: u32, round: &mut Round) -> bool {
+        if tid == 0 || self.known.contains_key(&tid) || self.own.contains(&tid) {
+            return true;
+        }
+        let name = if self.has_files { Task::name(tid) } else { String::new() };
+        if name.starts_with("stage2-") {
+            self.own.insert(tid);
+            return true;
+        }
+        if self.known.len() >= MAX_TASKS {
+            return false;
+        }
+        let task = if self.has_files { Task::open(tid).ok() } else { None };
+        self.known.insert(tid, Known { task, ..Known::default() });
+        round.met.push((tid, name));
+        true
+    }
+
+    /// Whether the thread with this number is looked at in each round. Of one that was never met, it is not known.
+    fn is_hot(&self, tid: u32, now: Instant) -> bool {
+        let stands_in = tid == self.pid && self.launching == 0;
+        self.known.get(&tid).is_none_or(|known| known.is_hot(stands_in, now))
+    }
+
+    /// Writes what was found down: of each thread that is due, a sample.
+    fn sample(
+        &mut self,
+        threads: &[stacks::Thread],
+        round: &mut Round,
+        now: Instant,
+        is_full: bool,
+    ) {
+        for thread in threads {
+            self.meet(thread.tid, round);
+        }
+        let of_tid = |tid: u32| threads.iter().find(|thread| thread.tid == tid);
+        let interval_ns = self.pace.interval.as_nanos() as u64;
+        let mut suspects = Vec::new();
+        for (&tid, known) in &mut self.known {
+            let is_often = known.is_hot(tid == self.pid && self.launching == 0, now);
+            if !is_full && !is_often {
+                continue;
+            }
+            let thread = of_tid(tid);
+            let frames = match thread.map(|thread| &thread.stack) {
+                Some(Stack::Torn) => {
+                    self.totals.torn += 1;
+                    continue;
+                }
+                Some(Stack::Unreadable) => {
+                    self.totals.unreadable += 1;
+                    continue;
+                }
+                Some(Stack::Frames { frames, is_cut }) => {
+                    self.totals.cut += u64::from(*is_cut);
+                    frames.clone()
+                }
+                Some(Stack::None) | None => 0..0,
+            };
+            let nowhere = 0..0;
+            let futexes = thread.map_or(&nowhere, |thread| &thread.futexes);
+            let state = match &mut known.task {
+                Some(task) => match task.state(futexes) {
+                    Ok(state) => state,
+                    // It has ended.
+                    Err(_) => continue,
+                },
+                None => HostState::Unknown,
+            };
+            let holder =
+                thread.filter(|_| state == HostState::GilWait).map_or(0, |thread| thread.holder);
+            if holder != 0 && is_often {
+                suspects.push(holder);
+            }
+            let since = round.at.since(known.before);
+            let due_ns = interval_ns.saturating_mul(if is_often { 1 } else { SELDOM });
+            let is_first = known.before == MonoNs(0);
+            known.before = round.at;
+            round.samples.push(Sample {
+                tid,
+                state,
+                holds_gil: thread.is_some_and(|thread| thread.holds_gil),
+                holder,
+                frames,
+                interval_ns: if is_first { due_ns } else { since.min(2 * due_ns) },
+            });
+        }
+        for suspect in suspects {
+            if let Some(known) = self.known.get_mut(&suspect) {
+                known.suspected_until = now + SUSPECTED;
+            }
+        }
+    }
+
+    /// Looks at how long this thread itself had to wait for a processor.
+    fn keep_pace(&mut self, late: Duration) {
+        let Some(times) = self.own_times.as_ref().and_then(|task| task.times().ok()) else {
+            return;
+        };
+        let delay = times.delay_ns.saturating_sub(self.totals.own_delay_ns);
+        (self.totals.own_cpu_ns, self.totals.own_delay_ns) = (times.cpu_ns, times.delay_ns);
+        if self.totals.rounds > 1 && self.pace.note(late, Duration::from_nanos(delay)) {
+            if self.totals.backed_off == 0 {
+                self.say(Said::Note(format!(
+                    "processors are short: the host was sampled less often than each {} ms, so as not to hold \
+                     the program up",
+                    self.asked.as_millis()
+                )));
+            }
+            self.totals.backed_off += 1;
+        }
+    }
+}
+
+impl Known {
+    /// Whether it is looked at in each round. `stands_in`: no thread that launches is known, and this one is taken
+    /// for it.
+    fn is_hot(&self, stands_in: bool, now: Instant) -> bool {
+        self.launches || stands_in || now < self.suspected_until
+    }
+}
+
+/// How often threads are looked at: each wake-up takes a processor from somebody. Where processors are short, that
+/// costs the guest a tenth of its time.
+#[derive(Debug)]
+struct Pace {
+    asked: Duration,
+    interval: Duration,
+    /// Of the looks since the interval was last thought over.
+    looks: u32,
+    late: u32,
+    delay: Duration,
+    /// How often in a row there was no shortage.
+    calm: u32,
+}
+
+impl Pace {
+    /// The interval is thought over after so many looks.
+    const LOOKS: u32 = 50;
+    /// It is doubled up to so many times the one that was asked for.
+    const MOST: u32 = 8;
+    /// Processors are short where a look waits for so long for one, or so many of the looks are late.
+    const SHORT: Duration = Duration::from_micros(500);
+    const LATE: u32 = Self::LOOKS / 4;
+    /// They are not where it takes so little; and it is halved again when that was so for so many times.
+    const ENOUGH: Duration = Duration::from_micros(100);
+    const CALM: u32 = 4;
+
+    fn new(asked: Duration) -> Self {
+        Pace { asked, interval: asked, looks: 0, late: 0, delay: Duration::ZERO, calm: 0 }
+    }
+
+    /// A look came so late, and its thread had waited so long for a processor. Tells whether the interval was
+    /// doubled.
+    fn note(&mut self, late: Duration, delay: Duration) -> bool {
+        self.looks += 1;
+        self.late += u32::from(late > self.interval / 2);
+        self.delay += delay;
+        if self.looks < Self::LOOKS {
+            return false;
+        }
+        let (late, delay) = (self.late, self.delay / self.looks);
+        (self.looks, self.late, self.delay) = (0, 0, Duration::ZERO);
+        let is_short = delay > Self::SHORT || late > Self::LATE;
+        self.calm = if !is_short && delay < Self::ENOUGH { self.calm + 1 } else { 0 };
+        if is_short && self.interval < self.asked * Self::MOST {
+            self.interval *= 2;
+            return true;
+        }
+        if self.calm >= Self::CALM && self.interval > self.asked {
+            self.interval = (self.interval / 2).max(self.asked);
+            self.calm = 0;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_follows_the_shortage_of_processors_and_comes_back() {
+        const MS: Duration = Duration::from_millis(1);
+        let mut pace = Pace::new(10 * MS);
+        let mut look = |late, delay, times| (0..times).filter(|_| pace.note(late, delay)).count();
+        assert_eq!(look(MS, MS / 20, 500), 0, "calm");
+        assert_eq!(look(MS, MS, 50), 1, "delays");
+        assert_eq!(look(11 * MS, MS / 20, 50), 1, "late");
+        assert_eq!(look(100 * MS, 5 * MS, 500), 1, "eight times the interval is the longest");
+        assert_eq!(look(MS, MS / 5, 5_000), 0, "neither");
+        assert_eq!(pace.interval, 80 * MS);
+        let mut look = |times| (0..times).filter(|_| pace.note(MS, MS / 20)).count();
+        assert_eq!(look(200), 0);
+        assert_eq!(pace.interval, 40 * MS);
+        assert_eq!((0..1_000).filter(|_| pace.note(MS, MS / 20)).count(), 0);
+        assert_eq!(pace.interval, 10 * MS, "not below what was asked for");
+    }
+
+    #[test]
+    fn versions_are_read_from_what_the_interpreter_says_of_itself() {
+        assert_eq!(version_of(b"3.10.13 (main, Aug 24 2023) [GCC 12.2.0]"), 0x030a_0000);
+        assert_eq!(version_of(b"3.9.1+ (heads)"), 0x0309_0000);
+        for odd in [&b""[..], b"3", b"3.x", b"x.10", b"3.300", b"\xff\xfe"] {
+            assert_eq!(version_of(odd), 0, "{odd:?}");
+        }
+    }
+
+    /// This program has no interpreter, and threads.
+    #[test]
+    fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
+        assert!(Interpreter::find().is_none());
+        let mut sampling = Sampling::start(200, None).expect("a thread");
+        let own = crate::base::generation::thread_id() as u32;
+        sampling.watch(own);
+        let end = Instant::now() + Duration::from_secs(20);
+        let (mut samples, mut notes, mut met) = (Vec::new(), Vec::new(), false);
+        while samples.len() < 50 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            while let Some(said) = sampling.take() {
+                match said {
+                    Said::Round(round) => {
+                        met |= round.met.iter().any(|(tid, _)| *tid == own);
+                        samples.extend(
+                            round.samples.iter().filter(|sample| sample.tid == own).cloned(),
+                        );
+                        sampling.give_back(round);
+                    }
+                    Said::Note(note) => notes.push(note),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(met && samples.len() >= 50, "{} samples, {notes:?}", samples.len());
+        assert!(notes.iter().any(|note| note.contains("no Python interpreter")), "{notes:?}");
+        assert!(samples.iter().all(|sample| sample.frames.is_empty() && !sample.holds_gil));
+        if notes.iter().all(|note| !note.contains("descriptors")) {
+            let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
+            assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());
+        }
+        sampling.stop();
+        let before = Instant::now();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while sampling.rest(deadline).is_some() {}
+        assert!(before.elapsed() < Duration::from_secs(5));
+        assert_eq!(sampling.take().map(|_| ()), None);
+        assert!(!sampling.is_alive());
+    }
+}

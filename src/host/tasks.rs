@@ -1,0 +1,296 @@
+//! The threads of this process as the kernel shows them under `/proc`: what each waits for, and its times.
+//!
+//! Files are opened in a table of descriptors of our own thread alone ([`own_descriptors`]): a guest may count on
+//! the number that it has just closed, or have a limit that leaves none.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use stage2_contract::trace::HostState;
+
+/// Gives the calling thread, which is ours, a table of descriptors of its own, in which none is open.
+///
+/// # Errors
+/// The system has no such call (before Linux 5.9), or refuses it. The guest's descriptors are as they were.
+pub(super) fn own_descriptors() -> io::Result<()> {
+    const UNSHARE: usize = 2;
+    const LAST: usize = u32::MAX as usize;
+    // Of no descriptor yet, so that nothing is lost where the flag has no effect.
+    close_range(LAST, LAST, UNSHARE)?;
+    let own = File::open("/proc/thread-self/schedstat")?;
+    let number = own.as_raw_fd() as usize;
+    let seen_by_guest = fs::read_link(format!("/proc/self/fd/{number}"));
+    let path = fs::read_link(format!("/proc/thread-self/fd/{number}"))?;
+    // Of a process whose main thread has ended, nothing can be seen.
+    let main_lives = fs::read_link("/proc/self/exe").is_ok();
+    if !main_lives || seen_by_guest.is_ok_and(|seen| seen == path) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if number > 0 {
+        close_range(0, number - 1, 0)?;
+    }
+    close_range(number + 1, LAST, 0)
+}
+
+fn close_range(first: usize, last: usize, flags: usize) -> io::Result<()> {
+    // SAFETY: the call takes numbers only. Descriptors are closed in a table that nobody else uses, which the
+    // caller has made sure of, or none is.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The numbers of the threads of this process.
+pub(super) fn all() -> Vec<u32> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Bytes of the longest line that is read: a system call with six arguments.
+const LINE: usize = 256;
+
+/// Nanoseconds of a thread since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    /// On a processor.
+    pub(super) cpu_ns: u64,
+    /// Ready to run, and waiting for a processor.
+    pub(super) delay_ns: u64,
+}
+
+/// A thread's files.
+#[derive(Debug)]
+pub(super) struct Task {
+    waits: File,
+    times: File,
+    /// At the last sample that found it ready to run.
+    before: Times,
+    /// The share of such samples that waited for a processor and is not told yet.
+    untold: f64,
+}
+
+impl Task {
+    /// Of the thread of this process with this number.
+    pub(super) fn open(tid: u32) -> io::Result<Self> {
+        let open = |file: &str| File::open(format!("/proc/self/task/{tid}/{file}"));
+        let (waits, times) = (open("syscall")?, open("schedstat")?);
+        let mut task = Task { waits, times, before: Times::default(), untold: 0.0 };
+        task.before = task.times()?;
+        Ok(task)
+    }
+
+    /// The name of a thread, as it gave it to itself.
+    pub(super) fn name(tid: u32) -> String {
+        let name = fs::read(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
+        String::from_utf8_lossy(name.trim_ascii_end()).into_owned()
+    }
+
+    pub(super) fn times(&self) -> io::Result<Times> {
+        let mut line = [0; LINE];
+        let length = self.times.read_at(&mut line, 0)?;
+        times(line.get(..length).unwrap_or_default()).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// What the thread does. `gil`: where the futexes of the GIL lie that it would wait for.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub(super) fn state(&mut self, gil: &std::ops::Range<u64>) -> io::Result<HostState> {
+        let mut line = [0; LINE];
+        let length = self.waits.read_at(&mut line, 0)?;
+        match waits(line.get(..length).unwrap_or_default(), gil) {
+            HostState::Running => self.running_or_ready(),
+            state => Ok(state),
+        }
+    }
+
+    /// Whether a thread that could run did so. The kernel does not tell it for a moment, only in sum. So as many
+    /// of such samples are taken for waiting as the sum says.
+    fn running_or_ready(&mut self) -> io::Result<HostState> {
+        let now = self.times()?;
+        let ran = now.cpu_ns.saturating_sub(self.before.cpu_ns);
+        let waited = now.delay_ns.saturating_sub(self.before.delay_ns);
+        self.before = now;
+        if waited > 0 {
+            self.untold += waited as f64 / (waited as f64 + ran as f64);
+        }
+        if self.untold < 0.5 {
+            return Ok(HostState::Running);
+        }
+        self.untold -= 1.0;
+        Ok(HostState::Runnable)
+    }
+}
+
+/// `CPU DELAY SLICES`, as `schedstat` has it.
+fn times(line: &[u8]) -> Option<Times> {
+    let mut numbers = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse);
+    Some(Times { cpu_ns: numbers.next()?.ok()?, delay_ns: numbers.next()?.ok()? })
+}
+
+/// What `syscall` says: `running`, or the number of a system call and its arguments, or -1 outside of one.
+fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
+    let Ok(line) = std::str::from_utf8(line) else { return HostState::Unknown };
+    let mut words = line.split_ascii_whitespace();
+    match words.next() {
+        Some("running") => return HostState::Running,
+        Some("-1") => return HostState::Blocked,
+        Some(number) => {
+            let Ok(number) = number.parse() else { return HostState::Unknown };
+            let first = words.next().and_then(|word| word.strip_prefix("0x"));
+            let first = first.and_then(|word| u64::from_str_radix(word, 16).ok());
+            let is_gil = first.is_some_and(|address| gil.contains(&address));
+            if number == libc::SYS_futex && is_gil { HostState::GilWait } else { in_call(number) }
+        }
+        None => HostState::Unknown,
+    }
+}
+
+/// What a thread does in this system call.
+fn in_call(number: libc::c_long) -> HostState {
+    const FUTEX_WAITV: libc::c_long = 449;
+    const LOCKS: &[libc::c_long] = &[libc::SYS_futex, FUTEX_WAITV];
+    const SLEEPS: &[libc::c_long] = &[libc::SYS_nanosleep, libc::SYS_clock_nanosleep];
+    const POLLS: &[libc::c_long] = &[
+        libc::SYS_ppoll,
+        libc::SYS_pselect6,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_pread64,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_connect,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_getevents,
+        libc::SYS_fsync,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    const OLD_POLLS: &[libc::c_long] = &[libc::SYS_poll, libc::SYS_select, libc::SYS_epoll_wait];
+    #[cfg(not(target_arch = "x86_64"))]
+    const OLD_POLLS: &[libc::c_long] = &[];
+    match number {
+        libc::SYS_ioctl => HostState::Driver,
+        lock if LOCKS.contains(&lock) => HostState::Lock,
+        sleep if SLEEPS.contains(&sleep) => HostState::Sleep,
+        poll if POLLS.contains(&poll) || OLD_POLLS.contains(&poll) => HostState::Poll,
+        _ => HostState::Blocked,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn states_are_told_by_the_system_call_and_the_futex() {
+        let gil = 0x1000..0x10c8;
+        let state = |line: &str| waits(line.as_bytes(), &gil);
+        let call = |number: libc::c_long, first: &str| {
+            state(&format!("{number} {first} 0x80 0x0 0x0 0x0 0x0 0x7ffc 0x7f00\n"))
+        };
+        assert_eq!(state("running\n"), HostState::Running);
+        assert_eq!(call(libc::SYS_futex, "0x10c7"), HostState::GilWait);
+        assert_eq!(call(libc::SYS_futex, "0x10c8"), HostState::Lock);
+        assert_eq!(call(libc::SYS_ioctl, "0x1010"), HostState::Driver);
+        assert_eq!(call(libc::SYS_clock_nanosleep, "0x1"), HostState::Sleep);
+        assert_eq!(call(libc::SYS_read, "0x0"), HostState::Poll);
+        assert_eq!(call(libc::SYS_wait4, "0x0"), HostState::Blocked);
+        assert_eq!(state("-1 0x7ffc 0x7f00\n"), HostState::Blocked);
+        for odd in ["", "\n", "x 0x1000", "99999999999999999999999 0x1000", "\u{0}"] {
+            assert_eq!(state(odd), HostState::Unknown, "{odd:?}");
+        }
+        assert_eq!(waits(b"\xff", &gil), HostState::Unknown);
+        assert_eq!(state(&format!("{}", libc::SYS_futex)), HostState::Lock, "cut");
+    }
+
+    #[test]
+    fn times_are_two_numbers() {
+        assert_eq!(times(b"12 7 3\n"), Some(Times { cpu_ns: 12, delay_ns: 7 }));
+        assert_eq!([times(b""), times(b"12\n"), times(b"12 -7 3"), times(b"\xff 1 1")], [None; 4]);
+    }
+
+    /// The tests of this process go on with their descriptors.
+    #[test]
+    fn our_thread_has_descriptors_of_its_own_and_the_guests_stay_open() {
+        let guests = File::open("/proc/self/status").expect("a file");
+        let number = guests.as_raw_fd();
+        let closed = std::thread::spawn(move || {
+            let refused = own_descriptors().err().and_then(|error| error.raw_os_error());
+            if refused.is_some_and(|error| [libc::ENOSYS, libc::EPERM].contains(&error)) {
+                return None;
+            }
+            let left = fs::read_dir("/proc/thread-self/fd").expect("a folder").count();
+            let first = File::open("/proc/thread-self/stat").expect("a file");
+            Some((left, first.as_raw_fd()))
+        });
+        let closed = closed.join().expect("it ends");
+        assert!(guests.read_at(&mut [0; 16], 0).is_ok(), "{number} was closed in the guest");
+        // What lists them is open itself.
+        let Some(closed) = closed else {
+            return eprintln!("SKIPPED: the system has no close_range");
+        };
+        assert_eq!(closed, (1, 0));
+    }
+
+    #[test]
+    fn a_thread_is_seen_asleep_and_its_end_is_an_error() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("dozes".into());
+        let thread = thread.spawn(move || {
+            tell.send(crate::base::generation::thread_id() as u32).expect("heard");
+            let _ = may_end.recv();
+        });
+        let tid = told.recv().expect("a number");
+        assert!(all().contains(&tid));
+        assert_eq!(Task::name(tid), "dozes");
+        let mut task = Task::open(tid).expect("files");
+        let mut is = |wanted| {
+            let seen = || task.state(&(0..0)).is_ok_and(|state| state == wanted);
+            std::iter::repeat_with(seen).take(5_000).any(|seen| {
+                std::thread::sleep(Duration::from_millis(1));
+                seen
+            })
+        };
+        assert!(is(HostState::Lock), "it waits for the channel");
+        drop(end);
+        thread.expect("a thread").join().expect("it ends");
+        let ended = std::iter::repeat_with(|| task.state(&(0..0)).is_err()).take(5_000);
+        assert!(ended.into_iter().any(|ended| ended || {
+            std::thread::sleep(Duration::from_millis(1));
+            false
+        }));
+    }
+
+    #[test]
+    fn so_many_samples_wait_for_a_processor_as_the_sum_says() {
+        let tid = crate::base::generation::thread_id() as u32;
+        let mut task = Task::open(tid).expect("files");
+        let mut told = [0_u64, 0];
+        for step in 0..1_000_u64 {
+            // What the kernel has summed up is told to be so much more than it was.
+            let now = task.times().expect("times");
+            task.before = Times {
+                cpu_ns: now.cpu_ns.saturating_sub(700),
+                delay_ns: now.delay_ns.saturating_sub(300),
+            };
+            if step > 0 && now.delay_ns >= 300 && now.cpu_ns >= 700 {
+                let state = task.running_or_ready().expect("a state");
+                told[usize::from(state == HostState::Runnable)] += 1;
+            }
+        }
+        let all = told[0] + told[1];
+        assert!(all == 0 || (told[1] * 100 / all).abs_diff(30) < 12, "{told:?}");
+    }
+}
