@@ -138,12 +138,31 @@ fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
         Some("-1") => return HostState::Blocked,
         Some(number) => {
             let Ok(number) = number.parse() else { return HostState::Unknown };
-            let first = words.next().and_then(|word| word.strip_prefix("0x"));
-            let first = first.and_then(|word| u64::from_str_radix(word, 16).ok());
+            let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+            let (first, second) = (argument(), argument());
             let is_gil = first.is_some_and(|address| gil.contains(&address));
-            if number == libc::SYS_futex && is_gil { HostState::GilWait } else { in_call(number) }
+            match in_call(number) {
+                HostState::Lock if is_gil => HostState::GilWait,
+                // Without a file to wait for it is a sleep, as that of CPython up to 3.10.
+                HostState::Poll if watches_nothing(number, first, second) => HostState::Sleep,
+                state => state,
+            }
         }
         None => HostState::Unknown,
+    }
+}
+
+/// Whether `select` or `poll` is asked to wait for none.
+fn watches_nothing(number: libc::c_long, first: Option<u64>, second: Option<u64>) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    const OLD: [libc::c_long; 2] = [libc::SYS_select, libc::SYS_poll];
+    #[cfg(not(target_arch = "x86_64"))]
+    const OLD: [libc::c_long; 2] = [libc::SYS_pselect6, libc::SYS_ppoll];
+    let [select, poll] = OLD;
+    match number {
+        number if number == select || number == libc::SYS_pselect6 => first == Some(0),
+        number if number == poll || number == libc::SYS_ppoll => second == Some(0),
+        _ => false,
     }
 }
 
@@ -206,6 +225,10 @@ mod tests {
         assert_eq!(call(libc::SYS_clock_nanosleep, "0x1"), HostState::Sleep);
         assert_eq!(call(libc::SYS_read, "0x0"), HostState::Poll);
         assert_eq!(call(libc::SYS_wait4, "0x0"), HostState::Blocked);
+        assert_eq!(call(libc::SYS_pselect6, "0x0"), HostState::Sleep);
+        assert_eq!(call(libc::SYS_pselect6, "0x4"), HostState::Poll);
+        assert_eq!(call(libc::SYS_ppoll, "0x7ffc"), HostState::Poll);
+        assert_eq!(state(&format!("{} 0x7ffc 0x0 0x5", libc::SYS_ppoll)), HostState::Sleep);
         assert_eq!(state("-1 0x7ffc 0x7f00\n"), HostState::Blocked);
         for odd in ["", "\n", "x 0x1000", "99999999999999999999999 0x1000", "\u{0}"] {
             assert_eq!(state(odd), HostState::Unknown, "{odd:?}");

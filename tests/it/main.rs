@@ -16,6 +16,7 @@ mod floor;
 mod foreign;
 mod forks;
 mod forks_at_hooks;
+mod host;
 mod hostile;
 mod job;
 mod layers;

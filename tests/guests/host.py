@@ -1,0 +1,170 @@
+"""Threads of a Python program that do known things for a second or so, beside some GPU work.
+
+Usage: host.py shares|gil|fork|deep SECONDS
+
+Each prints `NAME VALUE` lines: what the program itself has measured, in shares of its time, and the numbers of its
+threads.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+
+clock = time.perf_counter
+
+
+def launch() -> None:
+    """Launch ten recorded kernels in this process, so that the main thread is one that launches."""
+    cuda = ctypes.CDLL(os.environ["STAGE2_TEST_SIM"])
+    context, stream = ctypes.c_size_t(), ctypes.c_size_t()
+    results = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)]
+    results.append(cuda.cuCtxSetCurrent(context))
+    results.append(cuda.cuStreamCreate(ctypes.byref(stream), 0))
+    results += [cuda.stage2_sim_launch_recorded(1, index, stream) for index in range(10)]
+    results.append(cuda.cuStreamSynchronize(stream))
+    if any(results):
+        raise RuntimeError(results)
+
+
+class Scheduler:
+    """What an engine does between two launches, in small."""
+
+    def __init__(self) -> None:
+        self.times = [0.0, 0.0]
+
+    def spin(self, rounds: int) -> int:
+        """Run Python code."""
+        total = 0
+        for number in range(rounds):
+            total += number * number
+        return total
+
+    def step(self, depth: int) -> None:
+        """Spend most of a step in one line and the rest in another one."""
+        if depth > 0:
+            return self.step(depth - 1)
+        begin = clock()
+        self.spin(35_000)  # line of the larger share
+        between = clock()
+        self.spin(15_000)  # line of the smaller share
+        self.times[0] += between - begin
+        self.times[1] += clock() - between
+        return None
+
+
+def say(name: str, value: object) -> None:
+    """Tell the test."""
+    print(name, value, flush=True)
+
+
+def nap(end: threading.Event) -> None:
+    """Sleep for short times."""
+    while not end.is_set():
+        time.sleep(0.05)
+
+
+def await_lock(lock: threading.Lock) -> None:
+    """Wait for a lock that is held all the time."""
+    with lock:
+        pass
+
+
+def await_input(pipe: int) -> None:
+    """Wait for what does not come."""
+    os.read(pipe, 1)
+
+
+def shares(seconds: float) -> None:
+    """One thread computes, and others wait in different ways."""
+    end, lock = threading.Event(), threading.Lock()
+    pipe = os.pipe()
+    lock.acquire()
+    waits = [("naps", nap, end), ("locks", await_lock, lock), ("reads", await_input, pipe[0])]
+    threads = [threading.Thread(target=body, args=(what,)) for _, body, what in waits]
+    for (name, _, _), thread in zip(waits, threads):
+        thread.start()
+        say(name, thread.native_id)
+    scheduler = Scheduler()
+    begin = clock()
+    while clock() - begin < seconds:
+        scheduler.step(20)
+    say("larger", scheduler.times[0] / sum(scheduler.times))
+    end.set()
+    lock.release()
+    os.write(pipe[1], b"x")
+    for thread in threads:
+        thread.join()
+
+
+def thread_times() -> list:
+    """Time of this thread on a processor, and ready without one, in seconds."""
+    with open(f"/proc/self/task/{threading.get_native_id()}/schedstat", encoding="ascii") as file:
+        return [int(number) / 1e9 for number in file.read().split()[:2]]
+
+
+def gil(seconds: float) -> None:
+    """The main thread gives the GIL up at each step, and another one takes it."""
+    end = threading.Event()
+
+    def detokenize() -> None:
+        while not end.is_set():
+            sum(number * number for number in range(1_000))
+
+    hog = threading.Thread(target=detokenize)
+    hog.start()
+    say("hog", hog.native_id)
+    before, begin, slept = thread_times(), clock(), 0.0
+    while clock() - begin < seconds:
+        Scheduler.spin(None, 2_000)  # type: ignore[arg-type]
+        time.sleep(0.0005)
+        slept += 0.00056
+    wall = clock() - begin
+    ready = sum(now - then for now, then in zip(thread_times(), before))
+    say("waits", 1 - (ready + slept) / wall)
+    end.set()
+    hog.join()
+
+
+def forks(seconds: float) -> None:
+    """Children: one that launches itself, and one of a process that is sampled and that does not."""
+    for name in ["launches", "silent"]:
+        if name == "silent":
+            launch()
+        child = os.fork()
+        if child == 0:
+            if name == "launches":
+                launch()
+            begin = clock()
+            while clock() - begin < seconds:
+                Scheduler().step(3)
+            os._exit(0)
+        say(name, child)
+        say("status", os.waitpid(child, 0)[1])
+
+
+def deep(seconds: float) -> None:
+    """A stack that is deeper than what is kept, and functions that come and go under the same addresses."""
+    sys.setrecursionlimit(5_000)
+
+    def below(depth: int) -> None:
+        if depth > 0:
+            below(depth - 1)
+            return
+        begin = clock()
+        while clock() - begin < seconds:
+            for number in range(50):
+                names: dict = {}
+                exec(f"def short_{number}(n):\n  for _ in range(n): pass\n", names)
+                names[f"short_{number}"](2_000)
+
+    below(1_500)
+
+
+if __name__ == "__main__":
+    threading.stack_size(64 << 20)
+    if sys.argv[1] != "fork":
+        launch()
+    {"shares": shares, "gil": gil, "fork": forks, "deep": deep}[sys.argv[1]](float(sys.argv[2]))
+    say("end", 0)

@@ -1,0 +1,321 @@
+//! Samples of the host, of interpreters that are installed here: what they say against what the program measured
+//! itself, and that the program does not notice.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::common;
+use crate::common::{Guest, Left, TraceFile};
+use stage2_contract::trace::{
+    Ending, HostFrame, HostSample, HostSampling, HostStack, HostState, Losses, Record, host,
+};
+
+/// Interpreters of the versions whose stacks are read, one of each: `~/.pyenv/versions`, and the system's.
+fn interpreters() -> Vec<(u32, PathBuf)> {
+    let versions = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv/versions"));
+    let installed = versions.and_then(|folder| std::fs::read_dir(folder).ok());
+    let installed =
+        installed.into_iter().flatten().flatten().map(|entry| entry.path().join("bin/python3"));
+    let mut found = BTreeMap::new();
+    for path in installed.chain([PathBuf::from("/usr/bin/python3")]) {
+        let asked =
+            "import sys; print(sys.version_info[1], int('t' in getattr(sys, 'abiflags', '')))";
+        let output = Command::new(&path).args(["-I", "-c", asked]).output();
+        let said = output.ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let said = said.unwrap_or_default();
+        if let Some((minor, "0")) = said.trim().split_once(' ')
+            && let Ok(minor) = minor.parse::<u32>()
+            && (10..=15).contains(&minor)
+        {
+            found.entry(minor).or_insert(path);
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Runs `body` with each interpreter, one after the other: they measure times.
+fn with_each(body: impl Fn(u32, &Path)) {
+    let interpreters = interpreters();
+    if interpreters.is_empty() {
+        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
+    }
+    for minor in 10..=15 {
+        match interpreters.iter().find(|(found, _)| *found == minor) {
+            Some((_, path)) => body(minor, path),
+            None => eprintln!("SKIPPED for Python 3.{minor}: it is not installed"),
+        }
+    }
+}
+
+fn guest(python: &Path, what: &str, seconds: &str) -> Guest {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/host.py");
+    Guest::program(python)
+        .argument(script)
+        .argument(what)
+        .argument(seconds)
+        .env("STAGE2_HOST", "1000")
+}
+
+/// What the guest said, by name.
+fn said(left: &Left) -> BTreeMap<String, f64> {
+    let line = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    left.stdout().lines().filter_map(line).collect()
+}
+
+/// The samples of a trace, with what they name.
+struct Samples {
+    samples: Vec<HostSample>,
+    frames: BTreeMap<u32, HostFrame>,
+    stacks: BTreeMap<u32, HostStack>,
+    names: BTreeMap<u32, String>,
+    tids: BTreeMap<u32, u32>,
+    totals: HostSampling,
+}
+
+impl Samples {
+    fn of(trace: &TraceFile) -> Self {
+        let mut all = Samples {
+            samples: Vec::new(),
+            frames: BTreeMap::new(),
+            stacks: BTreeMap::new(),
+            names: BTreeMap::new(),
+            tids: BTreeMap::new(),
+            totals: HostSampling::default(),
+        };
+        for record in &trace.records {
+            match record {
+                Record::Name { id, bytes } => {
+                    all.names.insert(*id, String::from_utf8(bytes.clone()).expect("UTF-8"));
+                }
+                Record::Thread { id, os_tid, .. } => {
+                    all.tids.insert(*id, *os_tid);
+                }
+                Record::HostFrame(frame) => {
+                    assert!(
+                        all.names.contains_key(&frame.function)
+                            && all.names.contains_key(&frame.file)
+                    );
+                    all.frames.insert(frame.id, *frame);
+                }
+                Record::HostStack(stack) => {
+                    assert!(stack.parent == 0 || all.stacks.contains_key(&stack.parent));
+                    assert!(all.frames.contains_key(&stack.frame));
+                    all.stacks.insert(stack.id, *stack);
+                }
+                Record::HostSamples(samples) => {
+                    let known = |sample: &HostSample| {
+                        sample.stack == 0 || all.stacks.contains_key(&sample.stack)
+                    };
+                    assert!(samples.iter().all(known), "a stack is defined before it is named");
+                    all.samples.extend_from_slice(samples);
+                }
+                Record::HostSampling(totals) => all.totals = *totals,
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn of_thread(&self, tid: f64) -> Vec<&HostSample> {
+        let is = |sample: &&HostSample| {
+            self.tids.get(&sample.thread).is_some_and(|of| f64::from(*of) == tid)
+        };
+        self.samples.iter().filter(is).collect()
+    }
+
+    /// Functions and lines, the innermost first.
+    fn lines(&self, sample: &HostSample) -> Vec<(&str, u32)> {
+        let (mut lines, mut at) = (Vec::new(), sample.stack);
+        while let Some(stack) = self.stacks.get(&at) {
+            let frame = self.frames[&stack.frame];
+            lines.push((self.names[&frame.function].as_str(), frame.line));
+            at = stack.parent;
+        }
+        lines
+    }
+}
+
+/// The share of the time of samples for which this holds.
+fn share(samples: &[&HostSample], holds: impl Fn(&HostSample) -> bool) -> f64 {
+    let time = |samples: &mut dyn Iterator<Item = &&HostSample>| -> u64 {
+        samples.map(|sample| sample.interval_ns).sum()
+    };
+    let part = time(&mut samples.iter().filter(|sample| holds(sample)));
+    part as f64 / time(&mut samples.iter()) as f64
+}
+
+/// Five points, or what chance makes of so few samples, which a machine with too few processors has.
+fn tolerance(share: f64, samples: usize) -> f64 {
+    (3.0 * (share * (1.0 - share) / samples as f64).sqrt()).max(0.05)
+}
+
+fn line_of(comment: &str) -> u32 {
+    let script = include_str!("../guests/host.py");
+    let at = script.lines().position(|line| line.ends_with(comment)).expect("the line");
+    at as u32 + 1
+}
+
+/// Hazard (Host samples): Python code runs, frames come and go, while they are read.
+/// Promise: Shares of time by line are right, within five points.
+#[test]
+fn lines_have_the_shares_that_the_program_measured() {
+    with_each(|minor, python| {
+        let left = guest(python, "shares", "3").run();
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!((trace.ending, trace.losses()), (Ending::Complete, Losses::default()));
+        assert_eq!(
+            (trace.meta(host::PYTHON), trace.meta(host::OFF)),
+            (Some(&*format!("3.{minor}")), None)
+        );
+        let (said, all) = (said(&left), Samples::of(trace));
+        let main = all.of_thread(f64::from(trace.pid()));
+        let step = if minor == 10 { "step" } else { "Scheduler.step" };
+        let (larger, smaller) =
+            (line_of("# line of the larger share"), line_of("# line of the smaller share"));
+        let at = |sample: &HostSample, line| all.lines(sample).contains(&(step, line));
+        let in_step: Vec<&HostSample> = main
+            .iter()
+            .copied()
+            .filter(|sample| at(sample, larger) || at(sample, smaller))
+            .collect();
+        assert!(
+            in_step.len() > 150,
+            "3.{minor}: {} of {}: {:?}",
+            in_step.len(),
+            main.len(),
+            all.totals
+        );
+        let sampled = share(&in_step, |sample| at(sample, larger));
+        let measured = said["larger"];
+        eprintln!(
+            "3.{minor}: {sampled:.3} for {measured:.3} of {} samples; {:?}",
+            in_step.len(),
+            all.totals
+        );
+        assert!(
+            (sampled - measured).abs() < tolerance(measured, in_step.len()),
+            "3.{minor}: {sampled} for {measured}"
+        );
+        for sample in &in_step {
+            // The recursion, what it was called from, and nothing else below it.
+            let lines = all.lines(sample);
+            assert_eq!(
+                lines.iter().filter(|(function, _)| *function == step).count(),
+                21,
+                "{lines:?}"
+            );
+            assert_eq!(lines.last().map(|(function, _)| *function), Some("<module>"));
+        }
+        assert!(share(&main, |sample| sample.holds_gil) > 0.8);
+        let ran =
+            |sample: &HostSample| matches!(sample.state, HostState::Running | HostState::Runnable);
+        assert!(share(&main, ran) > 0.8);
+        for (name, function, state) in [
+            ("naps", "nap", HostState::Sleep),
+            ("locks", "await_lock", HostState::Lock),
+            ("reads", "await_input", HostState::Poll),
+        ] {
+            let samples = all.of_thread(said[name]);
+            assert!(samples.len() >= 10, "3.{minor} {name}: {}", samples.len());
+            let is = |sample: &HostSample| {
+                sample.state == state
+                    && all.lines(sample).first().is_some_and(|(of, _)| *of == function)
+            };
+            assert!(share(&samples, is) > 0.8, "3.{minor} {name}: {samples:?}");
+        }
+    });
+}
+
+/// Hazard (Host samples): A thread that launches waits for the GIL, which looks like any other lock.
+/// Promise: That it waits for the GIL, and who holds it, is told within five points.
+#[test]
+fn a_wait_for_the_gil_is_told_with_its_holder() {
+    with_each(|minor, python| {
+        let left = guest(python, "gil", "3").run();
+        let trace = left.expect_quiet(0).trace();
+        let (said, all) = (said(&left), Samples::of(trace));
+        let main = all.of_thread(f64::from(trace.pid()));
+        let in_loop: Vec<&HostSample> = main
+            .iter()
+            .copied()
+            .filter(|sample| all.lines(sample).iter().any(|(function, _)| *function == "gil"))
+            .collect();
+        let waits = |sample: &HostSample| sample.state == HostState::GilWait;
+        let (sampled, measured) = (share(&in_loop, waits), said["waits"]);
+        eprintln!("3.{minor}: {sampled:.3} for {measured:.3}; {:?}", all.totals);
+        assert!(
+            (sampled - measured).abs() < tolerance(measured, in_loop.len()),
+            "3.{minor}: {sampled} for {measured}"
+        );
+        let waiting: Vec<&HostSample> =
+            in_loop.iter().copied().filter(|sample| waits(sample)).collect();
+        let by_hog = share(&waiting, |sample| {
+            all.tids.get(&sample.holder).is_some_and(|tid| f64::from(*tid) == said["hog"])
+        });
+        assert!(by_hog > 0.9, "3.{minor}: {by_hog}");
+        // What holds it is looked at as often as what waits.
+        let hog = all.of_thread(said["hog"]);
+        assert!(hog.len() * 2 > in_loop.len(), "3.{minor}: {} of {}", hog.len(), in_loop.len());
+    });
+}
+
+/// Hazard (Host samples): A process forks while it is sampled.
+/// Promise: The child is silent until it launches itself, and then has samples of its own.
+#[test]
+fn a_forked_child_is_sampled_from_its_own_start_on() {
+    with_each(|minor, python| {
+        let left = guest(python, "fork", "1").run();
+        // 3.12 and later warn of forks in a process with threads, of which ours is one.
+        assert_eq!(left.output.status.code(), Some(0), "3.{minor}: {}", left.stderr());
+        let said = said(&left);
+        assert_eq!(said["status"], 0.0);
+        let with_samples: Vec<f64> = left
+            .traces
+            .iter()
+            .filter(|trace| Samples::of(trace).samples.len() > 20)
+            .map(|trace| f64::from(trace.pid()))
+            .collect();
+        assert!(with_samples.contains(&said["launches"]), "3.{minor}: {with_samples:?}");
+        assert!(left.traces.iter().all(|trace| f64::from(trace.pid()) != said["silent"]));
+    });
+}
+
+/// Hazard (Host samples): Stacks deeper than what is kept; functions whose memory others take.
+/// Promise: The innermost frames are told, what is cut is counted, and no function is taken for another one.
+#[test]
+fn deep_stacks_are_cut_and_counted() {
+    with_each(|minor, python| {
+        let left = guest(python, "deep", "2").run();
+        let trace = left.expect_quiet(0).trace();
+        let all = Samples::of(trace);
+        let main = all.of_thread(f64::from(trace.pid()));
+        let deep: Vec<_> = main.iter().filter(|sample| all.lines(sample).len() > 900).collect();
+        assert!(deep.len() > 20, "3.{minor}: {} of {}: {:?}", deep.len(), main.len(), all.totals);
+        assert!(all.totals.cut >= deep.len() as u64);
+        let below = if minor == 10 { "below" } else { "deep.<locals>.below" };
+        let odd = deep.iter().filter(|sample| {
+            let lines = all.lines(sample);
+            let short = lines.iter().filter(|(function, _)| function.starts_with("short_")).count();
+            short > 1
+                || lines.iter().filter(|(function, _)| *function == below).count() + 3 < lines.len()
+        });
+        assert_eq!(odd.count(), 0, "3.{minor}");
+    });
+}
+
+#[test]
+fn without_an_interpreter_threads_have_states_and_the_file_says_why_they_have_no_stacks() {
+    let left = Guest::new("works_for_a_while").env("STAGE2_HOST", "on").run();
+    let trace = left.expect_quiet(0).trace();
+    let all = Samples::of(trace);
+    assert!(all.samples.len() > 10 && all.samples.iter().all(|sample| sample.stack == 0));
+    assert!(trace.meta(host::NOTE).is_some_and(|note| note.contains("no Python interpreter")));
+    assert_eq!(all.totals.asked_ns, 10_000_000);
+    let left = Guest::new("works_for_a_while").run();
+    let trace = left.expect_quiet(0).trace();
+    assert!(Samples::of(trace).samples.is_empty(), "nobody asked for it");
+}
