@@ -99,6 +99,10 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
     let mut options = Options::default();
     let mut launcher_summary = true;
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+    // What starts the program under the launcher asks for a report, and gets one of the host as well.
+    if variable("STAGE2_LAUNCHER").is_some_and(|value| value == "1") {
+        options.host_hz = Some(settings::HOST_HZ);
+    }
     for &(name, read) in PATHS {
         let Some(value) = variable(name) else { continue };
         launcher_summary &= name != "STAGE2_SUMMARY";
@@ -255,9 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn under_the_launcher_the_summary_is_off_unless_it_is_asked_for() {
+    fn under_the_launcher_the_summary_is_off_and_the_host_sampled_unless_it_is_said_otherwise() {
         assert_eq!(read(&[("STAGE2_LAUNCHER", "1")]).summary, Summary::Off);
         let both = read(&[("STAGE2_LAUNCHER", "1"), ("STAGE2_SUMMARY", "stderr")]);
         assert_eq!(both.summary, Summary::Stderr);
+        let host = |pairs| read(pairs).host_hz;
+        assert_eq!(host(&[]), None);
+        assert_eq!(host(&[("STAGE2_LAUNCHER", "1")]), Some(settings::HOST_HZ));
+        assert_eq!(host(&[("STAGE2_LAUNCHER", "1"), ("STAGE2_HOST", "off")]), None);
+        assert_eq!(host(&[("STAGE2_HOST", "5"), ("STAGE2_LAUNCHER", "1")]), Some(5));
     }
 }

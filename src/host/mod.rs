@@ -27,7 +27,7 @@ use crate::base::{barrier, diag, scheduling};
 use layout::Layout;
 use memory::Memory;
 use stacks::{Ended, Python};
-use tasks::{Task, Times};
+use tasks::{NoDescriptors, Task, Times};
 
 /// Looks that wait for the drain thread, at most.
 const ROUNDS: usize = 64;
@@ -359,10 +359,10 @@ impl<'a> Sampler<'a> {
         }
         match tasks::own_descriptors() {
             Ok(()) => self.has_files = true,
-            Err(error) => self.say(Said::Note(format!(
-                "states of threads are not known, because the system gives a thread no descriptors of its own \
-                 ({error}); Linux 5.9 and later do"
-            ))),
+            Err(why @ NoDescriptors::Refused(_)) => {
+                self.say(Said::Note(format!("states of threads are not known: {why}")));
+            }
+            Err(why) => return self.off(why.to_string()),
         }
         scheduling::be_ordinary();
         self.own_times = Task::open(crate::base::generation::thread_id() as u32).ok();

@@ -10,28 +10,42 @@ use std::os::unix::fs::FileExt;
 
 use stage2_contract::trace::HostState;
 
+/// Why a thread has no table of descriptors of its own.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoDescriptors {
+    /// All is as it was.
+    #[error("the system gives a thread no descriptors of its own ({0}); Linux 5.9 and later do")]
+    Refused(io::Error),
+    /// The thread may hold the guest's files open, and has to end.
+    #[error(
+        "a thread cannot get descriptors of its own ({0}); allow the process more of them (ulimit -n)"
+    )]
+    Unknown(#[from] io::Error),
+}
+
 /// Gives the calling thread, which is ours, a table of descriptors of its own, in which none is open.
 ///
 /// # Errors
-/// The system has no such call (before Linux 5.9), or refuses it. The guest's descriptors are as they were.
-pub(super) fn own_descriptors() -> io::Result<()> {
+/// The system has no such call, refuses it, or does something else than it should. The guest's descriptors are as
+/// they were.
+pub(super) fn own_descriptors() -> Result<(), NoDescriptors> {
     const UNSHARE: usize = 2;
     const LAST: usize = u32::MAX as usize;
     // Of no descriptor yet, so that nothing is lost where the flag has no effect.
-    close_range(LAST, LAST, UNSHARE)?;
+    close_range(LAST, LAST, UNSHARE).map_err(NoDescriptors::Refused)?;
     let own = File::open("/proc/thread-self/schedstat")?;
     let number = own.as_raw_fd() as usize;
-    let seen_by_guest = fs::read_link(format!("/proc/self/fd/{number}"));
     let path = fs::read_link(format!("/proc/thread-self/fd/{number}"))?;
+    let seen_by_guest = fs::read_link(format!("/proc/self/fd/{number}"));
     // Of a process whose main thread has ended, nothing can be seen.
-    let main_lives = fs::read_link("/proc/self/exe").is_ok();
-    if !main_lives || seen_by_guest.is_ok_and(|seen| seen == path) {
-        return Err(io::ErrorKind::Unsupported.into());
+    fs::read_link("/proc/self/exe")?;
+    if seen_by_guest.is_ok_and(|seen| seen == path) {
+        return Err(NoDescriptors::Unknown(io::ErrorKind::Unsupported.into()));
     }
     if number > 0 {
         close_range(0, number - 1, 0)?;
     }
-    close_range(number + 1, LAST, 0)
+    Ok(close_range(number + 1, LAST, 0)?)
 }
 
 fn close_range(first: usize, last: usize, flags: usize) -> io::Result<()> {
@@ -249,9 +263,9 @@ mod tests {
         let guests = File::open("/proc/self/status").expect("a file");
         let number = guests.as_raw_fd();
         let closed = std::thread::spawn(move || {
-            let refused = own_descriptors().err().and_then(|error| error.raw_os_error());
-            if refused.is_some_and(|error| [libc::ENOSYS, libc::EPERM].contains(&error)) {
-                return None;
+            match own_descriptors() {
+                Err(NoDescriptors::Refused(_)) => return None,
+                other => other.expect("descriptors"),
             }
             let left = fs::read_dir("/proc/thread-self/fd").expect("a folder").count();
             let first = File::open("/proc/thread-self/stat").expect("a file");

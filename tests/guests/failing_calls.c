@@ -2,7 +2,7 @@
 // before libstage2.so, it looks at the address that a call returns to.
 //
 // STAGE2_TEST_CALL=NAME ERROR FIRST LAST: calls FIRST to LAST of the function fail with the number ERROR.
-// Functions of the C library that make system calls are named, and by `futex` and `pwritev2` what goes
+// Functions of the C library that make system calls are named, and by `futex`, `pwritev2` and others what goes
 // through `syscall`. ERROR -1: a write takes half of its bytes, a clock steps an hour ahead. ERROR -2: the
 // call goes well, and before it a thread of the guest forks; that happens at call FIRST and at every LASTth
 // one after it. ERROR -1000 and below: the call goes well, so many ms later as it is below that.
@@ -148,6 +148,7 @@ FAILING(int, getsockopt, -1, (int file, int level, int name, void *to, socklen_t
         bytes)
 FAILING(int, shutdown, -1, (int file, int how), file, how)
 FAILING(off64_t, lseek64, -1, (int file, off64_t to, int from), file, to, from)
+FAILING(ssize_t, pread64, -1, (int file, void *to, size_t bytes, off64_t at), file, to, bytes, at)
 FAILING(ssize_t, read, -1, (int file, void *to, size_t bytes), file, to, bytes)
 FAILING(ssize_t, readlink, -1, (const char *path, char *to, size_t bytes), path, to, bytes)
 FAILING(char *, realpath, NULL, (const char *path, char *to), path, to)
@@ -247,10 +248,12 @@ long syscall(long number, ...) {
     long with[6];
     for (int i = 0; i < 6; i++) with[i] = va_arg(more, long);
     va_end(more);
-    const char *name = number == SYS_futex      ? "futex"
-                       : number == SYS_pwritev2 ? "pwritev2"
-                       : number == SYS_gettid   ? "gettid"
-                                                : 0;
+    const char *name = number == SYS_futex              ? "futex"
+                       : number == SYS_pwritev2         ? "pwritev2"
+                       : number == SYS_process_vm_readv ? "process_vm_readv"
+                       : number == 436                  ? "close_range"
+                       : number == SYS_gettid           ? "gettid"
+                                                        : 0;
     if (name && fails(name, CALLER)) return errno = error_number, -1;
     return real(number, with[0], with[1], with[2], with[3], with[4], with[5]);
 }

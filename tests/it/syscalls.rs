@@ -27,6 +27,7 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("chmod", &[EPERM]),
     ("clock_gettime", &[EPERM, INSTEAD]),
     ("close", &[EIO, EINTR]),
+    ("close_range", &[ENOSYS, EPERM]),
     ("dlopen", &[ENOMEM]),
     ("fchmod", &[EPERM]),
     ("fcntl", &[EMFILE, EINVAL]),
@@ -47,6 +48,8 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("open64", &[EACCES, EMFILE, ENOENT, ELOOP, EINTR]),
     ("opendir", &[EMFILE]),
     ("poll", &[EINTR, ENOMEM]),
+    ("pread64", &[EIO, ENOENT]),
+    ("process_vm_readv", &[EPERM]),
     ("pthread_attr_setstacksize", &[EINVAL]),
     ("pthread_create", &[EAGAIN]),
     ("pthread_key_create", &[EAGAIN]),
@@ -110,7 +113,7 @@ const IN_TIME: Duration = Duration::from_secs(10);
 
 fn guest() -> Guest {
     // Has the start say something, so that messages are written.
-    Guest::new("steady").env("STAGE2_GRAPH", "edge")
+    Guest::new("steady").env("STAGE2_GRAPH", "edge").env("STAGE2_HOST", "1000")
 }
 
 /// What the collector said beside that.

@@ -145,8 +145,11 @@ pub(crate) struct Collector {
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
     /// `auto`, or the collector's own words, which its settings crate reads.
-    #[serde(default = "no_counters", deserialize_with = "counters")]
+    #[serde(default = "off", deserialize_with = "counters")]
     pub(crate) counters: String,
+    /// Whether the guest's threads are sampled, or how often, in the collector's own words.
+    #[serde(default = "off", deserialize_with = "host")]
+    pub(crate) host: String,
     pub(crate) log: Log,
 }
 
@@ -220,7 +223,7 @@ fn hardware_trace<'de, D: Deserializer<'de>>(from: D) -> Result<HardwareTrace, D
 }
 
 /// What a configuration of an earlier version means by not having the key.
-fn no_counters() -> String {
+fn off() -> String {
     "off".to_owned()
 }
 
@@ -243,6 +246,23 @@ fn counters<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
         return Ok(text);
     }
     Err(D::Error::custom(format!("{text:?} is not auto, {}", settings::COUNTERS_FORM)))
+}
+
+/// `on`, `off` or a rate.
+fn host<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected off, on or samples a second, from 1 to 1000")]
+    enum Host {
+        Switch(bool),
+        Rate(u32),
+        Text(String),
+    }
+    let text = match Host::deserialize(from)? {
+        Host::Switch(on) => if on { "on" } else { "off" }.to_owned(),
+        Host::Rate(hz) => hz.to_string(),
+        Host::Text(text) => text,
+    };
+    of_form(text, |text| settings::read_host(text).is_some(), settings::HOST_FORM)
 }
 
 /// `1/N`: one in N instances of a range is collected.

@@ -18,6 +18,7 @@ use stage2_model::Finding;
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 const COUNTERS: &str = "STAGE2_COUNTERS";
+const HOST: &str = "STAGE2_HOST";
 const START: &str = "STAGE2_START";
 const CONTROL: &str = "STAGE2_CONTROL";
 /// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
@@ -71,11 +72,15 @@ pub(super) fn counters(request: &Request<'_>) -> Option<Pass> {
 /// A pass under the collector whose output the user does not see; the collect pass tells of its environment.
 fn unseen(request: &Request<'_>, name: &'static str, dir: &str) -> Pass {
     let folder = request.run_dir.join(dir);
-    Pass {
+    let mut pass = Pass {
         argv: workload_of_pass(request, name),
         capture: Capture::of_pass(&folder),
         ..under_collector(request, name, folder, &mut Vec::new())
-    }
+    };
+    // Samples of the host are those of the collect pass.
+    pass.environment.insert(HOST.into(), OFF.into());
+    pass.kept.remove(HOST);
+    pass
 }
 
 /// The command of the workload in a pass whose results are not those of the bundle: what the presets let it write

@@ -118,6 +118,7 @@ fn settings_become_variables_where_they_differ() {
         ("cupti_api", "v2", "STAGE2_CUPTI_API", "v2"),
         ("hwtrace", "on", "STAGE2_HWTRACE", "on"),
         ("log", "warn", "STAGE2_LOG", "warn"),
+        ("host", "off", "STAGE2_HOST", "off"),
     ];
     let settings = rows.map(|(key, setting, ..)| format!("profiling.collector.{key}={setting}"));
     let environment = case(&settings.each_ref().map(String::as_str)).environment();
