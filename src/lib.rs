@@ -4,11 +4,12 @@
 //! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
 //! it: no panic leaves ([`base::barrier`]), nothing waits without a bound, guest threads neither
 //! allocate nor write after the start, and there is one thread of our own ([`drain`]), beside one that
-//! waits for the GPU driver's readings and for nothing else (`drain::device_state`), and one that waits for
-//! clients of the control socket ([`control`]).
+//! waits for the GPU driver's readings and for nothing else (`drain::device_state`), one that waits for
+//! clients of the control socket ([`control`]), and one that samples the guest's threads where that was asked for
+//! ([`host`]).
 //!
 //! A folder says on whose thread its code runs and what that code may do: [`entry`],
-//! [`control`], [`drain`], [`guest`], [`base`]. Each imports only from those behind it in this list.
+//! [`control`], [`drain`], [`host`], [`guest`], [`base`]. Each imports only from those behind it in this list.
 //!
 //! The way of a kernel record:
 //!
@@ -23,6 +24,7 @@
 //! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
 //! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
 //! | beside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
+//! | beside | [`host`], `drain::host_samples` | what threads do, and their Python stacks | samples |
 //! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
 //! A record never climbs back: our thread gets it decoded, and knows neither CUPTI's callbacks nor

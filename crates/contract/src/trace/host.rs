@@ -22,7 +22,7 @@ pub struct HostFrame {
     pub id: u32,
     /// Name of the function, with its class where the interpreter knows it (CPython from 3.11 on).
     pub function: u32,
-    /// Name of its file, from the folder of the top package on; the whole path outside of packages.
+    /// Name of its file, from behind `site-packages`, `dist-packages` or the library of Python; else as it is.
     pub file: u32,
     /// The line that ran, from 1; 0: not known.
     pub line: u32,
