@@ -173,6 +173,16 @@ enum Stack {
     Unreadable,
 }
 
+impl Stack {
+    fn is_empty(&self) -> bool {
+        match self {
+            Stack::None => true,
+            Stack::Frames { frames, .. } => frames.is_empty(),
+            Stack::Torn | Stack::Unreadable => false,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Said {
     Round(Box<Round>),
@@ -440,6 +450,13 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
+        if python.is_some() && !is_verified {
+            self.say(Said::Note(
+                "no Python code ran, or the interpreter is not laid out as its version should be: samples have no \
+                 stacks"
+                    .to_owned(),
+            ));
+        }
     }
 
     fn say(&self, said: Said) {
@@ -549,7 +566,12 @@ impl<'a> Sampler<'a> {
         for thread in threads {
             self.meet(thread.tid, round);
         }
-        let of_tid = |tid: u32| threads.iter().find(|thread| thread.tid == tid);
+        // A thread has a state in each interpreter that it was in; that with frames counts.
+        let of_tid = |tid: u32| {
+            let mut states = threads.iter().filter(|thread| thread.tid == tid);
+            let first = states.clone().next();
+            states.find(|thread| !thread.stack.is_empty()).or(first)
+        };
         let interval_ns = self.pace.interval.as_nanos() as u64;
         let mut suspects = Vec::new();
         for (&tid, known) in &mut self.known {

@@ -359,3 +359,248 @@ fn find_tid(memory: &mut Memory) -> Option<u64> {
     let start = unsafe { libc::pthread_self() } as u64;
     (0..PTHREAD_BYTES).step_by(4).find(|field| memory.small_number(start + field) == Some(own))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::layout::TOLD;
+
+    const CODE_TYPE: u64 = 0xc0de;
+    const TEXT_TYPE: u64 = 0x7e87;
+
+    /// An interpreter as 3.12 lays it out, in words.
+    struct Fake {
+        words: Vec<u64>,
+        next: usize,
+        /// The states of its threads, and the frames of all of them, as indices.
+        threads: Vec<usize>,
+        frames: Vec<usize>,
+    }
+
+    const RUNTIME: usize = 0;
+    const INTERPRETER: usize = 8;
+    const GIL: usize = 64;
+
+    impl Fake {
+        /// With threads of so many frames.
+        fn new(depths: &[usize]) -> Self {
+            let all = depths.iter().sum::<usize>();
+            let words = vec![0; 256 + depths.len() * 32 + all * 10];
+            let mut fake = Fake { words, next: 128, threads: Vec::new(), frames: Vec::new() };
+            let text = fake.put(&[1, TEXT_TYPE, 1, 0, 1 << 2 | 0x60, u64::from(b'f')]);
+            let table = fake.put(&[1, 0, 1, 0, 0x80]);
+            let mut code = vec![0; 18];
+            (code[1], code[8]) = (CODE_TYPE, 7 << 32);
+            (code[16], code[14], code[17]) = (fake.at(text), fake.at(text), fake.at(table));
+            let code = fake.put(&code);
+            fake.words[RUNTIME + 5] = fake.at(INTERPRETER);
+            fake.words[INTERPRETER + 48] = fake.at(GIL);
+            fake.words[GIL + 2] = 1;
+            let mut link = INTERPRETER + 9;
+            for (index, depth) in depths.iter().enumerate() {
+                let state = fake.put(&[0; 20]);
+                fake.threads.push(state);
+                fake.words[link] = fake.at(state);
+                link = state + 1;
+                fake.words[state + 2] = fake.at(INTERPRETER);
+                fake.words[state + 18] = index as u64 + 1;
+                let behind = fake.put(&[0]);
+                fake.words[state + 7] = fake.at(behind);
+                let mut link = behind;
+                for _ in 0..*depth {
+                    let instruction = fake.at(code) + 192;
+                    let frame = fake.put(&[fake.at(code), 0, 0, 0, 0, 0, 0, instruction, 0]);
+                    fake.frames.push(frame);
+                    fake.words[link] = fake.at(frame);
+                    link = frame + 1;
+                }
+            }
+            fake.words[GIL + 1] = fake.threads.first().map_or(0, |state| fake.at(*state));
+            fake
+        }
+
+        fn put(&mut self, words: &[u64]) -> usize {
+            let at = self.next;
+            self.next += words.len();
+            self.words[at..self.next].copy_from_slice(words);
+            at
+        }
+
+        fn at(&self, index: usize) -> u64 {
+            self.words.as_ptr() as u64 + 8 * index as u64
+        }
+
+        fn python(&self, memory: &mut Memory) -> Python {
+            let layout = Layout::find(&[0; TOLD], 0x030c_0000).expect("3.12");
+            let interpreter = Interpreter {
+                runtime: self.at(RUNTIME),
+                code_type: CODE_TYPE,
+                text_type: TEXT_TYPE,
+                version: 0,
+            };
+            Python::new(layout, interpreter, memory)
+        }
+    }
+
+    fn look(fake: &Fake, times: usize) -> (Result<(), Ended>, Python, Round) {
+        let mut memory = Memory::open(false).expect("own memory");
+        let mut python = fake.python(&mut memory);
+        let mut round = Round::default();
+        let mut result = Ok(());
+        for _ in 0..times {
+            round.clear();
+            result = python.look(&mut memory, &mut round, |_| true);
+        }
+        (result, python, round)
+    }
+
+    fn depth(thread: &Thread) -> Option<(usize, bool)> {
+        match &thread.stack {
+            Stack::Frames { frames, is_cut } => Some((frames.len(), *is_cut)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn stacks_of_all_threads_are_read_with_windows_and_without() {
+        let fake = Fake::new(&[3, 0, 40]);
+        for times in [1, 2, 3] {
+            let (result, python, round) = look(&fake, times);
+            assert_eq!(result, Ok(()));
+            let found: Vec<_> = python
+                .threads
+                .iter()
+                .map(|of| (of.tid, depth(of), of.holds_gil, of.holder))
+                .collect();
+            let expected = [
+                (1, Some((3, false)), true, 0),
+                (2, Some((0, false)), false, 1),
+                (3, Some((40, false)), false, 1),
+            ];
+            assert_eq!(found, expected);
+            assert_eq!(round.frames.len(), 43);
+            assert!(round.frames.iter().all(|frame| *frame == (1, 0)));
+            assert_eq!(python.threads[0].futexes.start, fake.at(GIL));
+        }
+    }
+
+    #[test]
+    fn only_what_is_due_is_read() {
+        let fake = Fake::new(&[3, 5]);
+        let mut memory = Memory::open(false).expect("own memory");
+        let (mut python, mut round) = (fake.python(&mut memory), Round::default());
+        assert_eq!(python.look(&mut memory, &mut round, |tid| tid == 2), Ok(()));
+        let depths: Vec<_> = python.threads.iter().map(depth).collect();
+        assert_eq!(depths, [None, Some((5, false))]);
+    }
+
+    #[test]
+    fn circles_end_and_deep_stacks_are_cut() {
+        let mut fake = Fake::new(&[4, 2_000]);
+        let back = fake.at(fake.frames[1]);
+        let last = fake.frames[3];
+        fake.words[last + 1] = back;
+        let (result, python, round) = look(&fake, 2);
+        assert_eq!((result, &python.threads[0].stack), (Ok(()), &Stack::Unreadable));
+        assert_eq!(depth(&python.threads[1]), Some((MAX_FRAMES, true)));
+        assert_eq!(round.frames.len(), MAX_FRAMES);
+        // A list of threads that comes back to its first one.
+        let back = fake.at(fake.threads[0]);
+        let last = fake.threads[1];
+        fake.words[last + 1] = back;
+        assert_eq!(look(&fake, 1).0, Err(Ended::Torn));
+    }
+
+    #[test]
+    fn all_frames_of_a_look_have_a_bound_and_so_have_threads() {
+        let (result, _, round) = look(&Fake::new(&[1_000; 40]), 1);
+        assert_eq!(result, Ok(()));
+        assert_eq!(round.frames.len(), MAX_ALL_FRAMES);
+        let (result, python, _) = look(&Fake::new(&[1; 300]), 2);
+        assert_eq!((result, python.threads.len(), python.left_out), (Ok(()), MAX_THREADS, 44));
+    }
+
+    #[test]
+    fn an_interpreter_that_ends_or_is_not_there_is_left_alone() {
+        let mut fake = Fake::new(&[3]);
+        fake.words[RUNTIME + 3] = 1;
+        assert_eq!(look(&fake, 1).0, Err(Ended::Finalizing));
+        (fake.words[RUNTIME + 3], fake.words[RUNTIME + 5]) = (0, 0);
+        assert_eq!(look(&fake, 1).0, Err(Ended::Gone));
+        fake.words[RUNTIME + 5] = 8;
+        assert_eq!(look(&fake, 1).0, Err(Ended::Torn));
+        let mut memory = Memory::open(false).expect("own memory");
+        let mut round = Round::default();
+        assert!(!fake.python(&mut memory).verify(&mut memory, &mut round));
+        let fake = Fake::new(&[3]);
+        assert!(fake.python(&mut memory).verify(&mut memory, &mut round));
+        assert!(round.codes.is_empty() && round.frames.is_empty(), "it is only tried");
+    }
+
+    #[test]
+    fn threads_that_come_and_go_keep_what_is_known_of_the_others() {
+        let mut fake = Fake::new(&[1, 2, 3]);
+        let mut memory = Memory::open(false).expect("own memory");
+        let (mut python, mut round) = (fake.python(&mut memory), Round::default());
+        let mut tids = |fake: &Fake| {
+            std::hint::black_box(&fake.words);
+            assert_eq!(python.look(&mut memory, &mut round, |_| true), Ok(()));
+            let of = |thread: &Thread| (thread.tid, depth(thread).map(|(depth, _)| depth));
+            python.threads.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(tids(&fake), [(1, Some(1)), (2, Some(2)), (3, Some(3))]);
+        let [first, second, third] = [0, 1, 2].map(|index| fake.threads[index]);
+        let (second_at, third_at) = (fake.at(second), fake.at(third));
+        fake.words[first + 1] = third_at;
+        assert_eq!(tids(&fake), [(1, Some(1)), (3, Some(3))]);
+        fake.words[first + 1] = 0;
+        fake.words[second + 1] = fake.at(first);
+        fake.words[INTERPRETER + 9] = second_at;
+        assert_eq!(tids(&fake), [(2, Some(2)), (1, Some(1))]);
+    }
+
+    /// Words are overwritten while they are read, in the order of chance.
+    #[test]
+    fn whatever_the_memory_holds_a_look_ends_and_stays_bounded() {
+        let sound = Fake::new(&[3, 12, 1, 30]);
+        let mut memory = Memory::open(false).expect("own memory");
+        let mut seed = 1_u64;
+        let mut random = || {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize
+        };
+        let mut found = 0;
+        for _ in 0..2_000 {
+            let mut fake = Fake::new(&[3, 12, 1, 30]);
+            let used = fake.next;
+            for _ in 0..random() % 4 {
+                let (to, from) = (random() % used, random() % used);
+                fake.words[to] = match random() % 4 {
+                    0 => fake.at(from),
+                    1 => fake.words[from],
+                    2 => (random() as u64) << (random() % 40),
+                    _ => u64::MAX - random() as u64 % 64,
+                };
+            }
+            let mut python = fake.python(&mut memory);
+            let mut round = Round::default();
+            for _ in 0..2 {
+                round.clear();
+                let looked = python.look(&mut memory, &mut round, |_| true);
+                assert!(
+                    round.frames.len() <= MAX_ALL_FRAMES && python.threads.len() <= MAX_THREADS
+                );
+                let in_round = |thread: &Thread| match &thread.stack {
+                    Stack::Frames { frames, .. } => frames.end <= round.frames.len(),
+                    _ => true,
+                };
+                assert!(looked.is_err() || python.threads.iter().all(in_round));
+                found += usize::from(looked.is_ok());
+            }
+        }
+        assert!(found > 1_000, "{found}: most of what is overwritten matters to no list");
+        assert_eq!(look(&sound, 1).0, Ok(()));
+    }
+}
