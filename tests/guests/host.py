@@ -1,6 +1,6 @@
 """Threads of a Python program that do known things for a second or so, beside some GPU work.
 
-Usage: host.py shares|gil|fork|deep SECONDS
+Usage: host.py shares|gil|fork|deep|descriptors SECONDS
 
 Each prints `NAME VALUE` lines: what the program itself has measured, in shares of its time, and the numbers of its
 threads.
@@ -60,9 +60,9 @@ def say(name: str, value: object) -> None:
 
 
 def nap(end: threading.Event) -> None:
-    """Sleep for short times."""
+    """Sleep, again and again."""
     while not end.is_set():
-        time.sleep(0.05)
+        time.sleep(0.3)
 
 
 def await_lock(lock: threading.Lock) -> None:
@@ -162,9 +162,30 @@ def deep(seconds: float) -> None:
     below(1_500)
 
 
+def descriptors(seconds: float) -> None:
+    """Open and close a file again and again, beside threads that come and go; its number is always the same."""
+    first = os.open("/dev/null", os.O_RDONLY)
+    os.close(first)
+    tries = wrong = 0
+    begin = clock()
+    while clock() - begin < seconds:
+        thread = threading.Thread(target=time.sleep, args=(0.002,))
+        thread.start()
+        for _ in range(100):
+            again = os.open("/dev/null", os.O_RDONLY)
+            wrong += again != first
+            tries += 1
+            os.close(again)
+        thread.join()
+    say("tries", tries)
+    say("wrong", wrong)
+
+
 if __name__ == "__main__":
     threading.stack_size(64 << 20)
     if sys.argv[1] != "fork":
         launch()
-    {"shares": shares, "gil": gil, "fork": forks, "deep": deep}[sys.argv[1]](float(sys.argv[2]))
+    {"shares": shares, "gil": gil, "fork": forks, "deep": deep, "descriptors": descriptors}[
+        sys.argv[1]
+    ](float(sys.argv[2]))
     say("end", 0)

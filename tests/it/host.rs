@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common;
+use crate::common::calls::{self, FOR_EVER, Fault};
 use crate::common::{Guest, Left, TraceFile};
 use stage2_contract::trace::{
     Ending, HostFrame, HostSample, HostSampling, HostStack, HostState, Losses, Record, host,
@@ -318,4 +319,58 @@ fn without_an_interpreter_threads_have_states_and_the_file_says_why_they_have_no
     let left = Guest::new("works_for_a_while").run();
     let trace = left.expect_quiet(0).trace();
     assert!(Samples::of(trace).samples.is_empty(), "nobody asked for it");
+}
+
+/// Hazard (Host samples): The system refuses the calls that the sampling rests on.
+/// Promise: Stacks are read another way, or states are missing and the file says why; nothing of the program is lost.
+#[test]
+fn where_the_system_refuses_calls_stacks_are_read_another_way() {
+    let Some(library) = calls::library() else { return };
+    let Some((minor, python)) = interpreters().into_iter().next_back() else {
+        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
+    };
+    let meet = |function, error, first| {
+        let fault = Fault { function, error, first, last: FOR_EVER };
+        let met = calls::meet(guest(&python, "shares", "1"), library, fault);
+        assert!(met.failed > 0, "{function}");
+        let trace = met.left.expect_quiet(0).trace();
+        assert_eq!((trace.kernel_count(), trace.losses()), (10, Losses::default()), "{function}");
+        let all = Samples::of(trace);
+        let is_known = |sample: &&HostSample| sample.state != HostState::Unknown;
+        let with_stack = all.samples.iter().filter(|sample| sample.stack != 0).count();
+        let with_state = all.samples.iter().filter(is_known).count();
+        let note = trace.meta(host::NOTE).unwrap_or_default().to_owned();
+        (with_stack > 50, with_state > 50, note)
+    };
+    let (stacks, states, note) = meet("process_vm_readv", libc::EPERM, 1);
+    assert!(stacks && states, "3.{minor} by /proc/self/mem: {note}");
+    let (stacks, states, note) = meet("close_range", libc::ENOSYS, 1);
+    assert!(stacks && !states && note.contains("Linux 5.9"), "3.{minor}: {note}");
+}
+
+/// Hazard (Host samples): A call fails when the thread already holds the program's descriptors.
+/// Promise: The thread ends and holds none of them; one line says what is missing.
+#[test]
+fn a_thread_that_cannot_get_rid_of_descriptors_ends() {
+    let Some(library) = calls::library() else { return };
+    let fault = Fault { function: "close_range", error: libc::EPERM, first: 2, last: FOR_EVER };
+    let met = calls::meet(Guest::new("works_for_a_while").env("STAGE2_HOST", "on"), library, fault);
+    let stderr = met.left.expect_line(0);
+    assert!(stderr.contains("the host is not sampled") && stderr.contains("ulimit -n"), "{stderr}");
+    let trace = met.left.trace();
+    assert!(trace.meta(host::OFF).is_some() && Samples::of(trace).samples.is_empty());
+}
+
+/// Hazard (Host samples): The program counts on the number of the descriptor that it has just closed.
+/// Promise: It gets the numbers that it would get without us.
+#[test]
+fn a_program_keeps_the_numbers_of_its_descriptors() {
+    let Some((_, python)) = interpreters().into_iter().next_back() else {
+        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
+    };
+    let left = guest(&python, "descriptors", "2").run();
+    let trace = left.expect_quiet(0).trace();
+    let said = said(&left);
+    assert_eq!((said["tries"] > 1000.0, said["wrong"]), (true, 0.0));
+    assert!(Samples::of(trace).samples.len() > 100);
 }
