@@ -148,8 +148,8 @@ fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
     let Ok(line) = std::str::from_utf8(line) else { return HostState::Unknown };
     let mut words = line.split_ascii_whitespace();
     match words.next() {
-        Some("running") => return HostState::Running,
-        Some("-1") => return HostState::Blocked,
+        Some("running") => HostState::Running,
+        Some("-1") => HostState::Blocked,
         Some(number) => {
             let Ok(number) = number.parse() else { return HostState::Unknown };
             let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();

@@ -223,5 +223,6 @@ impl Recording {
 
 /// What the drain thread asks of those above it, where no window begins late.
 pub(crate) fn hooks() -> stage2::drain::Hooks {
-    stage2::drain::Hooks { start_gpu: |_| Ok(()), begin_anew: || (), watch_exit: || () }
+    let (begin_anew, watch_exit) = (|| (), || ());
+    stage2::drain::Hooks { start_gpu: |_| Ok(()), begin_anew, watch_exit, python: None }
 }

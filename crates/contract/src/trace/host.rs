@@ -229,7 +229,7 @@ mod tests {
             at: MonoNs(5_432_109_876_543 + u64::from(i / 8) * 10_000_123),
             thread: i % 8 + 1,
             state: HostState::Lock,
-            stack: if i % 2 == 0 { 70 + i % 8 } else { 3_000 + i % 900 },
+            stack: if i.is_multiple_of(2) { 70 + i % 8 } else { 3_000 + i % 900 },
             interval_ns: 10_000_000,
             ..HostSample::default()
         };
