@@ -387,6 +387,53 @@ mod tests {
         assert_eq!((layout.thread.bytes(), layout.code.bytes()), (168, 144));
     }
 
+    /// Groups of offsets as 3.14.10 and 3.15.2 have them.
+    #[test]
+    fn later_versions_have_put_fields_between_others() {
+        let told = |version: u64,
+                    runtime: [u64; 2],
+                    interpreter: [u64; 3],
+                    gil: u64,
+                    [threads, frames, codes]: [usize; 3]| {
+            let mut told = [0; TOLD];
+            let mut put = |at: usize, numbers: &[u64]| {
+                told[at..at + numbers.len()].copy_from_slice(numbers);
+            };
+            let [next, id, head] = interpreter;
+            put(0, &[u64::from_le_bytes(COOKIE), version, 0, 316_616, runtime[0], runtime[1]]);
+            put(
+                6,
+                &[225_864, id, next, head, 0, 0, 0, 0, 0, 16, gil, 0, gil + 16, gil + 8, 7_000, 0],
+            );
+            match version >> 16 {
+                0x30e => put(threads, &[832, 0, 8, 16, 72, 152, 160, 0, 0]),
+                _ => put(threads, &[888, 0, 8, 16, 72, 80, 88, 96, 176, 184]),
+            }
+            put(frames, &[88, 8, 0, 56, 80, 74, 64, 72]);
+            put(codes, &[216, 112, 120, 128, 136, 68, 0, 0, 0, 208, 200]);
+            Layout::find(&told, 0).expect("a layout")
+        };
+        let of_3_14 = told(0x030e_0af0, [784, 808], [7272, 7280, 7344], 7784, [22, 31, 39]);
+        let of_3_15 = told(0x030f_02f0, [912, 936], [7264, 7272, 7336], 7736, [22, 39, 47]);
+        for (layout, minor, head, tid) in [(of_3_14, 14, 808, 160), (of_3_15, 15, 936, 184)] {
+            assert_eq!((layout.minor, layout.runtime.head), (minor, head));
+            assert_eq!(
+                (layout.interpreter.gil, layout.interpreter.code_generation),
+                (Some(16), Some(7_000))
+            );
+            assert_eq!((layout.gil.holder, layout.gil.locked), (8, 16));
+            assert_eq!((layout.thread.frame, layout.thread.tid), (72, Some(tid)));
+            assert_eq!((layout.frame.owner, layout.frame.instruction), (Some(74), 56));
+            assert_eq!((layout.code.name, layout.code.instructions), (128, Some(208)));
+            // 3.14 has a second kind of frames that are none of Python.
+            assert!(
+                layout.is_python_frame(2)
+                    && !layout.is_python_frame(3)
+                    && !layout.is_python_frame(4)
+            );
+        }
+    }
+
     #[test]
     fn versions_that_are_not_known_and_builds_without_the_gil_are_refused() {
         let with = |at: usize, number| {

@@ -201,9 +201,10 @@ pub(crate) enum Said {
 struct Common {
     stop: AtomicBool,
     bell: Bell,
-    /// Threads that launch, and how many are in it.
+    /// Threads that launch; 0 is a free place.
     launching: [AtomicU32; MAX_LAUNCHING],
-    launching_count: AtomicUsize,
+    /// How often one was added.
+    launching_changes: AtomicUsize,
 }
 
 /// The thread that samples, as the drain thread sees it.
@@ -227,7 +228,7 @@ impl Sampling {
             stop: AtomicBool::new(false),
             bell: Bell::default(),
             launching: [const { AtomicU32::new(0) }; MAX_LAUNCHING],
-            launching_count: AtomicUsize::new(0),
+            launching_changes: AtomicUsize::new(0),
         });
         let of_thread = Arc::clone(&common);
         let interval = Duration::from_secs(1) / hz.max(1);
@@ -244,12 +245,15 @@ impl Sampling {
 
     /// Has a thread looked at in each round: it opens ranges or launches GPU work.
     pub(crate) fn watch(&self, tid: u32) {
-        let count = self.common.launching_count.load(Ordering::Relaxed);
-        let known = self.common.launching.get(..count).unwrap_or_default();
-        let is_known = known.iter().any(|known| known.load(Ordering::Relaxed) == tid);
-        if let Some(place) = self.common.launching.get(count).filter(|_| !is_known) {
-            place.store(tid, Ordering::Relaxed);
-            self.common.launching_count.store(count + 1, Ordering::Release);
+        let place_of = |tid| {
+            let mut places = self.common.launching.iter();
+            places.find(|place| place.load(Ordering::Relaxed) == tid)
+        };
+        if place_of(tid).is_none()
+            && let Some(free) = place_of(0)
+        {
+            free.store(tid, Ordering::Relaxed);
+            self.common.launching_changes.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -324,7 +328,9 @@ struct Sampler<'a> {
     known: FxHashMap<u32, Known>,
     /// Threads of the collector.
     own: FxHashSet<u32>,
-    launching: usize,
+    /// Some thread is known to launch, after so many changes of [`Common::launching`].
+    any_launches: bool,
+    changes: usize,
     pid: u32,
     /// The files of threads can be opened.
     has_files: bool,
@@ -350,7 +356,8 @@ impl<'a> Sampler<'a> {
             free,
             known: FxHashMap::default(),
             own: FxHashSet::default(),
-            launching: 0,
+            any_launches: false,
+            changes: 0,
             pid: std::process::id(),
             has_files: false,
             own_times: None,
@@ -363,7 +370,8 @@ impl<'a> Sampler<'a> {
     fn run(mut self) {
         if scheduling::has_filter_of_its_own() {
             return self.off(
-                "a seccomp filter of the program's own could end it for a system call that nobody expects"
+                "a seccomp filter of the program's own could end it for a system call that it does not \
+                 expect; run it without the filter to have samples"
                     .to_owned(),
             );
         }
@@ -492,8 +500,8 @@ impl<'a> Sampler<'a> {
 
     /// Looks which threads there are, now and then, and which of them launch.
     fn list(&mut self, round: &mut Round) {
-        let count = self.common.launching_count.load(Ordering::Acquire);
-        let is_new = std::mem::replace(&mut self.launching, count) != count;
+        let changes = self.common.launching_changes.load(Ordering::Acquire);
+        let is_new = std::mem::replace(&mut self.changes, changes) != changes;
         let now = Instant::now();
         if !is_new && now < self.next_listing {
             return;
@@ -503,16 +511,23 @@ impl<'a> Sampler<'a> {
             let there: FxHashSet<u32> = all.iter().copied().collect();
             let gone: Vec<u32> =
                 self.known.keys().copied().filter(|tid| !there.contains(tid)).collect();
-            gone.iter().for_each(|tid| drop(self.known.remove(tid)));
+            for &tid in &gone {
+                self.known.remove(&tid);
+                for place in &self.common.launching {
+                    // Its number may become that of another thread.
+                    let _ = place.compare_exchange(tid, 0, Ordering::Relaxed, Ordering::Relaxed);
+                }
+            }
             round.gone.extend(gone);
             self.own.retain(|tid| there.contains(tid));
             let left_out = all.into_iter().filter(|&tid| !self.meet(tid, round)).count() as u64;
             self.totals.threads_left_out = self.totals.threads_left_out.max(left_out);
         }
-        let launching = self.common.launching.get(..count).unwrap_or_default();
-        for tid in launching.iter().map(|tid| tid.load(Ordering::Relaxed)) {
-            if let Some(known) = self.known.get_mut(&tid) {
+        self.any_launches = false;
+        for place in &self.common.launching {
+            if let Some(known) = self.known.get_mut(&place.load(Ordering::Relaxed)) {
                 known.launches = true;
+                self.any_launches = true;
             }
         }
         if now < self.next_listing {
@@ -551,7 +566,7 @@ impl<'a> Sampler<'a> {
 
     /// Whether the thread with this number is looked at in each round. Of one that was never met, it is not known.
     fn is_hot(&self, tid: u32, now: Instant) -> bool {
-        let stands_in = tid == self.pid && self.launching == 0;
+        let stands_in = tid == self.pid && !self.any_launches;
         self.known.get(&tid).is_none_or(|known| known.is_hot(stands_in, now))
     }
 
@@ -575,7 +590,7 @@ impl<'a> Sampler<'a> {
         let interval_ns = self.pace.interval.as_nanos() as u64;
         let mut suspects = Vec::new();
         for (&tid, known) in &mut self.known {
-            let is_often = known.is_hot(tid == self.pid && self.launching == 0, now);
+            let is_often = known.is_hot(tid == self.pid && !self.any_launches, now);
             if !is_full && !is_often {
                 continue;
             }
