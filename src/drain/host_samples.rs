@@ -53,13 +53,13 @@ pub(super) struct HostSamples {
     codes: FxHashMap<u32, Code>,
     texts: usize,
     text_bytes: usize,
-    /// Code objects and offsets, and their frames.
-    instructions: FxHashMap<(u32, i32), u32>,
+    /// Code object, offset and 0, and the frame.
+    instructions: FxHashMap<[u32; 3], u32>,
     /// Function, file and line.
     frames: FxHashMap<[u32; 3], u32>,
     frame_list: Vec<Defined<HostFrame>>,
-    /// Parent and frame.
-    stacks: FxHashMap<[u32; 2], u32>,
+    /// Parent, frame and 0.
+    stacks: FxHashMap<[u32; 3], u32>,
     stack_list: Vec<Defined<HostStack>>,
     /// The kernel's numbers of threads and those of the trace file; whether they launch.
     threads: FxHashMap<u32, (u32, bool)>,
@@ -113,19 +113,17 @@ impl HostSamples {
 
     /// Takes in what was found since. Does not wait.
     pub(super) fn take(&mut self, names: &mut Interner, output: &mut impl Sink) {
-        while let Some(said) = self.sampling.as_mut().and_then(Sampling::take) {
+        while let Some(said) = self.sampling.as_ref().and_then(Sampling::take) {
             self.take_in(said, names, output);
         }
     }
 
     /// Ends the sampling. Waits for the thread, for a bounded time.
     pub(super) fn finish(&mut self, names: &mut Interner, output: &mut impl Sink) {
-        self.take(names, output);
-        let Some(sampling) = self.sampling.take() else { return };
-        sampling.stop();
-        let deadline = Sampling::deadline();
-        while let Some(said) = sampling.rest(deadline) {
-            self.take_in(said, names, output);
+        if let Some(sampling) = &self.sampling {
+            sampling.stop();
+            self.take(names, output);
+            self.sampling = None;
         }
         self.write(names, output);
     }
@@ -249,7 +247,7 @@ impl HostSamples {
         let mut stack = NONE;
         for &instruction in frames.iter().rev() {
             let Some(frame) = self.frame(instruction) else { continue };
-            let key = [stack, frame];
+            let key = [stack, frame, 0];
             if let Some(&known) = self.stacks.get(&key) {
                 stack = known;
             } else if self.stack_list.len() < MAX_STACKS {
@@ -266,10 +264,11 @@ impl HostSamples {
     }
 
     fn frame(&mut self, instruction: (u32, i32)) -> Option<u32> {
+        let (code, offset) = instruction;
+        let instruction = [code, offset as u32, 0];
         if let Some(&frame) = self.instructions.get(&instruction) {
             return Some(frame);
         }
-        let (code, offset) = instruction;
         let code = self.codes.get(&code)?;
         let mut key = [
             code.function,

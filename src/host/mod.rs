@@ -17,12 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use rustc_hash::{FxHashMap, FxHashSet};
+use crossbeam::queue::ArrayQueue;
 use stage2_contract::trace::{HostSampling, HostState, MonoNs};
 
 use crate::base::clock::{self, Instant};
-use crate::base::futex::Bell;
+use crate::base::futex::{Bell, Flag};
 use crate::base::{barrier, diag, scheduling};
 use layout::Layout;
 use memory::Memory;
@@ -201,6 +200,11 @@ pub(crate) enum Said {
 struct Common {
     stop: AtomicBool,
     bell: Bell,
+    /// The thread has said everything.
+    ended: Flag,
+    said: ArrayQueue<Said>,
+    /// Rounds that nobody uses.
+    free: ArrayQueue<Box<Round>>,
     /// Threads that launch; 0 is a free place.
     launching: [AtomicU32; MAX_LAUNCHING],
     /// How often one was added.
@@ -209,10 +213,7 @@ struct Common {
 
 /// The thread that samples, as the drain thread sees it.
 pub(crate) struct Sampling {
-    said: Receiver<Said>,
-    empty: Sender<Box<Round>>,
     common: Arc<Common>,
-    ended: bool,
 }
 
 impl Sampling {
@@ -221,26 +222,30 @@ impl Sampling {
     /// # Errors
     /// The process may have no further thread.
     pub(crate) fn start(hz: u32, python: Option<Interpreter>) -> std::io::Result<Self> {
-        let (to_say, said) = bounded(ROUNDS + 8);
-        let (empty, free) = bounded(ROUNDS);
-        (0..ROUNDS).for_each(|_| drop(empty.try_send(Box::default())));
         let common = Arc::new(Common {
             stop: AtomicBool::new(false),
             bell: Bell::default(),
+            ended: Flag::default(),
+            // All rounds, and what is said besides.
+            said: ArrayQueue::new(ROUNDS + 8),
+            free: ArrayQueue::new(ROUNDS),
             launching: [const { AtomicU32::new(0) }; MAX_LAUNCHING],
             launching_changes: AtomicUsize::new(0),
         });
+        (0..ROUNDS).for_each(|_| drop(common.free.push(Box::default())));
         let of_thread = Arc::clone(&common);
         let interval = Duration::from_secs(1) / hz.max(1);
         let thread = move || {
-            let body = || Sampler::new(interval, python, &of_thread, (&to_say, &free)).run();
-            if let Err(panic) = barrier::own_thread(body) {
+            let common = &*of_thread;
+            if let Err(panic) = barrier::own_thread(|| Sampler::new(interval, python, common).run())
+            {
                 let why = format!("{panic}; the rest goes on; please report it");
-                let _ = to_say.try_send(Said::Off(why));
+                let _ = common.said.push(Said::Off(why));
             }
+            common.ended.set();
         };
         std::thread::Builder::new().name("stage2-host".to_owned()).spawn(thread)?;
-        Ok(Sampling { said, empty, common, ended: false })
+        Ok(Sampling { common })
     }
 
     /// Has a thread looked at in each round: it opens ranges or launches GPU work.
@@ -258,56 +263,38 @@ impl Sampling {
     }
 
     /// What was said since the last call, one by one. Does not wait.
-    pub(crate) fn take(&mut self) -> Option<Said> {
-        match self.said.try_recv() {
-            Ok(said) => Some(said),
-            Err(none) => {
-                self.ended |= none == TryRecvError::Disconnected;
-                None
-            }
-        }
+    pub(crate) fn take(&self) -> Option<Said> {
+        self.common.said.pop()
     }
 
     /// Gives a round back that was taken in.
     pub(crate) fn give_back(&self, mut round: Box<Round>) {
         round.clear();
         // There is room for all that were ever given out.
-        let _ = self.empty.try_send(round);
+        let _ = self.common.free.push(round);
     }
 
     /// Whether its thread still is one of the process.
     pub(crate) fn is_alive(&self) -> bool {
-        !self.ended
+        !self.common.ended.is_set()
     }
 
-    /// Tells the thread to end.
+    /// Has the thread end and waits for it, a tenth of a second at most. What it has said is still to be taken.
     pub(crate) fn stop(&self) {
         self.common.stop.store(true, Ordering::Release);
         self.common.bell.ring();
-    }
-
-    /// After [`stop`](Self::stop): what the thread still says, to its end. Waits a tenth of a second at most.
-    pub(crate) fn rest(&self, deadline: Instant) -> Option<Said> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match self.said.recv_timeout(left) {
-            Ok(said) => Some(said),
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => {
-                diag::debug(format_args!("the thread that samples the host does not end in time"));
-                None
-            }
+        if !self.common.ended.wait(END_PATIENCE) {
+            diag::debug(format_args!("the thread that samples the host does not end in time"));
         }
-    }
-
-    /// When the end no longer waits for the thread.
-    pub(crate) fn deadline() -> Instant {
-        Instant::now() + END_PATIENCE
     }
 }
 
 /// A thread of the guest.
 #[derive(Debug, Default)]
 struct Known {
+    tid: u32,
+    /// It is one of the collector's.
+    is_own: bool,
     /// Its files; `None`: they cannot be had, or were not opened yet.
     task: Option<Task>,
     launches: bool,
@@ -323,11 +310,7 @@ struct Sampler<'a> {
     asked: Duration,
     python: Option<Interpreter>,
     common: &'a Common,
-    said: &'a Sender<Said>,
-    free: &'a Receiver<Box<Round>>,
-    known: FxHashMap<u32, Known>,
-    /// Threads of the collector.
-    own: FxHashSet<u32>,
+    known: Vec<Known>,
     /// Some thread is known to launch, after so many changes of [`Common::launching`].
     any_launches: bool,
     changes: usize,
@@ -341,21 +324,13 @@ struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    fn new(
-        asked: Duration,
-        python: Option<Interpreter>,
-        common: &'a Common,
-        (said, free): (&'a Sender<Said>, &'a Receiver<Box<Round>>),
-    ) -> Self {
+    fn new(asked: Duration, python: Option<Interpreter>, common: &'a Common) -> Self {
         let asked_ns = asked.as_nanos() as u64;
         Sampler {
             asked,
             python,
             common,
-            said,
-            free,
-            known: FxHashMap::default(),
-            own: FxHashSet::default(),
+            known: Vec::new(),
             any_launches: false,
             changes: 0,
             pid: std::process::id(),
@@ -409,7 +384,7 @@ impl<'a> Sampler<'a> {
             self.totals.rounds += 1;
             self.totals.late += u64::from(late > self.pace.interval / 2);
             due = if late > self.pace.interval { now } else { due } + self.pace.interval;
-            let Ok(mut round) = self.free.try_recv() else {
+            let Some(mut round) = self.common.free.pop() else {
                 self.totals.lost += self.known.len() as u64;
                 continue;
             };
@@ -469,7 +444,7 @@ impl<'a> Sampler<'a> {
 
     fn say(&self, said: Said) {
         // There is room for all rounds and what is said besides.
-        let _ = self.said.try_send(said);
+        let _ = self.common.said.push(said);
     }
 
     fn off(&self, why: String) {
@@ -508,24 +483,30 @@ impl<'a> Sampler<'a> {
         }
         if self.has_files {
             let all = tasks::all();
-            let there: FxHashSet<u32> = all.iter().copied().collect();
-            let gone: Vec<u32> =
-                self.known.keys().copied().filter(|tid| !there.contains(tid)).collect();
-            for &tid in &gone {
-                self.known.remove(&tid);
-                for place in &self.common.launching {
-                    // Its number may become that of another thread.
-                    let _ = place.compare_exchange(tid, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let launching = &self.common.launching;
+            self.known.retain(|known| {
+                let is_there = all.contains(&known.tid);
+                if !is_there {
+                    round.gone.push(known.tid);
+                    for place in launching {
+                        // Its number may become that of another thread.
+                        let _ = place.compare_exchange(
+                            known.tid,
+                            0,
+                            Ordering::Relaxed,
+                            Ordering::Relaxed,
+                        );
+                    }
                 }
-            }
-            round.gone.extend(gone);
-            self.own.retain(|tid| there.contains(tid));
+                is_there
+            });
             let left_out = all.into_iter().filter(|&tid| !self.meet(tid, round)).count() as u64;
             self.totals.threads_left_out = self.totals.threads_left_out.max(left_out);
         }
         self.any_launches = false;
         for place in &self.common.launching {
-            if let Some(known) = self.known.get_mut(&place.load(Ordering::Relaxed)) {
+            let tid = place.load(Ordering::Relaxed);
+            for known in self.known.iter_mut().filter(|known| known.tid == tid) {
                 known.launches = true;
                 self.any_launches = true;
             }
@@ -534,40 +515,40 @@ impl<'a> Sampler<'a> {
             return;
         }
         self.next_listing = now + LISTING;
-        for (&tid, known) in &mut self.known {
+        for known in self.known.iter_mut().filter(|known| !known.is_own) {
             let Some(times) = known.task.as_ref().and_then(|task| task.times().ok()) else {
                 continue;
             };
             if times != known.told {
                 known.told = times;
-                round.times.push((tid, times.cpu_ns, times.delay_ns));
+                round.times.push((known.tid, times.cpu_ns, times.delay_ns));
             }
         }
     }
 
     /// Makes a thread known. `false`: there are too many.
     fn meet(&mut self, tid: u32, round: &mut Round) -> bool {
-        if tid == 0 || self.known.contains_key(&tid) || self.own.contains(&tid) {
-            return true;
-        }
-        let name = if self.has_files { Task::name(tid) } else { String::new() };
-        if name.starts_with("stage2-") {
-            self.own.insert(tid);
+        if tid == 0 || self.known.iter().any(|known| known.tid == tid) {
             return true;
         }
         if self.known.len() >= MAX_TASKS {
             return false;
         }
-        let task = if self.has_files { Task::open(tid).ok() } else { None };
-        self.known.insert(tid, Known { task, ..Known::default() });
-        round.met.push((tid, name));
+        let name = if self.has_files { Task::name(tid) } else { String::new() };
+        let is_own = name.starts_with("stage2-");
+        let task = if self.has_files && !is_own { Task::open(tid).ok() } else { None };
+        self.known.push(Known { tid, is_own, task, ..Known::default() });
+        if !is_own {
+            round.met.push((tid, name));
+        }
         true
     }
 
     /// Whether the thread with this number is looked at in each round. Of one that was never met, it is not known.
     fn is_hot(&self, tid: u32, now: Instant) -> bool {
         let stands_in = tid == self.pid && !self.any_launches;
-        self.known.get(&tid).is_none_or(|known| known.is_hot(stands_in, now))
+        let known = self.known.iter().find(|known| known.tid == tid);
+        known.is_none_or(|known| known.is_hot(stands_in, now))
     }
 
     /// Writes what was found down: of each thread that is due, a sample.
@@ -589,7 +570,8 @@ impl<'a> Sampler<'a> {
         };
         let interval_ns = self.pace.interval.as_nanos() as u64;
         let mut suspects = Vec::new();
-        for (&tid, known) in &mut self.known {
+        for known in self.known.iter_mut().filter(|known| !known.is_own) {
+            let tid = known.tid;
             let is_often = known.is_hot(tid == self.pid && !self.any_launches, now);
             if !is_full && !is_often {
                 continue;
@@ -638,10 +620,8 @@ impl<'a> Sampler<'a> {
                 interval_ns: if is_first { due_ns } else { since.min(2 * due_ns) },
             });
         }
-        for suspect in suspects {
-            if let Some(known) = self.known.get_mut(&suspect) {
-                known.suspected_until = now + SUSPECTED;
-            }
+        for known in self.known.iter_mut().filter(|known| suspects.contains(&known.tid)) {
+            known.suspected_until = now + SUSPECTED;
         }
     }
 
@@ -763,7 +743,7 @@ mod tests {
     #[test]
     fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
         assert!(Interpreter::find().is_none());
-        let mut sampling = Sampling::start(200, None).expect("a thread");
+        let sampling = Sampling::start(200, None).expect("a thread");
         let own = crate::base::generation::thread_id() as u32;
         sampling.watch(own);
         let end = Instant::now() + Duration::from_secs(20);
@@ -791,12 +771,10 @@ mod tests {
             let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
             assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());
         }
-        sampling.stop();
         let before = Instant::now();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while sampling.rest(deadline).is_some() {}
+        sampling.stop();
         assert!(before.elapsed() < Duration::from_secs(5));
-        assert_eq!(sampling.take().map(|_| ()), None);
         assert!(!sampling.is_alive());
+        while sampling.take().is_some() {}
     }
 }

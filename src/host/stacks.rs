@@ -31,7 +31,7 @@ pub(super) struct Thread {
     gil: u64,
     /// Where the innermost frame was kept.
     innermost_at: u64,
-    /// Its frames by address, sorted.
+    /// Its frames by address, the outermost first.
     chain: Vec<u64>,
     /// The kernel's number; 0: not known.
     pub(super) tid: u32,
@@ -259,7 +259,8 @@ impl Python {
             let begin = round.frames.len();
             thread.chain.clear();
             let frames = thread.walk((layout, interpreter), &mut self.codes, memory, round);
-            thread.chain.sort_unstable();
+            // The outermost frame first: as they lie in memory from 3.11 on.
+            thread.chain.reverse();
             thread.is_fresh = frames.is_some();
             thread.stack = frames.map_or(Stack::Unreadable, |is_cut| Stack::Frames {
                 frames: begin..round.frames.len(),
@@ -340,8 +341,10 @@ fn want_frames(thread: &Thread, layout: &Layout, memory: &mut Memory) {
     let mut frames = thread.chain.iter().copied().peekable();
     while let Some(start) = frames.next() {
         let mut end = start.saturating_add(bytes);
-        while let Some(next) = frames.next_if(|next| *next < end.saturating_add(GAP)) {
-            end = next.saturating_add(bytes);
+        while let Some(next) =
+            frames.next_if(|next| (start..end.saturating_add(GAP)).contains(next))
+        {
+            end = end.max(next.saturating_add(bytes));
         }
         // Frames of 3.11 and later lie one behind the other.
         if frames.peek().is_none() && layout.minor > 10 {
