@@ -29,7 +29,7 @@ PROGRAMS_MAY_NEED = MAY_NEED | {"libm.so.6", "librt.so.1", "libutil.so.1", "ld-l
 UNVERSIONED = {"__tls_get_addr"}
 """Found in every process, in its loader; a version would name the loader's file."""
 
-LIBRARY_BYTES = 2_000_000
+LIBRARY_BYTES = 2_100_000
 """The collector is copied into containers and read by every process of a job."""
 
 CARGO_HOME = b"/.cargo/"
