@@ -67,6 +67,7 @@ pub(super) struct HostSamples {
     samples: u64,
     totals: HostSampling,
     told: HostSampling,
+    notes: Vec<String>,
     /// Only one reason is told.
     off: bool,
 }
@@ -142,7 +143,8 @@ impl HostSamples {
             }
             Said::Note(note) => {
                 diag::info(format_args!("samples of the host: {note}"));
-                put_fact(host::NOTE, note, output);
+                self.notes.push(note);
+                put_fact(host::NOTE, self.notes.join("; "), output);
             }
             Said::Off(why) => self.say_off(why, output),
         }

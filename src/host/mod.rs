@@ -305,6 +305,22 @@ struct Known {
     told: Times,
 }
 
+/// What reads the stacks.
+struct Reader {
+    memory: Memory,
+    python: Python,
+    /// What the layout says has led where it should.
+    is_verified: bool,
+    /// How often in a row the lists could not be followed.
+    torn: u32,
+}
+
+impl Reader {
+    fn threads(&self) -> &[stacks::Thread] {
+        if self.is_verified { &self.python.threads } else { &[] }
+    }
+}
+
 /// Everything that only the sampling thread touches.
 struct Sampler<'a> {
     asked: Duration,
@@ -343,35 +359,61 @@ impl<'a> Sampler<'a> {
     }
 
     fn run(mut self) {
+        match self.prepare() {
+            Ok(reader) => self.work(reader),
+            Err(why) => self.say(Said::Off(why)),
+        }
+    }
+
+    /// What this thread needs; stacks have no reader where there is nothing to read. Why nothing can be sampled, if
+    /// so.
+    fn prepare(&mut self) -> Result<Option<Reader>, String> {
         if scheduling::has_filter_of_its_own() {
-            return self.off(
-                "a seccomp filter of the program's own could end it for a system call that it does not \
-                 expect; run it without the filter to have samples"
-                    .to_owned(),
-            );
+            let why = "a seccomp filter of the program's own could end it for a system call that it does not \
+                       expect; run it without the filter to have samples";
+            return Err(why.to_owned());
         }
         match tasks::own_descriptors() {
             Ok(()) => self.has_files = true,
             Err(why @ NoDescriptors::Refused(_)) => {
                 self.say(Said::Note(format!("states of threads are not known: {why}")));
             }
-            Err(why) => return self.off(why.to_string()),
+            Err(why) => return Err(why.to_string()),
         }
         scheduling::be_ordinary();
         self.own_times = Task::open(crate::base::generation::thread_id() as u32).ok();
         let mut memory = match Memory::open(self.has_files) {
-            Ok(memory) => Some(memory),
-            Err(error) => {
+            Ok(memory) => memory,
+            Err(error) if self.has_files => {
                 self.say(Said::Note(error.to_string()));
+                return Ok(None);
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        Ok(match self.attach(&mut memory) {
+            Ok(python) => Some(Reader { memory, python, is_verified: false, torn: 0 }),
+            Err(why) => {
+                self.say(Said::Note(why));
                 None
             }
-        };
-        if memory.is_none() && !self.has_files {
-            return self.off("neither the stacks nor the states of threads can be read".to_owned());
+        })
+    }
+
+    /// The interpreter of this process, or why its stacks are not read.
+    fn attach(&self, memory: &mut Memory) -> Result<Python, String> {
+        let none = "no Python interpreter was found when recording began: samples have no stacks";
+        let interpreter = self.python.ok_or(none)?;
+        let mut told = [0; layout::TOLD];
+        for (index, number) in told.iter_mut().enumerate() {
+            *number = memory.number(interpreter.runtime + 8 * index as u64).ok_or(none)?;
         }
-        let mut python = memory.as_mut().and_then(|memory| self.attach(memory));
-        let mut is_verified = false;
-        let mut torn = 0;
+        let layout =
+            Layout::find(&told, interpreter.version).map_err(|refusal| refusal.to_string())?;
+        Ok(Python::new(layout, interpreter, memory))
+    }
+
+    /// Samples until it is told to stop, or the interpreter ends.
+    fn work(&mut self, mut reader: Option<Reader>) {
         let begun = Instant::now();
         let mut due = begun;
         while !self.common.stop.load(Ordering::Acquire) {
@@ -391,40 +433,13 @@ impl<'a> Sampler<'a> {
             round.at = clock::mono();
             let is_full = self.totals.rounds % SELDOM == 1;
             self.list(&mut round);
-            if let Some((python, memory)) = python.as_mut().zip(memory.as_mut()) {
-                // Nothing is there before the guest has started its interpreter.
-                if !is_verified && is_full {
-                    is_verified = python.verify(memory, &mut round);
-                    if is_verified {
-                        self.say(Said::Python { minor: python.layout.minor });
-                    }
-                }
-                if is_verified {
-                    let is_due = |tid| is_full || self.is_hot(tid, now);
-                    let looked = python.look(memory, &mut round, is_due);
-                    torn = if looked == Err(Ended::Torn) { torn + 1 } else { 0 };
-                    if looked.is_err() {
-                        round.frames.clear();
-                        python.threads.iter_mut().for_each(|thread| thread.stack = Stack::None);
-                    }
-                    if matches!(looked, Err(Ended::Finalizing | Ended::Gone)) {
-                        return;
-                    }
-                    self.totals.threads_left_out =
-                        self.totals.threads_left_out.max(python.left_out);
-                }
+            let read = reader.as_mut().map(|reader| self.read(reader, &mut round, (is_full, now)));
+            match read {
+                Some(Err(Ended::Finalizing | Ended::Gone)) => return,
+                Some(Err(Ended::Torn)) => reader = None,
+                Some(Ok(())) | None => {}
             }
-            if torn > MAX_TORN {
-                python = None;
-                is_verified = false;
-                torn = 0;
-                self.say(Said::Note(
-                    "the lists of the interpreter cannot be followed: samples have no stacks from then on"
-                        .to_owned(),
-                ));
-            }
-            let threads =
-                python.as_ref().filter(|_| is_verified).map_or(&[][..], |python| &python.threads);
+            let threads = reader.as_ref().map_or(&[][..], Reader::threads);
             self.sample(threads, &mut round, now, is_full);
             self.keep_pace(late);
             self.totals.at = round.at;
@@ -433,44 +448,54 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
-        if python.is_some() && !is_verified {
-            self.say(Said::Note(
-                "no Python code ran, or the interpreter is not laid out as its version should be: samples have no \
-                 stacks"
-                    .to_owned(),
-            ));
+        if reader.is_some_and(|reader| !reader.is_verified) {
+            let why = "no Python code ran, or the interpreter is not laid out as its version should be: samples \
+                       have no stacks";
+            self.say(Said::Note(why.to_owned()));
         }
+    }
+
+    /// Reads the stacks that are due. Nothing is there before the guest has started its interpreter.
+    ///
+    /// # Errors
+    /// There are no stacks any more, or their lists cannot be followed.
+    fn read(
+        &mut self,
+        reader: &mut Reader,
+        round: &mut Round,
+        (is_full, now): (bool, Instant),
+    ) -> Result<(), Ended> {
+        let Reader { memory, python, is_verified, torn } = reader;
+        if !*is_verified && is_full {
+            *is_verified = python.verify(memory, round);
+            if *is_verified {
+                self.say(Said::Python { minor: python.layout.minor });
+            }
+        }
+        if !*is_verified {
+            return Ok(());
+        }
+        let looked = python.look(memory, round, |tid| is_full || self.is_hot(tid, now));
+        self.totals.threads_left_out = self.totals.threads_left_out.max(python.left_out);
+        if looked != Err(Ended::Torn) {
+            *torn = 0;
+            return looked;
+        }
+        round.frames.clear();
+        python.threads.iter_mut().for_each(|thread| thread.stack = Stack::Torn);
+        *torn += 1;
+        if *torn <= MAX_TORN {
+            return Ok(());
+        }
+        let why =
+            "the lists of the interpreter cannot be followed: samples have no stacks from then on";
+        self.say(Said::Note(why.to_owned()));
+        looked
     }
 
     fn say(&self, said: Said) {
         // There is room for all rounds and what is said besides.
         let _ = self.common.said.push(said);
-    }
-
-    fn off(&self, why: String) {
-        self.say(Said::Off(why));
-    }
-
-    /// The reader of the interpreter of this process, if there is one that can be read.
-    fn attach(&self, memory: &mut Memory) -> Option<Python> {
-        let Some(interpreter) = self.python else {
-            self.say(Said::Note(
-                "no Python interpreter was found when recording began: samples have no stacks"
-                    .to_owned(),
-            ));
-            return None;
-        };
-        let mut told = [0; layout::TOLD];
-        for (index, number) in told.iter_mut().enumerate() {
-            *number = memory.number(interpreter.runtime + 8 * index as u64)?;
-        }
-        match Layout::find(&told, interpreter.version) {
-            Ok(layout) => Some(Python::new(layout, interpreter, memory)),
-            Err(refusal) => {
-                self.say(Said::Note(refusal.to_string()));
-                None
-            }
-        }
     }
 
     /// Looks which threads there are, now and then, and which of them launch.
