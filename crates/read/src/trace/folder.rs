@@ -10,7 +10,7 @@ use super::alike::{self, Alike, Joined};
 use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::file::{Trace, files_of, one_of_each};
 use super::libraries::RangeNames;
-use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, inferred, outliers};
+use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, host, inferred, outliers};
 use crate::engine::Engines;
 use crate::files;
 use crate::threads::{Batches, read_ahead};
@@ -209,7 +209,8 @@ fn load_file(
                     tally.definitions.alike = Alike::of(joined.clone());
                     process = with_stages(process, libraries, tally);
                 }
-                if let Err(error) = outliers::read_work(&mut process, libraries) {
+                let read = outliers::read_work(&mut process, libraries);
+                if let Err(error) = read.and_then(|()| host::read_idle(&mut process, libraries)) {
                     findings.push(refused(&error));
                 }
                 return (Some(*process), findings);

@@ -12,6 +12,7 @@ pub mod engine_steps;
 pub mod events;
 pub mod file;
 pub mod folder;
+pub mod host;
 pub mod inferred;
 pub mod libraries;
 pub mod operation;
@@ -42,6 +43,7 @@ use clock::ClockMap;
 use collectives::Collectives;
 use definitions::{DeviceEntry, DeviceStates, ShapeEntry};
 use engine_steps::EngineSteps;
+use host::HostCapture;
 use inferred::Marks;
 use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
@@ -131,6 +133,8 @@ pub struct ProcessCapture {
     pub modules: Vec<ModuleWork>,
     /// Records of counter samples.
     pub counter_samples: u64,
+    /// Samples of its threads; nothing where none were taken.
+    pub host: Option<Box<HostCapture>>,
     /// What the collector lost, by kind.
     pub losses: Losses,
     /// Records that were read.

@@ -12,6 +12,7 @@ use stage2_contract::trace::{MonoNs, RANGE_OUTSIDE, RangeOpen};
 use stage2_model::Step;
 
 use super::clock::ClockMap;
+use super::host;
 use super::paths::{OUTSIDE, PathIndex, Paths};
 use super::placed::{Entry, Instances, NO_ROOT};
 pub use super::stage_windows::{JoinedWindows, StageTimes, WarmTimes, WindowSet};
@@ -71,6 +72,8 @@ pub struct RangeTimes {
     pub stages: HashMap<PathIndex, StageTimes>,
     /// Windows of the joined stages.
     pub model_windows: Option<JoinedWindows>,
+    /// Those of all stages that nobody took yet; empty where nobody follows the threads.
+    pub(super) host_windows: Vec<host::Window>,
     /// Stages and the ranges right within them, as they followed each other.
     pub steps: BTreeMap<PathIndex, StepTrack>,
 }
@@ -132,7 +135,7 @@ impl Ranges {
             None => Some(NO_ROOT),
         };
         let is_root = around.is_none();
-        let root = around.unwrap_or_else(|| self.roots.open(node.top, start, counted, sampled));
+        let root = around.unwrap_or_else(|| self.roots.open(node.top, record.thread, start, counted, sampled));
         let times = &mut self.times.paths.entry(path).or_default().times;
         times.instances += u64::from(counted);
         // A stage, or a range of the user right within it.
@@ -372,8 +375,8 @@ impl Ranges {
             self.never_closed(&open);
         }
         let paths = self.times.finish(self.roots.gated);
-        let (stages, model_windows) = self.roots.finish(clock);
-        RangeTimes { paths, stages, model_windows, steps: self.steps.finish() }
+        let (stages, model_windows, host_windows) = self.roots.finish(clock);
+        RangeTimes { paths, stages, model_windows, host_windows, steps: self.steps.finish() }
     }
 }
 

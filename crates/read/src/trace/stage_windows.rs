@@ -9,6 +9,7 @@ use stage2_contract::stats::{BACK_TO_BACK_NS, Unions};
 use stage2_contract::trace::{GpuNs, MonoNs};
 
 use super::clock::ClockMap;
+use super::host;
 use super::outliers::Times;
 use super::paths::PathIndex;
 use super::stats::{Series, Share, Span};
@@ -69,6 +70,7 @@ pub struct JoinedWindows {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Root {
     pub(super) stage: PathIndex,
+    thread: u32,
     start: u64,
     pub(super) end: u64,
     /// Not the continuation of another one.
@@ -108,6 +110,8 @@ pub(super) struct Roots {
     ended: Vec<Ended>,
     /// Only instances that are marked as recorded were.
     pub(super) gated: bool,
+    /// Windows for those who follow the threads; nothing where nobody does.
+    pub(super) host_windows: Option<Vec<host::Window>>,
 }
 
 /// The window of an instance that closed.
@@ -155,6 +159,7 @@ impl Roots {
     pub(super) fn open(
         &mut self,
         stage: PathIndex,
+        thread: u32,
         start: u64,
         counted: bool,
         sampled: Option<bool>,
@@ -165,7 +170,7 @@ impl Roots {
         let ordinal = if counted { known.opened } else { known.opened.saturating_sub(1) };
         known.opened = known.opened.saturating_add(counted.into());
         let fresh = Root { end: OPEN, first_ns: u64::MAX, ..Root::default() };
-        self.latest.push(Root { stage, start, counted, sampled, cold, ordinal, ..fresh });
+        self.latest.push(Root { stage, thread, start, counted, sampled, cold, ordinal, ..fresh });
         self.base.wrapping_add((self.latest.len() - 1) as u32)
     }
 
@@ -211,11 +216,12 @@ impl Roots {
         self.part(if self.ended.len() < self.share.of(WINDOW) { ends_first } else { u64::MAX });
     }
 
-    /// The stages, with all instances, and the windows of the joined ones; nothing where none is.
+    /// The stages, with all instances, the windows of the joined ones, and those for who follows the threads;
+    /// nothing where none is.
     pub(super) fn finish(
         mut self,
         clock: &ClockMap,
-    ) -> (HashMap<PathIndex, StageTimes>, Option<JoinedWindows>) {
+    ) -> (HashMap<PathIndex, StageTimes>, Option<JoinedWindows>, Vec<host::Window>) {
         let rest = std::mem::take(&mut self.pinned).into_values();
         let rest: Vec<Root> = rest.chain(std::mem::take(&mut self.latest)).collect();
         rest.iter().for_each(|root| self.add(root, clock));
@@ -251,7 +257,7 @@ impl Roots {
             let warm = of_model.all(|(_, times)| times.warm.is_some());
             JoinedWindows { all_ns: all_ns.filter(|_| whole), warm_ns: warm_ns.filter(|_| warm) }
         });
-        (times, windows)
+        (times, windows, self.host_windows.unwrap_or_default())
     }
 
     fn add(&mut self, root: &Root, clock: &ClockMap) {
@@ -268,6 +274,12 @@ impl Roots {
         if let Some(window) = window.filter(|_| root.counted && root.end != OPEN) {
             let Root { stage, ordinal, cold, .. } = *root;
             self.ended.push(Ended { stage, window, ordinal, cold });
+        }
+        if let (Some(windows), Some((start, end))) = (&mut self.host_windows, window)
+            && let Some((start, end)) = clock.mono(GpuNs(start)).zip(clock.mono(GpuNs(end)))
+        {
+            let Root { stage, thread, cold, .. } = *root;
+            windows.push(host::Window { stage, thread, start: start.0, end: end.0, cold });
         }
         let unions = &mut self.unions;
         match window {
@@ -565,12 +577,12 @@ mod tests {
     fn what_is_still_open_is_kept_and_what_is_closed_is_forgotten() {
         let clock = ClockMap::default();
         let mut roots = Roots::within(4, Share::default());
-        let outer = roots.open(7, 1, true, None);
+        let outer = roots.open(7, 1, 1, true, None);
         for start in 2..20 {
             if roots.is_full() {
                 roots.settle(&clock);
             }
-            let number = roots.open(8, start, true, None);
+            let number = roots.open(8, 1, start, true, None);
             roots.get_mut(number).expect("just opened").end = start + 1;
             assert!(roots.latest.len() <= 4 && roots.pinned.len() <= 1);
         }
@@ -594,7 +606,7 @@ mod tests {
                 roots.settle(&clock);
                 settled += 1;
             }
-            roots.open(7, start, true, None);
+            roots.open(7, 1, start, true, None);
         }
         assert!(settled < 40, "{settled} times");
     }
@@ -617,7 +629,7 @@ mod tests {
                         roots.settle(&clock);
                     }
                     now += gap;
-                    let number = roots.open(stage, now, true, None);
+                    let number = roots.open(stage, 1, now, true, None);
                     let Some(root) = roots.get_mut(number) else { continue };
                     root.end = now + ns;
                     let start = now + 1_000;

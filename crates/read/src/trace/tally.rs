@@ -16,6 +16,7 @@ use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
 use super::engine_steps::{EngineSteps, STEP_FIELD, StepFollower};
+use super::host::HostCapture;
 use super::libraries::RangeNames;
 use super::outliers::Found;
 use super::paths::{OUTSIDE, PathIndex, PathNode, Paths, UNATTRIBUTED, UNDEFINED};
@@ -56,6 +57,8 @@ pub struct Tally {
     pub(super) collectives: Gather,
     engine: StepFollower,
     requests: RequestRecords,
+    /// Threads, and their samples where there are any.
+    host: HostCapture,
 }
 
 #[derive(Debug)]
@@ -120,6 +123,8 @@ impl Tally {
                 }
                 if self.ranges.roots.is_full() {
                     self.ranges.settle(&ClockMap::new(&self.anchors));
+                    let windows = self.ranges.roots.host_windows.as_mut().map(std::mem::take);
+                    self.host.windows(windows.unwrap_or_default());
                 }
                 self.ranges.open(&open, index, path.is_some(), paths);
                 let node = paths.node(index);
@@ -214,7 +219,18 @@ impl Tally {
             Record::CounterSamples(_) => self.capture.counter_samples += 1,
             Record::Losses(losses) => self.capture.losses = losses,
             Record::End { reason } => self.capture.end = Some(reason),
-            // `Thread`: nothing in the report is per thread yet. The rest is handled in `push`.
+            Record::Thread { id, os_tid, name } => self.host.thread(id, os_tid, name),
+            Record::HostFrame(frame) => {
+                self.host.frame(&frame, |name| self.definitions.names.find(name));
+            }
+            Record::HostStack(stack) => self.host.stack(&stack),
+            Record::HostSamples(samples) => {
+                self.ranges.roots.host_windows.get_or_insert_default();
+                self.host.samples(&samples);
+            }
+            Record::HostSampling(sampling) => self.host.sampling = Some(sampling),
+            Record::HostThread(times) => self.host.times(&times),
+            // The rest is handled in `push`.
             _ => {}
         }
     }
@@ -358,6 +374,8 @@ impl Tally {
         let mut stages: BTreeMap<PathIndex, StageCapture> = BTreeMap::new();
         let (faults, gated) = (self.ranges.faults, self.ranges.roots.gated);
         let ranges = self.ranges.finish(&clock);
+        self.host.windows(ranges.host_windows);
+        let host = Some(self.host).filter(|host| host.sampling.is_some() || host.samples > 0);
         let path_times = ranges.paths;
         let Definitions { names, paths, alike, engines, unsound_steps, .. } = self.definitions;
         let steps = longest_steps(&paths, &ranges.steps);
@@ -423,6 +441,7 @@ impl Tally {
             requests: self.requests.finish(),
             engine: EngineSteps { engines, unsound_names: unsound_steps, ..self.engine.finish() },
             groups,
+            host: host.map(Box::new),
             captured: self.captured.into_iter().collect(),
             modules,
             faults,

@@ -1,0 +1,589 @@
+//! Samples of the host's threads -> what the threads that launch the work of a stage were doing while none of
+//! it ran.
+//!
+//! The first pass keeps the samples and knows in which windows of stages they lie. Work comes into the file
+//! long after it ran, so a second pass says which of them met an idle GPU. Then only sums are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+use stage2_contract::stats::BACK_TO_BACK_NS;
+use stage2_contract::trace::{
+    GpuNs, GpuWork, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, MonoNs,
+    NONE, ReadError, Record, What,
+};
+
+use super::ProcessCapture;
+use super::file::Trace;
+use super::libraries::RangeNames;
+use super::paths::PathIndex;
+use super::placed::Placing;
+use super::stats::Span;
+
+/// Samples that are kept before every second moment is left out; and then again that many, and so on.
+const SAMPLES: usize = 1 << 18;
+/// Pairs of a sample and a stage that it lies in.
+const MEMBERS: usize = 1 << 21;
+/// Frames, and stacks, that are kept.
+const STACKS: usize = 1 << 20;
+/// Threads whose names are kept.
+const THREADS: usize = 1 << 16;
+/// Sums that are kept for a stage.
+const SUMS: usize = 1 << 15;
+/// Frames of a stack that are read.
+const DEPTH: usize = 1 << 12;
+/// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// Bytes of a copy to the host that is a single value.
+const VALUE_BYTES: u64 = 16;
+/// `CUpti_ActivityMemcpyKind`: from a device to the host.
+const TO_HOST: u8 = 2;
+
+/// What is known of the host of a process.
+#[derive(Debug, Default)]
+pub struct HostCapture {
+    /// How the sampling went; nothing where the collector does not say.
+    pub sampling: Option<HostSampling>,
+    /// Threads, by the number that samples have.
+    pub threads: FxHashMap<u32, Thread>,
+    /// Samples in all stages, before some were left out to bound memory.
+    pub samples: u64,
+    /// Samples that contradict the order of time, or that had no room.
+    pub left_out: u64,
+    /// The stages with samples.
+    pub stages: BTreeMap<PathIndex, StageIdle>,
+    frames: FxHashMap<u32, Frame>,
+    stacks: FxHashMap<u32, (u32, u32)>,
+    pending: Option<Pending>,
+}
+
+/// A thread of the guest.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// The operating system's thread id.
+    pub os_tid: u32,
+    /// The name that it gave itself; may be empty.
+    pub name: Vec<u8>,
+    /// It launches GPU work, or opens ranges.
+    pub launches: bool,
+    /// Its time on a processor, ns; nothing where the kernel did not say.
+    pub cpu_ns: Option<u64>,
+    /// The time that it was ready to run and waited for a processor, ns.
+    pub delay_ns: Option<u64>,
+}
+
+/// A line of a function, its texts as indices of the names of the capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Name of the function.
+    pub function: Option<u32>,
+    /// Name of its file.
+    pub file: Option<u32>,
+    /// The line, from 1; 0: not known.
+    pub line: u32,
+}
+
+/// What the samples of a stage say. The usual ones are in neither the first instance nor an outlier.
+#[derive(Clone, Debug, Default)]
+pub struct StageIdle {
+    /// Samples of the usual instances.
+    pub usual: Idle,
+    /// Those of the others.
+    pub other: Idle,
+}
+
+/// Samples of threads that launch the work of a stage, in windows of it.
+#[derive(Clone, Debug, Default)]
+pub struct Idle {
+    /// All, also those of a busy GPU.
+    pub all: Sum,
+    /// While no work of the stage ran, by what the thread was doing.
+    pub by_cause: FxHashMap<Cause, Sum>,
+    /// While work ran, and what ended next was a copy to the host: by the stack that most likely waits for it.
+    pub before_copies: FxHashMap<u32, Sum>,
+}
+
+/// What a thread was doing, as its sample says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cause {
+    /// Its state.
+    pub state: HostState,
+    /// GPU work of another stage ran.
+    pub other_work: bool,
+    /// Its number.
+    pub thread: u32,
+    /// Its stack; [`NONE`]: none is known.
+    pub stack: u32,
+    /// The thread that it waited for; [`NONE`]: not known.
+    pub holder: u32,
+    /// The stack of that at the same moment; [`NONE`]: none is known.
+    pub holder_stack: u32,
+    /// The GPU was idle no longer than launches right behind each other leave it.
+    pub launch_gap: bool,
+    /// What the GPU did last.
+    pub after: After,
+}
+
+/// The work of the stage that ended last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum After {
+    /// None, or of another kind.
+    #[default]
+    Other,
+    /// A copy of a single value to the host, as `.item()` makes it.
+    Value,
+    /// A longer copy to the host.
+    Copy,
+    /// A copy of a count to the host, right behind kernels that look for what is not zero.
+    Nonzero,
+}
+
+/// A number of samples and the time that they stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sum {
+    /// Samples.
+    pub samples: u64,
+    /// The time, ns.
+    pub ns: u64,
+    /// The sum of the squares of their times, for the error of a share.
+    pub squares: f64,
+}
+
+impl Sum {
+    fn push(&mut self, ns: u64) {
+        self.add(&Self { samples: 1, ns, squares: (ns as f64).powi(2) });
+    }
+
+    /// Adds those of another sum.
+    pub fn add(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.ns = self.ns.saturating_add(other.ns);
+        self.squares += other.squares;
+    }
+}
+
+impl Idle {
+    /// Adds what others say of the same stage of the same process.
+    pub fn add(&mut self, other: &Self) {
+        self.all.add(&other.all);
+        other.by_cause.iter().for_each(|(cause, sum)| self.cause(*cause, sum));
+        let before = other.before_copies.iter();
+        before.for_each(|(stack, sum)| self.before_copies.entry(*stack).or_default().add(sum));
+    }
+
+    fn cause(&mut self, cause: Cause, sum: &Sum) {
+        let has_room = self.by_cause.len() < SUMS || self.by_cause.contains_key(&cause);
+        let cause = if has_room { cause } else { Cause::default() };
+        self.by_cause.entry(cause).or_default().add(sum);
+    }
+}
+
+impl HostCapture {
+    /// The frames of a stack, the innermost first.
+    pub fn frames(&self, stack: u32) -> impl Iterator<Item = Frame> {
+        let first = self.stacks.get(&stack);
+        // A stack is kept only where the one that called it is, so that this ends.
+        let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
+        all.take(DEPTH).map(|(_, frame)| self.frames.get(frame).copied().unwrap_or_default())
+    }
+}
+
+/// The window of an instance of a stage, on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) stage: PathIndex,
+    /// The thread that opened it; [`NONE`]: not known.
+    pub(super) thread: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// The first instance of its stage.
+    pub(super) cold: bool,
+}
+
+/// Samples until it is known what the GPU did.
+#[derive(Debug, Default)]
+struct Pending {
+    /// In the order of time.
+    samples: Vec<Sample>,
+    by_thread: FxHashMap<u32, Vec<u32>>,
+    members: FxHashMap<(PathIndex, u32), Members>,
+    member_count: usize,
+    last_at: u64,
+    /// Moments so far, and of how many one is kept.
+    moments: u64,
+    one_in: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: u64,
+    interval_ns: u64,
+    thread: u32,
+    stack: u32,
+    holder: u32,
+    state: HostState,
+}
+
+/// Samples in the windows that one thread opened.
+#[derive(Debug, Default)]
+struct Members {
+    /// Up to this time they are known.
+    until: u64,
+    /// Numbers of the samples, and whether they lie in the first instance.
+    all: Vec<(u32, bool)>,
+}
+
+impl HostCapture {
+    /// Takes what `find` knows the names of.
+    pub(super) fn frame(&mut self, frame: &HostFrame, find: impl Fn(u32) -> Option<u32>) {
+        if self.frames.len() < STACKS {
+            let (function, file) = (find(frame.function), find(frame.file));
+            let frame_of = Frame { function, file, line: frame.line };
+            self.frames.entry(frame.id).or_insert(frame_of);
+        }
+    }
+
+    /// What is defined again, as pieces of a trace do it, stays as it is: so no stacks form a circle.
+    pub(super) fn stack(&mut self, stack: &HostStack) {
+        let is_rooted = stack.parent == NONE || self.stacks.contains_key(&stack.parent);
+        if is_rooted && stack.id != NONE && self.stacks.len() < STACKS {
+            self.stacks.entry(stack.id).or_insert((stack.parent, stack.frame));
+        }
+    }
+
+    pub(super) fn thread(&mut self, id: u32, os_tid: u32, name: Vec<u8>) {
+        if self.threads.len() < THREADS || self.threads.contains_key(&id) {
+            let thread = self.threads.entry(id).or_default();
+            (thread.os_tid, thread.name) = (os_tid, name);
+        }
+    }
+
+    pub(super) fn times(&mut self, times: &HostThread) {
+        if let Some(thread) = self.threads.get_mut(&times.thread) {
+            thread.launches |= times.launches;
+            (thread.cpu_ns, thread.delay_ns) = (Some(times.cpu_ns), Some(times.delay_ns));
+        }
+    }
+
+    pub(super) fn samples(&mut self, samples: &[HostSample]) {
+        let pending = self.pending.get_or_insert_with(|| Pending { one_in: 1, ..Pending::default() });
+        for sample in samples {
+            self.samples += 1;
+            self.left_out += u64::from(!pending.push(sample));
+        }
+    }
+
+    /// Says in which samples an instance lies that closed.
+    pub(super) fn windows(&mut self, windows: Vec<Window>) {
+        if let Some(pending) = &mut self.pending {
+            windows.iter().for_each(|window| pending.window(window));
+        }
+    }
+}
+
+impl Pending {
+    /// Whether it is in its place, or not needed.
+    fn push(&mut self, sample: &HostSample) -> bool {
+        let HostSample { at: MonoNs(at), thread, state, holder, stack, interval_ns, .. } = *sample;
+        if at < self.last_at {
+            return false;
+        }
+        self.moments += u64::from(at != self.last_at);
+        self.last_at = at;
+        if self.moments % self.one_in != 0 {
+            return true;
+        }
+        let interval_ns = interval_ns.min(LONGEST_NS).saturating_mul(self.one_in);
+        let Ok(number) = u32::try_from(self.samples.len()) else { return false };
+        self.samples.push(Sample { at, interval_ns, thread, stack, holder, state });
+        self.by_thread.entry(thread).or_default().push(number);
+        if self.samples.len() % SAMPLES == 0 {
+            self.one_in = self.one_in.saturating_mul(2);
+        }
+        true
+    }
+
+    fn window(&mut self, window: &Window) {
+        let Window { stage, thread, start, end, cold } = *window;
+        let members = self.members.entry((stage, thread)).or_default();
+        // Those of one thread come in the order of time; where they overlap, a sample counts once.
+        let start = start.max(members.until);
+        members.until = members.until.max(end);
+        let samples = &self.samples;
+        let at = |number: &u32| samples.get(*number as usize).map_or(u64::MAX, |sample| sample.at);
+        let mut add = |number: u32| {
+            if self.member_count < MEMBERS {
+                members.all.push((number, cold));
+                self.member_count += 1;
+            }
+        };
+        if thread == NONE {
+            let first = samples.partition_point(|sample| sample.at < start);
+            let behind = samples.partition_point(|sample| sample.at < end);
+            (first..behind).filter_map(|number| u32::try_from(number).ok()).for_each(add);
+        } else if let Some(own) = self.by_thread.get(&thread) {
+            let first = own.partition_point(|number| at(number) < start);
+            let within = own.iter().skip(first).take_while(|number| at(number) < end);
+            within.for_each(|number| add(*number));
+        }
+    }
+
+    /// The stack of a thread at a moment at which it was looked at, too.
+    fn stack_at(&self, thread: u32, at: u64) -> Option<u32> {
+        let own = self.by_thread.get(&thread)?;
+        let time = |number: &u32| self.samples.get(*number as usize).map(|sample| sample.at);
+        let number = own.get(own.partition_point(|number| time(number) < Some(at)))?;
+        self.samples.get(*number as usize).filter(|sample| sample.at == at).map(|s| s.stack)
+    }
+}
+
+/// Times of samples, and how much work ran at each.
+#[derive(Debug, Default)]
+struct Times {
+    at: Vec<u64>,
+    /// How many more pieces of work run at a sample than at the one before.
+    more: Vec<i64>,
+}
+
+impl Times {
+    fn of(at: Vec<u64>) -> Self {
+        let more = vec![0; at.len() + 1];
+        Self { at, more }
+    }
+
+    /// Adds work; gives the numbers of the first sample in it and of the first one behind it.
+    fn add(&mut self, start: u64, end: u64) -> (usize, usize) {
+        let first = self.at.partition_point(|at| *at < start);
+        let behind = self.at.partition_point(|at| *at < end).max(first);
+        if first < behind {
+            self.count(first, 1);
+            self.count(behind, -1);
+        }
+        (first, behind)
+    }
+
+    fn count(&mut self, at: usize, change: i64) {
+        if let Some(more) = self.more.get_mut(at) {
+            *more = more.saturating_add(change);
+        }
+    }
+
+    /// Whether any work ran, for each sample.
+    fn busy(&self) -> Vec<bool> {
+        let running = self.more.iter().scan(0i64, |running, more| {
+            *running = running.saturating_add(*more);
+            Some(*running > 0)
+        });
+        running.take(self.at.len()).collect()
+    }
+}
+
+/// The samples of a stage, and the work of it that is next to each.
+#[derive(Debug, Default)]
+struct StageSamples {
+    /// Numbers of the samples, and whether they are none of the usual ones.
+    members: Vec<(u32, bool)>,
+    times: Times,
+    /// End and kind of the work that ended last before it, and that ends next.
+    before: Vec<(u64, After)>,
+    ending: Vec<(u64, After)>,
+    /// Start of the work that starts next.
+    next: Vec<u64>,
+}
+
+impl StageSamples {
+    fn of(members: Vec<(u32, bool)>, samples: &[Sample]) -> Self {
+        let at = |(number, _): &(u32, bool)| samples.get(*number as usize).map_or(0, |s| s.at);
+        let times = Times::of(members.iter().map(at).collect());
+        let count = members.len();
+        Self {
+            members,
+            times,
+            before: vec![(0, After::Other); count],
+            ending: vec![(u64::MAX, After::Other); count],
+            next: vec![u64::MAX; count],
+        }
+    }
+
+    fn add(&mut self, start: u64, end: u64, after: After) {
+        let (first, behind) = self.times.add(start, end);
+        if let Some(before) = self.before.get_mut(behind) {
+            *before = (*before).max((end, after));
+        }
+        if let Some(ending) = behind.checked_sub(1).and_then(|at| self.ending.get_mut(at)) {
+            *ending = (*ending).min((end, after));
+        }
+        if let Some(next) = first.checked_sub(1).and_then(|at| self.next.get_mut(at)) {
+            *next = (*next).min(start);
+        }
+    }
+
+    /// What is next to a sample is next to those behind it, or before it, where nothing is nearer.
+    fn spread(&mut self) {
+        let mut last = (0, After::Other);
+        for before in &mut self.before {
+            last = last.max(*before);
+            *before = last;
+        }
+        let mut nearest = (u64::MAX, After::Other);
+        for ending in self.ending.iter_mut().rev() {
+            nearest = nearest.min(*ending);
+            *ending = nearest;
+        }
+        let mut nearest = u64::MAX;
+        for next in self.next.iter_mut().rev() {
+            nearest = nearest.min(*next);
+            *next = nearest;
+        }
+    }
+
+    fn sums(mut self, pending: &Pending, any_work: &[bool]) -> StageIdle {
+        self.spread();
+        let mut found = StageIdle::default();
+        let busy = self.times.busy();
+        let work = self.before.iter().zip(&self.ending).zip(&self.next);
+        for (((number, unusual), busy), ((before, ending), next)) in
+            self.members.iter().zip(busy).zip(work)
+        {
+            let Some(sample) = pending.samples.get(*number as usize) else { continue };
+            let idle = if *unusual { &mut found.other } else { &mut found.usual };
+            let mut sum = Sum::default();
+            sum.push(sample.interval_ns);
+            idle.all.add(&sum);
+            if busy {
+                if ending.1 != After::Other && idle.before_copies.len() < SUMS {
+                    idle.before_copies.entry(sample.stack).or_default().add(&sum);
+                }
+                continue;
+            }
+            let holder_stack = pending.stack_at(sample.holder, sample.at);
+            let cause = Cause {
+                state: sample.state,
+                other_work: any_work.get(*number as usize).copied().unwrap_or(false),
+                thread: sample.thread,
+                stack: sample.stack,
+                holder: sample.holder,
+                holder_stack: holder_stack.unwrap_or(NONE),
+                launch_gap: next.saturating_sub(before.0) <= BACK_TO_BACK_NS,
+                after: before.1,
+            };
+            idle.cause(cause, &sum);
+        }
+        found
+    }
+}
+
+/// Reads the work of a process again, and leaves sums of its samples in place of them.
+pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result<(), ReadError> {
+    let Some(mut pending) = capture.host.as_mut().and_then(|host| host.pending.take()) else {
+        return Ok(());
+    };
+    let whole = capture.whole.as_ref().map(|whole| whole.path);
+    let mono = |at: u64| capture.clock.mono(GpuNs(at)).map(|MonoNs(at)| at);
+    if let (Some(stage), Some((first, last))) = (whole, capture.gpu_extent.0)
+        && let (Some(start), Some(end)) = (mono(first), mono(last))
+    {
+        pending.window(&Window { stage, thread: NONE, start, end, cold: false });
+    }
+    let mut stages = stage_samples(capture, &mut pending);
+    if stages.is_empty() {
+        return Ok(());
+    }
+    let mut any_work = Times::of(pending.samples.iter().map(|sample| sample.at).collect());
+    let mut placing = Placing::new(libraries, whole, capture.joined.clone());
+    let mut copies = CopyKinds::default();
+    for record in Trace::open(&capture.path)?.marked(capture.marks.as_ref()).map_while(Result::ok) {
+        let Record::Work(work) = &record else {
+            placing.take(&record);
+            continue;
+        };
+        let span = Span { start: work.start.0, end: work.end.0 };
+        let Some((start, end)) = mono(span.start).zip(mono(span.end)).filter(|_| span.valid())
+        else {
+            continue;
+        };
+        any_work.add(start, end);
+        let after = copies.kind(work, &placing, &capture.names);
+        let stage = placing.place(work).stage.and_then(|(path, _)| stages.get_mut(&path));
+        if let Some(stage) = stage {
+            stage.add(start, end, after);
+        }
+    }
+    let any_work = any_work.busy();
+    let sums = stages.into_iter().map(|(path, stage)| (path, stage.sums(&pending, &any_work)));
+    let sums: BTreeMap<PathIndex, StageIdle> = sums.collect();
+    if let Some(host) = &mut capture.host {
+        host.stages = sums;
+    }
+    Ok(())
+}
+
+/// The samples of each stage with GPU work, in the order of time, of the threads that launch it.
+fn stage_samples(
+    capture: &ProcessCapture,
+    pending: &mut Pending,
+) -> FxHashMap<PathIndex, StageSamples> {
+    let threads = capture.host.iter().flat_map(|host| &host.threads);
+    let launching: BTreeSet<u32> =
+        threads.filter(|(_, thread)| thread.launches).map(|(id, _)| *id).collect();
+    let mut members: FxHashMap<PathIndex, Vec<(u32, bool)>> = FxHashMap::default();
+    for ((stage, thread), found) in std::mem::take(&mut pending.members) {
+        let samples = &pending.samples;
+        let launches = |(number, _): &(u32, bool)| {
+            let of = samples.get(*number as usize).map(|sample| sample.thread);
+            thread != NONE || of.is_some_and(|of| launching.contains(&of))
+        };
+        members.entry(stage).or_default().extend(found.all.into_iter().filter(launches));
+    }
+    members.retain(|stage, of| {
+        of.sort_unstable();
+        of.dedup_by_key(|(number, _)| *number);
+        let known = capture.stages.get(stage).filter(|_| !of.is_empty());
+        if let Some(known) = known {
+            for (number, unusual) in of.iter_mut() {
+                let at = pending.samples.get(*number as usize).map(|sample| MonoNs(sample.at));
+                let at = at.and_then(|at| capture.clock.gpu(at));
+                *unusual |= at.is_some_and(|at| known.is_outlier(at.0));
+            }
+        }
+        known.is_some_and(|known| known.busy.all.busy_ns > 0)
+    });
+    let samples = |(stage, of)| (stage, StageSamples::of(of, &pending.samples));
+    members.into_iter().map(samples).collect()
+}
+
+/// Tells copies to the host apart by what ran before them in their queue.
+#[derive(Debug, Default)]
+struct CopyKinds {
+    /// By queue: the last kernel looked for what is not zero.
+    seeks: FxHashMap<u32, bool>,
+    names: FxHashMap<u32, bool>,
+}
+
+impl CopyKinds {
+    fn kind(&mut self, work: &GpuWork, placing: &Placing, names: &[Vec<u8>]) -> After {
+        match work.what {
+            What::Kernel { shape } => {
+                let name = placing.shape(shape).and_then(|(_, name)| name);
+                let seeks = name.is_some_and(|name| {
+                    let text = names.get(name as usize);
+                    *self.names.entry(name).or_insert_with(|| text.is_some_and(|t| is_nonzero(t)))
+                });
+                self.seeks.insert(work.queue, seeks);
+                After::Other
+            }
+            What::Copy { bytes, kind: TO_HOST } if bytes <= VALUE_BYTES => {
+                let seeks = self.seeks.get(&work.queue).copied().unwrap_or(false);
+                if seeks { After::Nonzero } else { After::Value }
+            }
+            What::Copy { kind: TO_HOST, .. } => After::Copy,
+            _ => After::Other,
+        }
+    }
+}
+
+/// Whether a kernel counts what is not zero, by its name, as in PyTorch's `nonzero`.
+fn is_nonzero(name: &[u8]) -> bool {
+    let has = |part: &[u8]| name.windows(part.len()).any(|at| at.eq_ignore_ascii_case(part));
+    has(b"nonzero")
+}
