@@ -15,8 +15,8 @@ use crate::utilisation::Role;
 /// What the console, every page and `metrics.json` say first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Always in this order: time, window, outliers, floor, first, coverage. The line on outliers is there
-    /// only where a stage has some.
+    /// Always in this order: time, window, outliers, host, floor, first, coverage. The line on outliers is
+    /// there only where a stage has some, and that on the host where it was sampled.
     pub lines: Vec<AnswerLine>,
     /// The stages; the one with the longest window first.
     pub stages: Vec<StageAnswer>,
@@ -27,7 +27,7 @@ pub struct Answer {
 /// One line of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerLine {
-    /// `time`, `window`, `outliers`, `floor`, `first` or `coverage`.
+    /// `time`, `window`, `outliers`, `host`, `floor`, `first` or `coverage`.
     pub label: String,
     /// What it says: visible text, not escaped for a format.
     pub text: String,

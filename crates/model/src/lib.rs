@@ -10,6 +10,7 @@ mod coverage;
 mod engine;
 mod figure;
 mod finding;
+mod host;
 mod layers;
 pub mod nsys;
 mod outliers;
@@ -29,6 +30,7 @@ pub use coverage::*;
 pub use engine::*;
 pub use figure::*;
 pub use finding::*;
+pub use host::*;
 pub use layers::*;
 pub use nsys::{
     Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,

@@ -11,6 +11,7 @@ use crate::answer::{Answer, StepSeries, StepTimeline};
 use crate::coverage::{Coverage, META_SAMPLE};
 use crate::engine::EngineRun;
 use crate::finding::Finding;
+use crate::host::HostUse;
 use crate::layers::LayerRow;
 use crate::nsys::{NsysSection, Unplaced};
 use crate::peaks::Peaks;
@@ -73,6 +74,9 @@ pub struct Report {
     /// What ran in the median step of each stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_timelines: Vec<StepTimeline>,
+    /// What the host was doing while the GPU had nothing to do; null: it was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostUse>,
     /// Steps of an inference engine by batch; null: no range says what it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineRun>,

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::stats::BACK_TO_BACK_NS;
 
+use crate::host::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST};
+
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
 /// Idle time up to which a stage keeps the GPU busy, percent of its window.
@@ -15,6 +17,10 @@ pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
 /// Part of the idle time of a step before which ranges show where the host was, from which on that is
 /// said of all of it, percent.
 pub const HOST_DECIDED_PERCENT: f64 = 50.0;
+/// Share of the window from which on a line of the host, or what it waited for, is worth a change, percent.
+pub const HOST_CAUSE_PERCENT: f64 = 5.0;
+/// Share of the idle time from which on a known fault of the host is named, percent.
+pub const HOST_FAULT_PERCENT: f64 = 10.0;
 /// Instances from which on times are more than chance.
 pub const ENOUGH_INSTANCES: u64 = 3;
 /// Fewest instances, or steps, among which an outlier can be told from a population of its own.
@@ -72,6 +78,10 @@ pub enum Rule {
     HostAhead,
     /// The host does not keep the GPU fed; records of kernels do not say what it does.
     HostGaps,
+    /// The GPU waits for a known fault of the host, as samples of its threads show.
+    HostFault,
+    /// The GPU waits for one line or state of the host, as samples of its threads show.
+    HostCause,
     /// The GPU waits, and it is not known for what.
     GpuIdle,
     /// The GPU is busy: kernels are what counts.
@@ -133,6 +143,14 @@ impl Rule {
             Rule::HostGaps => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and neither launch-bound nor \
                  with the host ahead"
+            ),
+            Rule::HostCause => format!(
+                "threads were sampled, at least {HOST_SAMPLES_LEAST} samples in the idle time; a cause of at least \
+                 {HOST_CAUSE_PERCENT} % of the window, whose share is {HOST_ERRORS_LEAST} standard errors or more"
+            ),
+            Rule::HostFault => format!(
+                "as above; stacks, states or the GPU's last copy show a known fault in at least \
+                 {HOST_FAULT_PERCENT} % of the idle time"
             ),
             Rule::HostAhead => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window; in the median step, at least \

@@ -9,6 +9,7 @@ mod analyse;
 mod answer;
 pub mod conclusions;
 pub mod counter_fit;
+mod host;
 pub mod in_part;
 mod inputs;
 pub mod join;

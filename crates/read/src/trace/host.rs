@@ -42,8 +42,10 @@ const TO_HOST: u8 = 2;
 /// What is known of the host of a process.
 #[derive(Debug, Default)]
 pub struct HostCapture {
-    /// How the sampling went; nothing where the collector does not say.
-    pub sampling: Option<HostSampling>,
+    /// What the collector said last of how the sampling went; nothing where it does not say.
+    sampling: Option<HostSampling>,
+    /// What it said at the end of earlier pieces, added up.
+    earlier: HostSampling,
     /// Threads, by the number that samples have.
     pub threads: FxHashMap<u32, Thread>,
     /// Samples in all stages, before some were left out to bound memory.
@@ -179,6 +181,11 @@ impl Idle {
 }
 
 impl HostCapture {
+    /// Whether the threads of the process were to be sampled.
+    pub(super) fn is_there(&self) -> bool {
+        self.sampling.is_some() || self.samples > 0
+    }
+
     /// The frames of a stack, the innermost first.
     pub fn frames(&self, stack: u32) -> impl Iterator<Item = Frame> {
         let first = self.stacks.get(&stack);
@@ -266,10 +273,40 @@ impl HostCapture {
     }
 
     pub(super) fn samples(&mut self, samples: &[HostSample]) {
-        let pending = self.pending.get_or_insert_with(|| Pending { one_in: 1, ..Pending::default() });
+        let pending =
+            self.pending.get_or_insert_with(|| Pending { one_in: 1, ..Pending::default() });
         for sample in samples {
             self.samples += 1;
             self.left_out += u64::from(!pending.push(sample));
+        }
+    }
+
+    /// The totals of each piece of a trace begin anew.
+    pub(super) fn sampling(&mut self, said: HostSampling) {
+        let before = self.sampling.unwrap_or_default();
+        if said.rounds < before.rounds {
+            self.earlier = self.total_sampling();
+        }
+        self.sampling = Some(said);
+    }
+
+    /// How the sampling went, over all pieces of the trace.
+    pub fn total_sampling(&self) -> HostSampling {
+        let (last, earlier) = (self.sampling.unwrap_or_default(), self.earlier);
+        let sum = |of: fn(&HostSampling) -> u64| of(&last).saturating_add(of(&earlier));
+        HostSampling {
+            sampled_ns: sum(|of| of.sampled_ns),
+            rounds: sum(|of| of.rounds),
+            late: sum(|of| of.late),
+            samples: sum(|of| of.samples),
+            torn: sum(|of| of.torn),
+            unreadable: sum(|of| of.unreadable),
+            cut: sum(|of| of.cut),
+            lost: sum(|of| of.lost),
+            backed_off: sum(|of| of.backed_off),
+            own_cpu_ns: sum(|of| of.own_cpu_ns),
+            own_delay_ns: sum(|of| of.own_delay_ns),
+            ..last
         }
     }
 
@@ -540,10 +577,12 @@ fn stage_samples(
         of.dedup_by_key(|(number, _)| *number);
         let known = capture.stages.get(stage).filter(|_| !of.is_empty());
         if let Some(known) = known {
+            let tells_cold = known.times.as_ref().is_some_and(|times| times.warm.is_some());
             for (number, unusual) in of.iter_mut() {
                 let at = pending.samples.get(*number as usize).map(|sample| MonoNs(sample.at));
                 let at = at.and_then(|at| capture.clock.gpu(at));
-                *unusual |= at.is_some_and(|at| known.is_outlier(at.0));
+                let is_outlier = at.is_some_and(|at| known.is_outlier(at.0));
+                *unusual = is_outlier || (*unusual && tells_cold);
             }
         }
         known.is_some_and(|known| known.busy.all.busy_ns > 0)

@@ -135,7 +135,8 @@ impl Ranges {
             None => Some(NO_ROOT),
         };
         let is_root = around.is_none();
-        let root = around.unwrap_or_else(|| self.roots.open(node.top, record.thread, start, counted, sampled));
+        let root = around
+            .unwrap_or_else(|| self.roots.open(node.top, record.thread, start, counted, sampled));
         let times = &mut self.times.paths.entry(path).or_default().times;
         times.instances += u64::from(counted);
         // A stage, or a range of the user right within it.

@@ -228,7 +228,7 @@ impl Tally {
                 self.ranges.roots.host_windows.get_or_insert_default();
                 self.host.samples(&samples);
             }
-            Record::HostSampling(sampling) => self.host.sampling = Some(sampling),
+            Record::HostSampling(sampling) => self.host.sampling(sampling),
             Record::HostThread(times) => self.host.times(&times),
             // The rest is handled in `push`.
             _ => {}
@@ -375,7 +375,7 @@ impl Tally {
         let (faults, gated) = (self.ranges.faults, self.ranges.roots.gated);
         let ranges = self.ranges.finish(&clock);
         self.host.windows(ranges.host_windows);
-        let host = Some(self.host).filter(|host| host.sampling.is_some() || host.samples > 0);
+        let host = Some(self.host).filter(HostCapture::is_there);
         let path_times = ranges.paths;
         let Definitions { names, paths, alike, engines, unsound_steps, .. } = self.definitions;
         let steps = longest_steps(&paths, &ranges.steps);

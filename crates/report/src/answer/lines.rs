@@ -1,5 +1,5 @@
-//! What is known of all stages -> the five lines that every view of a report begins with, or six where
-//! there are outliers. Each can be read alone.
+//! What is known of all stages -> the five lines that every view of a report begins with; one more where
+//! there are outliers, and one where the host was sampled. Each can be read alone.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,9 @@ use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
-    Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
+    Absent, AnswerLine, Figure, FirstStep, HOST_SAMPLES_LEAST, HostStage, ModelUse, Origin,
+    Outlier, Outliers, PathKind, Report, Role, StageAnswer, StageRow, Status, StepUnit, WindowKind,
+    WindowPart, times_faster,
 };
 
 /// Stages in a line.
@@ -33,7 +34,8 @@ pub(super) struct AnsweredStage<'r> {
     pub(super) caveat: Option<String>,
 }
 
-/// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any.
+/// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any, and the
+/// host where it was sampled.
 pub(super) fn lines(
     report: &Report,
     stages: &[AnsweredStage<'_>],
@@ -44,6 +46,7 @@ pub(super) fn lines(
         ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
         ("window", Some(window(report, stages))),
         ("outliers", outliers(report, stages)),
+        ("host", host(report, stages)),
         ("floor", Some(floor(used, stages, simulated(report)))),
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
@@ -231,6 +234,55 @@ fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<St
         what += &format!(" in rank {rank}");
     }
     Some(what)
+}
+
+/// Causes of a stage in the line.
+const HOST_CAUSES: usize = 3;
+
+/// For what of the host the stages wait; nothing where it was not sampled.
+fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
+    let sampled = report.host.as_ref()?;
+    let by_stage: HashMap<&str, &HostStage> =
+        sampled.stages.iter().map(|found| (found.stage.as_str(), found)).collect();
+    let text = list_stages(stages.iter(), |told| {
+        Some(host_of(told, by_stage.get(told.row.stage.as_str())?))
+    });
+    let why = || {
+        let mut off = sampled.processes.iter().filter_map(|process| process.off.as_deref());
+        let why = off.next().unwrap_or("no sample lies in a stage with GPU work");
+        format!("not known: {why}")
+    };
+    Some(if text.is_empty() { why() } else { text })
+}
+
+fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
+    let name = told.name();
+    let idle = told.answer.window.as_ref().map(|window| {
+        let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
+        let idle = window.parts.iter().filter(|part| idle.contains(&part.kind));
+        let idle_ns = idle.map(|part| part.ns).fold(0, u64::saturating_add);
+        let (part, all) = (window.per_step(idle_ns), window.per_step(window.window_ns));
+        format!(" waits {} of {} for the host", shown_time(part), shown_time(all))
+    });
+    let idle = idle.unwrap_or_default();
+    if found.causes.is_empty() {
+        let samples = counted(found.samples, "sample");
+        return format!(
+            "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
+             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=200)"
+        );
+    }
+    let findings = found.causes.iter().filter(|cause| cause.is_finding()).take(HOST_CAUSES);
+    let mut causes: Vec<String> = findings
+        .map(|cause| {
+            let share = format!("{:.0} ± {:.0} %", cause.percent, cause.error_percent);
+            format!("{share} {}", cause.text(true))
+        })
+        .collect();
+    if causes.is_empty() {
+        causes.push("no cause stands out".to_owned());
+    }
+    format!("{name}{idle}: {} (of {} samples)", causes.join(", "), count(found.samples))
 }
 
 fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> String {

@@ -11,7 +11,7 @@ use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, whole
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
-use crate::roofline::takeaways::{FUSIBLE, RunMeasurements, StageMeasurements};
+use crate::roofline::takeaways::{FUSIBLE, HostEvidence, RunMeasurements, StageMeasurements};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor,
@@ -550,6 +550,7 @@ impl Stage<'_> {
                 let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
                 self.parts(&idle, "the GPU's idle time vanishes")
             }
+            Rule::HostCause | Rule::HostFault => self.without_cause(measured, takeaway),
             Rule::Waiting => self.without_waiting(),
             Rule::Communication => {
                 self.parts(&[WindowKind::Transfer], "exposed communication vanishes")
@@ -583,6 +584,21 @@ impl Stage<'_> {
             vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
         }
         Some(vanishing)
+    }
+
+    /// The part of the idle time that samples of the host put down to one cause.
+    fn without_cause(
+        &self,
+        measured: &StageMeasurements,
+        takeaway: &Takeaway,
+    ) -> Option<Vanishing> {
+        let is_it = |cause: &&HostEvidence| takeaway.recommendation.as_ref() == Some(&cause.then);
+        let cause = measured.host_causes.iter().find(is_it)?;
+        let idle_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle])?;
+        let ns = idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
+        let removes = vec![self.removal("its part of the idle time", ns)?];
+        let condition = format!("the GPU does not idle for {}", cause.name);
+        Some(Vanishing { ns, condition, removes })
     }
 
     /// What a kernel would take less at its roof.

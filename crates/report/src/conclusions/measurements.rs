@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use crate::conclusions::counted::Counted;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, whole_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
+use crate::host::advice;
 use crate::join::kernels::percent;
 use crate::roofline::takeaways::{
-    HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
+    HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
 };
+use stage2_contract::text::numbers::percent1;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
-    CollectiveRow, Figure, InferredStepRow, KernelRow, LateRow, ModelUse, Origin, PathKind, Report,
-    Role, SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status,
+    CollectiveRow, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow, ModelUse,
+    Origin, PathKind, Report, Role, SampledKernel, StageKernelRow, StageRow, StageUtilisation,
+    Status,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -95,6 +98,33 @@ fn host(report: &Report, row: &StageRow) -> Option<HostLead> {
     })
 }
 
+/// Causes of idle time that are worth a statement.
+const HOST_CAUSES: usize = 3;
+
+/// What samples of the host say of the idle time of a stage: its largest causes and known faults.
+fn host_causes(found: &HostStage) -> Vec<HostEvidence> {
+    let findings = found.causes.iter().filter(|cause| cause.is_finding());
+    let findings = findings.filter(|cause| cause.kind != HostCauseKind::OtherWork);
+    let causes = findings.take(HOST_CAUSES).map(|cause| {
+        let name = cause.text(true);
+        let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
+        let text = format!("{share} of the idle time: {name} (of {} samples)", found.samples);
+        let then = format!("{name}: {}", advice::remedy(cause));
+        HostEvidence { is_fault: false, percent: cause.percent, name, text, then }
+    });
+    let faults = found.advice.iter().map(|fault| {
+        let most = fault.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.short()));
+        HostEvidence {
+            is_fault: true,
+            percent: fault.percent,
+            name: fault.kind.what().to_owned(),
+            text: fault.text.clone(),
+            then: format!("{}{}", fault.remedy, most.unwrap_or_default()),
+        }
+    });
+    causes.chain(faults).collect()
+}
+
 /// Rows by stage: of stages there may be as many as rows.
 struct Rows<'r> {
     used: &'r ModelUse,
@@ -106,6 +136,7 @@ struct Rows<'r> {
     collectives: ByStage<'r, CollectiveRow>,
     late: ByStage<'r, LateRow>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
+    host: HashMap<&'r str, &'r HostStage>,
 }
 
 impl<'r> Rows<'r> {
@@ -118,6 +149,9 @@ impl<'r> Rows<'r> {
             longest: by_stage(&report.stage_kernels, |row| &row.stage),
             collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
             late: by_stage(&report.ranks.late, |row| &row.stage),
+            host: (report.host.iter().flat_map(|host| &host.stages))
+                .map(|found| (found.stage.as_str(), found))
+                .collect(),
             numbers: used.numbers.stages.iter().rev().map(|row| (&*row.stage, row)).collect(),
         }
     }
@@ -193,7 +227,8 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
     top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
     top.truncate(TOP_KERNELS);
-    let numbers = rows.numbers.get(row.stage.as_str());
+    let stage_name = row.stage.as_str();
+    let numbers = rows.numbers.get(stage_name);
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
     StageMeasurements {
         stage: row.stage.clone(),
@@ -220,6 +255,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
             .filter_map(|(class, (_, of_class))| Some((*class, percent(*of_class, calls)?)))
             .collect(),
         host: host(report, row),
+        host_causes: rows.host.get(stage_name).map(|found| host_causes(found)).unwrap_or_default(),
         top_kernels: top,
         ..idle(report, row)
     }

@@ -21,6 +21,7 @@ pub mod without_collector;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::host::HostTotals;
 use crate::ranks::JobProcesses;
 use indexmap::{IndexMap, IndexSet};
 use stage2_contract::text;
@@ -68,6 +69,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut paths = paths::PathTotals::default();
     let mut devices = devices::DeviceTotals::default();
     let mut energy = energy::StageEnergies::default();
+    let mut host = HostTotals::default();
     let mut model_windows: Option<ModelWindows> = None;
     let mut job = JobProcesses::default();
     let mut steps = steps::StepCandidates::default();
@@ -82,6 +84,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         paths.add_process(process, &mapping);
         devices.add_process(process, &mapping);
         energy.add_process(process, &mapping);
+        host.add_process(process, |path| mapping.path(path));
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
@@ -136,6 +139,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         ranks,
         stage_kernels: kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows),
         energy: energy.rows(&labels, &stage_rows, &shared),
+        host: host.finish(|path| labels.stage(path), &stage_rows),
         stages: stage_rows,
         inferred_steps,
         engine,

@@ -2,6 +2,7 @@
 
 mod counter_fit;
 mod engines;
+mod host;
 mod inferred;
 mod nsys_capture;
 mod nsys_tables;

@@ -63,6 +63,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) exposed_copies_percent: Option<f64>,
     /// Where the host was when the GPU had nothing to do; none where that is not known.
     pub(crate) host: Option<HostLead>,
+    /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
+    pub(crate) host_causes: Vec<HostEvidence>,
     pub(crate) top_kernels: Vec<KernelMeasurements>,
 }
 
@@ -76,6 +78,21 @@ pub(crate) struct RankWaiting {
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
     pub(crate) late: Option<String>,
+}
+
+/// A cause of idle time that samples of the host show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct HostEvidence {
+    /// It is a known fault.
+    pub(crate) is_fault: bool,
+    /// Share of the idle time, percent.
+    pub(crate) percent: f64,
+    /// What it is, in words.
+    pub(crate) name: String,
+    /// What the samples say of it.
+    pub(crate) text: String,
+    /// What to do about it.
+    pub(crate) then: String,
 }
 
 /// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of
@@ -246,6 +263,7 @@ fn of_stage(stage: &StageMeasurements, share: Option<f64>) -> Vec<Takeaway> {
     let mut said = Vec::new();
     said.extend(speak.dominant());
     said.extend(speak.idle());
+    said.extend(speak.host_causes());
     said.extend(speak.classes());
     said.extend(speak.bandwidth());
     said.extend(stage.top_kernels.iter().filter_map(|kernel| speak.kernel(kernel)));
@@ -408,13 +426,30 @@ impl Speaker<'_> {
             return say(Rule::LaunchBound, text, Some(then));
         }
         let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
+        let sampled = !s.host_causes.is_empty();
         let why = match behind {
             Some(said) => format!("the host does not keep the GPU fed: {said}"),
+            None if sampled => "samples of the host show why".to_owned(),
             None => "kernel records do not show why".to_owned(),
         };
-        let then = "Kernel records do not show what the host does between launches. Profile it: \
-                    py-spy, perf, nsys with --trace=cuda,nvtx,osrt, or --annotate torch-ops.";
-        say(Rule::HostGaps, format!("{numbers}{by_graphs}; {why}"), Some(then))
+        let then = "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
+                    what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.";
+        let then = Some(then).filter(|_| !sampled);
+        say(Rule::HostGaps, format!("{numbers}{by_graphs}; {why}"), then)
+    }
+
+    /// What samples of the host say about the idle time.
+    fn host_causes(&self) -> Vec<Takeaway> {
+        let idle = self.idle_percent().filter(|_| !self.stage.no_gpu_work).unwrap_or(0.0) / 100.0;
+        let mut said = Vec::new();
+        for cause in &self.stage.host_causes {
+            let part = idle * cause.percent / 100.0;
+            if part * 100.0 >= HOST_CAUSE_PERCENT {
+                let rule = if cause.is_fault { Rule::HostFault } else { Rule::HostCause };
+                said.push(self.say(rule, Some(part), cause.text.clone(), Some(&cause.then)));
+            }
+        }
+        said
     }
 
     fn class_percent(&self, classes: &[KernelClass]) -> f64 {

@@ -1,0 +1,304 @@
+//! What the threads that launch the work of a stage were doing while the GPU had nothing to do.
+
+use serde::{Deserialize, Serialize};
+
+/// Samples of the idle time of a stage below which no share of it is given.
+pub const HOST_SAMPLES_LEAST: u64 = 30;
+/// Standard errors that a share has to reach, so that its row is a finding: with it, chance alone gives one row
+/// of twenty.
+pub const HOST_ERRORS_LEAST: f64 = 2.0;
+/// The widest frame of a [`HostFrame::short`], characters.
+const FUNCTION_CHARS: usize = 60;
+
+/// Samples of the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostUse {
+    /// Stages with samples, in the order of [`Report::stages`](crate::Report::stages).
+    pub stages: Vec<HostStage>,
+    /// How the sampling of each process went.
+    pub processes: Vec<HostProcess>,
+    /// Frames and states, which the stacks of the stages name by their place.
+    pub names: Vec<String>,
+}
+
+/// The idle time of a stage, divided among causes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostStage {
+    /// [`StageRow::stage`](crate::StageRow::stage).
+    pub stage: String,
+    /// The windows that the samples lie in, over processes, ns; null: not known.
+    pub window_ns: Option<u64>,
+    /// The time within them in which no work of the stage ran, ns; null: not known.
+    pub idle_ns: Option<u64>,
+    /// Names of the threads that launch its work, as far as they were sampled.
+    pub threads: Vec<String>,
+    /// Samples of these threads in the idle time.
+    pub samples: u64,
+    /// Part of the windows that samples stand for, percent.
+    pub covered_percent: f64,
+    /// What the time went into, the largest first: they add up to 100 %. Empty: there are too few samples.
+    pub causes: Vec<HostCause>,
+    /// Known faults among the causes, the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<HostAdvice>,
+    /// Stacks of the samples, those with the longest time.
+    pub stacks: Vec<HostStackTime>,
+    /// The time of stacks that are not among them, ns.
+    #[serde(default)]
+    pub stacks_left_out_ns: u64,
+}
+
+/// A cause of idle time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostCause {
+    /// What kind of.
+    pub kind: HostCauseKind,
+    /// The line of the thread that is responsible; null: not known, or several.
+    pub frame: Option<HostFrame>,
+    /// What that called in a library, which did the work; null: it did it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
+    /// The thread that was waited for, or that had no Python stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Share of the idle time, percent.
+    pub percent: f64,
+    /// Standard error of that share, percentage points.
+    pub error_percent: f64,
+    /// Samples.
+    pub samples: u64,
+    /// Share of the idle time in gaps as short as those of launches right behind each other, percent.
+    pub launch_gaps_percent: f64,
+    /// The longest of its stacks, the outermost frame first; empty: none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+}
+
+/// A line of Python code. Visible text, not escaped for a format.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct HostFrame {
+    /// The function, with its class where the interpreter knows it.
+    pub function: String,
+    /// Its file, from the folder of the package on.
+    pub file: String,
+    /// The line, from 1; 0: not known.
+    pub line: u32,
+}
+
+impl HostFrame {
+    /// As rows show it: `Scheduler.schedule (v1/core/scheduler.py:212)`.
+    pub fn text(&self) -> String {
+        self.with_file(&self.file)
+    }
+
+    /// As lines show it: `Scheduler.schedule (scheduler.py:212)`.
+    pub fn short(&self) -> String {
+        self.with_file(self.file.rsplit('/').next().unwrap_or(&self.file))
+    }
+
+    fn with_file(&self, file: &str) -> String {
+        let function = stage2_contract::text::shorten(&self.function, FUNCTION_CHARS);
+        match self.line {
+            0 => format!("{function} ({file})"),
+            line => format!("{function} ({file}:{line})"),
+        }
+    }
+}
+
+/// What a thread was doing while the GPU was idle.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum HostCauseKind {
+    /// It ran code of the user.
+    UserCode,
+    /// It ran code of an inference engine.
+    EngineCode,
+    /// It ran code of a framework.
+    FrameworkCode,
+    /// It ran without a Python stack.
+    NativeCode,
+    /// It waited for the interpreter's lock (the GIL).
+    Gil,
+    /// It waited for another lock, or another thread.
+    Lock,
+    /// It was in a call of CUDA or of its driver.
+    CudaCall,
+    /// It was ready to run and waited for a processor.
+    NotScheduled,
+    /// It waited for requests, or for messages of another thread or process.
+    Requests,
+    /// It waited for another rank.
+    OtherRank,
+    /// It slept.
+    Sleep,
+    /// It was blocked in another system call, such as one of input or output.
+    System,
+    /// GPU work of another stage ran.
+    OtherWork,
+    /// Causes whose shares are below [`HOST_ERRORS_LEAST`] standard errors, together.
+    Small,
+    /// It is not known: no sample stands for the time, or the sample does not say it.
+    #[default]
+    Unknown,
+}
+
+impl HostCauseKind {
+    /// Whether the thread ran code of its own.
+    pub fn is_code(self) -> bool {
+        matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
+    }
+
+    /// Whether rows of this kind are told apart by their line.
+    pub fn has_line(self) -> bool {
+        !matches!(
+            self,
+            Self::NativeCode | Self::NotScheduled | Self::OtherWork | Self::Small | Self::Unknown
+        )
+    }
+}
+
+impl HostCause {
+    /// What it is, with whole paths of files if not `short`.
+    pub fn text(&self, short: bool) -> String {
+        let shown = |frame: &HostFrame| if short { frame.short() } else { frame.text() };
+        let frame = self.frame.as_ref().map(shown);
+        let at = |what: &str, word: &str| match &frame {
+            Some(frame) => format!("{what} {word} {frame}"),
+            None => what.to_owned(),
+        };
+        let thread = self.thread.as_ref().map(|thread| format!("`{thread}`"));
+        match self.kind {
+            HostCauseKind::UserCode | HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
+                let called = self.called.as_ref().map(|called| format!(" in {called}"));
+                let frame = frame.unwrap_or_else(|| "code".to_owned());
+                format!("{frame}{}", called.filter(|_| !short).unwrap_or_default())
+            }
+            HostCauseKind::NativeCode => {
+                let of = thread.map_or_else(String::new, |thread| format!(" of {thread}"));
+                format!("native code{of}")
+            }
+            HostCauseKind::Gil => match thread {
+                Some(thread) => at(&format!("waiting for the GIL held by {thread}"), "in"),
+                None => at("waiting for the GIL", "in"),
+            },
+            HostCauseKind::Lock => match thread {
+                Some(thread) => at(&format!("waiting for a lock held by {thread}"), "in"),
+                None => at("waiting for a lock or a thread", "in"),
+            },
+            HostCauseKind::CudaCall => at("in a CUDA call", "from"),
+            HostCauseKind::NotScheduled => "ready, but no processor was free".to_owned(),
+            HostCauseKind::Requests => at("waiting for requests", "in"),
+            HostCauseKind::OtherRank => at("waiting for another rank", "in"),
+            HostCauseKind::Sleep => at("sleeping", "in"),
+            HostCauseKind::System => at("blocked in a system call", "from"),
+            HostCauseKind::OtherWork => "work of another stage ran on the GPU".to_owned(),
+            HostCauseKind::Small => "causes below their error".to_owned(),
+            HostCauseKind::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    /// Whether it is one cause, whose share is more than chance.
+    pub fn is_finding(&self) -> bool {
+        !matches!(self.kind, HostCauseKind::Small | HostCauseKind::Unknown)
+    }
+}
+
+/// A known fault, recognised from stacks or states.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostAdvice {
+    /// Which one.
+    pub kind: HostAdviceKind,
+    /// Share of the idle time, percent.
+    pub percent: f64,
+    /// Standard error of that share, percentage points.
+    pub error_percent: f64,
+    /// The line with most of it; null: none is known.
+    pub frame: Option<HostFrame>,
+    /// What was seen.
+    pub text: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Known faults of a host that lets a GPU idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostAdviceKind {
+    /// Values are read from the GPU one by one (`.item()`).
+    #[default]
+    Item,
+    /// Tensors are copied to the host (`.cpu()`).
+    Copy,
+    /// The host waits for the size of a result (`nonzero`).
+    Nonzero,
+    /// Memory is allocated or freed in a loop.
+    Allocation,
+    /// The thread that launches turns text into tokens, or back.
+    Tokenisation,
+    /// The thread that launches writes a log.
+    Logging,
+    /// There are too few processors.
+    Starved,
+    /// Another thread holds the interpreter's lock.
+    Gil,
+}
+
+impl HostAdviceKind {
+    /// What it is, in a few words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Item => "reads of single values from the GPU",
+            Self::Copy => "waits for copies to the host",
+            Self::Nonzero => "sizes that depend on data",
+            Self::Allocation => "allocation in the loop",
+            Self::Tokenisation => "tokenisation on the thread that launches",
+            Self::Logging => "logging on the thread that launches",
+            Self::Starved => "lack of processors",
+            Self::Gil => "waiting for the GIL",
+        }
+    }
+}
+
+/// A stack and the time in which it was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStackTime {
+    /// Places in [`HostUse::names`], the outermost frame first; what it waited for is the last.
+    pub stack: Vec<usize>,
+    /// Idle time that its samples stand for, ns.
+    pub ns: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// How the sampling of a process went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostProcess {
+    /// Its trace file.
+    pub file: String,
+    /// Version of the interpreter whose stacks were read; null: none was found.
+    pub python: Option<String>,
+    /// Why it was not sampled, or not to the end, with the remedy; null: it was.
+    pub off: Option<String>,
+    /// What limits its samples, in the words of the collector.
+    pub note: Option<String>,
+    /// Samples a second that were asked for.
+    pub asked_hz: Option<f64>,
+    /// Samples a second that each thread had on average.
+    pub reached_hz: Option<f64>,
+    /// Samples of threads.
+    pub samples: u64,
+    /// Samples that were lost, or whose stacks moved or could not be read.
+    pub dropped: u64,
+    /// Part of the moments that came more than half an interval late, percent.
+    pub late_percent: Option<f64>,
+    /// How long the threads that launch were ready and waited for a processor, ns.
+    pub delay_ns: u64,
+    /// How long these threads had a processor, ns.
+    pub cpu_ns: u64,
+    /// How long the thread that samples waited for a processor, ns.
+    pub own_delay_ns: u64,
+    /// How long it had one, ns.
+    pub own_cpu_ns: u64,
+}

@@ -1,0 +1,438 @@
+//! Samples of the host's threads -> for each stage, what its idle time went into, in shares that add up to
+//! 100 %; and the known faults among them.
+
+pub(crate) mod advice;
+mod stacks;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use indexmap::IndexSet;
+use stage2_contract::text::{shorten, visible};
+use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
+use stage2_contract::trace::{HostState, NONE};
+use stage2_model::{
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame, HostProcess,
+    HostStackTime, HostStage, HostUse, StageRow,
+};
+use stage2_read::trace::ProcessCapture;
+use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum};
+
+use self::advice::Signs;
+use self::stacks::{Calls, Origin};
+
+/// Causes of a stage that are told apart; those beyond are unknown.
+const CAUSES: usize = 1 << 12;
+/// Stacks of a stage that are told apart, and those of them that a report keeps.
+const STACKS: usize = 1 << 15;
+const STACKS_KEPT: usize = 2_000;
+/// Frames that are told apart.
+const FRAMES: usize = 1 << 18;
+/// Frames of the stack of a cause: the innermost.
+const STACK_SHOWN: usize = 64;
+/// Threads of a stage that are named.
+const THREADS: usize = 8;
+/// Characters of the name of a thread, of a function and of a file.
+const THREAD_CHARS: usize = 40;
+const FUNCTION_CHARS: usize = 120;
+const FILE_CHARS: usize = 160;
+
+/// What all processes say, by stage as the run numbers them.
+#[derive(Debug, Default)]
+pub(crate) struct HostTotals {
+    frames: IndexSet<HostFrame>,
+    stages: BTreeMap<u32, Stage>,
+    processes: Vec<HostProcess>,
+}
+
+#[derive(Debug, Default)]
+struct Stage {
+    usual: Part,
+    other: Part,
+}
+
+/// The samples of the usual instances of a stage, or of the others.
+#[derive(Debug, Default)]
+struct Part {
+    /// All samples in the windows.
+    all: Sum,
+    /// Those while the GPU was idle.
+    idle: Sum,
+    threads: BTreeSet<String>,
+    causes: BTreeMap<CauseKey, CauseSum>,
+    stacks: BTreeMap<Vec<u32>, Sum>,
+    signs: Signs,
+    /// Lines in which the threads were right before copies to the host ended.
+    before_copies: BTreeMap<u32, Sum>,
+}
+
+/// What makes a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct CauseKey {
+    kind: HostCauseKind,
+    frame: Option<u32>,
+    thread: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct CauseSum {
+    sum: Sum,
+    launch_gaps_ns: u64,
+    called: Option<String>,
+    /// The stack with the longest time so far.
+    stack: (u64, Vec<u32>),
+}
+
+impl HostTotals {
+    /// `path` gives a stage of the process the number that it has in the run.
+    pub(crate) fn add_process(&mut self, process: &mut ProcessCapture, path: impl Fn(u32) -> u32) {
+        let Some(host) = process.host.take() else {
+            self.processes.extend(off(process));
+            return;
+        };
+        self.processes.push(of_process(process, &host));
+        let mut reading = Reading { process, host: &host, frames: &mut self.frames };
+        for (stage, idle) in &host.stages {
+            let known = self.stages.entry(path(*stage)).or_default();
+            known.usual.add(&idle.usual, &mut reading);
+            known.other.add(&idle.other, &mut reading);
+        }
+    }
+
+    /// What is known of the host; nothing where no process was to be sampled. `label` gives the name of a
+    /// stage.
+    pub(crate) fn finish<'l>(
+        self,
+        label: impl Fn(u32) -> &'l str,
+        rows: &[StageRow],
+    ) -> Option<HostUse> {
+        if self.processes.is_empty() {
+            return None;
+        }
+        let mut names = IndexSet::new();
+        let mut stages: BTreeMap<&str, Stage> =
+            self.stages.into_iter().map(|(path, stage)| (label(path), stage)).collect();
+        let finish = |row: &StageRow| {
+            let stage = stages.remove(row.stage.as_str())?;
+            Some(stage.finish(row, &self.frames, &mut names))
+        };
+        let stages = rows.iter().filter_map(finish).collect();
+        Some(HostUse { stages, processes: self.processes, names: names.into_iter().collect() })
+    }
+}
+
+/// A process that says why it was not sampled.
+fn off(process: &ProcessCapture) -> Option<HostProcess> {
+    let off = visible(process.meta.get(OFF)?.as_bytes());
+    let file = visible(process.file.as_bytes());
+    Some(HostProcess { file, off: Some(off), ..HostProcess::default() })
+}
+
+fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
+    let fact = |key: &str| process.meta.get(key).map(|value| visible(value.as_bytes()));
+    let total = host.total_sampling();
+    let launching = || host.threads.values().filter(|thread| thread.launches);
+    let sum = |of: fn(&stage2_read::trace::host::Thread) -> Option<u64>| {
+        launching().filter_map(of).fold(0, u64::saturating_add)
+    };
+    let hz = |ns: u64| (ns > 0).then(|| 1e9 / ns as f64);
+    let reached = (total.rounds > 0 && total.sampled_ns > 0)
+        .then(|| total.rounds as f64 * 1e9 / total.sampled_ns as f64);
+    let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
+    let dropped = [total.torn, total.unreadable, total.lost, host.left_out];
+    HostProcess {
+        file: visible(process.file.as_bytes()),
+        python: fact(PYTHON),
+        off: fact(OFF),
+        note: fact(NOTE),
+        asked_hz: hz(total.asked_ns),
+        reached_hz: reached,
+        samples: host.samples,
+        dropped: dropped.into_iter().fold(0, u64::saturating_add),
+        late_percent: percent(total.late, total.rounds),
+        delay_ns: sum(|thread| thread.delay_ns),
+        cpu_ns: sum(|thread| thread.cpu_ns),
+        own_delay_ns: total.own_delay_ns,
+        own_cpu_ns: total.own_cpu_ns,
+    }
+}
+
+/// A process whose samples are read.
+struct Reading<'r> {
+    process: &'r ProcessCapture,
+    host: &'r HostCapture,
+    frames: &'r mut IndexSet<HostFrame>,
+}
+
+impl Reading<'_> {
+    /// The frames of a stack by their numbers in the run, the innermost first.
+    fn stack(&mut self, stack: u32) -> Vec<u32> {
+        let text = |name: Option<u32>, limit| {
+            let bytes = name.and_then(|name| self.process.names.get(name as usize));
+            bytes.map_or_else(|| "(not known)".to_owned(), |bytes| shorten(&visible(bytes), limit))
+        };
+        let frames: Vec<HostFrame> = (self.host.frames(stack))
+            .map(|frame| HostFrame {
+                function: text(frame.function, FUNCTION_CHARS),
+                file: stacks::in_package(&text(frame.file, FILE_CHARS)).to_owned(),
+                line: frame.line,
+            })
+            .collect();
+        frames.into_iter().filter_map(|frame| self.frame(frame)).collect()
+    }
+
+    fn frame(&mut self, frame: HostFrame) -> Option<u32> {
+        let has_room = self.frames.len() < FRAMES || self.frames.contains(&frame);
+        has_room.then(|| self.frames.insert_full(frame).0 as u32)
+    }
+
+    fn calls(&self, stack: &[u32]) -> Calls<'_> {
+        Calls::of(stack.iter().filter_map(|at| self.frames.get_index(*at as usize)))
+    }
+
+    fn thread(&self, id: u32) -> String {
+        let known = self.host.threads.get(&id);
+        let name = known.map(|thread| shorten(&visible(&thread.name), THREAD_CHARS));
+        let name = name.filter(|name| !name.is_empty());
+        name.unwrap_or_else(|| match known {
+            Some(thread) => format!("thread {}", thread.os_tid),
+            None => "a thread that is not known".to_owned(),
+        })
+    }
+}
+
+impl Part {
+    fn add(&mut self, idle: &Idle, reading: &mut Reading<'_>) {
+        self.all.add(&idle.all);
+        for (stack, sum) in &idle.before_copies {
+            let stack = reading.stack(*stack);
+            let row = reading.calls(&stack).row().and_then(|at| stack.get(at)).copied();
+            if let Some(row) = row {
+                self.before_copies.entry(row).or_default().add(sum);
+            }
+        }
+        // In one order each time.
+        let mut causes: Vec<(&Cause, &Sum)> = idle.by_cause.iter().collect();
+        causes.sort_unstable_by_key(|(cause, _)| **cause);
+        for (cause, sum) in causes {
+            self.cause(cause, sum, reading);
+        }
+    }
+
+    fn cause(&mut self, cause: &Cause, sum: &Sum, reading: &mut Reading<'_>) {
+        self.idle.add(sum);
+        if cause.thread != NONE && self.threads.len() < THREADS {
+            self.threads.insert(reading.thread(cause.thread));
+        }
+        let own = reading.stack(cause.stack);
+        let waits = matches!(cause.state, HostState::GilWait | HostState::Lock);
+        let holder = (waits && cause.holder != NONE).then(|| reading.thread(cause.holder));
+        let of_holder =
+            if holder.is_some() { reading.stack(cause.holder_stack) } else { Vec::new() };
+        let of_own = reading.calls(&own);
+        let kind = kind(cause, &of_own);
+        // Who waits for another thread waits for the line of that.
+        let responsible = if holder.is_some() { &of_holder } else { &own };
+        let calls = reading.calls(responsible);
+        let row = calls.row().filter(|_| kind.has_line());
+        let called = row.and_then(|row| calls.called(row));
+        let frame = row.and_then(|row| responsible.get(row)).copied();
+        self.signs.add(cause, kind, &of_own, frame, sum);
+        let thread = match kind {
+            HostCauseKind::NativeCode => Some(reading.thread(cause.thread)),
+            _ => holder.filter(|_| kind.has_line()),
+        };
+        let mut key = CauseKey { kind, frame, thread };
+        if self.causes.len() >= CAUSES && !self.causes.contains_key(&key) {
+            key = CauseKey::default();
+        }
+        let known = self.causes.entry(key.clone()).or_default();
+        known.sum.add(sum);
+        known.launch_gaps_ns += if cause.launch_gap { sum.ns } else { 0 };
+        known.called = known.called.take().or(called);
+        if sum.ns > known.stack.0 {
+            known.stack = (sum.ns, responsible.clone());
+        }
+        let mut stack: Vec<u32> = own.into_iter().rev().collect();
+        if !kind.is_code() {
+            let waits = HostCause { kind, thread: key.thread, ..HostCause::default() }.text(true);
+            // The leaf: what it waited for.
+            let leaf = HostFrame { function: waits, ..HostFrame::default() };
+            stack.extend(reading.frame(leaf));
+        }
+        if self.stacks.len() < STACKS || self.stacks.contains_key(&stack) {
+            self.stacks.entry(stack).or_default().add(sum);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.all.add(&other.all);
+        self.idle.add(&other.idle);
+        self.threads.extend(other.threads);
+        self.signs.merge(other.signs);
+        for (frame, sum) in other.before_copies {
+            self.before_copies.entry(frame).or_default().add(&sum);
+        }
+        for (stack, sum) in other.stacks {
+            self.stacks.entry(stack).or_default().add(&sum);
+        }
+        for (key, more) in other.causes {
+            let known = self.causes.entry(key).or_default();
+            known.sum.add(&more.sum);
+            known.launch_gaps_ns = known.launch_gaps_ns.saturating_add(more.launch_gaps_ns);
+            known.called = known.called.take().or(more.called);
+            if more.stack.0 > known.stack.0 {
+                known.stack = more.stack;
+            }
+        }
+    }
+}
+
+/// What a thread was doing: its state decides, then what it had called.
+fn kind(cause: &Cause, calls: &Calls<'_>) -> HostCauseKind {
+    let waits = !matches!(cause.state, HostState::Running);
+    match cause.state {
+        _ if cause.other_work => HostCauseKind::OtherWork,
+        HostState::Unknown => HostCauseKind::Unknown,
+        HostState::Runnable => HostCauseKind::NotScheduled,
+        HostState::GilWait => HostCauseKind::Gil,
+        _ if calls.waits_for_ranks() => HostCauseKind::OtherRank,
+        HostState::Driver => HostCauseKind::CudaCall,
+        _ if calls.synchronises() => HostCauseKind::CudaCall,
+        _ if waits && calls.waits_for_messages() => HostCauseKind::Requests,
+        HostState::Lock => HostCauseKind::Lock,
+        HostState::Sleep => HostCauseKind::Sleep,
+        HostState::Poll | HostState::Blocked => HostCauseKind::System,
+        HostState::Running => match calls.origin() {
+            None => HostCauseKind::NativeCode,
+            Some(Origin::User) => HostCauseKind::UserCode,
+            Some(Origin::Engine) => HostCauseKind::EngineCode,
+            Some(Origin::Framework) => HostCauseKind::FrameworkCode,
+        },
+    }
+}
+
+/// A share of `all`, and its standard error, percent.
+fn share(sum: &Sum, all: &Sum) -> (f64, f64) {
+    if all.ns == 0 {
+        return (0.0, 0.0);
+    }
+    let whole = all.ns as f64;
+    let part = (sum.ns as f64 / whole).min(1.0);
+    // Of samples that stand for times of their own: those of the cause lie 1 - p off, the others p.
+    let others = (all.squares - sum.squares).max(0.0);
+    let variance = sum.squares * (1.0 - part).powi(2) + others * part.powi(2);
+    (part * 100.0, variance.sqrt() / whole * 100.0)
+}
+
+impl Stage {
+    fn finish(
+        self,
+        row: &StageRow,
+        frames: &IndexSet<HostFrame>,
+        names: &mut IndexSet<String>,
+    ) -> HostStage {
+        let Self { usual: mut part, other } = self;
+        // The answer is about the usual instances, where there are any.
+        let usual = row.ordinary().filter(|_| part.all.samples > 0);
+        if usual.is_none() {
+            part.merge(other);
+        }
+        let (window_ns, idle_ns) = match usual {
+            Some(warm) => {
+                let idle_ns = warm.gpu_window_ns.saturating_sub(warm.gpu_busy_ns);
+                (Some(warm.gpu_window_ns), row.gpu_idle_ns.map(|_| idle_ns))
+            }
+            None => (row.gpu_window_ns, row.gpu_idle_ns),
+        };
+        let covered = window_ns.filter(|ns| *ns > 0);
+        let covered = covered.map_or(1.0, |ns| (part.all.ns as f64 / ns as f64).min(1.0));
+        let is_enough = part.idle.samples >= HOST_SAMPLES_LEAST;
+        let (stacks, stacks_left_out_ns) = stack_times(&part.stacks, frames, names);
+        HostStage {
+            stage: row.stage.clone(),
+            window_ns,
+            idle_ns,
+            threads: part.threads.iter().cloned().collect(),
+            samples: part.idle.samples,
+            covered_percent: covered * 100.0,
+            causes: if is_enough { causes(&part, covered, frames) } else { Vec::new() },
+            advice: if is_enough { advice::advice(&part, covered, frames) } else { Vec::new() },
+            stacks,
+            stacks_left_out_ns,
+        }
+    }
+}
+
+/// The causes, which add up to 100 %: of time that no sample stands for nothing is known.
+fn causes(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostCause> {
+    let frame = |at: u32| frames.get_index(at as usize).cloned();
+    let row = |(key, found): (&CauseKey, &CauseSum)| {
+        let (percent, error) = share(&found.sum, &part.idle);
+        let launch_gaps = found.launch_gaps_ns as f64 / part.idle.ns.max(1) as f64;
+        let shown = found.stack.1.iter().take(STACK_SHOWN).rev();
+        HostCause {
+            kind: key.kind,
+            frame: key.frame.and_then(frame),
+            called: found.called.clone(),
+            thread: key.thread.clone(),
+            percent: percent * covered,
+            error_percent: error * covered,
+            samples: found.sum.samples,
+            launch_gaps_percent: launch_gaps * covered * 100.0,
+            stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),
+        }
+    };
+    let all: Vec<HostCause> = part.causes.iter().map(row).collect();
+    let is_small = |cause: &HostCause| {
+        cause.is_finding() && cause.percent < cause.error_percent * HOST_ERRORS_LEAST
+    };
+    let (small, mut rows): (Vec<HostCause>, Vec<HostCause>) = all.into_iter().partition(is_small);
+    let together = |kind, of: &[HostCause]| HostCause {
+        kind,
+        percent: of.iter().map(|cause| cause.percent).sum(),
+        error_percent: of.iter().map(|cause| cause.error_percent.powi(2)).sum::<f64>().sqrt(),
+        samples: of.iter().map(|cause| cause.samples).sum(),
+        launch_gaps_percent: of.iter().map(|cause| cause.launch_gaps_percent).sum(),
+        ..HostCause::default()
+    };
+    if !small.is_empty() {
+        rows.push(together(HostCauseKind::Small, &small));
+    }
+    let (unknown, mut rows): (Vec<HostCause>, Vec<HostCause>) =
+        rows.into_iter().partition(|cause| cause.kind == HostCauseKind::Unknown);
+    let mut unknown = together(HostCauseKind::Unknown, &unknown);
+    unknown.percent += (1.0 - covered) * 100.0;
+    // What is left by rounding alone is none.
+    rows.extend((unknown.percent > 1e-6).then_some(unknown));
+    rows.sort_by(|a, b| {
+        let is_last = |cause: &HostCause| !cause.is_finding();
+        is_last(a).cmp(&is_last(b)).then(b.percent.total_cmp(&a.percent))
+    });
+    rows
+}
+
+/// The stacks with the longest time, and the time of the others, ns.
+fn stack_times(
+    stacks: &BTreeMap<Vec<u32>, Sum>,
+    frames: &IndexSet<HostFrame>,
+    names: &mut IndexSet<String>,
+) -> (Vec<HostStackTime>, u64) {
+    let mut all: Vec<(&Vec<u32>, &Sum)> = stacks.iter().collect();
+    all.sort_by_key(|(stack, sum)| (Reverse(sum.ns), *stack));
+    let (kept, rest) = all.split_at(all.len().min(STACKS_KEPT));
+    let time = |(stack, sum): &(&Vec<u32>, &Sum)| {
+        let frames = stack.iter().filter_map(|at| frames.get_index(*at as usize));
+        let text = |frame: &HostFrame| match frame.file.is_empty() {
+            true => frame.function.clone(),
+            false => frame.text(),
+        };
+        HostStackTime {
+            stack: frames.map(|frame| names.insert_full(text(frame)).0).collect(),
+            ns: sum.ns,
+            samples: sum.samples,
+        }
+    };
+    let rest = rest.iter().fold(0, |ns: u64, (_, sum)| ns.saturating_add(sum.ns));
+    (kept.iter().map(time).collect(), rest)
+}
