@@ -9,6 +9,7 @@ pub mod diff;
 mod energy;
 mod engine;
 mod headline;
+mod host;
 mod html;
 mod json;
 mod kernels;

@@ -21,7 +21,7 @@ use crate::regions::regions_md;
 use crate::steps::steps_md;
 use crate::table::{ROWS, Table, more, name, none, paragraph, text};
 use crate::utilisation::utilisation;
-use crate::{advice, energy, engine, sampled, stages, steps};
+use crate::{advice, energy, engine, host, sampled, stages, steps};
 
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);
@@ -31,6 +31,7 @@ pub(super) fn page(report: &Report) -> Page {
         ("What ran", what_ran(report)),
         ("Stages", stages(report)),
         (engine::TITLE, engine::section(report, false)),
+        (host::TITLE, host::host_md(report)),
         (steps::TITLE, steps_md(report)),
         ("Stages by GPU", stages_by_device(report)),
         (energy::TITLE, energy_md(report)),

@@ -30,6 +30,70 @@ pub(super) fn answer() -> Answer {
     }
 }
 
+/// The idle time of a decode: a scheduler, and the GIL that another thread holds.
+pub(super) fn host() -> HostUse {
+    let frame = |function: &str, file: &str, line| HostFrame {
+        function: function.into(),
+        file: file.into(),
+        line,
+    };
+    let cause = |kind, frame, percent, error_percent, samples| HostCause {
+        kind,
+        frame,
+        percent,
+        error_percent,
+        samples,
+        ..HostCause::default()
+    };
+    let schedule = frame("Scheduler.schedule", "vllm/v1/core/scheduler.py", 212);
+    let decode = frame("Tokenizer.decode", "tokenizer.py", 88);
+    let gil = HostCause {
+        thread: Some("detok".into()),
+        ..cause(HostCauseKind::Gil, Some(decode.clone()), 32.7, 3.0, 80)
+    };
+    let stage = HostStage {
+        stage: "decode".into(),
+        window_ns: Some(10_000_000),
+        idle_ns: Some(6_000_000),
+        threads: vec!["engine".into()],
+        samples: 240,
+        covered_percent: 98.0,
+        causes: vec![
+            cause(HostCauseKind::EngineCode, Some(schedule.clone()), 65.3, 3.1, 160),
+            gil,
+            cause(HostCauseKind::Unknown, None, 2.0, 0.0, 0),
+        ],
+        advice: vec![HostAdvice {
+            kind: HostAdviceKind::Gil,
+            percent: 32.7,
+            error_percent: 3.0,
+            frame: Some(decode),
+            text: "32.7 ± 3.0 % of the idle time the thread that launches waits".into(),
+            remedy: "Move it.".into(),
+        }],
+        stacks: vec![
+            HostStackTime { stack: vec![0, 1], ns: 3_918_000, samples: 160 },
+            HostStackTime { stack: vec![0, 2], ns: 1_962_000, samples: 80 },
+        ],
+        stacks_left_out_ns: 0,
+    };
+    let process = HostProcess {
+        file: "node-1.s2t".into(),
+        python: Some("3.12".into()),
+        asked_hz: Some(100.0),
+        reached_hz: Some(99.5),
+        samples: 1_000,
+        dropped: 3,
+        late_percent: Some(1.0),
+        delay_ns: 1_000_000,
+        cpu_ns: 4_000_000,
+        ..HostProcess::default()
+    };
+    let leaf = "waiting for the GIL held by `detok`";
+    let names = ["EngineCore.step (vllm/v1/engine/core.py:300)", &schedule.text(), leaf];
+    HostUse { stages: vec![stage], processes: vec![process], names: names.map(Into::into).into() }
+}
+
 fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
     let part = |kind, ns, percent| WindowPart { kind, ns, percent };
     StageAnswer {

@@ -6,6 +6,7 @@
 //! itself to load anything, and to run or apply what is not its own script and style.
 
 mod chart;
+mod flame;
 pub(super) mod markdown;
 mod tables;
 #[cfg(test)]
@@ -18,11 +19,13 @@ use sha2::{Digest, Sha256};
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    DeviceRow, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline, StepTimes,
+    DeviceRow, HostUse, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline, StepTimes,
     WindowKind, WindowPart, WindowSplit,
 };
 
+use crate::host::stage_md;
 use crate::html::chart::{latency, roofline, sampled, step_times};
+use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
 use crate::html::tables::{by_class, heat_map, table};
 use crate::html::timeline::timeline;
@@ -270,11 +273,13 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let kinds = report.engine.iter().flat_map(|run| &run.kinds);
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
+    let host =
+        report.host.as_ref().map_or_else(String::new, |host| host_of(host, stage, &id("flame")));
     let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
     format!(
         "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
          <h3>Where the window goes</h3>\n{split}\
-         <h3>Timeline of the median {noun}</h3>\n{steps}\
+         {host}<h3>Timeline of the median {noun}</h3>\n{steps}\
          {}{}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
          <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
          <h3>Kernel time by class</h3>\n{}</section>\n",
@@ -284,6 +289,15 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         roofline(report, stage, &id("roofline")),
         by_class(report, stage),
     )
+}
+
+/// What the host does while the GPU has nothing to do for a stage; nothing where it was not sampled.
+fn host_of(host: &HostUse, stage: &str, id: &str) -> String {
+    let Some(found) = host.stages.iter().find(|found| found.stage == stage) else {
+        return String::new();
+    };
+    let picture = flame(host, found, id).unwrap_or_default();
+    format!("<h3>What the host does while the GPU idles</h3>\n{}{picture}", html(&stage_md(found)))
 }
 
 fn absent(why: &str, note: &str) -> String {

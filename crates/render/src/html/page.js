@@ -1,6 +1,6 @@
 
 "use strict";
-// What the page can do beyond reading: timelines zoom, kernels can be sorted and filtered, and light
+// What the page can do beyond reading: timelines and flame graphs zoom, kernels can be sorted and filtered, and light
 // and dark can be switched. Nothing here is needed to read it.
 (() => {
   const make = (tag, properties = {}, ...children) => {
@@ -223,7 +223,31 @@
     frame.before(make("div", { className: "filter" }, input, found));
   };
 
+  // A frame of a flame graph fills the width when it is chosen.
+  const flame = (box) => {
+    const scroll = box.querySelector(".scroll");
+    const picture = box.querySelector(".stacks");
+    const said = make("output", { textContent: "Click a frame to look at it and what it called." });
+    const show = (x, width) => {
+      picture.style.width = `${1e4 / Math.max(width, 0.01)}%`;
+      scroll.scrollLeft = (x / 100) * picture.clientWidth;
+      box.dataset.from = String(x);
+    };
+    const part = (frame, name) => parseFloat(frame.getAttribute(name));
+    picture.addEventListener("click", (event) => {
+      const frame = event.target.closest("svg.frame");
+      if (!frame) return;
+      show(part(frame, "x"), part(frame, "width"));
+      said.replaceChildren(make("bdi", { textContent: frame.querySelector("title").textContent }));
+    });
+    const all = make("button", { type: "button", textContent: "All" });
+    all.setAttribute("aria-label", "Show all frames");
+    all.addEventListener("click", () => show(0, 100));
+    box.prepend(make("div", { className: "tools" }, all, said));
+  };
+
   themes();
   document.querySelectorAll(".timeline").forEach(timeline);
+  document.querySelectorAll(".flame").forEach(flame);
   document.querySelectorAll("table.sortable").forEach(sortable);
 })();

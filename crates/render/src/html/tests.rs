@@ -83,6 +83,7 @@ pub(super) fn full(hostile: &str) -> Report {
             median: Some(step(77, 1_000_000)),
         }],
         step_timelines: vec![steps(&decode, &hostile)],
+        host: Some(host(&decode, &hostile)),
         engine: Some(EngineRun {
             engine: Some(format!("vllm{hostile}")),
             kinds: vec![engine_steps(&decode)],
@@ -122,6 +123,28 @@ pub(super) fn full(hostile: &str) -> Report {
         }),
         ..Report::default()
     }
+}
+
+/// Samples of the host, with `hostile` in every name of foreign origin.
+fn host(stage: &str, hostile: &str) -> HostUse {
+    let mut host = crate::testing::host();
+    host.names.iter_mut().for_each(|name| name.push_str(hostile));
+    for process in &mut host.processes {
+        process.file.push_str(hostile);
+        process.note = Some(format!("a note{hostile}"));
+    }
+    for found in &mut host.stages {
+        found.stage = stage.to_owned();
+        found.threads.iter_mut().for_each(|thread| thread.push_str(hostile));
+        for cause in &mut found.causes {
+            cause.thread.iter_mut().for_each(|thread| thread.push_str(hostile));
+            if let Some(frame) = &mut cause.frame {
+                frame.function.push_str(hostile);
+                frame.file.push_str(hostile);
+            }
+        }
+    }
+    host
 }
 
 /// Steps of 1 to 8 requests. A step lasts 1 ms plus 0.5 ms for each request.
@@ -313,6 +336,26 @@ fn a_bar_stands_for_every_piece_of_work() {
     let names = &page.by_id("stage-1").of_class("names")[0];
     let rows: Vec<String> = names.one("tbody").all("tr").iter().map(Element::text).collect();
     assert!(rows[0].starts_with("cutlass_gemmgemm31") && rows.len() == 3, "{rows:?}");
+}
+
+#[test]
+fn frames_are_as_wide_as_their_share_and_lie_under_those_that_called_them() {
+    let page = parse(&written(&full("")));
+    let frames = page.by_id("stage-1-flame").of_class("frame");
+    let frames: Vec<_> = (frames.iter())
+        .map(|frame| {
+            let place = ["x", "width", "y"].map(|name| attribute(frame, name));
+            (place, frame.one("title").text())
+        })
+        .collect();
+    let texts = [
+        "EngineCore.step (vllm/v1/engine/core.py:300): 100.0 %, 240 samples",
+        "Scheduler.schedule (vllm/v1/core/scheduler.py:212): 66.6 %, 160 samples",
+        "waiting for the GIL held by `detok`: 33.4 %, 80 samples",
+    ];
+    let places = [[0.0, 100.0, 0.0], [0.0, 66.6327, 18.0], [66.6327, 33.3673, 18.0]];
+    let expected: Vec<_> = places.into_iter().zip(texts.map(String::from)).collect();
+    assert_eq!(frames, expected);
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! What the host does while the GPU has nothing to do -> the tables of report.md.
+
+use crate::table::{ROWS, Table, decimal, name, none, text};
+use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::{code_in_text, plain};
+use stage2_model::{
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostProcess, HostStage, HostUse, Report,
+};
+
+/// Heading of the section.
+pub(super) const TITLE: &str = "What the GPU waits for";
+/// Stages with a table.
+const STAGES: usize = 12;
+
+/// The section; empty where no process was to be sampled.
+pub(super) fn host_md(report: &Report) -> String {
+    let Some(host) = &report.host else { return String::new() };
+    let mut out = String::new();
+    for stage in host.stages.iter().take(STAGES) {
+        out.push_str(&format!("### {}\n\n{}", code_in_text(&stage.stage), stage_md(stage)));
+    }
+    if host.stages.is_empty() {
+        let remedy = "a sample counts where its thread opened the range of the stage, or launches GPU work \
+                      in a process without ranges";
+        out.push_str(&none("no sample lies in a stage with GPU work", remedy));
+    } else {
+        out.push_str(&format!(
+            "Shares of the time within the windows of a stage in which no work of it ran, by samples of the \
+             threads that launch it. ±: standard error, by the number of samples. Causes below \
+             {HOST_ERRORS_LEAST:.0} standard errors are taken together. Lines next to each other may share \
+             their time; functions do not. A row is named by the innermost line outside of libraries.\n\n"
+        ));
+    }
+    out + &processes(host)
+}
+
+/// What the idle time of a stage went into.
+pub(super) fn stage_md(stage: &HostStage) -> String {
+    let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
+    let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
+    let times = stage.idle_ns.zip(stage.window_ns);
+    let times = times.map(|(idle, window)| format!("Idle {} of {} ms; ", ms3(idle), ms3(window)));
+    let mut out = format!(
+        "{}{}{of} in the idle time; samples stand for {} % of the windows.\n\n",
+        times.unwrap_or_default(),
+        counted(stage.samples, "sample"),
+        percent1(stage.covered_percent),
+    );
+    if stage.causes.is_empty() {
+        let why = format!(
+            "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
+            count(stage.samples)
+        );
+        return out + &none(&why, "record for longer, or sample more often: STAGE2_HOST=200");
+    }
+    let ns = |cause: &HostCause| {
+        let idle_ns = stage.idle_ns?;
+        Some(ms3((idle_ns as f64 * cause.percent / 100.0).round() as u64))
+    };
+    let table = Table::first(ROWS, &stage.causes)
+        .right("% of the idle time", |cause| percent1(cause.percent))
+        .right("±", |cause| percent1(cause.error_percent))
+        .right("ms", ns)
+        .left("what the host did", |cause| text(&cause.text(false)))
+        .right("% in launch gaps", |cause| {
+            Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
+        })
+        .right("samples", |cause| count(cause.samples));
+    out.push_str(&table.markdown());
+    for advice in &stage.advice {
+        let most = advice.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.text()));
+        out.push_str(&format!(
+            "- {}. {}{}\n",
+            plain(&advice.text),
+            plain(&advice.remedy),
+            plain(&most.unwrap_or_default())
+        ));
+    }
+    if stage.advice.is_empty() { out } else { out + "\n" }
+}
+
+fn processes(host: &HostUse) -> String {
+    // Of the time that these threads wanted a processor, that in which they had none.
+    let waited = |process: &HostProcess| {
+        let wanted = process.cpu_ns.saturating_add(process.delay_ns);
+        (wanted > 0).then(|| percent1(process.delay_ns as f64 * 100.0 / wanted as f64))
+    };
+    let said = |process: &HostProcess| {
+        let parts = [&process.off, &process.note].into_iter().flatten();
+        let parts: Vec<&str> = parts.map(String::as_str).collect();
+        (!parts.is_empty()).then(|| text(&parts.join("; ")))
+    };
+    Table::first(ROWS, &host.processes)
+        .left("sampled process", |process| name(&process.file))
+        .left("Python", |process| process.python.as_ref().map(|python| text(python)))
+        .right("asked, 1/s", |process| decimal(process.asked_hz, 0))
+        .right("reached, 1/s", |process| decimal(process.reached_hz, 1))
+        .right("samples", |process| count(process.samples))
+        .right("lost or torn", |process| count(process.dropped))
+        .right("late, %", |process| process.late_percent.map(percent1))
+        .right("launching threads without a processor, % of what they wanted", waited)
+        .left("what limits it", said)
+        .or_nothing()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::host;
+
+    #[test]
+    fn the_section_has_the_shares_their_errors_and_the_faults() {
+        let report = Report { host: Some(host()), ..Report::default() };
+        let markdown = host_md(&report);
+        for words in [
+            "### `decode`",
+            "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples stand for 98.0 % of",
+            "| 65.3 | 3.1 | 3.918 |",
+            "Scheduler.schedule (vllm/v1/core/scheduler.py:212)",
+            "waiting for the GIL held by \\`detok\\` in",
+            "- 32.7 ± 3.0 % of the idle time the thread that launches waits",
+            "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",
+        ] {
+            assert!(markdown.contains(words), "{words}: {markdown}");
+        }
+        let sum: f64 = host().stages[0].causes.iter().map(|cause| cause.percent).sum();
+        assert!((sum - 100.0).abs() < 1e-9);
+        assert_eq!(host_md(&Report::default()), "");
+    }
+
+    #[test]
+    fn what_is_not_known_says_why() {
+        let mut few = host();
+        few.stages[0].causes.clear();
+        few.stages[0].samples = 12;
+        few.processes[0].off = Some("the interpreter is not known: 3.20".into());
+        let markdown = host_md(&Report { host: Some(few), ..Report::default() });
+        for words in ["too few samples: 12 of at least 30", "STAGE2_HOST=200", "3.20"] {
+            assert!(markdown.contains(words), "{words}: {markdown}");
+        }
+        let none = HostUse::default();
+        let markdown = host_md(&Report { host: Some(none), ..Report::default() });
+        assert!(markdown.contains("no sample lies in a stage"), "{markdown}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Stacks of the host while the GPU idles -> a flame graph, the outermost frames at the top. The script of the
+//! page lets a frame fill the width; without it, every frame says its name and share.
+//!
+//! Positions are percentages of the width: a wider picture in a box that scrolls is a nearer look.
+
+use std::collections::BTreeMap;
+
+use super::markdown::text;
+use stage2_contract::text::numbers::{count, percent1};
+use stage2_contract::text::shorten;
+use stage2_model::{HostStage, HostUse};
+
+/// Rows: what is deeper is left out.
+const DEPTH: usize = 60;
+/// Frames, and the least share of the width that one has, percent.
+const FRAMES: usize = 3_000;
+const LEAST_PERCENT: f64 = 0.05;
+const NAME_CHARS: usize = 160;
+/// Heights of a row and of its bar, in pixels.
+const ROW: usize = 18;
+const BAR: usize = 17;
+/// Colours of frames.
+const SHADES: usize = 4;
+
+/// A frame under those that called it.
+#[derive(Default)]
+struct Node {
+    ns: u64,
+    samples: u64,
+    called: BTreeMap<usize, Node>,
+}
+
+/// A flame graph of the idle time of a stage; nothing without stacks.
+pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<String> {
+    let mut root = Node::default();
+    for known in &stage.stacks {
+        root.ns = root.ns.saturating_add(known.ns);
+        let mut at = &mut root;
+        for name in known.stack.iter().take(DEPTH) {
+            at = at.called.entry(*name).or_default();
+            at.ns = at.ns.saturating_add(known.ns);
+            at.samples = at.samples.saturating_add(known.samples);
+        }
+    }
+    if root.called.is_empty() || root.ns == 0 {
+        return None;
+    }
+    let mut picture = Picture { names: &host.names, all_ns: root.ns, ..Picture::default() };
+    picture.draw(&root, 0.0, 0);
+    let height = (picture.deepest + 1) * ROW;
+    let all = root.ns.saturating_add(stage.stacks_left_out_ns).max(1);
+    let shown = root.ns as f64 * 100.0 / all as f64;
+    let left_out = match picture.left_out {
+        0 => String::new(),
+        some => format!(" {} narrow frames are not drawn.", count(some)),
+    };
+    Some(format!(
+        "<div class=\"flame\" id=\"{id}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" \
+         aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
+         role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the threads that \
+         launch while the GPU idles</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a frame \
+         is its share of the idle time, by {} samples; the outermost frames are at the top, and the last of \
+         a stack says what the thread waited for, if it did. {} % of the time is here.{left_out}</p>\n",
+        picture.frames,
+        count(stage.samples),
+        percent1(shown),
+    ))
+}
+
+#[derive(Default)]
+struct Picture<'h> {
+    names: &'h [String],
+    all_ns: u64,
+    frames: String,
+    drawn: usize,
+    deepest: usize,
+    left_out: u64,
+}
+
+impl Picture<'_> {
+    /// Draws what a frame called, the longest first, from `x` percent of the width on. No deeper than
+    /// [`DEPTH`], which stacks are cut to.
+    fn draw(&mut self, node: &Node, mut x: f64, depth: usize) {
+        let mut called: Vec<(&usize, &Node)> = node.called.iter().collect();
+        called.sort_by_key(|(name, node)| (std::cmp::Reverse(node.ns), **name));
+        for (name, node) in called {
+            let percent = node.ns as f64 * 100.0 / self.all_ns as f64;
+            if percent < LEAST_PERCENT || self.drawn >= FRAMES {
+                self.left_out += 1;
+                continue;
+            }
+            self.drawn += 1;
+            self.deepest = self.deepest.max(depth);
+            let known = self.names.get(*name).map_or("(not known)", String::as_str);
+            let shown = text(&shorten(known, NAME_CHARS));
+            let said = format!("{shown}: {} %, {} samples", percent1(percent), count(node.samples));
+            let (y, shade) = (depth * ROW, name % SHADES);
+            self.frames.push_str(&format!(
+                "<svg class=\"frame\" x=\"{x:.4}%\" width=\"{percent:.4}%\" y=\"{y}\" height=\"{BAR}\">\
+                 <title>{said}</title><rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
+                 <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
+            ));
+            self.draw(node, x, depth + 1);
+            x += percent;
+        }
+    }
+}
