@@ -196,7 +196,7 @@ impl HostCapture {
 }
 
 /// The window of an instance of a stage, on the monotonic clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub(super) stage: PathIndex,
     /// The thread that opened it; [`NONE`]: not known.

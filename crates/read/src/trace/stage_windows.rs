@@ -588,7 +588,7 @@ mod tests {
         }
         assert_eq!(roots.get(outer).map(|root| root.stage), Some(7));
         assert!(roots.get(outer + 1).is_none());
-        let (stages, joined) = roots.finish(&clock);
+        let (stages, joined, _) = roots.finish(&clock);
         assert_eq!(joined, None, "no stage is said to be the model's");
         assert_eq!(stages[&8].kernels_per_instance.count(), 18);
         assert_eq!(stages[&7].kernels_per_instance.count(), 1);
