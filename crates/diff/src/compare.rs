@@ -11,7 +11,9 @@ use crate::comparison::{
 };
 use crate::condition::{Condition, evaluate};
 use crate::lines::lines;
-use crate::metric::{Measured, RUN_METRICS, class_metric, expected, of_run, of_stage, stage_kinds};
+use crate::metric::{
+    Measured, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage, stage_kinds,
+};
 use crate::noise::{Expected, judge, median};
 use crate::stage_view::{Basis, StageView};
 use crate::work::{RunWork, StageWork, by_stage, changes, sums_by_class};
@@ -153,6 +155,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         .chain(by_class)
         .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
         .collect();
+    let host = host_causes([&a, &b], [&a_values, &b_values]);
     let [before, after] = [&a, &b].map(|side| -> Vec<RunWork<'_>> {
         side.iter().filter_map(|(view, work)| Some((*work, basis.units(view)?))).collect()
     });
@@ -169,9 +172,37 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         per_text: visible(basis.text.as_bytes()),
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
+        host,
         work,
         work_total,
     }
+}
+
+/// A side of a stage: the runs that have it.
+type StageSide<'r> = Vec<(StageView<'r>, &'r StageWork)>;
+
+/// The idle time of a stage by cause; `metrics` are those of the runs. Nothing unless all runs were sampled.
+fn host_causes(
+    sides: [&StageSide<'_>; 2],
+    metrics: [&Vec<BTreeMap<String, Measured>>; 2],
+) -> Vec<MetricChange> {
+    let all = sides.iter().flat_map(|side| side.iter());
+    let causes = all.filter_map(|(view, _)| Some(&view.host?.causes)).flatten();
+    let causes: BTreeSet<String> =
+        causes.filter(|cause| cause.is_finding()).map(|cause| cause.without_line()).collect();
+    let of_side = |side: &StageSide<'_>, metrics: &Vec<BTreeMap<String, Measured>>| {
+        let of = side.iter().zip(metrics);
+        of.map(|((view, _), metrics)| of_host(view, metrics, &causes)).collect::<Option<Vec<_>>>()
+    };
+    let ([a, b], [of_a, of_b]) = (sides, metrics);
+    let (Some(before), Some(after)) = (of_side(a, of_a), of_side(b, of_b)) else {
+        return Vec::new();
+    };
+    let change = |cause: &String| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
+    let mut changes: Vec<MetricChange> = causes.iter().filter_map(change).collect();
+    let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
+    changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    changes
 }
 
 /// A metric on both sides; nothing where no run has it.

@@ -152,6 +152,10 @@ pub struct StageChange {
     pub step: Option<String>,
     /// Its metrics.
     pub metrics: Vec<MetricChange>,
+    /// Its idle time by what the host did, ms per [`StageChange::per`], the largest change first; named by the
+    /// cause. Empty: a run was not sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<MetricChange>,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
     pub work: Vec<WorkChange>,
     /// Sum of the durations of all GPU work of the stage.

@@ -1,6 +1,6 @@
 //! A stage, or a run, of a report -> its numbers by the names that conditions use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_model::{DeviceRow, Report, StageRow, WindowKind};
 
@@ -226,6 +226,31 @@ fn of_window(
     let error_of_idle = error_of_mean.zip(window_per_idle).map(|((error, n), by)| (error * by, n));
     found.noisy("idle_ms", idle.map(ms), error_of_idle);
     found.noisy("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms), error_of_mean);
+}
+
+/// The idle time of a stage by cause, ms; nothing where the host was not sampled, or not often enough. A cause
+/// that has none is known to about one sample.
+pub(crate) fn of_host(
+    view: &StageView<'_>,
+    metrics: &BTreeMap<String, Measured>,
+    causes: &BTreeSet<String>,
+) -> Option<BTreeMap<String, Measured>> {
+    let idle_ms = metrics.get("idle_ms")?.value;
+    let host = view.host.filter(|host| !host.causes.is_empty())?;
+    let mut shares: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for cause in host.causes.iter().filter(|cause| cause.is_finding()) {
+        let (share, variance) = shares.entry(cause.without_line()).or_default();
+        *share += cause.percent / 100.0;
+        *variance += (cause.error_percent / 100.0).powi(2);
+    }
+    let least = 1.0 / host.samples.max(1) as f64;
+    let measured = |cause: &String| {
+        let (share, variance) = shares.get(cause).copied().unwrap_or_default();
+        let standard_error = idle_ms * variance.sqrt().max(least);
+        let spread = Some(Spread { standard_error, count: host.samples });
+        (cause.clone(), Measured { value: idle_ms * share, spread, exact: false })
+    };
+    Some(causes.iter().map(measured).collect())
 }
 
 /// Energy, power and clocks. What the energy may be off by counts as its noise.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use stage2_model::{
-    Figure, P99_VALUES, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow,
+    Figure, HostStage, P99_VALUES, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow,
     StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
 };
 
@@ -17,6 +17,8 @@ pub(crate) struct StageView<'r> {
     answer: Option<&'r StageAnswer>,
     utilisation: Option<&'r StageUtilisation>,
     pub(crate) energy: Option<&'r StageEnergy>,
+    /// What the host did in its idle time.
+    pub(crate) host: Option<&'r HostStage>,
     /// The range whose instances are the steps of the answer.
     step_path: Option<&'r PathRow>,
     /// The run has ranges from a request to its first token.
@@ -44,6 +46,8 @@ impl<'r> StageView<'r> {
         let used = first_by(used, |used| &used.stage);
         let answers = first_by(&report.answer.stages, |answer| &answer.stage);
         let energy = first_by(&report.energy, |energy| &energy.stage);
+        let host = report.host.iter().flat_map(|host| &host.stages).collect::<Vec<_>>();
+        let host = first_by(host, |host| &host.stage);
         let paths = first_by(&report.paths, |row| &row.path);
         let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage))
             || report.engine.as_ref().is_some_and(|run| run.requests.is_some());
@@ -56,6 +60,7 @@ impl<'r> StageView<'r> {
                 answer,
                 utilisation: used.get(stage).copied(),
                 energy: energy.get(stage).copied(),
+                host: host.get(stage).copied(),
                 step_path: path.and_then(|path| paths.get(path).copied()),
                 has_requests,
                 by_instance: false,

@@ -6,9 +6,9 @@ use stage2_diff::{
     Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
 };
 use stage2_model::{
-    Absent, ClockUse, Fact, Figure, Floor, KernelRow, PathKind, ReadSpan, Report, Role, SCHEMA,
-    SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow, Status,
-    StepTimes, Times,
+    Absent, ClockUse, Fact, Figure, Floor, HostCause, HostCauseKind, HostFrame, HostStage, HostUse,
+    KernelRow, PathKind, ReadSpan, Report, Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity,
+    StageAnswer, StageEnergy, StageRow, Status, StepTimes, Times,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -101,6 +101,56 @@ fn energy_is_compared_per_instance_and_what_it_may_be_off_by_is_noise() {
     };
     assert_eq!(passes(&more), [true, true, true], "within what it may be off by");
     assert_eq!(passes(&most), [false, false, false]);
+}
+
+/// A run whose only stage idles for 6 ms of each of four instances, in these shares, percent.
+fn with_host(line: u32, schedule: f64, gil: f64) -> Report {
+    let mut report = report(&[("decode", 4, 10_000_000, Vec::new())]);
+    let row = &mut report.stages[0];
+    row.gpu_window_ns = Some(40_000_000);
+    row.gpu_busy_ns = Some(16_000_000);
+    row.gpu_idle_ns = Some(24_000_000);
+    let file = "vllm/v1/core/scheduler.py".to_owned();
+    let frame = Some(HostFrame { function: "Scheduler.schedule".into(), file, line });
+    let cause = |kind, frame, percent| HostCause {
+        kind,
+        frame,
+        percent,
+        error_percent: 2.0,
+        ..HostCause::default()
+    };
+    let causes = vec![
+        cause(HostCauseKind::EngineCode, frame, schedule),
+        cause(HostCauseKind::Gil, None, gil),
+        cause(HostCauseKind::Unknown, None, 100.0 - schedule - gil),
+    ];
+    let causes = causes.into_iter().filter(|cause| cause.percent > 0.0).collect();
+    let stage = HostStage { stage: "decode".into(), samples: 500, causes, ..HostStage::default() };
+    report.host = Some(HostUse { stages: vec![stage], ..HostUse::default() });
+    report
+}
+
+#[test]
+fn causes_of_idle_time_are_compared_whatever_their_line() {
+    let (before, after) = (with_host(212, 40.0, 21.0), with_host(219, 60.0, 20.0));
+    let comparison = diff(&[&before], &[&after], &[], false);
+    let changes: Vec<_> = comparison.stages[0].host.iter().collect();
+    let told = changes.iter().map(|change| {
+        let tenths = |ms: Option<f64>| ms.map(|ms| (ms * 10.0).round() / 10.0);
+        (change.metric.as_str(), tenths(change.before), tenths(change.after), change.verdict)
+    });
+    let schedule = "Scheduler.schedule (vllm/v1/core/scheduler.py)";
+    let expected = [
+        (schedule, Some(2.4), Some(3.6), Verdict::Increased),
+        ("waiting for the GIL", Some(1.3), Some(1.2), Verdict::None),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+    // A cause that is gone has no time; that of a run without samples is not known.
+    let gone = diff(&[&before], &[&with_host(212, 40.0, 0.0)], &[], false);
+    let gil = gone.stages[0].host.iter().find(|change| change.metric.contains("GIL"));
+    assert_eq!(gil.map(|gil| (gil.after, gil.verdict)), Some((Some(0.0), Verdict::Decreased)));
+    let unsampled = report(&[("decode", 4, 10_000_000, Vec::new())]);
+    assert_eq!(diff(&[&before], &[&unsampled], &[], false).stages[0].host, []);
 }
 
 fn sample(name: &str) -> Report {

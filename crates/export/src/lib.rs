@@ -57,10 +57,12 @@ pub enum Format {
     Pprof,
     /// Folded stacks: a range path, a kernel, and its nanoseconds in each line.
     Folded,
+    /// Folded stacks of the host while the GPU idles: a stage, frames, and nanoseconds in each line.
+    FoldedHost,
 }
 
 impl Format {
-    /// All formats, in the order in which they are offered.
+    /// All formats that hold the GPU work of a run, in the order in which they are offered.
     pub const ALL: [Self; 7] = [
         Self::Perfetto,
         Self::Chrome,
@@ -81,6 +83,7 @@ impl Format {
             Self::Hatchet => ("hatchet", ".hatchet.json"),
             Self::Pprof => ("pprof", ".pb.gz"),
             Self::Folded => ("folded", ".folded"),
+            Self::FoldedHost => ("folded-host", ".host.folded"),
         }
     }
 
@@ -161,6 +164,7 @@ pub fn export(
         Format::Hatchet => profiles::hatchet(selected, out, counts),
         Format::Pprof => profiles::pprof(selected, out, counts),
         Format::Folded => profiles::folded(selected, out, counts),
+        Format::FoldedHost => profiles::folded_host(selected, out),
     })?;
     if !format.has_marks() {
         exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
@@ -205,6 +209,12 @@ pub enum ExportError {
         "--stage and --window leave nothing of the run; its events end {0:.3} s after the first"
     )]
     NothingSelected(f64),
+    /// The run has no samples of the host.
+    #[error("{0}: no trace file has samples of the host; run the workload with STAGE2_HOST=on")]
+    NoHostSamples(String),
+    /// A window was asked for of what is known for the whole run only.
+    #[error("folded-host is of the whole run; leave out --window")]
+    NoWindowOfHost,
     /// The report of the run cannot be read.
     #[error(
         "{path} cannot be read: {why}; name the folder of a run, and write its reports again with \
@@ -248,7 +258,8 @@ pub enum ExportError {
 impl ExportError {
     /// Whether what was asked for is wrong, and not what was found or done.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::NoTraceFiles { .. } | Self::Read(_) | Self::Write { .. })
+        use ExportError::{NoHostSamples, NoTraceFiles, Read, Write};
+        !matches!(self, NoTraceFiles { .. } | NoHostSamples(_) | Read(_) | Write { .. })
     }
 
     /// What turns an error of the system into one about `path`.

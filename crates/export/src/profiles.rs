@@ -99,6 +99,40 @@ pub(crate) fn folded(
     })
 }
 
+/// Folded stacks of the host while the GPU idles: `decode;EngineCore.step (core.py:300);(sleeping) 12345`, in
+/// nanoseconds.
+pub(crate) fn folded_host(
+    selected: &Selected<'_>,
+    out: &Path,
+) -> Result<Vec<PathBuf>, ExportError> {
+    let run = selected.run;
+    if selected.has_window() {
+        return Err(ExportError::NoWindowOfHost);
+    }
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    let mut is_sampled = false;
+    for process in run.processes() {
+        let Some(stacks) = process.file.idle_stacks() else { continue };
+        is_sampled = true;
+        for (stage, stack, ns) in stacks {
+            if selected.has_stage(&stage) {
+                let frames = std::iter::once(stage).chain(stack).map(|name| frame(&name));
+                let line = frames.collect::<Vec<_>>().join(";");
+                let known = lines.entry(line).or_default();
+                *known = known.saturating_add(ns);
+            }
+        }
+    }
+    if !is_sampled {
+        return Err(ExportError::NoHostSamples(run.name.clone()));
+    }
+    output::file(out, |file| {
+        lines.iter().try_for_each(|(line, ns)| {
+            writeln!(file, "{line} {ns}").map_err(ExportError::write(out))
+        })
+    })
+}
+
 /// A frame ends at `;`, and the last one at the space before the number.
 fn frame(name: &str) -> String {
     name.replace(';', ":").replace(['\n', '\r'], " ")

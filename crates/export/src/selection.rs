@@ -118,6 +118,14 @@ impl<'r> Selected<'r> {
         self.run.span().map_or(0, |span| span.start_ns)
     }
 
+    pub(crate) fn has_stage(&self, stage: &str) -> bool {
+        self.stages.is_empty() || self.stages.contains(stage)
+    }
+
+    pub(crate) fn has_window(&self) -> bool {
+        self.window.is_some()
+    }
+
     fn has(&self, event: &Event<'_>) -> bool {
         let (stage, span) = match event {
             Event::Work(work) => (Some(work.path.stage()), work.span),
@@ -127,7 +135,7 @@ impl<'r> Selected<'r> {
         };
         let has_time =
             |w: Span| span.is_some_and(|s| s.start_ns < w.end_ns && s.end_ns >= w.start_ns);
-        (self.stages.is_empty() || stage.is_some_and(|stage| self.stages.contains(stage)))
+        (self.stages.is_empty() || stage.is_some_and(|stage| self.has_stage(stage)))
             && self.window.is_none_or(has_time)
     }
 

@@ -199,6 +199,12 @@ impl HostCause {
         }
     }
 
+    /// What it is without the line: lines move from one version of a program to the next.
+    pub fn without_line(&self) -> String {
+        let frame = self.frame.as_ref().map(|frame| HostFrame { line: 0, ..frame.clone() });
+        Self { frame, called: None, ..self.clone() }.text(false)
+    }
+
     /// Whether it is one cause, whose share is more than chance.
     pub fn is_finding(&self) -> bool {
         !matches!(self.kind, HostCauseKind::Small | HostCauseKind::Unknown)

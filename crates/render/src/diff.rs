@@ -235,7 +235,23 @@ fn details(stage: &StageChange) -> String {
             counted(left_out as u64, "more metric")
         )));
     }
-    out + &work(stage)
+    out + &host(stage) + &work(stage)
+}
+
+/// Rows of causes.
+const HOST_ROWS: usize = 12;
+
+/// What the host did while the GPU idled; nothing where a run was not sampled.
+fn host(stage: &StageChange) -> String {
+    let per = stage.per.word();
+    Table::first(HOST_ROWS, &stage.host)
+        .left(&format!("idle time by what the host did, ms/{per}"), |row| text(&row.metric))
+        .right("before", |row| value_cell(row.before, row.unit))
+        .right("after", |row| value_cell(row.after, row.unit))
+        .right("change", |row| difference_cell(row.change, row.unit))
+        .left("difference", |row| verdict_words(row).to_owned())
+        .left("held against", |row| noise_cell(row))
+        .or_nothing()
 }
 
 fn metrics(rows: &[&MetricChange]) -> String {

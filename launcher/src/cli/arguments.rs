@@ -184,6 +184,8 @@ pub(crate) enum ExportFormat {
     Pprof,
     /// Folded stacks, for flame graphs
     Folded,
+    /// Folded stacks of the host while the GPU idles, for flame graphs
+    FoldedHost,
 }
 
 impl ExportFormat {
@@ -197,6 +199,7 @@ impl ExportFormat {
             Self::Hatchet => Format::Hatchet,
             Self::Pprof => Format::Pprof,
             Self::Folded => Format::Folded,
+            Self::FoldedHost => Format::FoldedHost,
             Self::Parquet => return None,
         })
     }

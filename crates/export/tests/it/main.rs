@@ -1,6 +1,7 @@
 //! A run of two ranks, with all that makes an export hard -> each format, read back.
 
 mod common;
+mod host;
 
 use std::collections::BTreeMap;
 use std::fs;

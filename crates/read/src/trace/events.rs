@@ -319,6 +319,19 @@ impl TraceFile {
         ending.map(str::to_owned).into_iter().chain(lost).collect()
     }
 
+    /// Stacks of the threads that launch while the GPU had nothing to do: the name of the stage, the stack as
+    /// [`idle_stacks`](super::host::HostCapture::idle_stacks) has it, and the time, ns. Nothing where no sample
+    /// was taken.
+    pub fn idle_stacks(&self) -> Option<Vec<(String, Vec<String>, u64)>> {
+        let host = self.capture.host.as_ref()?;
+        let labels = labels(&self.capture);
+        let stage = |path: PathIndex| {
+            labels.get(path as usize).map_or_else(String::new, |label| label.stage().to_owned())
+        };
+        let found = host.idle_stacks(&self.capture.names).into_iter();
+        Some(found.map(|(path, stack, ns)| (stage(path), stack, ns)).collect())
+    }
+
     /// The share of range instances that was recorded (`1/N`), where it was not all of them.
     pub fn sample(&self) -> Option<&str> {
         self.capture.sample()

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::BACK_TO_BACK_NS;
+use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{
-    GpuNs, GpuWork, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, MonoNs,
-    NONE, ReadError, Record, What,
+    self, GpuNs, GpuWork, HostSample, HostSampling, HostStack, HostState, HostThread, MonoNs, NONE,
+    ReadError, Record, What,
 };
+use stage2_model::HostFrame;
 
 use super::ProcessCapture;
 use super::file::Trace;
@@ -32,6 +34,11 @@ const THREADS: usize = 1 << 16;
 const SUMS: usize = 1 << 15;
 /// Frames of a stack that are read.
 const DEPTH: usize = 1 << 12;
+/// Characters of a function, and of a file.
+const FUNCTION_CHARS: usize = 120;
+const FILE_CHARS: usize = 160;
+/// Stands for what a thread did while the GPU worked for another stage.
+const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Bytes of a copy to the host that is a single value.
@@ -75,14 +82,11 @@ pub struct Thread {
 }
 
 /// A line of a function, its texts as indices of the names of the capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
-    /// Name of the function.
-    pub function: Option<u32>,
-    /// Name of its file.
-    pub file: Option<u32>,
-    /// The line, from 1; 0: not known.
-    pub line: u32,
+#[derive(Clone, Copy, Debug, Default)]
+struct Frame {
+    function: Option<u32>,
+    file: Option<u32>,
+    line: u32,
 }
 
 /// What the samples of a stage say. The usual ones are in neither the first instance nor an outlier.
@@ -186,12 +190,65 @@ impl HostCapture {
         self.sampling.is_some() || self.samples > 0
     }
 
-    /// The frames of a stack, the innermost first.
-    pub fn frames(&self, stack: u32) -> impl Iterator<Item = Frame> {
+    /// The lines of a stack, the innermost first; `names` are those of the capture.
+    pub fn lines(&self, stack: u32, names: &[Vec<u8>]) -> impl Iterator<Item = HostFrame> {
         let first = self.stacks.get(&stack);
         // A stack is kept only where the one that called it is, so that this ends.
         let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
-        all.take(DEPTH).map(|(_, frame)| self.frames.get(frame).copied().unwrap_or_default())
+        let text = |name: Option<u32>, limit| {
+            let bytes = name.and_then(|name| names.get(name as usize));
+            bytes.map_or_else(|| "(not known)".to_owned(), |bytes| shorten(&visible(bytes), limit))
+        };
+        all.take(DEPTH).map(move |(_, frame)| {
+            let Frame { function, file, line } =
+                self.frames.get(frame).copied().unwrap_or_default();
+            let file = in_package(&text(file, FILE_CHARS)).to_owned();
+            HostFrame { function: text(function, FUNCTION_CHARS), file, line }
+        })
+    }
+
+    /// Stacks of the threads that launch while no work of their stage ran: the stage, the outermost frame first
+    /// and what the thread waited for last, and the time that the samples stand for, ns.
+    pub fn idle_stacks(&self, names: &[Vec<u8>]) -> Vec<(PathIndex, Vec<String>, u64)> {
+        let mut found: BTreeMap<(PathIndex, Vec<String>), u64> = BTreeMap::new();
+        for (stage, idle) in &self.stages {
+            for (cause, sum) in idle.usual.by_cause.iter().chain(&idle.other.by_cause) {
+                let waits = if cause.other_work { Some(OTHER_WORK) } else { waits(cause.state) };
+                let mut stack: Vec<String> =
+                    waits.iter().map(|waits| (*waits).to_owned()).collect();
+                stack.extend(self.lines(cause.stack, names).map(|line| line.text()));
+                stack.reverse();
+                let ns = found.entry((*stage, stack)).or_default();
+                *ns = ns.saturating_add(sum.ns);
+            }
+        }
+        found.into_iter().map(|((stage, stack), ns)| (stage, stack, ns)).collect()
+    }
+}
+
+/// A file from its package on; of the standard library from its folder on.
+fn in_package(file: &str) -> &str {
+    for folder in ["site-packages/", "dist-packages/"] {
+        if let Some((_, rest)) = file.rsplit_once(folder) {
+            return rest;
+        }
+    }
+    let Some((_, rest)) = file.rsplit_once("/lib/python3.") else { return file };
+    rest.split_once('/').map_or(file, |(_, rest)| rest)
+}
+
+/// What a thread in this state waits for; nothing where it runs.
+fn waits(state: HostState) -> Option<&'static str> {
+    match state {
+        HostState::Running => None,
+        HostState::Runnable => Some("(no processor was free)"),
+        HostState::GilWait => Some("(waiting for the GIL)"),
+        HostState::Lock => Some("(waiting for a lock or a thread)"),
+        HostState::Sleep => Some("(sleeping)"),
+        HostState::Poll => Some("(waiting for input or output)"),
+        HostState::Driver => Some("(in the driver)"),
+        HostState::Blocked => Some("(blocked in a system call)"),
+        HostState::Unknown => Some("(unknown)"),
     }
 }
 
@@ -242,7 +299,7 @@ struct Members {
 
 impl HostCapture {
     /// Takes what `find` knows the names of.
-    pub(super) fn frame(&mut self, frame: &HostFrame, find: impl Fn(u32) -> Option<u32>) {
+    pub(super) fn frame(&mut self, frame: &trace::HostFrame, find: impl Fn(u32) -> Option<u32>) {
         if self.frames.len() < STACKS {
             let (function, file) = (find(frame.function), find(frame.file));
             let frame_of = Frame { function, file, line: frame.line };

@@ -32,10 +32,8 @@ const FRAMES: usize = 1 << 18;
 const STACK_SHOWN: usize = 64;
 /// Threads of a stage that are named.
 const THREADS: usize = 8;
-/// Characters of the name of a thread, of a function and of a file.
+/// Characters of the name of a thread.
 const THREAD_CHARS: usize = 40;
-const FUNCTION_CHARS: usize = 120;
-const FILE_CHARS: usize = 160;
 
 /// What all processes say, by stage as the run numbers them.
 #[derive(Debug, Default)]
@@ -167,17 +165,7 @@ struct Reading<'r> {
 impl Reading<'_> {
     /// The frames of a stack by their numbers in the run, the innermost first.
     fn stack(&mut self, stack: u32) -> Vec<u32> {
-        let text = |name: Option<u32>, limit| {
-            let bytes = name.and_then(|name| self.process.names.get(name as usize));
-            bytes.map_or_else(|| "(not known)".to_owned(), |bytes| shorten(&visible(bytes), limit))
-        };
-        let frames: Vec<HostFrame> = (self.host.frames(stack))
-            .map(|frame| HostFrame {
-                function: text(frame.function, FUNCTION_CHARS),
-                file: stacks::in_package(&text(frame.file, FILE_CHARS)).to_owned(),
-                line: frame.line,
-            })
-            .collect();
+        let frames: Vec<HostFrame> = self.host.lines(stack, &self.process.names).collect();
         frames.into_iter().filter_map(|frame| self.frame(frame)).collect()
     }
 

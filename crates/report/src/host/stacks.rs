@@ -82,17 +82,6 @@ const RANKS: [&str; 4] =
 /// How many of the innermost frames say what a thread waits for: a loop of messages is around everything.
 const WAITS_IN: usize = 4;
 
-/// A file from its package on; of the standard library from its folder on.
-pub(super) fn in_package(file: &str) -> &str {
-    for folder in ["site-packages/", "dist-packages/"] {
-        if let Some((_, rest)) = file.rsplit_once(folder) {
-            return rest;
-        }
-    }
-    let Some((_, rest)) = file.rsplit_once("/lib/python3.") else { return file };
-    rest.split_once('/').map_or(file, |(_, rest)| rest)
-}
-
 /// The frames of a stack, the innermost first.
 pub(super) struct Calls<'f> {
     frames: Vec<&'f HostFrame>,
