@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Samples of the host on a GPU: seeded causes against what the program measured, and what samples cost.
+#   bash tests/gpu/host.sh OUT      (STAGE2_LAUNCH, STAGE2_COLLECTOR: of one build)
+# CASES=lines,item runs only these causes; ROUNDS=0 leaves the cost out.
+set -u
+out=${1:?a folder for the bundles}
+here=$(cd "$(dirname "$0")" && pwd)
+launch=${STAGE2_LAUNCH:-stage2-launch}
+cases=${CASES:-lines,sleep,lock,gil,item,malloc,starved}
+failed=0
+mkdir -p "$out"
+for cause in ${cases//,/ }; do
+  timeout -k 10 90 "$launch" run --light --run-dir "$out/$cause" -- \
+    python3 "$here/host_causes.py" "$cause" >"$out/$cause.log" 2>&1
+  echo "== $cause: status $?"
+  python3 "$here/check_host.py" "$out/$cause" "$out/$cause.log" || failed=1
+done
+if [ "${ROUNDS:-5}" != 0 ]; then
+  python3 "$here/host_cost.py" "${STAGE2_COLLECTOR:?libstage2.so}" "${ROUNDS:-5}" || failed=1
+fi
+exit $failed
