@@ -10,7 +10,6 @@ use stage2_contract::trace::{
 };
 
 use crate::base::diag;
-use crate::base::options::Options;
 use crate::drain::intern::{Interner, Sink};
 use crate::guest::state;
 use crate::host::{Interpreter, Round, Said, Sampling, layout};
@@ -73,15 +72,15 @@ pub(super) struct HostSamples {
 }
 
 impl HostSamples {
-    /// Begins to sample, where that was asked for and there is a file.
+    /// Begins to sample `hz` times a second, where that was asked for and there is a file.
     pub(super) fn start(
-        options: &Options,
+        hz: Option<u32>,
         python: Option<Interpreter>,
         has_file: bool,
         output: &mut impl Sink,
     ) -> Self {
         let mut samples = HostSamples::default();
-        let Some(hz) = options.host_hz else { return samples };
+        let Some(hz) = hz else { return samples };
         if !has_file {
             diag::warn(format_args!(
                 "the host is not sampled: samples go into a trace file only; set STAGE2_OUT to a folder"

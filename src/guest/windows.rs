@@ -2,7 +2,7 @@
 //! on the way back. Only threads of ours come here: they may lock and allocate.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
@@ -142,6 +142,8 @@ pub struct Windows {
     used: AtomicBool,
     /// The last start asked for hardware counters.
     counters: AtomicBool,
+    /// How often the last start asked for samples of the host, Hz and one; 0: it did not say.
+    host: AtomicU32,
     stop: AtomicBool,
     flushes_asked: AtomicU64,
     flushes_done: AtomicU64,
@@ -160,6 +162,7 @@ impl Windows {
         &self,
         wanted: Option<&'static WindowFilter>,
         counters: bool,
+        host_hz: Option<u32>,
         at: Option<Moment>,
         limits: Limits,
     ) -> Result<u64, Refusal> {
@@ -173,6 +176,7 @@ impl Windows {
         self.used.store(true, Ordering::SeqCst);
         self.stop.store(false, Ordering::SeqCst);
         self.counters.store(counters, Ordering::SeqCst);
+        self.host.store(host_hz.map_or(0, |hz| hz + 1), Ordering::SeqCst);
         let number = standing.windows + 1;
         inner.ask(Window { number, late: true, wanted, at, limits });
         Ok(number)
@@ -229,6 +233,11 @@ impl Windows {
     /// Whether the last start asked for hardware counters.
     pub fn are_counters_asked(&self) -> bool {
         self.counters.load(Ordering::SeqCst)
+    }
+
+    /// How often the last start asked for samples of the host, Hz, 0: not at all; `None`: it did not say.
+    pub fn host_hz_asked(&self) -> Option<u32> {
+        self.host.load(Ordering::SeqCst).checked_sub(1)
     }
 
     /// For the drain thread: the window that was asked for.
@@ -337,7 +346,7 @@ mod tests {
     use super::*;
 
     fn start(windows: &Windows) -> Result<u64, Refusal> {
-        windows.ask_start(None, false, None, Limits::default())
+        windows.ask_start(None, false, None, None, Limits::default())
     }
 
     #[test]

@@ -15,7 +15,7 @@ for cause in ${cases//,/ }; do
   echo "== $cause: status $?"
   python3 "$here/check_host.py" "$out/$cause" "$out/$cause.log" || failed=1
 done
-if [ "${ROUNDS:-5}" != 0 ]; then
-  python3 "$here/host_cost.py" "${STAGE2_COLLECTOR:?libstage2.so}" "${ROUNDS:-5}" || failed=1
+if [ "${ROUNDS:-10}" != 0 ]; then
+  python3 "$here/host_cost.py" "${STAGE2_COLLECTOR:?libstage2.so}" "$(command -v "$launch")" "${ROUNDS:-10}" || failed=1
 fi
 exit $failed

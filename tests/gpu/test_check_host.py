@@ -19,14 +19,15 @@ def report() -> dict[str, Any]:
         {"kind": "unknown", "percent": 4.0, "error_percent": 0.1},
     ]
     return {
-        "host": {"stages": [{"stage": "decode", "causes": rows}]},
+        "host": {"stages": [{"stage": "decode", "causes": rows, "idle_ns": 10_000_000_000}]},
+        "stages": [{"stage": "decode", "gpu_busy_parts": {"copies_ns": 500_000_000}}],
         "answer": {"lines": [{"label": "host", "text": "decode waits"}]},
     }
 
 
 def failed(*expected: tuple[str, str, float], changed: dict[str, Any] | None = None) -> list[str]:
     """Return what failed."""
-    names = ("kind", "function", "percent")
+    names = ("kind", "function", "seconds")
     truth = {"causes": [dict(zip(names, cause, strict=True)) for cause in expected]}
     found = checks(changed or report(), f"x\ntruth {json.dumps(truth)}\n", 5.0)
     return [what for holds, what in found if not holds]
@@ -34,10 +35,10 @@ def failed(*expected: tuple[str, str, float], changed: dict[str, Any] | None = N
 
 class CheckHost(unittest.TestCase):
     def test_shares_are_those_of_the_program(self) -> None:
-        self.assertEqual(failed(("user_code", "spin", 93.0), ("gil", "*", 6.0)), [])
-        self.assertIn("user_code spin: 90.0", failed(("user_code", "spin", 80.0))[0])
-        self.assertIn("sleep *: 0.0", failed(("sleep", "*", 80.0))[0])
-        self.assertEqual(failed(("", "spin", 88.0)), [])
+        self.assertEqual(failed(("user_code", "spin", 9.3), ("gil", "*", 0.6)), [])
+        self.assertIn("user_code spin: 90.0", failed(("user_code", "spin", 8.0))[0])
+        self.assertIn("sleep *: 0.0", failed(("sleep", "*", 8.0))[0])
+        self.assertEqual(failed(("", "spin", 9.5)), [])
 
     def test_causes_add_up_and_the_first_screen_has_them(self) -> None:
         changed = report()

@@ -76,6 +76,11 @@ pub fn read_host(text: &str) -> Option<Option<u32>> {
     }
 }
 
+/// The text of such a rate, 0: `off`.
+pub fn host_text(hz: u32) -> String {
+    if hz == 0 { "off".to_owned() } else { hz.to_string() }
+}
+
 const METRICS: usize = 32;
 const METRIC_BYTES: usize = 200;
 const INTERVAL_US: RangeInclusive<u32> = 10..=1_000_000;

@@ -358,6 +358,9 @@ pub(crate) struct StartArgs {
     /// Sample hardware counters in this window
     #[arg(long)]
     counters: bool,
+    /// Sample the host as STAGE2_HOST does: on, off, or samples a second from 1 to 1000
+    #[arg(long = "host", value_name = "HZ", value_parser = host_hz)]
+    host_hz: Option<u32>,
     /// Begin at this time, as RFC 3339 (2026-11-24T14:30:00Z): the same moment in every process, also on other
     /// hosts whose clocks agree. Several processes begin at the same moment without it, too
     #[arg(long, value_name = "TIME", value_parser = unix_us)]
@@ -385,6 +388,7 @@ impl StartArgs {
             ranges: self.ranges.clone(),
             sample: self.sample,
             counters: self.counters,
+            host_hz: self.host_hz,
             at_unix_us: self.at,
             limits: Limits { for_ms: self.for_ms, steps: self.steps, size: self.size },
         }
@@ -443,6 +447,11 @@ fn size(text: &str) -> anyhow::Result<u64> {
     let bytes =
         stage2_contract::settings::read_bytes(text).with_context(|| format!("give {form}"))?;
     within(bytes as u64, &SIZE, form)
+}
+
+fn host_hz(text: &str) -> anyhow::Result<u32> {
+    let hz = stage2_contract::settings::read_host(text).map(Option::unwrap_or_default);
+    hz.with_context(|| format!("give {}", stage2_contract::settings::HOST_FORM))
 }
 
 fn sample(text: &str) -> anyhow::Result<u32> {
@@ -664,7 +673,8 @@ mod tests {
     #[test]
     fn words_are_a_target_and_a_verb_with_its_options() {
         let args = read(
-            "12 start --ranges a,c% --for 500ms --steps 3 --size 1G --sample 1/4 --counters --wait",
+            "12 start --ranges a,c% --for 500ms --steps 3 --size 1G --sample 1/4 --counters --host off \
+             --wait",
         );
         let args = args.expect("sound");
         assert_eq!((args.all, args.target), (false, Some("12".into())));
@@ -672,7 +682,9 @@ mod tests {
         assert!(start.waiting.wait && !start.answering.json);
         let limits = Limits { for_ms: Some(500), steps: Some(3), size: Some(1 << 30) };
         let ranges = Some("a,c%".to_owned());
-        let expected = Start { ranges, sample: Some(4), counters: true, at_unix_us: None, limits };
+        let (sample, host_hz) = (Some(4), Some(0));
+        let expected =
+            Start { ranges, sample, counters: true, host_hz, at_unix_us: None, limits };
         assert_eq!(start.to_start(), expected);
         let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(5);
         let args = read(&format!("--all start --at {soon}")).expect("sound");

@@ -143,7 +143,9 @@ impl Drain {
 impl Drain {
     pub(super) fn sample_host(&mut self, python: Option<Interpreter>) {
         let has_file = self.output.path().is_some();
-        self.host = HostSamples::start(&self.shared.options, python, has_file, &mut self.output);
+        let asked = self.shared.windows.host_hz_asked().map(|hz| Some(hz).filter(|&hz| hz > 0));
+        let hz = asked.unwrap_or(self.shared.options.host_hz);
+        self.host = HostSamples::start(hz, python, has_file, &mut self.output);
     }
 
     pub(super) fn take_host(&mut self) {

@@ -57,7 +57,9 @@ pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.
 const START_TAKES: &str =
-    "start takes ranges=GLOBS sample=1/N counters=on at_unix_us=US for_ms=MS steps=N size=BYTES";
+    "start takes ranges=GLOBS sample=1/N counters=on host=HZ at_unix_us=US for_ms=MS steps=N size=BYTES";
+/// What is said to another word behind `host=`.
+const HOST_TAKES: &str = "host takes on, off, or samples a second from 1 to 1000";
 /// What is said to another word behind `counters=`.
 const COUNTERS_TAKE: &str =
     "counters takes on; metrics are chosen by STAGE2_COUNTERS when the process starts";
@@ -88,6 +90,8 @@ pub struct Start {
     pub sample: Option<u32>,
     /// Sample hardware counters, of the collector's choice where the environment names none.
     pub counters: bool,
+    /// How often the host is sampled as in `STAGE2_HOST`, Hz, 0: not at all; `None`: as the environment says.
+    pub host_hz: Option<u32>,
     /// When it begins, us since 1970: the same moment in every process that is asked. `None`: at once.
     pub at_unix_us: Option<u64>,
     /// When it ends by itself.
@@ -249,6 +253,10 @@ impl Start {
                 }
                 "counters" if value == "on" => start.counters = true,
                 "counters" => return Err(refused(COUNTERS_TAKE)),
+                "host" => {
+                    let hz = settings::read_host(value).map(Option::unwrap_or_default);
+                    start.host_hz = Some(hz.ok_or_else(|| refused(HOST_TAKES))?);
+                }
                 _ => return Err(refused(START_TAKES)),
             }
         }
@@ -260,6 +268,7 @@ impl Start {
             self.ranges.as_ref().map(|globs| format!(" ranges={}", escape(globs))),
             self.sample.map(|n| format!(" sample=1/{n}")),
             self.counters.then(|| " counters=on".to_owned()),
+            self.host_hz.map(|hz| format!(" host={}", settings::host_text(hz))),
             self.at_unix_us.map(|us| format!(" at_unix_us={us}")),
             self.limits.for_ms.map(|ms| format!(" for_ms={ms}")),
             self.limits.steps.map(|steps| format!(" steps={steps}")),
@@ -494,9 +503,10 @@ mod tests {
             size in prop::option::of(SIZE),
             at_unix_us in prop::option::of(any::<u64>()),
             counters: bool,
+            host_hz in prop::option::of(0u32..=1000),
         ) {
             let limits = Limits { for_ms, steps, size };
-            let start = Start { ranges, sample, counters, at_unix_us, limits };
+            let start = Start { ranges, sample, counters, host_hz, at_unix_us, limits };
             let verb = Verb::Start(start);
             prop_assert_eq!(Verb::parse(&verb.to_line()), Ok(verb));
         }
@@ -543,6 +553,7 @@ mod tests {
             (of("start sample=2/3"), "1/N"),
             (of("start ranges="), "globs"),
             (of("start counters=dram__bytes_read.sum"), "STAGE2_COUNTERS"),
+            (of("start host=1001"), "from 1 to 1000"),
             (of("start fast"), "for_ms=MS"),
             (of("ending 0"), "the number of a signal"),
             (of("mark"), "1 to 1024 bytes"),
