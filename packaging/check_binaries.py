@@ -29,8 +29,11 @@ PROGRAMS_MAY_NEED = MAY_NEED | {"libm.so.6", "librt.so.1", "libutil.so.1", "ld-l
 UNVERSIONED = {"__tls_get_addr"}
 """Found in every process, in its loader; a version would name the loader's file."""
 
-LIBRARY_BYTES = 2_100_000
-"""The collector is copied into containers and read by every process of a job."""
+MOST_BYTES = {
+    # It is copied into containers and read by every process of a job.
+    "libstage2.so": 2_100_000,
+    "stage2-launch": 12_000_000,
+}
 
 CARGO_HOME = b"/.cargo/"
 
@@ -69,8 +72,9 @@ def problems_of(path: Path, private: list[Path]) -> Iterator[str]:
     if CARGO_HOME in content:
         at = content.index(CARGO_HOME)
         yield f"it holds a path of a cargo home: {content[max(0, at - 60) : at + 60]!r}"
-    if path.name == "libstage2.so" and len(content) >= LIBRARY_BYTES:
-        yield f"it has {len(content)} bytes, which is not below {LIBRARY_BYTES}"
+    most = MOST_BYTES.get(path.name)
+    if most is not None and len(content) >= most:
+        yield f"it has {len(content)} bytes, which is not below {most}"
 
 
 def _problems_of_symbols(elf: Any) -> Iterator[str]:
