@@ -36,6 +36,7 @@ SECTIONS = (
     "Hostile files",
     "Hostile environments",
     "Calls that fail",
+    "Host samples",
     "Records that make no sense",
     "Watching what runs",
     "Security",

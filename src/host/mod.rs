@@ -8,6 +8,8 @@
 mod code;
 pub(crate) mod layout;
 mod memory;
+#[doc(hidden)]
+pub mod probe;
 mod stacks;
 mod tasks;
 

@@ -161,7 +161,7 @@ fn line_of(comment: &str) -> u32 {
 }
 
 /// Hazard (Host samples): Python code runs, frames come and go, while they are read.
-/// Promise: Shares of time by line are right, within five points.
+/// Promise: Shares of time by line are right within five points, or what chance makes of few samples.
 #[test]
 fn lines_have_the_shares_that_the_program_measured() {
     with_each(|minor, python| {
@@ -232,7 +232,7 @@ fn lines_have_the_shares_that_the_program_measured() {
 }
 
 /// Hazard (Host samples): A thread that launches waits for the GIL, which looks like any other lock.
-/// Promise: That it waits for the GIL, and who holds it, is told within five points.
+/// Promise: The share of that wait is right within five points, and its holder is named.
 #[test]
 fn a_wait_for_the_gil_is_told_with_its_holder() {
     with_each(|minor, python| {

@@ -19,6 +19,7 @@ use crate::mutate::{self, Mutator};
 use crate::{Limits, scratch};
 
 mod nvtx;
+mod python;
 
 /// A reader of foreign bytes, and what has to hold for every input.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     new("gguf", check_gguf, mutate::bytes, limits(1, 2 * MIB, 400)),
     new("hydra", check_hydra, mutate::override_words, limits(1, 2 * MIB, 1_000)),
     new("nvtx", nvtx::check, mutate::bytes, limits(1, MIB, 400)),
+    new("python", python::check, mutate::bytes, limits(1, 16 * MIB, 400)),
     new("metrics_json", check_metrics_json, mutate::json, limits(2, 8 * MIB, 400)),
 ];
 
