@@ -450,6 +450,14 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
+        // The last times of the threads, for the part of a second since they were told.
+        if let Some(mut round) = self.common.free.pop() {
+            self.next_listing = Instant::now();
+            round.at = clock::mono();
+            self.list(&mut round);
+            round.totals = self.totals;
+            self.say(Said::Round(round));
+        }
         if reader.is_some_and(|reader| !reader.is_verified) {
             let why = "no Python code ran, or the interpreter is not laid out as its version should be: samples \
                        have no stacks";

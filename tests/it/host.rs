@@ -9,7 +9,8 @@ use crate::common;
 use crate::common::calls::{self, FOR_EVER, Fault};
 use crate::common::{Guest, Left, TraceFile};
 use stage2_contract::trace::{
-    Ending, HostFrame, HostSample, HostSampling, HostStack, HostState, Losses, Record, host,
+    Ending, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, Losses, Record,
+    host,
 };
 
 /// Interpreters of the versions whose stacks are read, one of each: `~/.pyenv/versions`, and the system's.
@@ -75,6 +76,8 @@ struct Samples {
     names: BTreeMap<u32, String>,
     tids: BTreeMap<u32, u32>,
     totals: HostSampling,
+    /// The first and the last times of each thread, by the kernel's number.
+    times: BTreeMap<u32, [HostThread; 2]>,
 }
 
 impl Samples {
@@ -86,6 +89,7 @@ impl Samples {
             names: BTreeMap::new(),
             tids: BTreeMap::new(),
             totals: HostSampling::default(),
+            times: BTreeMap::new(),
         };
         for record in &trace.records {
             match record {
@@ -115,6 +119,11 @@ impl Samples {
                     all.samples.extend_from_slice(samples);
                 }
                 Record::HostSampling(totals) => all.totals = *totals,
+                Record::HostThread(times) => {
+                    // It may have had another number before it launched.
+                    let tid = all.tids[&times.thread];
+                    all.times.entry(tid).or_insert([*times; 2])[1] = *times;
+                }
                 _ => {}
             }
         }
@@ -215,6 +224,11 @@ fn lines_have_the_shares_that_the_program_measured() {
         let ran =
             |sample: &HostSample| matches!(sample.state, HostState::Running | HostState::Runnable);
         assert!(share(&main, ran) > 0.8);
+        // What the kernel counts covers the loop, and no more than the process lived.
+        let [first, last] = all.times[&trace.pid()];
+        let ready = last.cpu_ns + last.delay_ns - first.cpu_ns - first.delay_ns;
+        assert!(last.launches && ready > 2_500_000_000, "3.{minor}: {first:?} {last:?}");
+        assert!(ready <= last.at.since(first.at) + 20_000_000, "3.{minor}: {first:?} {last:?}");
         for (name, function, state) in [
             ("naps", "nap", HostState::Sleep),
             ("locks", "await_lock", HostState::Lock),

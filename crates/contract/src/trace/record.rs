@@ -45,7 +45,9 @@ pub enum Record {
         /// The string.
         bytes: Vec<u8>,
     },
-    /// A thread that opened ranges, launched GPU work or was sampled. Identifiers start at 1.
+    /// A thread that opened ranges, launched GPU work or was sampled. Identifiers start at 1. One that was sampled
+    /// before it opened a range or launched has two, with the same `os_tid`; a number of the operating system's may
+    /// also be that of a later thread.
     Thread {
         /// Identifier.
         id: u32,
