@@ -174,7 +174,13 @@ impl HostSamples {
             self.codes.insert(code.id, Code { function, file, first_line, table });
         }
         for (tid, name) in &round.met {
-            self.number(*tid, name, output);
+            match self.threads.get(tid) {
+                // What told of it has no name.
+                Some((number, _)) => put_thread(*number, *tid, name, output),
+                None => {
+                    self.number(*tid, name, output);
+                }
+            }
         }
         for sample in &round.samples {
             let frames = round.frames.get(sample.frames.clone()).unwrap_or_default();
@@ -239,7 +245,7 @@ impl HostSamples {
         }
         let number = state::take_thread_number();
         self.threads.insert(tid, (number, false));
-        output.put(Record::Thread { id: number, os_tid: tid, name: name.as_bytes().to_vec() });
+        put_thread(number, tid, name, output);
         number
     }
 
@@ -346,6 +352,10 @@ impl HostSamples {
             output.put(Record::HostStack(stack));
         }
     }
+}
+
+fn put_thread(id: u32, os_tid: u32, name: &str, output: &mut impl Sink) {
+    output.put(Record::Thread { id, os_tid, name: name.as_bytes().to_vec() });
 }
 
 fn put_fact(key: &str, value: String, output: &mut impl Sink) {

@@ -477,7 +477,7 @@ impl<'a> Sampler<'a> {
     ) -> Result<(), Ended> {
         let Reader { memory, python, is_verified, torn } = reader;
         if !*is_verified && is_full {
-            *is_verified = python.verify(memory, round);
+            *is_verified = python.verify(memory);
             if *is_verified {
                 self.say(Said::Python { minor: python.layout.minor });
             }

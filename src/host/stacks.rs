@@ -122,10 +122,9 @@ impl Python {
     }
 
     /// Whether what the layout says leads where it should: the innermost frame of some thread is one of Python.
-    pub(super) fn verify(&mut self, memory: &mut Memory, round: &mut Round) -> bool {
-        let found = self.look(memory, round, |_| true).is_ok()
+    pub(super) fn verify(&mut self, memory: &mut Memory) -> bool {
+        let found = self.look(memory, &mut Round::default(), |_| true).is_ok()
             && self.threads.iter().any(|thread| matches!(thread.stack, Stack::Frames { .. }));
-        round.clear();
         // What was read is told again when it is met again.
         self.codes = Codes::default();
         found
@@ -533,11 +532,12 @@ mod tests {
         fake.words[RUNTIME + 5] = 8;
         assert_eq!(look(&fake, 1).0, Err(Ended::Torn));
         let mut memory = Memory::open(false).expect("own memory");
-        let mut round = Round::default();
-        assert!(!fake.python(&mut memory).verify(&mut memory, &mut round));
+        assert!(!fake.python(&mut memory).verify(&mut memory));
         let fake = Fake::new(&[3]);
-        assert!(fake.python(&mut memory).verify(&mut memory, &mut round));
-        assert!(round.codes.is_empty() && round.frames.is_empty(), "it is only tried");
+        let (mut python, mut round) = (fake.python(&mut memory), Round::default());
+        assert!(python.verify(&mut memory));
+        assert_eq!(python.look(&mut memory, &mut round, |_| true), Ok(()));
+        assert_eq!(round.codes.len(), 1, "what it was tried with is told");
     }
 
     #[test]
