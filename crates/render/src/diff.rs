@@ -250,7 +250,7 @@ fn host(stage: &StageChange) -> String {
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
         .left("difference", |row| verdict_words(row).to_owned())
-        .left("held against", |row| noise_cell(row))
+        .left("held against", noise_cell)
         .or_nothing()
 }
 

@@ -384,14 +384,14 @@ impl Pending {
         }
         self.moments += u64::from(at != self.last_at);
         self.last_at = at;
-        if self.moments % self.one_in != 0 {
+        if !self.moments.is_multiple_of(self.one_in) {
             return true;
         }
         let interval_ns = interval_ns.min(LONGEST_NS).saturating_mul(self.one_in);
         let Ok(number) = u32::try_from(self.samples.len()) else { return false };
         self.samples.push(Sample { at, interval_ns, thread, stack, holder, state });
         self.by_thread.entry(thread).or_default().push(number);
-        if self.samples.len() % SAMPLES == 0 {
+        if self.samples.len().is_multiple_of(SAMPLES) {
             self.one_in = self.one_in.saturating_mul(2);
         }
         true
