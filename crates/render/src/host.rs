@@ -1,10 +1,13 @@
 //! What the host does while the GPU has nothing to do -> the tables of report.md.
 
+use std::collections::HashSet;
+
 use crate::table::{ROWS, Table, decimal, name, none, text};
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostProcess, HostStage, HostUse, Report,
+    StageRow,
 };
 
 /// Heading of the section.
@@ -15,8 +18,12 @@ const STAGES: usize = 12;
 /// The section; empty where no process was to be sampled.
 pub(super) fn host_md(report: &Report) -> String {
     let Some(host) = &report.host else { return String::new() };
+    let is_apart = |row: &&StageRow| row.apart.is_some();
+    let apart: HashSet<&str> =
+        report.stages.iter().filter(is_apart).map(|row| row.stage.as_str()).collect();
     let mut out = String::new();
-    for stage in host.stages.iter().take(STAGES) {
+    let stages = host.stages.iter().filter(|stage| !apart.contains(stage.stage.as_str()));
+    for stage in stages.take(STAGES) {
         out.push_str(&format!("### {}\n\n{}", code_in_text(&stage.stage), stage_md(stage)));
     }
     if host.stages.is_empty() {

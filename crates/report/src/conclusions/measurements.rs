@@ -125,6 +125,13 @@ fn host_causes(found: &HostStage) -> Vec<HostEvidence> {
     causes.chain(faults).collect()
 }
 
+/// The line in which most of the time of launch gaps was.
+fn launching(found: &HostStage) -> Option<String> {
+    let lines = found.causes.iter().filter(|cause| cause.kind.is_code());
+    let most = lines.max_by(|a, b| a.launch_gaps_percent.total_cmp(&b.launch_gaps_percent))?;
+    (most.launch_gaps_percent > most.error_percent).then(|| most.text(true))
+}
+
 /// Rows by stage: of stages there may be as many as rows.
 struct Rows<'r> {
     used: &'r ModelUse,
@@ -255,6 +262,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
             .filter_map(|(class, (_, of_class))| Some((*class, percent(*of_class, calls)?)))
             .collect(),
         host: host(report, row),
+        launching: rows.host.get(stage_name).and_then(|found| launching(found)),
         host_causes: rows.host.get(stage_name).map(|found| host_causes(found)).unwrap_or_default(),
         top_kernels: top,
         ..idle(report, row)

@@ -27,11 +27,13 @@ struct Trace {
     records: Vec<Record>,
     names: u32,
     stacks: u32,
+    /// Length of the kernel at the start of each instance.
+    kernel_ns: u64,
 }
 
 impl Trace {
     fn new() -> Self {
-        let mut trace = Self { records: Vec::new(), names: 0, stacks: 0 };
+        let mut trace = Self { records: Vec::new(), names: 0, stacks: 0, kernel_ns: BUSY };
         let process = Process { pid: 7, host: "node".into(), ..Process::default() };
         trace.push(Record::Process(process));
         for at in [0, 100_000 * MS] {
@@ -105,7 +107,7 @@ impl Trace {
                 })
                 .collect();
             self.push(Record::HostSamples(samples));
-            let kernel = (What::Kernel { shape: 2 }, 0, BUSY);
+            let kernel = (What::Kernel { shape: 2 }, 0, self.kernel_ns);
             for &(what, from, ns) in [kernel].iter().chain(work) {
                 let begin = start + AHEAD + from;
                 let work = GpuWork { queue: 1, range, ..GpuWork::new(what) };
@@ -297,6 +299,28 @@ fn gaps_between_launches_and_work_of_other_stages_are_told_apart() {
     assert_eq!(other.map(|cause| cause.percent.round()), Some(17.0), "{:?}", stage.causes);
     let line = stage.causes.first().expect("the scheduler");
     assert_eq!(line.launch_gaps_percent.round(), 17.0, "one of six: {line:?}");
+}
+
+#[test]
+fn launch_gaps_get_the_line_that_was_launching() {
+    let mut trace = Trace::new();
+    let (launch, other) = (trace.stack(&[LOOP]), trace.stack(&[LOOP, SCHEDULE]));
+    // Kernels of 5 us with gaps of 40 us, but for the last millisecond.
+    trace.kernel_ns = 5_000;
+    let kernel = What::Kernel { shape: 2 };
+    let short: Vec<_> = (1..200).map(|at| (kernel, at * 45_000, 5_000)).collect();
+    trace.decode(41, &short, |_, ms| {
+        vec![state(HostState::Running, if ms < 9 { launch } else { other })]
+    });
+    let report = trace.report();
+    let takeaways = report.insight.takeaways.iter().map(|told| told.text.as_str());
+    let stage = decode(&report);
+    let most = stage.causes.first().expect("a line");
+    assert_eq!(most.text(true), "EngineCore.step (core.py:300)");
+    assert_eq!(most.launch_gaps_percent, most.percent, "{most:?}");
+    let said: Vec<&str> = takeaways.collect();
+    let words = "us at most, most of it in EngineCore.step (core.py:300)";
+    assert!(said.iter().any(|text| text.contains(words)), "{said:?}");
 }
 
 /// The advice of a run whose idle time is all like `sample`, behind `work`.

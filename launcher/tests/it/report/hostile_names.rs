@@ -261,7 +261,7 @@ fn check_export(format: Format, path: &Path, of: &str) {
             strings.iter().for_each(|text| check_text(std::str::from_utf8(text).expect(of), of));
         }
         // Three ranges around a kernel, two around a copy, one around a fill.
-        Format::Folded => {
+        Format::Folded | Format::FoldedHost => {
             let text = read(path);
             check_text(&text, of);
             let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a number"));

@@ -65,6 +65,9 @@ pub(crate) struct StageMeasurements {
     pub(crate) host: Option<HostLead>,
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
+    /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
+    /// too few.
+    pub(crate) launching: Option<String>,
     pub(crate) top_kernels: Vec<KernelMeasurements>,
 }
 
@@ -416,9 +419,11 @@ impl Speaker<'_> {
         let graphs = Self::percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         let short = Self::percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
         if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
+            let launching = s.launching.as_ref().map(|line| format!(", most of it in {line}"));
             let host = behind.map(|said| format!(", and the host was behind: {said}"));
             let text = format!(
-                "{numbers}; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most{}",
+                "{numbers}; {short:.1} % of the idle time is in gaps of {LAUNCH_GAP_US} us at most{}{}",
+                launching.unwrap_or_default(),
                 host.unwrap_or_default()
             );
             let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
