@@ -80,7 +80,8 @@ impl<'a> Verbs<'a> {
         let wanted = self.wanted(start)?;
         let shared = (self.context.share)(options)
             .map_err(|why| format!("nothing can be recorded: {why}"))?;
-        let asked = shared.windows.ask_start(wanted, start.counters, start.host_hz, at, start.limits);
+        let asked =
+            shared.windows.ask_start(wanted, start.counters, start.host_hz, at, start.limits);
         let mut answer = accepted(shared, asked)?;
         if let Some(at) = start.at_unix_us {
             answer = answer.with("at_unix_us", at);

@@ -3,6 +3,10 @@
 //! Samples wait until there are enough for a record. What they name is defined right before it, and once more where
 //! that was lost or is in an earlier piece. All tables are bounded: kernels are never unnamed for the host's sake.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::host::{self, MAX_HOST_SAMPLES};
 use stage2_contract::trace::{
@@ -50,6 +54,7 @@ pub(super) struct HostSamples {
     /// Of `3.N`; 0: not known.
     minor: u32,
     codes: FxHashMap<u32, Code>,
+    packages: Packages,
     texts: usize,
     text_bytes: usize,
     /// Code object, offset and 0, and the frame.
@@ -169,7 +174,8 @@ impl HostSamples {
         };
         for code in &round.codes {
             let function = self.text(bytes(code.name), names, output);
-            let file = self.text(short_file(bytes(code.file)), names, output);
+            let file = self.packages.short(bytes(code.file));
+            let file = self.text(file, names, output);
             let (first_line, table) = (code.first_line, bytes(code.table).into());
             self.codes.insert(code.id, Code { function, file, first_line, table });
         }
@@ -362,18 +368,56 @@ fn put_fact(key: &str, value: String, output: &mut impl Sink) {
     output.put(Record::Meta { key: key.to_owned(), value });
 }
 
-/// A path from behind the folder of packages that it is in; any other one as it is.
-fn short_file(path: &[u8]) -> &[u8] {
+/// Folders of source files that were met, and where their package begins.
+#[derive(Debug, Default)]
+struct Packages(FxHashMap<Vec<u8>, Option<usize>>);
+
+impl Packages {
+    /// Folders that are kept in mind; those beyond are looked at again.
+    const KEPT: usize = 1 << 10;
+    /// Folders around a file that are looked at.
+    const DEPTH: usize = 16;
+
+    /// A path from the outermost package that it is in; any other one as it is. A package that was not
+    /// installed (`pip install -e`) is known by its `__init__.py`.
+    fn short<'p>(&mut self, path: &'p [u8]) -> &'p [u8] {
+        if let Some(at) = installed(path) {
+            return path.get(at..).unwrap_or(path);
+        }
+        let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let Some(folder) = path.get(..end).filter(|folder| folder.starts_with(b"/")) else {
+            return path;
+        };
+        let at = self.0.get(folder).copied().unwrap_or_else(|| {
+            let at = outermost_package(folder);
+            if self.0.len() < Self::KEPT {
+                self.0.insert(folder.to_vec(), at);
+            }
+            at
+        });
+        at.and_then(|at| path.get(at..)).unwrap_or(path)
+    }
+}
+
+/// Where in the path of a folder the name of the outermost package begins.
+fn outermost_package(folder: &[u8]) -> Option<usize> {
+    let folders = Path::new(OsStr::from_bytes(folder)).ancestors().take(Packages::DEPTH);
+    let packages = folders.filter(|folder| folder.join("__init__.py").exists());
+    let outermost = packages.last()?;
+    Some(outermost.parent()?.as_os_str().len() + 1).filter(|&at| at > 1)
+}
+
+/// Where a path goes on behind the folder of installed packages, or of Python's own library.
+fn installed(path: &[u8]) -> Option<usize> {
     let behind = |folder: &[u8]| {
         path.windows(folder.len()).rposition(|part| part == folder).map(|at| at + folder.len())
     };
-    let at = behind(b"/site-packages/").or_else(|| behind(b"/dist-packages/")).or_else(|| {
-        // The library of Python itself: `lib/python3.12/`.
+    behind(b"/site-packages/").or_else(|| behind(b"/dist-packages/")).or_else(|| {
+        // `lib/python3.12/`
         let at = behind(b"/lib/python3.")?;
         let version = path.get(at..)?.iter().position(|byte| *byte == b'/')?;
         Some(at + version + 1)
-    });
-    at.and_then(|at| path.get(at..)).unwrap_or(path)
+    })
 }
 
 #[cfg(test)]
@@ -396,8 +440,30 @@ mod tests {
             ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
             ("", ""),
         ];
+        let mut packages = Packages::default();
         for (path, short) in cases {
-            assert_eq!(short_file(path.as_bytes()), short.as_bytes(), "{path}");
+            assert_eq!(packages.short(path.as_bytes()), short.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_package_that_is_not_installed_is_known_by_its_marks() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("vllm/v1/no_package/core");
+        std::fs::create_dir_all(&inner).unwrap();
+        for folder in ["vllm", "vllm/v1"] {
+            std::fs::write(root.path().join(folder).join("__init__.py"), "").unwrap();
+        }
+        let mut packages = Packages::default();
+        for (file, short) in [
+            ("vllm/v1/no_package/core/sched.py", Some("vllm/v1/no_package/core/sched.py")),
+            ("vllm/v1/no_package/core/other.py", Some("vllm/v1/no_package/core/other.py")),
+            ("vllm/entry.py", Some("vllm/entry.py")),
+            ("serve.py", None),
+        ] {
+            let path = root.path().join(file);
+            let path = path.to_str().unwrap();
+            assert_eq!(packages.short(path.as_bytes()), short.unwrap_or(path).as_bytes());
         }
     }
 

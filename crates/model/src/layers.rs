@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use strum::Display;
 
 /// A part of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum LayerPart {
     /// Attention, with its projections and the KV cache.

@@ -19,6 +19,8 @@ pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
 pub const HOST_DECIDED_PERCENT: f64 = 50.0;
 /// Share of the window from which on a line of the host, or what it waited for, is worth a change, percent.
 pub const HOST_CAUSE_PERCENT: f64 = 5.0;
+/// Share of the idle time from which on one cause is the advice, in place of the idle time as a whole, percent.
+pub const HOST_MAIN_PERCENT: f64 = 30.0;
 /// Share of the idle time from which on a known fault of the host is named, percent.
 pub const HOST_FAULT_PERCENT: f64 = 10.0;
 /// Instances from which on times are more than chance.

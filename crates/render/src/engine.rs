@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
-    EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerRow, Report, RequestCost, RequestRow, Spread,
-    StepFit, TokenCost,
+    EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerRow, Report, RequestCost,
+    RequestRow, Spread, StepFit, TokenCost,
 };
 
 use super::table::{Table, decimal, sentence};
@@ -155,8 +155,7 @@ fn parts(stage: &str, rows: &[LayerRow]) -> String {
         let sum: f64 = rows.iter().filter_map(|row| row.stage_kernel_sum_percent).sum();
         rows.first().map(|row| format!("{} {}", row.part, percent1(sum)))
     };
-    let parts: Vec<String> =
-        rows.chunk_by(|a, b| a.part == b.part).filter_map(percent).collect();
+    let parts: Vec<String> = rows.chunk_by(|a, b| a.part == b.part).filter_map(percent).collect();
     format!("{stage} by part of the model, % of the kernel time: {}", parts.join(", "))
 }
 

@@ -683,8 +683,7 @@ mod tests {
         let limits = Limits { for_ms: Some(500), steps: Some(3), size: Some(1 << 30) };
         let ranges = Some("a,c%".to_owned());
         let (sample, host_hz) = (Some(4), Some(0));
-        let expected =
-            Start { ranges, sample, counters: true, host_hz, at_unix_us: None, limits };
+        let expected = Start { ranges, sample, counters: true, host_hz, at_unix_us: None, limits };
         assert_eq!(start.to_start(), expected);
         let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(5);
         let args = read(&format!("--all start --at {soon}")).expect("sound");

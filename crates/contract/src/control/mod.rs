@@ -56,8 +56,7 @@ pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 const RANGES_BYTES: usize = 4 << 10;
 /// The words of a start.
-const START_TAKES: &str =
-    "start takes ranges=GLOBS sample=1/N counters=on host=HZ at_unix_us=US for_ms=MS steps=N size=BYTES";
+const START_TAKES: &str = "start takes ranges=GLOBS sample=1/N counters=on host=HZ at_unix_us=US for_ms=MS steps=N size=BYTES";
 /// What is said to another word behind `host=`.
 const HOST_TAKES: &str = "host takes on, off, or samples a second from 1 to 1000";
 /// What is said to another word behind `counters=`.

@@ -12,8 +12,8 @@ mod visible;
 
 pub use kernel_name::{KernelName, comparable, kernel_name, shorten_kernel};
 pub use range_names::{
-    MODULE_RANGE, Pattern, REQUEST_RANGE, is_library_domain, is_record, pattern, pattern_of, without_instance,
-    without_instance_str,
+    MODULE_RANGE, Pattern, REQUEST_RANGE, is_library_domain, is_record, pattern, pattern_of,
+    without_instance, without_instance_str,
 };
 pub use visible::{
     code, code_in_text, csv_field, plain, shorten, uuid_text, visible, visible_path,

@@ -8,9 +8,9 @@ use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, HOST_SAMPLES_LEAST, HostStage, ModelUse, Origin,
-    Outlier, Outliers, PathKind, Report, Role, StageAnswer, StageRow, Status, StepUnit, WindowKind,
-    WindowPart, times_faster,
+    Absent, AnswerLine, Figure, FirstStep, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage,
+    ModelUse, Origin, Outlier, Outliers, PathKind, Report, Role, StageAnswer, StageRow, Status,
+    StepUnit, WindowKind, WindowPart, times_faster,
 };
 
 /// Stages in a line.
@@ -257,10 +257,14 @@ fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
 
 fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
     let name = told.name();
+    // The GPU is busy then, and the stage waits for its turn.
+    let other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
+    let other_percent: f64 = found.causes.iter().filter(other).map(|cause| cause.percent).sum();
     let idle = told.answer.window.as_ref().map(|window| {
         let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
         let idle = window.parts.iter().filter(|part| idle.contains(&part.kind));
         let idle_ns = idle.map(|part| part.ns).fold(0, u64::saturating_add);
+        let idle_ns = (idle_ns as f64 * (1.0 - other_percent / 100.0)) as u64;
         let (part, all) = (window.per_step(idle_ns), window.per_step(window.window_ns));
         format!(" waits {} of {} for the host", shown_time(part), shown_time(all))
     });
@@ -272,10 +276,13 @@ fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
              {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=200)"
         );
     }
-    let findings = found.causes.iter().filter(|cause| cause.is_finding()).take(HOST_CAUSES);
+    let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
+    let findings = findings.take(HOST_CAUSES);
     let mut causes: Vec<String> = findings
         .map(|cause| {
-            let share = format!("{:.0} ± {:.0} %", cause.percent, cause.error_percent);
+            let of_host = 1.0 - other_percent / 100.0;
+            let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
+            let share = format!("{share:.0} ± {error:.0} %");
             format!("{share} {}", cause.text(true))
         })
         .collect();

@@ -264,6 +264,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         host: host(report, row),
         launching: rows.host.get(stage_name).and_then(|found| launching(found)),
         host_causes: rows.host.get(stage_name).map(|found| host_causes(found)).unwrap_or_default(),
+        few_host_samples: rows.host.get(stage_name).is_some_and(|found| found.causes.is_empty()),
         top_kernels: top,
         ..idle(report, row)
     }

@@ -65,6 +65,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) host: Option<HostLead>,
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
+    /// There are samples of the host, and too few of them to divide the idle time.
+    pub(crate) few_host_samples: bool,
     /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
     /// too few.
     pub(crate) launching: Option<String>,
@@ -431,15 +433,34 @@ impl Speaker<'_> {
             return say(Rule::LaunchBound, text, Some(then));
         }
         let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
-        let sampled = !s.host_causes.is_empty();
+        let most = s.host_causes.iter().max_by(|a, b| a.percent.total_cmp(&b.percent));
         let why = match behind {
             Some(said) => format!("the host does not keep the GPU fed: {said}"),
-            None if sampled => "samples of the host show why".to_owned(),
+            None if most.is_some() => "samples of the host show why".to_owned(),
             None => "kernel records do not show why".to_owned(),
         };
-        let then = "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
-                    what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.";
-        let then = Some(then).filter(|_| !sampled);
+        let spread;
+        let then = match most {
+            // That cause is advice of its own.
+            Some(most) if most.percent >= HOST_MAIN_PERCENT => None,
+            Some(most) => {
+                spread = format!(
+                    "No single line is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
+                     prepare the next step while the GPU works (asynchronous scheduling, CUDA graphs), or \
+                     give the GPU more per step (a larger batch).",
+                    most.name, most.percent
+                );
+                Some(spread.as_str())
+            }
+            None if s.few_host_samples => Some(
+                "The host was sampled too rarely to say what it does between launches: record for longer, or \
+                 with STAGE2_HOST=1000.",
+            ),
+            None => Some(
+                "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
+                 what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
+            ),
+        };
         say(Rule::HostGaps, format!("{numbers}{by_graphs}; {why}"), then)
     }
 
