@@ -53,7 +53,7 @@ pub struct HostCapture {
     sampling: Option<HostSampling>,
     /// What it said at the end of earlier pieces, added up.
     earlier: HostSampling,
-    /// Threads, by the number that samples have.
+    /// Threads, by the number that samples have here: the first that was given to their `os_tid`.
     pub threads: FxHashMap<u32, Thread>,
     /// Samples in all stages, before some were left out to bound memory.
     pub samples: u64,
@@ -61,6 +61,9 @@ pub struct HostCapture {
     pub left_out: u64,
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
+    /// The number that stands for another one, and that of each `os_tid`.
+    numbers: FxHashMap<u32, u32>,
+    by_tid: FxHashMap<u32, u32>,
     frames: FxHashMap<u32, Frame>,
     stacks: FxHashMap<u32, (u32, u32)>,
     pending: Option<Pending>,
@@ -75,10 +78,22 @@ pub struct Thread {
     pub name: Vec<u8>,
     /// It launches GPU work, or opens ranges.
     pub launches: bool,
-    /// Its time on a processor, ns; nothing where the kernel did not say.
-    pub cpu_ns: Option<u64>,
-    /// The time that it was ready to run and waited for a processor, ns.
-    pub delay_ns: Option<u64>,
+    /// Its time on a processor while it was sampled, ns; 0 where the kernel did not say.
+    pub cpu_ns: u64,
+    /// The time meanwhile that it was ready to run and waited for a processor, ns.
+    pub delay_ns: u64,
+    /// What the kernel said last: these times since the thread began.
+    last: Option<(u64, u64)>,
+}
+
+impl Thread {
+    /// Takes times since the thread began. Those of a later thread under the same number begin anew.
+    fn took(&mut self, cpu_ns: u64, delay_ns: u64) {
+        let (cpu, delay) = self.last.filter(|last| last.0 <= cpu_ns).unwrap_or((cpu_ns, delay_ns));
+        self.cpu_ns = self.cpu_ns.saturating_add(cpu_ns.saturating_sub(cpu));
+        self.delay_ns = self.delay_ns.saturating_add(delay_ns.saturating_sub(delay));
+        self.last = Some((cpu_ns, delay_ns));
+    }
 }
 
 /// A line of a function, its texts as indices of the names of the capture.
@@ -315,27 +330,42 @@ impl HostCapture {
         }
     }
 
+    /// A thread may have two numbers, one from before it launched. They are one here.
     pub(super) fn thread(&mut self, id: u32, os_tid: u32, name: Vec<u8>) {
-        if self.threads.len() < THREADS || self.threads.contains_key(&id) {
-            let thread = self.threads.entry(id).or_default();
-            (thread.os_tid, thread.name) = (os_tid, name);
+        if self.numbers.len() >= THREADS {
+            return;
+        }
+        let number = if os_tid == 0 { id } else { *self.by_tid.entry(os_tid).or_insert(id) };
+        self.numbers.insert(id, number);
+        let thread = self.threads.entry(number).or_default();
+        thread.os_tid = os_tid;
+        if !name.is_empty() {
+            thread.name = name;
         }
     }
 
+    fn number(&self, thread: u32) -> u32 {
+        self.numbers.get(&thread).copied().unwrap_or(thread)
+    }
+
     pub(super) fn times(&mut self, times: &HostThread) {
-        if let Some(thread) = self.threads.get_mut(&times.thread) {
+        let number = self.number(times.thread);
+        if let Some(thread) = self.threads.get_mut(&number) {
             thread.launches |= times.launches;
-            (thread.cpu_ns, thread.delay_ns) = (Some(times.cpu_ns), Some(times.delay_ns));
+            thread.took(times.cpu_ns, times.delay_ns);
         }
     }
 
     pub(super) fn samples(&mut self, samples: &[HostSample]) {
-        let pending =
-            self.pending.get_or_insert_with(|| Pending { one_in: 1, ..Pending::default() });
+        let new = || Pending { one_in: 1, ..Pending::default() };
+        let mut pending = self.pending.take().unwrap_or_else(new);
         for sample in samples {
             self.samples += 1;
-            self.left_out += u64::from(!pending.push(sample));
+            let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
+            let known = HostSample { thread, holder, ..*sample };
+            self.left_out += u64::from(!pending.push(&known));
         }
+        self.pending = Some(pending);
     }
 
     /// The totals of each piece of a trace begin anew.
@@ -369,9 +399,11 @@ impl HostCapture {
 
     /// Says in which samples an instance lies that closed.
     pub(super) fn windows(&mut self, windows: Vec<Window>) {
-        if let Some(pending) = &mut self.pending {
-            windows.iter().for_each(|window| pending.window(window));
+        let Some(mut pending) = self.pending.take() else { return };
+        for window in windows {
+            pending.window(&Window { thread: self.number(window.thread), ..window });
         }
+        self.pending = Some(pending);
     }
 }
 

@@ -16,7 +16,7 @@ use stage2_model::{
     HostStackTime, HostStage, HostUse, StageRow,
 };
 use stage2_read::trace::ProcessCapture;
-use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum};
+use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
 
 use self::advice::Signs;
 use self::stacks::{Calls, Origin};
@@ -130,9 +130,7 @@ fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
     let fact = |key: &str| process.meta.get(key).map(|value| visible(value.as_bytes()));
     let total = host.total_sampling();
     let launching = || host.threads.values().filter(|thread| thread.launches);
-    let sum = |of: fn(&stage2_read::trace::host::Thread) -> Option<u64>| {
-        launching().filter_map(of).fold(0, u64::saturating_add)
-    };
+    let sum = |of: fn(&Thread) -> u64| launching().map(of).fold(0, u64::saturating_add);
     let hz = |ns: u64| (ns > 0).then(|| 1e9 / ns as f64);
     let reached = (total.rounds > 0 && total.sampled_ns > 0)
         .then(|| total.rounds as f64 * 1e9 / total.sampled_ns as f64);

@@ -541,6 +541,27 @@ fn samples_against_the_order_of_time_are_left_out_and_counted() {
 }
 
 #[test]
+fn a_thread_with_two_numbers_is_one_and_its_times_are_those_while_it_was_sampled() {
+    let mut trace = Trace::new();
+    let stack = trace.stack(&[USER]);
+    // It was sampled before it launched: under another number.
+    trace.push(Record::Thread { id: 9, os_tid: MAIN + 100, name: Vec::new() });
+    for (thread, cpu, delay) in [(9, 50, 5), (MAIN, 80, 6), (9, 150, 15)] {
+        let times = HostThread { thread, launches: true, ..HostThread::default() };
+        let (cpu_ns, delay_ns) = (cpu * MS, delay * MS);
+        trace.push(Record::HostThread(HostThread { cpu_ns, delay_ns, ..times }));
+    }
+    trace.decode(41, &[], |at, _| {
+        let thread = if at % 2 == 0 { 9 } else { MAIN };
+        vec![HostSample { thread, ..state(HostState::Running, stack) }]
+    });
+    let report = trace.report();
+    assert_eq!((decode(&report).samples, decode(&report).covered_percent), (240, 100.0));
+    let process = &report.host.as_ref().expect("samples").processes[0];
+    assert_eq!((process.cpu_ns, process.delay_ns), (150 * MS, 15 * MS));
+}
+
+#[test]
 fn without_samples_the_report_says_how_to_have_some() {
     let mut trace = Trace::new();
     trace.records.retain(|record| !matches!(record, Record::HostSampling(_)));
