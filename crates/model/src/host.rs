@@ -7,6 +7,8 @@ pub const HOST_SAMPLES_LEAST: u64 = 30;
 /// Standard errors that a share has to reach, so that its row is a finding: with it, chance alone gives one row
 /// of twenty.
 pub const HOST_ERRORS_LEAST: f64 = 2.0;
+/// Folders of a file outside of packages that are shown.
+const FOLDERS_SHOWN: usize = 2;
 /// The widest frame of a [`HostFrame::short`], characters.
 const FUNCTION_CHARS: usize = 60;
 
@@ -86,9 +88,12 @@ pub struct HostFrame {
 }
 
 impl HostFrame {
-    /// As rows show it: `Scheduler.schedule (v1/core/scheduler.py:212)`.
+    /// As rows show it: `Scheduler.schedule (vllm/v1/core/scheduler.py:212)`; of a file outside of packages the
+    /// last folders.
     pub fn text(&self) -> String {
-        self.with_file(&self.file)
+        let outside = self.file.strip_prefix('/').filter(|_| self.file.len() > 1);
+        let from = outside.and_then(|path| path.rmatch_indices('/').nth(FOLDERS_SHOWN));
+        self.with_file(from.map_or(&self.file, |(at, _)| self.file.get(at + 2..).unwrap_or("")))
     }
 
     /// As lines show it: `Scheduler.schedule (scheduler.py:212)`.
@@ -307,4 +312,22 @@ pub struct HostProcess {
     pub own_delay_ns: u64,
     /// How long it had one, ns.
     pub own_cpu_ns: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_outside_of_packages_has_its_last_folders() {
+        let text =
+            |file: &str, line| HostFrame { function: "f".into(), file: file.into(), line }.text();
+        assert_eq!(text("/home/a/b/c/serve.py", 7), "f (b/c/serve.py:7)");
+        assert_eq!(text("/c/serve.py", 7), "f (/c/serve.py:7)");
+        assert_eq!(
+            text("vllm/v1/core/sched/scheduler.py", 0),
+            "f (vllm/v1/core/sched/scheduler.py)"
+        );
+        assert_eq!([text("", 1), text("/", 1)], ["f (:1)", "f (/:1)"]);
+    }
 }

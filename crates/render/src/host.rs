@@ -14,6 +14,8 @@ use stage2_model::{
 pub(super) const TITLE: &str = "What the GPU waits for";
 /// Stages with a table.
 const STAGES: usize = 12;
+/// Causes of a stage: the largest.
+const CAUSES: usize = 40;
 
 /// The section; empty where no process was to be sampled.
 pub(super) fn host_md(report: &Report) -> String {
@@ -64,7 +66,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         let idle_ns = stage.idle_ns?;
         Some(ms3((idle_ns as f64 * cause.percent / 100.0).round() as u64))
     };
-    let table = Table::first(ROWS, &stage.causes)
+    let table = Table::first(CAUSES, &stage.causes)
         .right("% of the idle time", |cause| percent1(cause.percent))
         .right("±", |cause| percent1(cause.error_percent))
         .right("ms", ns)

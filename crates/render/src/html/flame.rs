@@ -13,8 +13,8 @@ use stage2_model::{HostStage, HostUse};
 /// Rows: what is deeper is left out.
 const DEPTH: usize = 60;
 /// Frames, and the least share of the width that one has, percent.
-const FRAMES: usize = 3_000;
-const LEAST_PERCENT: f64 = 0.05;
+const FRAMES: usize = 800;
+const LEAST_PERCENT: f64 = 0.1;
 const NAME_CHARS: usize = 160;
 /// Heights of a row and of its bar, in pixels.
 const ROW: usize = 18;

@@ -597,7 +597,7 @@ impl Stage<'_> {
         let idle_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle])?;
         let ns = idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
         let removes = vec![self.removal("its part of the idle time", ns)?];
-        let condition = format!("the GPU does not idle for {}", cause.name);
+        let condition = format!("no idle time goes into {}", cause.name);
         Some(Vanishing { ns, condition, removes })
     }
 

@@ -25,7 +25,9 @@ use self::stacks::{Calls, Origin};
 const CAUSES: usize = 1 << 12;
 /// Stacks of a stage that are told apart, and those of them that a report keeps.
 const STACKS: usize = 1 << 15;
-const STACKS_KEPT: usize = 2_000;
+const STACKS_KEPT: usize = 500;
+/// Frames of these: the outermost.
+const STACK_KEPT: usize = 128;
 /// Frames that are told apart.
 const FRAMES: usize = 1 << 18;
 /// Frames of the stack of a cause: the innermost.
@@ -239,7 +241,7 @@ impl Part {
         if sum.ns > known.stack.0 {
             known.stack = (sum.ns, responsible.clone());
         }
-        let mut stack: Vec<u32> = own.into_iter().rev().collect();
+        let mut stack: Vec<u32> = own.into_iter().rev().take(STACK_KEPT).collect();
         if !kind.is_code() {
             let waits = HostCause { kind, thread: key.thread, ..HostCause::default() }.text(true);
             // The leaf: what it waited for.
@@ -374,13 +376,16 @@ fn causes(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostCa
         cause.is_finding() && cause.percent < cause.error_percent * HOST_ERRORS_LEAST
     };
     let (small, mut rows): (Vec<HostCause>, Vec<HostCause>) = all.into_iter().partition(is_small);
-    let together = |kind, of: &[HostCause]| HostCause {
-        kind,
-        percent: of.iter().map(|cause| cause.percent).sum(),
-        error_percent: of.iter().map(|cause| cause.error_percent.powi(2)).sum::<f64>().sqrt(),
-        samples: of.iter().map(|cause| cause.samples).sum(),
-        launch_gaps_percent: of.iter().map(|cause| cause.launch_gaps_percent).sum(),
-        ..HostCause::default()
+    let together = |kind, of: &[HostCause]| {
+        let sum = |number: fn(&HostCause) -> f64| of.iter().map(number).fold(0.0, |a, b| a + b);
+        HostCause {
+            kind,
+            percent: sum(|cause| cause.percent),
+            error_percent: sum(|cause| cause.error_percent.powi(2)).sqrt(),
+            samples: of.iter().map(|cause| cause.samples).sum(),
+            launch_gaps_percent: sum(|cause| cause.launch_gaps_percent),
+            ..HostCause::default()
+        }
     };
     if !small.is_empty() {
         rows.push(together(HostCauseKind::Small, &small));

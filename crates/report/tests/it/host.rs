@@ -237,6 +237,7 @@ fn time_without_samples_is_unknown_and_a_busy_gpu_explains_nothing() {
     assert_eq!((stage.samples, stage.covered_percent), (20 * 6, 50.0));
     let shares = shares(&stage.causes);
     assert_eq!(shares["unknown"].0, 50.0);
+    assert!(stage.causes.iter().all(|cause| cause.error_percent.is_sign_positive()));
     assert_eq!(shares["Scheduler.schedule (scheduler.py:212)"], (25.0, 2.3));
     let all: f64 = stage.causes.iter().map(|cause| cause.percent).sum();
     assert!((all - 100.0).abs() < 1e-9, "{all}");
