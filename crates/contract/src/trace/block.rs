@@ -118,6 +118,7 @@ pub(crate) fn put_record(
         Record::HostSamples(it) => put_fields(scratch, tag::HOST_SAMPLES, &[it]),
         Record::HostSampling(it) => put_fields(scratch, tag::HOST_SAMPLING, &[it]),
         Record::HostThread(it) => put_fields(scratch, tag::HOST_THREAD, &[it]),
+        Record::HostCalls(it) => put_fields(scratch, tag::HOST_CALLS, &[it]),
         Record::End { reason } => put_fields(scratch, tag::END, &[reason]),
     };
     out.push(tag);
@@ -298,6 +299,7 @@ fn with_length(tag: u8, mut cursor: Cursor<'_>) -> Option<Decoded> {
         tag::HOST_SAMPLES => Record::HostSamples(Wire::get(c)?),
         tag::HOST_SAMPLING => Record::HostSampling(Wire::get(c)?),
         tag::HOST_THREAD => Record::HostThread(Wire::get(c)?),
+        tag::HOST_CALLS => Record::HostCalls(Wire::get(c)?),
         _ => return Some(Decoded::Unknown),
     }))
 }
@@ -399,6 +401,7 @@ pub(crate) mod tag {
     pub(crate) const HOST_SAMPLES: u8 = 0x56;
     pub(crate) const HOST_SAMPLING: u8 = 0x57;
     pub(crate) const HOST_THREAD: u8 = 0x58;
+    pub(crate) const HOST_CALLS: u8 = 0x59;
 
     /// Type of a field of a range: a name, as a varint. The other types are those of payloads.
     pub(crate) const FIELD_NAME: u8 = 0x10;

@@ -100,6 +100,24 @@ pub struct HostSample {
 /// Samples that one record holds at most.
 pub const MAX_HOST_SAMPLES: usize = 4096;
 
+/// A call of the CUDA driver that may wait, from its begin to its end on one thread. Both are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCall {
+    /// Name of the function, without the suffix of its version.
+    pub name: u32,
+    /// The number of the thread, as [`Record::Thread`](crate::trace::Record::Thread) has it.
+    pub thread: u32,
+    /// When it began.
+    pub begin: MonoNs,
+    /// When it ended.
+    pub end: MonoNs,
+    /// [`HostStack::id`] of the Python stack that made it; [`NONE`]: it has none, or it is not known.
+    pub stack: u32,
+}
+
+/// Calls that one record holds at most.
+pub const MAX_HOST_CALLS: usize = 4096;
+
 /// How the sampling went, as totals since the file was begun. The last one of a file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSampling {
@@ -133,6 +151,12 @@ pub struct HostSampling {
     pub own_cpu_ns: u64,
     /// Time that it was ready and waited for a processor, ns.
     pub own_delay_ns: u64,
+    /// Calls in the file. Added later, as the next two: 0 where a file does not tell.
+    pub calls: u64,
+    /// Calls that were too short to be kept, and are in no record.
+    pub short_calls: u64,
+    /// Calls that found no room.
+    pub lost_calls: u64,
 }
 
 /// What the kernel counts for a thread of the guest, since the thread began: exact where samples are not.
@@ -212,6 +236,38 @@ impl Wire for Vec<HostSample> {
     }
 }
 
+/// As [`crate::trace`] lays it out. Calls beyond [`MAX_HOST_CALLS`] are left out: no caller has any.
+impl Wire for Vec<HostCall> {
+    fn put(&self, out: &mut Vec<u8>) {
+        let calls = &self[..self.len().min(MAX_HOST_CALLS)];
+        put(out, calls.len() as u64);
+        let mut before = HostCall::default();
+        for call in calls {
+            put(out, call.name.into());
+            put(out, call.thread.into());
+            put_step(out, before.end.0, call.begin.0);
+            put(out, call.end.0.wrapping_sub(call.begin.0));
+            put_step(out, before.stack.into(), call.stack.into());
+            before = *call;
+        }
+    }
+
+    fn get(c: &mut Cursor<'_>) -> Option<Self> {
+        let count = usize::try_from(c.u64()?).ok().filter(|count| *count <= MAX_HOST_CALLS)?;
+        // A call takes five bytes at least.
+        let mut calls = Vec::with_capacity(count.min(c.left() / 5));
+        let mut call = HostCall::default();
+        for _ in 0..count {
+            (call.name, call.thread) = (c.u32()?, c.u32()?);
+            call.begin = MonoNs(c.step(call.end.0)?);
+            call.end = MonoNs(call.begin.0.wrapping_add(c.u64()?));
+            call.stack = u32::try_from(c.step(call.stack.into())?).ok()?;
+            calls.push(call);
+        }
+        Some(calls)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,6 +307,21 @@ mod tests {
         let later = Vec::<HostSample>::get(&mut Cursor::new(&[1, 0xcf, 9, 0]));
         assert_eq!(later, Some(vec![HostSample { thread: 9, ..HostSample::default() }]));
         assert_eq!(Vec::<HostSample>::get(&mut Cursor::new(&[1, 0xc0, 9, 1])), None, "stack -1");
+    }
+
+    #[test]
+    fn calls_that_are_cut_or_count_too_many_are_refused() {
+        let call = HostCall { name: 300, thread: 2, end: MonoNs(5_000), ..HostCall::default() };
+        let mut bytes = Vec::new();
+        vec![call; 3].put(&mut bytes);
+        assert_eq!(Vec::<HostCall>::get(&mut Cursor::new(&bytes)), Some(vec![call; 3]));
+        for cut in 0..bytes.len() {
+            assert_eq!(Vec::<HostCall>::get(&mut Cursor::new(&bytes[..cut])), None, "at {cut}");
+        }
+        let mut many = Vec::new();
+        put(&mut many, MAX_HOST_CALLS as u64 + 1);
+        many.resize(100_000, 0);
+        assert_eq!(Vec::<HostCall>::get(&mut Cursor::new(&many)), None);
     }
 
     #[test]

@@ -116,12 +116,16 @@
 //! | `0x56` | [`Record::HostSamples`] | below |
 //! | `0x57` | [`HostSampling`] | |
 //! | `0x58` | [`HostThread`] | launches: 1, else 0 |
+//! | `0x59` | [`Record::HostCalls`] | below |
 //!
 //! Samples of `0x56`: their number `v`, then each as one byte, thread `v`, stack `step(stack)`, \[time
 //! `step(time)`\], \[interval `step(interval)`\], \[holder `v`\]. Stack, time and interval are told against the sample
 //! before, and the first against 0. Bits of the byte: 3-0, the [`HostState`] (a reader takes one that it does not
 //! know for 0); 4, it holds the GIL; 5, a holder follows (else it is [`NONE`]); 6, the interval is that of the
 //! sample before; 7, the time is that of the sample before.
+//!
+//! Calls of `0x59`: their number `v`, then each as name `v`, thread `v`, begin `step(end)`, duration `v` (end less
+//! begin, modulo 2^64), stack `step(stack)`. Here `end` and `stack` are those of the call before, and 0 at first.
 //!
 //! The table of `0x53`, with the number of samples as n: for each sample, how far its start lies
 //! from the end of the sample before (0 at first) as `step`; for each, how far its length lies from
@@ -180,7 +184,7 @@ mod wire;
 mod write;
 
 pub use frame::FORMAT_VERSION;
-pub use host::{HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread};
+pub use host::{HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread};
 pub use read::{Ending, ReadError, Reader, Skipped};
 pub use record::*;
 pub use write::{MAX_RECORD_BYTES, Writer};

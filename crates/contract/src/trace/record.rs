@@ -3,7 +3,7 @@
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
 
-use crate::trace::host::{HostFrame, HostSample, HostSampling, HostStack, HostThread};
+use crate::trace::host::{HostCall, HostFrame, HostSample, HostSampling, HostStack, HostThread};
 use crate::trace::varint::Cursor;
 use crate::trace::wire::Wire;
 
@@ -124,6 +124,9 @@ pub enum Record {
     HostSampling(HostSampling),
     /// Times of a sampled thread, as the kernel counts them.
     HostThread(HostThread),
+    /// Calls that may wait, at most [`MAX_HOST_CALLS`](crate::trace::host::MAX_HOST_CALLS): those of a thread in the
+    /// order of time.
+    HostCalls(Vec<HostCall>),
     /// What was lost so far. Counters only grow; the last record holds the totals.
     Losses(Losses),
     /// The capture ended in order. Without it the process was killed, or still runs.
@@ -554,6 +557,7 @@ impl Record {
                     + samples.values.len() * size_of::<f64>()
             }
             Self::HostSamples(samples) => samples.len() * size_of::<HostSample>(),
+            Self::HostCalls(calls) => calls.len() * size_of::<HostCall>(),
             Self::CounterSet(set) => strings(&set.metrics),
             Self::Process(Process { host, exe, argv, collector, .. }) => {
                 host.len() + exe.len() + collector.len() + strings(argv)

@@ -128,19 +128,21 @@ impl Wire for Option<Payload> {
     }
 }
 
-/// Declares that a record is its fields, in their order.
+/// Declares that a record is its fields, in their order. `later`: a number that older files lack.
 macro_rules! wire_of_fields {
-    ($($type:ident { $($field:ident),* })*) => {$(
+    ($($type:ident { $($field:ident $($later:ident)?),* })*) => {$(
         impl Wire for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
             }
 
             fn get(c: &mut Cursor<'_>) -> Option<Self> {
-                Some(Self { $($field: Wire::get(c)?),* })
+                Some(Self { $($field: wire_of_fields!(@get c $($later)?)),* })
             }
         }
     )*};
+    (@get $c:ident) => { Wire::get($c)? };
+    (@get $c:ident later) => { $c.later()? };
 }
 
 wire_of_fields! {
@@ -166,7 +168,7 @@ wire_of_fields! {
     HostStack { id, parent, frame }
     HostSampling {
         at, asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable, cut, lost,
-        threads_left_out, backed_off, own_cpu_ns, own_delay_ns
+        threads_left_out, backed_off, own_cpu_ns, own_delay_ns, calls later, short_calls later, lost_calls later
     }
     HostThread { at, thread, launches, cpu_ns, delay_ns }
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use crate::common::{file_header, frame, read, sample, trace_file};
 use stage2_contract::trace::{
-    Ending, Field, FieldValue, GpuNs, GpuWork, HostSample, HostState, MonoNs, ReadError, Reader,
-    Record, Skipped, What, file_name,
+    Ending, Field, FieldValue, GpuNs, GpuWork, HostCall, HostSample, HostState, MonoNs, ReadError,
+    Reader, Record, Skipped, What, file_name,
 };
 
 /// `tag`, a length and `body`.
@@ -100,6 +100,22 @@ fn host_samples_are_laid_out_as_documented() {
         0xd1, 0x01, 0x03,
     ];
     let expected = file(&[frame(1, &with_length(0x56, &body))]);
+    assert_eq!(trace_file(&[&records]), expected);
+    assert_eq!(read(&expected).unwrap().records, records);
+}
+
+#[test]
+fn calls_of_the_host_are_laid_out_as_documented() {
+    let first = HostCall { name: 5, thread: 2, begin: MonoNs(1_000), end: MonoNs(1_300), stack: 3 };
+    let second = HostCall { begin: MonoNs(1_299), end: MonoNs(1_301), stack: 1, ..first };
+    let records = [Record::HostCalls(vec![first, second])];
+    #[rustfmt::skip]
+    let body = [
+        0x02,
+        0x05, 0x02, 0xd0, 0x0f, 0xac, 0x02, 0x06,
+        0x05, 0x02, 0x01, 0x02, 0x03,
+    ];
+    let expected = file(&[frame(1, &with_length(0x59, &body))]);
     assert_eq!(trace_file(&[&records]), expected);
     assert_eq!(read(&expected).unwrap().records, records);
 }

@@ -184,6 +184,7 @@ pub(crate) fn record() -> impl Strategy<Value = Record> {
             Record::HostStack(HostStack { id, parent, frame })
         }),
         1 => vec(host_sample(), 0..20).prop_map(Record::HostSamples),
+        1 => vec(host_call(), 0..20).prop_map(Record::HostCalls),
         1 => host_sampling().prop_map(Record::HostSampling),
         1 => (ns(), id32(), any::<bool>(), id64(), id64()).prop_map(
             |(at, thread, launches, cpu_ns, delay_ns)| {
@@ -240,12 +241,21 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn host_sampling()(at in ns(), counts in any::<[u64; 14]>()) -> HostSampling {
+    fn host_call()(
+        name in id32(), thread in id32(), begin in ns(), end in ns(), stack in id32(),
+    ) -> HostCall {
+        HostCall { name, thread, begin: MonoNs(begin), end: MonoNs(end), stack }
+    }
+}
+
+prop_compose! {
+    fn host_sampling()(at in ns(), counts in any::<[u64; 17]>()) -> HostSampling {
         let [asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable, cut, lost,
-            threads_left_out, backed_off, own_cpu_ns, own_delay_ns] = counts;
+            threads_left_out, backed_off, own_cpu_ns, own_delay_ns, calls, short_calls, lost_calls] = counts;
         HostSampling {
             at: MonoNs(at), asked_ns, interval_ns, sampled_ns, rounds, late, samples, torn, unreadable,
-            cut, lost, threads_left_out, backed_off, own_cpu_ns, own_delay_ns,
+            cut, lost, threads_left_out, backed_off, own_cpu_ns, own_delay_ns, calls, short_calls,
+            lost_calls,
         }
     }
 }
