@@ -93,6 +93,10 @@ counters! {
         range_fields,
         /// GPU records left out because `STAGE2_RANGES` does not ask for them.
         filtered,
+        /// Calls that may block and were too short to be kept.
+        short_calls,
+        /// Calls that found the event queue full.
+        lost_calls,
     }
 }
 

@@ -8,13 +8,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::trace::host::{self, MAX_HOST_SAMPLES};
+use stage2_contract::trace::host::{self, MAX_HOST_CALLS, MAX_HOST_SAMPLES};
 use stage2_contract::trace::{
-    HostFrame, HostSample, HostSampling, HostStack, HostThread, NONE, Record,
+    HostCall, HostFrame, HostSample, HostSampling, HostStack, HostThread, MonoNs, NONE, Record,
 };
 
+use crate::base::counters::{Counter, Counters};
 use crate::base::diag;
 use crate::drain::intern::{Interner, Sink};
+use crate::guest::event::Event;
 use crate::guest::state;
 use crate::host::{Interpreter, Round, Said, Sampling, layout};
 
@@ -69,6 +71,8 @@ pub(super) struct HostSamples {
     threads: FxHashMap<u32, (u32, bool)>,
     waiting: Vec<HostSample>,
     samples: u64,
+    waiting_calls: Vec<HostCall>,
+    calls: u64,
     totals: HostSampling,
     told: HostSampling,
     notes: Vec<String>,
@@ -109,6 +113,16 @@ impl HostSamples {
         let Some(sampling) = &self.sampling else { return };
         sampling.watch(tid);
         self.threads.insert(tid, (number, true));
+    }
+
+    /// A thread of the guest was in a call that may block.
+    pub(super) fn call(&mut self, event: &Event, names: &mut Interner, output: &mut impl Sink) {
+        let name = self.text(event.text(), names, output);
+        let (thread, begin, end) = (event.thread, event.at, MonoNs(event.id));
+        self.waiting_calls.push(HostCall { name, thread, begin, end, stack: NONE });
+        if self.waiting_calls.len() >= BATCH {
+            self.write_calls(names, output);
+        }
     }
 
     /// Threads of ours that sample.
@@ -315,7 +329,17 @@ impl HostSamples {
     /// Writes what waits, and how the sampling went.
     pub(super) fn write(&mut self, names: &mut Interner, output: &mut impl Sink) {
         self.write_samples(names, output);
-        let totals = HostSampling { samples: self.samples, ..self.totals };
+        self.write_calls(names, output);
+        let count = |of: fn(&Counters) -> &Counter| {
+            state::shared().map_or(0, |shared| of(&shared.counters).get())
+        };
+        let totals = HostSampling {
+            samples: self.samples,
+            calls: self.calls,
+            short_calls: count(|of| &of.short_calls),
+            lost_calls: count(|of| &of.lost_calls),
+            ..self.totals
+        };
         if totals != self.told {
             self.told = totals;
             output.put(Record::HostSampling(totals));
@@ -330,6 +354,15 @@ impl HostSamples {
             }
             self.samples += samples.len() as u64;
             output.put(Record::HostSamples(samples.to_vec()));
+        }
+    }
+
+    fn write_calls(&mut self, names: &mut Interner, output: &mut impl Sink) {
+        let waiting = std::mem::take(&mut self.waiting_calls);
+        for calls in waiting.chunks(MAX_HOST_CALLS) {
+            calls.iter().for_each(|call| names.define_name(call.name, output));
+            self.calls += calls.len() as u64;
+            output.put(Record::HostCalls(calls.to_vec()));
         }
     }
 
@@ -424,7 +457,7 @@ fn installed(path: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::host::{CodeText, Sample};
-    use stage2_contract::trace::{HostState, MonoNs};
+    use stage2_contract::trace::HostState;
 
     #[test]
     fn files_of_packages_are_named_from_the_package_on() {

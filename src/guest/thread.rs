@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
+use stage2_contract::trace::MonoNs;
+
 use crate::base::generation;
 use crate::guest::event::{Event, EventKind, NOTHING_LOST, Selection};
 use crate::guest::state::{self, Call};
@@ -20,6 +22,7 @@ thread_local! {
             number: Cell::new(0),
             told: Cell::new(None),
             fence: Cell::new(0),
+            call: Cell::new(None),
             domains: RefCell::new([const { Domain::FREE }; DOMAINS]),
             domains_lost: Cell::new(0),
             lost_track: Cell::new(false),
@@ -52,6 +55,8 @@ struct State {
     /// The epoch in which our own thread was last told of this one.
     told: Cell<Option<u32>>,
     fence: Cell<u32>,
+    /// The call that this thread is in, which may block it.
+    call: Cell<Option<CallBegin>>,
     domains: RefCell<[Domain; DOMAINS]>,
     /// Domains whose last event was lost.
     domains_lost: Cell<u32>,
@@ -129,6 +134,27 @@ pub(crate) fn set_fence(correlation: u32) {
 /// Takes the id that [`set_fence`] kept; 0 is none.
 pub(crate) fn take_fence() -> u32 {
     STATE.try_with(|state| state.fence.replace(0)).unwrap_or(0)
+}
+
+/// The begin of a call of the driver.
+#[derive(Clone, Copy)]
+pub(crate) struct CallBegin {
+    /// CUPTI's number of the call.
+    pub(crate) correlation: u32,
+    /// [`generation::epoch`] when it began.
+    pub(crate) epoch: u32,
+    pub(crate) at: MonoNs,
+}
+
+/// Keeps the begin of a call until its end. A call that never ends (the guest left it) is replaced by the next one.
+pub(crate) fn begin_call(begin: CallBegin) {
+    let _ = with_state(|state| state.call.set(Some(begin)));
+}
+
+/// Takes the begin of the call with this number, unless it was never kept.
+pub(crate) fn take_call(correlation: u32) -> Option<CallBegin> {
+    let begin = with_state(|state| state.call.take()).flatten();
+    begin.filter(|begin| begin.correlation == correlation)
 }
 
 /// What a push or pop did to this thread's ranges.

@@ -30,7 +30,7 @@ impl<S: Sink> EventContext<'_, S> {
         event.category = payload_values.category.unwrap_or(event.category);
         let event = &event;
         match event.kind {
-            EventKind::TextPiece | EventKind::PayloadPiece => {}
+            EventKind::TextPiece | EventKind::PayloadPiece | EventKind::Call => {}
             EventKind::Thread => self.sink.put(Record::Thread {
                 id: event.thread,
                 os_tid: event.id as u32,

@@ -110,8 +110,12 @@ impl Drain {
         }
         self.records.note_event(event.at);
         self.repair();
-        if event.kind == EventKind::Thread {
-            self.host.meet(event.id as u32, event.thread);
+        match event.kind {
+            EventKind::Thread => self.host.meet(event.id as u32, event.thread),
+            EventKind::Call => {
+                return self.host.call(event, &mut self.names, &mut self.output);
+            }
+            _ => {}
         }
         self.ranges.apply(event, &mut self.names, &mut self.output, &self.shared.counters);
         let mut first_step = None;

@@ -8,7 +8,7 @@ use cupti_sys::subscriber::{Company, Refusal};
 use cupti_sys::{Api, CuptiError, Subscriber, bindings as sys};
 use stage2_contract::settings::CuptiApi;
 
-use super::{callbacks, library};
+use super::{blocking, callbacks, library};
 use crate::base::diag;
 use crate::base::options::{Attribution, Graph};
 use crate::guest::activity::fields;
@@ -176,7 +176,7 @@ fn configure(
     if by_callback {
         on(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, callbacks::KERNEL)
             .map_err(|error| refused("report launches", error))?;
-        callbacks::enable_launches(api, subscriber, true);
+        callbacks::enable_launches(api, subscriber, true, false);
     } else {
         let by_node = shared.window_filter().is_restricted() && options.graph == Graph::Node;
         for id in callbacks::REPLAYS.into_iter().filter(|_| by_node) {
@@ -218,7 +218,10 @@ fn configure(
     if collecting {
         activities.enable_switched().map_err(|(kind, error)| refused_kind(kind, error))?;
     } else if by_callback && options.graph == Graph::Node {
-        callbacks::enable_launches(api, subscriber, false);
+        callbacks::enable_launches(api, subscriber, false, false);
+    }
+    if blocking::is_wanted(options) {
+        blocking::enable(api, subscriber);
     }
     Ok((by_callback, hardware_trace))
 }

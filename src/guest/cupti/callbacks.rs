@@ -19,6 +19,8 @@ use crate::guest::pool::Pool;
 use crate::guest::state::{self, Call};
 use crate::guest::{launch_watch, thread};
 
+use super::blocking;
+
 /// On a guest thread, inside a launch.
 pub(super) extern "C" fn request_buffer(
     buffer: *mut *mut u8,
@@ -109,8 +111,12 @@ pub(super) extern "C" fn on_callback(
             // SAFETY: CUPTI passes this struct in this domain, valid during the call.
             let call = unsafe { data.cast::<sys::CUpti_CallbackData>().read_unaligned() };
             if call.callbackSite == sys::CUPTI_API_ENTER {
+                blocking::begins(id, call.correlationId);
                 on_driver_call(id, call.correlationId);
-            } else if KERNELS.contains(&id) {
+                return;
+            }
+            blocking::ends(id, call.correlationId);
+            if KERNELS.contains(&id) {
                 let result = call.functionReturnValue.cast::<u32>();
                 // SAFETY: null, or at the exit of a driver call the place of its result.
                 let went_well = !result.is_null() && unsafe { result.read_unaligned() } == 0;
@@ -147,7 +153,8 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     } else if shared.launch_watch.is_on() && KERNELS.contains(&id) {
         shared.launch_watch.begins(shared.collected_since());
     }
-    if shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches) {
+    let is_told = shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches);
+    if is_told || !is_launch(id) {
         return;
     }
     let mut event = Event::new(EventKind::Launch, thread::number_in(call)).in_epoch(call.epoch);
@@ -222,9 +229,16 @@ const KERNELS: [u32; 6] = [
 pub(super) const REPLAYS: [u32; 2] =
     [sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch, sys::CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz];
 
-/// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs.
-pub(super) fn enable_launches(api: &Api, subscriber: &mut Subscriber, on: bool) {
+/// Switches the callbacks at launches. Newer calls are unknown to older CUPTIs. `keeps_blocking`: those of calls that
+/// may block stay on.
+pub(super) fn enable_launches(
+    api: &Api,
+    subscriber: &mut Subscriber,
+    on: bool,
+    keeps_blocking: bool,
+) {
     for id in std::iter::once(KERNEL).chain(others()) {
+        let on = on || (keeps_blocking && blocking::is_one(id));
         let _ = api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on);
     }
 }
@@ -234,6 +248,12 @@ pub(super) fn watch_kernels(api: &Api, subscriber: &mut Subscriber, on: bool) ->
     let switched = KERNELS
         .map(|id| api.enable_callback(subscriber, sys::CUPTI_CB_DOMAIN_DRIVER_API, id, on).is_ok());
     switched.contains(&true)
+}
+
+/// Whether a call puts work on a GPU, of those whose callbacks are asked for.
+fn is_launch(id: u32) -> bool {
+    KERNEL == id
+        || OTHERS.iter().copied().flatten().any(|&(first, last)| (first..=last).contains(&id))
 }
 
 fn others() -> impl Iterator<Item = u32> {

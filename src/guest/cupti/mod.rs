@@ -10,6 +10,7 @@
 //!   percent where launches bound the guest.
 
 mod attach;
+mod blocking;
 mod callbacks;
 mod library;
 
@@ -45,6 +46,8 @@ struct Cupti {
     /// Nothing is collected any more.
     shut: AtomicBool,
     graph: Graph,
+    /// Calls that may block are told.
+    tells_blocking: bool,
 }
 
 /// Finds CUPTI, subscribes and starts collecting. Called once, in the driver's initialisation.
@@ -113,6 +116,7 @@ pub fn start(shared: &Shared, come_first_at_exit: fn()) -> Result<Gpu, OffReason
         refused: AtomicBool::new(false),
         shut: AtomicBool::new(false),
         graph: options.graph,
+        tells_blocking: blocking::is_wanted(options),
     };
     let (tracer, walker) = (Box::new(tracer), api.walker());
     let counters = Counters::new(api, version, come_first_at_exit);
@@ -134,7 +138,7 @@ impl Cupti {
         }
         let subscriber = self.subscriber.lock().take();
         let Some(mut subscriber) = subscriber else { return };
-        callbacks::enable_launches(self.api, &mut subscriber, on);
+        callbacks::enable_launches(self.api, &mut subscriber, on, self.tells_blocking);
         *self.subscriber.lock() = Some(subscriber);
     }
 

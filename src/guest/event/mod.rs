@@ -56,6 +56,8 @@ pub enum EventKind {
     GraphNodeCreated,
     /// A node of an executable graph, `id`, was made from node `payload`.
     GraphNodeCloned,
+    /// A call of the driver that its text names blocked from `at` to `id`, ns of the same clock.
+    Call,
 }
 
 /// What to collect within a range that opens.
@@ -189,7 +191,9 @@ impl Event {
 fn kept_from(kind: EventKind) -> usize {
     match kind {
         EventKind::Start | EventKind::End | EventKind::Thread => 0,
-        EventKind::Mark | EventKind::TextPiece | EventKind::PayloadPiece => FOR_RANGES,
+        EventKind::Mark | EventKind::Call | EventKind::TextPiece | EventKind::PayloadPiece => {
+            FOR_RANGES
+        }
         _ => FOR_STARTS,
     }
 }
@@ -254,6 +258,7 @@ impl Events {
             // Only the drain thread knows which thread started the range.
             EventKind::End if self.push_late(event, counters) => return,
             EventKind::PayloadPiece => return counters.range_fields.increment(),
+            EventKind::Call => return counters.lost_calls.increment(),
             // Counted with the event that it is a piece of.
             EventKind::TextPiece => return,
             EventKind::End => self.ends_lost.store(true, Ordering::Release),
