@@ -67,6 +67,22 @@ pub fn launch_in_vain(count: u32) {
     }
 }
 
+/// Copies from the GPU, on the default stream, and waits for that.
+pub fn download_and_wait(bytes: usize) {
+    type Copy = unsafe extern "C" fn(*mut c_void, u64, usize) -> u32;
+    // SAFETY: the simulation looks at no address.
+    let copy = |f: Copy| unsafe { f(std::ptr::null_mut(), 0, bytes) };
+    assert_eq!(call(b"cuMemcpyDtoH_v2", copy), 0);
+}
+
+/// Allocates memory of the GPU.
+pub fn allocate(bytes: usize) {
+    let mut address = 0;
+    type Allocate = unsafe extern "C" fn(*mut u64, usize) -> u32;
+    // SAFETY: the place is valid.
+    assert_eq!(call(b"cuMemAlloc_v2", |f: Allocate| unsafe { f(&raw mut address, bytes) }), 0);
+}
+
 pub struct Stream(usize);
 
 impl Stream {

@@ -18,7 +18,7 @@ macro_rules! by_function {
 /// Those that have the names of their functions.
 pub const NAMED: &[(&str, fn())] = by_function! {
     hazards: nothing sampled threads graph start_end strings unbalanced deep nvtx_only late_cuda
-        works_for_a_while thread_exit many_threads transfers gated hang unfinished;
+        works_for_a_while blocking_calls thread_exit many_threads transfers gated hang unfinished;
     commanded: obey;
     ends: child_in_the_same_memory exit_in_the_same_memory by_own_signal survives_own_signals
         becomes_another child_becomes_another ends_a_child main_ends main_ends_with_cuda
@@ -144,6 +144,35 @@ fn works_for_a_while() {
         std::thread::sleep(Duration::from_millis(100));
     }
     nvtx.pop();
+}
+
+/// Calls that block, each with its begin and end by the monotonic clock, and some that do not.
+fn blocking_calls() {
+    cuda::init();
+    let (nvtx, stream) = (client(), Stream::new());
+    // SAFETY: `time` is a valid place for the result.
+    let now = || unsafe {
+        let mut time = std::mem::zeroed::<libc::timespec>();
+        assert_eq!(libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time), 0);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    };
+    let timed = |name: &str, call: &dyn Fn()| {
+        let begin = now();
+        call();
+        println!("{name} {begin} {}", now());
+    };
+    nvtx.push(b"work");
+    for _ in 0..10 {
+        stream.launch(300);
+        timed("cuStreamSynchronize", &|| stream.synchronize());
+        // Nothing is left to wait for.
+        (0..5).for_each(|_| stream.synchronize());
+        timed("cuMemcpyDtoH", &|| cuda::download_and_wait(50 << 20));
+        timed("cuMemAlloc", &|| cuda::allocate(1 << 20));
+        stream.upload(64);
+    }
+    nvtx.pop();
+    stream.synchronize();
 }
 
 pub fn wait_for_a_flush() {

@@ -9,7 +9,8 @@ use crate::common;
 use crate::common::calls::{self, FOR_EVER, Fault};
 use crate::common::{Guest, Left, TraceFile};
 use stage2_contract::trace::{
-    Ending, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, Losses, Record,
+    Ending, HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, Losses,
+    Record,
     host,
 };
 
@@ -338,6 +339,68 @@ fn without_an_interpreter_threads_have_states_and_the_file_says_why_they_have_no
     let left = Guest::new("works_for_a_while").run();
     let trace = left.expect_quiet(0).trace();
     assert!(Samples::of(trace).samples.is_empty(), "nobody asked for it");
+}
+
+/// Hazard (Host samples): Calls that block are shorter than the interval of the samples, or lie between two.
+/// Promise: Each is told with its begin and end on its thread, whichever way launches are told.
+#[test]
+fn calls_that_block_are_told_with_their_exact_times() {
+    let ways = [
+        ("13.0", "fence", "v1", &[][..]),
+        ("13.3", "fence", "v2", &[][..]),
+        ("12.4", "callback", "v1", &[][..]),
+        // Collection is off, and with it the callbacks at launches.
+        ("13.0", "callback", "v1", &[("STAGE2_RANGES", "nothing")]),
+    ];
+    for (version, attribution, api, settings) in ways {
+        let left = Guest::new("blocking_calls")
+            .env("STAGE2_HOST", "on")
+            .env("STAGE2_CUPTI_API", api)
+            .envs(settings)
+            .env("STAGE2_ATTRIBUTION", attribution)
+            .env("STAGE2_SIM_CUPTI_VERSION", version)
+            .env("STAGE2_SIM_FAULT", "slow-alloc=7")
+            .run();
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.losses(), Losses::default());
+        let all = Samples::of(trace);
+        let calls: Vec<HostCall> = trace
+            .each(|record| match record {
+                Record::HostCalls(calls) => Some(calls.clone()),
+                _ => None,
+            })
+            .concat();
+        let thread = trace.each(|record| match record {
+            Record::RangeOpen(open) => Some(open.thread),
+            _ => None,
+        });
+        let mut found = calls.iter();
+        let mut measured = 0;
+        for line in left.stdout().lines() {
+            let mut words = line.split(' ');
+            let name = words.next().expect("a name");
+            let mut time = || words.next().expect("a time").parse::<u64>().expect("ns");
+            let (begin, end) = (time(), time());
+            let is_within = |call: &&HostCall| call.begin.0 >= begin && call.end.0 <= end;
+            let call =
+                found.find(is_within).unwrap_or_else(|| panic!("{version} {line}: {calls:?}"));
+            assert_eq!((all.names[&call.name].as_str(), call.thread), (name, thread[0]));
+            let ns = call.end.since(call.begin);
+            // What the call waited for: 50 MiB at 50 GB/s, give or take 2 %; the fault.
+            let least = [("cuMemcpyDtoH", 1_027_000), ("cuMemAlloc", 7_000_000)];
+            let least = least.iter().find(|(of, _)| *of == name).map_or(5_000, |(_, ns)| *ns);
+            assert!(ns >= least, "{version} {line}: {ns}");
+            measured += 1;
+        }
+        assert_eq!(measured, 30);
+        assert_eq!(all.totals.calls, calls.len() as u64);
+        // A call on a stream without work is one that sleeps for no time.
+        let others = all.totals.short_calls + calls.len() as u64 - 30;
+        assert!(others >= 51 && all.totals.lost_calls == 0, "{version}: {:?}", all.totals);
+    }
+    let left = Guest::new("blocking_calls").env("STAGE2_ATTRIBUTION", "callback").run();
+    let calls = |record: &Record| matches!(record, Record::HostCalls(_)).then_some(());
+    assert!(left.expect_quiet(0).trace().each(calls).is_empty(), "nobody asked for them");
 }
 
 /// Hazard (Host samples): The system refuses the calls that the sampling rests on.

@@ -40,6 +40,7 @@ apis! {
     MEM_ALLOC = 243 c"cuMemAlloc_v2";
     MEM_FREE = 245 c"cuMemFree_v2";
     MEMCPY_HTOD_ASYNC = 277 c"cuMemcpyHtoDAsync_v2";
+    MEMCPY_DTOH = 278 c"cuMemcpyDtoH_v2";
     MEMCPY_DTOH_ASYNC = 279 c"cuMemcpyDtoHAsync_v2";
     MEMCPY_DTOD_ASYNC = 281 c"cuMemcpyDtoDAsync_v2";
     CTX_SET_CURRENT = 303 c"cuCtxSetCurrent";

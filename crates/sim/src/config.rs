@@ -24,7 +24,7 @@ const FAULT_FORMS: &str = "a list of fail=FUNCTION:CODE, slow=FUNCTION:MS, hang=
                            flush=CODE, drop=N, taken-over=N, zero-timestamps=N, \
                            reversed-timestamps=N, future-timestamps=N, no-correlations=N, repeated-correlations=N, \
                            no-names=N, unknown-kinds=N, late-buffers=MS, flush-hang=MS, \
-                           slow-enable=MS, slow-disable=MS, no-device, second-api=CODE, \
+                           slow-enable=MS, slow-disable=MS, slow-alloc=MS, no-device, second-api=CODE, \
                            false-layouts, hardware-trace, pm-availability=CODE, \
                            pm-enable=CODE, pm-decode=CODE, pm-break=N, pm-overflow=N, \
                            pm-gaps=MS, pm-nan=N, pm-slow=MS, \
@@ -117,6 +117,7 @@ faults! {
         flush_hang_ms: amount = "flush-hang",
         slow_enable_ms: amount = "slow-enable",
         slow_disable_ms: amount = "slow-disable",
+        slow_alloc_ms: amount = "slow-alloc",
         no_device: flag = "no-device",
         second_api: code = "second-api",
         false_layouts: flag = "false-layouts",

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail, ensure};
 use libloading::os::unix::{Library, RTLD_NOW};
@@ -283,6 +284,17 @@ extern "C" fn cuMemcpyDtoHAsync_v2(_to: Handle, _from: u64, bytes: usize, stream
     copy(calls::MEMCPY_DTOH_ASYNC, bytes, 2, stream)
 }
 
+/// Waits for the copy, on the default stream.
+#[unsafe(no_mangle)]
+extern "C" fn cuMemcpyDtoH_v2(_to: Handle, _from: u64, bytes: usize) -> u32 {
+    let bytes = bytes as u64;
+    let op = transfer(Work::Memcpy { bytes, copy_kind: 2 }, bytes, HOST_BYTES_PER_US);
+    call(calls::MEMCPY_DTOH, |state, id| {
+        state.launch(id, 0, op)?;
+        state.timeline.end_ns(0).map(clock::sleep_until)
+    })
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuMemsetD8Async(_to: u64, value: u8, bytes: usize, stream: Handle) -> u32 {
     call(calls::MEMSET_D8_ASYNC, |state, id| {
@@ -294,7 +306,10 @@ extern "C" fn cuMemsetD8Async(_to: u64, value: u8, bytes: usize, stream: Handle)
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAlloc_v2(address: Out<u64>, bytes: usize) -> u32 {
-    call(calls::MEM_ALLOC, |state, _| put(address, state.objects.lock().allocate(bytes as u64)?))
+    call(calls::MEM_ALLOC, |state, _| {
+        std::thread::sleep(Duration::from_millis(state.config.faults.slow_alloc_ms));
+        put(address, state.objects.lock().allocate(bytes as u64)?)
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -153,8 +153,8 @@ fn on_driver_call(id: sys::CUpti_CallbackId, correlation: u32) {
     } else if shared.launch_watch.is_on() && KERNELS.contains(&id) {
         shared.launch_watch.begins(shared.collected_since());
     }
-    let is_told = shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches);
-    if is_told || !is_launch(id) {
+    let is_unasked = shared.gpu().map_or(is_replay, |gpu| !gpu.reports_launches);
+    if is_unasked || !is_launch(id) {
         return;
     }
     let mut event = Event::new(EventKind::Launch, thread::number_in(call)).in_epoch(call.epoch);

@@ -10,13 +10,14 @@ use rustc_hash::FxHashMap;
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{
-    self, GpuNs, GpuWork, HostSample, HostSampling, HostStack, HostState, HostThread, MonoNs, NONE,
-    ReadError, Record, What,
+    self, GpuNs, GpuWork, HostCall, HostSample, HostSampling, HostStack, HostState, HostThread,
+    MonoNs, NONE, ReadError, Record, What,
 };
 use stage2_model::HostFrame;
 
 use super::ProcessCapture;
 use super::file::Trace;
+use super::host_calls::{Blocked, BlockedTime, Calls, Hits, Part, StageCalls};
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
@@ -57,7 +58,7 @@ pub struct HostCapture {
     pub threads: FxHashMap<u32, Thread>,
     /// Samples in all stages, before some were left out to bound memory.
     pub samples: u64,
-    /// Samples that contradict the order of time, or that had no room.
+    /// Samples and calls that contradict the order of time, or that had no room.
     pub left_out: u64,
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
@@ -118,8 +119,12 @@ pub struct StageIdle {
 pub struct Idle {
     /// All, also those of a busy GPU.
     pub all: Sum,
-    /// While no work of the stage ran, by what the thread was doing.
+    /// While no work of the stage ran, by what the thread was doing, outside of calls whose times are known.
     pub by_cause: FxHashMap<Cause, Sum>,
+    /// Samples in such calls while no work of the stage ran.
+    pub in_calls: Sum,
+    /// The time of such calls while no work of the stage ran. It is exact, and all of it, sampled or not.
+    pub calls: BTreeMap<Blocked, BlockedTime>,
     /// While work ran, and what ended next was a copy to the host: by the stack that most likely waits for it.
     pub before_copies: FxHashMap<u32, Sum>,
 }
@@ -188,6 +193,9 @@ impl Idle {
     pub fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
         other.by_cause.iter().for_each(|(cause, sum)| self.cause(*cause, sum));
+        self.in_calls.add(&other.in_calls);
+        let calls = other.calls.iter();
+        calls.for_each(|(call, time)| self.calls.entry(*call).or_default().add(time));
         let before = other.before_copies.iter();
         before.for_each(|(stack, sum)| self.before_copies.entry(*stack).or_default().add(sum));
     }
@@ -235,6 +243,17 @@ impl HostCapture {
                 stack.reverse();
                 let ns = found.entry((*stage, stack)).or_default();
                 *ns = ns.saturating_add(sum.ns);
+            }
+            for (call, time) in idle.usual.calls.iter().chain(&idle.other.calls) {
+                let waits = match call.other_work {
+                    true => OTHER_WORK.to_owned(),
+                    false => format!("(in {})", call.text(names)),
+                };
+                let lines = self.lines(call.stack, names).map(|line| line.text());
+                let mut stack: Vec<String> = std::iter::once(waits).chain(lines).collect();
+                stack.reverse();
+                let ns = found.entry((*stage, stack)).or_default();
+                *ns = ns.saturating_add(time.ns);
             }
         }
         found.into_iter().map(|((stage, stack), ns)| (stage, stack, ns)).collect()
@@ -287,6 +306,8 @@ struct Pending {
     by_thread: FxHashMap<u32, Vec<u32>>,
     members: FxHashMap<(PathIndex, u32), Members>,
     member_count: usize,
+    calls: Calls,
+    part_count: usize,
     last_at: u64,
     /// Moments so far, and of how many one is kept.
     moments: u64,
@@ -310,6 +331,7 @@ struct Members {
     until: u64,
     /// Numbers of the samples, and whether they lie in the first instance.
     all: Vec<(u32, bool)>,
+    calls: Vec<Part>,
 }
 
 impl HostCapture {
@@ -357,13 +379,22 @@ impl HostCapture {
     }
 
     pub(super) fn samples(&mut self, samples: &[HostSample]) {
-        let new = || Pending { one_in: 1, ..Pending::default() };
-        let mut pending = self.pending.take().unwrap_or_else(new);
+        let mut pending = self.pending.take().unwrap_or_else(Pending::new);
         for sample in samples {
             self.samples += 1;
             let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
             let known = HostSample { thread, holder, ..*sample };
             self.left_out += u64::from(!pending.push(&known));
+        }
+        self.pending = Some(pending);
+    }
+
+    /// Takes what `find` knows the names of.
+    pub(super) fn calls(&mut self, calls: &[HostCall], find: impl Fn(u32) -> Option<u32>) {
+        let mut pending = self.pending.take().unwrap_or_else(Pending::new);
+        for call in calls {
+            let known = HostCall { thread: self.number(call.thread), ..*call };
+            self.left_out += u64::from(!pending.calls.push(&known, find(call.name)));
         }
         self.pending = Some(pending);
     }
@@ -391,6 +422,9 @@ impl HostCapture {
             cut: sum(|of| of.cut),
             lost: sum(|of| of.lost),
             backed_off: sum(|of| of.backed_off),
+            calls: sum(|of| of.calls),
+            short_calls: sum(|of| of.short_calls),
+            lost_calls: sum(|of| of.lost_calls),
             own_cpu_ns: sum(|of| of.own_cpu_ns),
             own_delay_ns: sum(|of| of.own_delay_ns),
             ..last
@@ -408,6 +442,10 @@ impl HostCapture {
 }
 
 impl Pending {
+    fn new() -> Self {
+        Self { one_in: 1, ..Self::default() }
+    }
+
     /// Whether it is in its place, or not needed.
     fn push(&mut self, sample: &HostSample) -> bool {
         let HostSample { at: MonoNs(at), thread, state, holder, stack, interval_ns, .. } = *sample;
@@ -435,6 +473,12 @@ impl Pending {
         // Those of one thread come in the order of time; where they overlap, a sample counts once.
         let start = start.max(members.until);
         members.until = members.until.max(end);
+        let threads = self.calls.threads().filter(|of| thread == NONE || *of == thread);
+        let parts = threads.flat_map(|of| self.calls.within(of, start, end));
+        let room = MEMBERS.saturating_sub(self.part_count);
+        let before = members.calls.len();
+        members.calls.extend(parts.take(room).map(|part| Part { unusual: cold, ..part }));
+        self.part_count += members.calls.len() - before;
         let samples = &self.samples;
         let at = |number: &u32| samples.get(*number as usize).map_or(u64::MAX, |sample| sample.at);
         let mut add = |number: u32| {
@@ -505,7 +549,7 @@ impl Times {
 }
 
 /// The samples of a stage, and the work of it that is next to each.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct StageSamples {
     /// Numbers of the samples, and whether they are none of the usual ones.
     members: Vec<(u32, bool)>,
@@ -515,10 +559,12 @@ struct StageSamples {
     ending: Vec<(u64, After)>,
     /// Start of the work that starts next.
     next: Vec<u64>,
+    calls: StageCalls,
 }
 
 impl StageSamples {
-    fn of(members: Vec<(u32, bool)>, samples: &[Sample]) -> Self {
+    fn of(members: Vec<(u32, bool)>, calls: Vec<Part>, pending: &Pending) -> Self {
+        let samples = &pending.samples;
         let at = |(number, _): &(u32, bool)| samples.get(*number as usize).map_or(0, |s| s.at);
         let times = Times::of(members.iter().map(at).collect());
         let count = members.len();
@@ -528,6 +574,7 @@ impl StageSamples {
             before: vec![(0, After::Other); count],
             ending: vec![(u64::MAX, After::Other); count],
             next: vec![u64::MAX; count],
+            calls: StageCalls::of(calls, &pending.calls),
         }
     }
 
@@ -566,6 +613,7 @@ impl StageSamples {
     fn sums(mut self, pending: &Pending, any_work: &[bool]) -> StageIdle {
         self.spread();
         let mut found = StageIdle::default();
+        let mut hits: [Hits; 2] = Default::default();
         let busy = self.times.busy();
         let work = self.before.iter().zip(&self.ending).zip(&self.next);
         for (((number, unusual), busy), ((before, ending), next)) in
@@ -576,10 +624,21 @@ impl StageSamples {
             let mut sum = Sum::default();
             sum.push(sample.interval_ns);
             idle.all.add(&sum);
+            let call = pending.calls.at(sample.thread, sample.at);
+            if let Some(call) = call {
+                let [usual, other] = &mut hits;
+                let hits = if *unusual { other } else { usual };
+                let lines = hits.entry((call.name, sample.thread)).or_default();
+                *lines.entry(sample.stack).or_default() += 1;
+            }
             if busy {
                 if ending.1 != After::Other && idle.before_copies.len() < SUMS {
                     idle.before_copies.entry(sample.stack).or_default().add(&sum);
                 }
+                continue;
+            }
+            if call.is_some() {
+                idle.in_calls.add(&sum);
                 continue;
             }
             let holder_stack = pending.stack_at(sample.holder, sample.at);
@@ -595,6 +654,7 @@ impl StageSamples {
             };
             idle.cause(cause, &sum);
         }
+        [found.usual.calls, found.other.calls] = self.calls.sums(&hits);
         found
     }
 }
@@ -630,8 +690,11 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
         };
         any_work.add(start, end);
         let after = copies.kind(work, &placing, &capture.names);
-        let stage = placing.place(work).stage.and_then(|(path, _)| stages.get_mut(&path));
-        if let Some(stage) = stage {
+        let of = placing.place(work).stage.map(|(path, _)| path);
+        for (path, stage) in &mut stages {
+            stage.calls.add(start, end, of == Some(*path));
+        }
+        if let Some(stage) = of.and_then(|of| stages.get_mut(&of)) {
             stage.add(start, end, after);
         }
     }
@@ -652,31 +715,37 @@ fn stage_samples(
     let threads = capture.host.iter().flat_map(|host| &host.threads);
     let launching: BTreeSet<u32> =
         threads.filter(|(_, thread)| thread.launches).map(|(id, _)| *id).collect();
-    let mut members: FxHashMap<PathIndex, Vec<(u32, bool)>> = FxHashMap::default();
-    for ((stage, thread), found) in std::mem::take(&mut pending.members) {
-        let samples = &pending.samples;
-        let launches = |(number, _): &(u32, bool)| {
-            let of = samples.get(*number as usize).map(|sample| sample.thread);
-            thread != NONE || of.is_some_and(|of| launching.contains(&of))
-        };
-        members.entry(stage).or_default().extend(found.all.into_iter().filter(launches));
+    let mut members: FxHashMap<PathIndex, Members> = FxHashMap::default();
+    for ((stage, thread), mut found) in std::mem::take(&mut pending.members) {
+        let (samples, calls) = (&pending.samples, &pending.calls);
+        let launches =
+            |of: Option<u32>| thread != NONE || of.is_some_and(|of| launching.contains(&of));
+        found.all.retain(|(number, _)| launches(samples.get(*number as usize).map(|of| of.thread)));
+        found.calls.retain(|part| launches(calls.thread(part.call)));
+        let all = members.entry(stage).or_default();
+        all.all.append(&mut found.all);
+        all.calls.append(&mut found.calls);
     }
     members.retain(|stage, of| {
-        of.sort_unstable();
-        of.dedup_by_key(|(number, _)| *number);
-        let known = capture.stages.get(stage).filter(|_| !of.is_empty());
-        if let Some(known) = known {
-            let tells_cold = known.times.as_ref().is_some_and(|times| times.warm.is_some());
-            for (number, unusual) in of.iter_mut() {
-                let at = pending.samples.get(*number as usize).map(|sample| MonoNs(sample.at));
-                let at = at.and_then(|at| capture.clock.gpu(at));
-                let is_outlier = at.is_some_and(|at| known.is_outlier(at.0));
-                *unusual = is_outlier || (*unusual && tells_cold);
-            }
+        of.all.sort_unstable();
+        of.all.dedup_by_key(|(number, _)| *number);
+        let is_empty = of.all.is_empty() && of.calls.is_empty();
+        let Some(known) = capture.stages.get(stage).filter(|_| !is_empty) else { return false };
+        let tells_cold = known.times.as_ref().is_some_and(|times| times.warm.is_some());
+        let is_unusual = |at: Option<u64>, cold: bool| {
+            let at = at.and_then(|at| capture.clock.gpu(MonoNs(at)));
+            at.is_some_and(|at| known.is_outlier(at.0)) || (cold && tells_cold)
+        };
+        for (number, unusual) in &mut of.all {
+            let at = pending.samples.get(*number as usize).map(|sample| sample.at);
+            *unusual = is_unusual(at, *unusual);
         }
-        known.is_some_and(|known| known.busy.all.busy_ns > 0)
+        for part in &mut of.calls {
+            part.unusual = is_unusual(Some(part.start), part.unusual);
+        }
+        known.busy.all.busy_ns > 0
     });
-    let samples = |(stage, of)| (stage, StageSamples::of(of, &pending.samples));
+    let samples = |(stage, of): (_, Members)| (stage, StageSamples::of(of.all, of.calls, pending));
     members.into_iter().map(samples).collect()
 }
 

@@ -13,6 +13,7 @@ pub mod events;
 pub mod file;
 pub mod folder;
 pub mod host;
+pub mod host_calls;
 pub mod inferred;
 pub mod libraries;
 pub mod operation;

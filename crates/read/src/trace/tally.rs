@@ -228,6 +228,10 @@ impl Tally {
                 self.ranges.roots.host_windows.get_or_insert_default();
                 self.host.samples(&samples);
             }
+            Record::HostCalls(calls) => {
+                self.ranges.roots.host_windows.get_or_insert_default();
+                self.host.calls(&calls, |name| self.definitions.names.find(name));
+            }
             Record::HostSampling(sampling) => self.host.sampling(sampling),
             Record::HostThread(times) => self.host.times(&times),
             // The rest is handled in `push`.
