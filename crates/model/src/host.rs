@@ -57,7 +57,8 @@ pub struct HostCause {
     pub kind: HostCauseKind,
     /// The line of the thread that is responsible; null: not known, or several.
     pub frame: Option<HostFrame>,
-    /// What that called in a library, which did the work; null: it did it itself.
+    /// What that called in a library, which did the work, or the function of CUDA that it was in; null: it did it
+    /// itself, or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
     /// The thread that was waited for, or that had no Python stack.
@@ -65,7 +66,8 @@ pub struct HostCause {
     pub thread: Option<String>,
     /// Share of the idle time, percent.
     pub percent: f64,
-    /// Standard error of that share, percentage points.
+    /// Standard error of that share, percentage points; 0 where calls say themselves how long they took, and from
+    /// where.
     pub error_percent: f64,
     /// Samples.
     pub samples: u64,
@@ -192,7 +194,10 @@ impl HostCause {
                 Some(thread) => at(&format!("waiting for a lock held by {thread}"), "in"),
                 None => at("waiting for a lock or a thread", "in"),
             },
-            HostCauseKind::CudaCall => at("in a CUDA call", "from"),
+            HostCauseKind::CudaCall => match &self.called {
+                Some(called) => at(&format!("blocked in {called}"), "from"),
+                None => at("in a CUDA call", "from"),
+            },
             HostCauseKind::NotScheduled => "ready, but no processor was free".to_owned(),
             HostCauseKind::Requests => at("waiting for requests", "in"),
             HostCauseKind::OtherRank => at("waiting for another rank", "in"),
@@ -207,7 +212,8 @@ impl HostCause {
     /// What it is without the line: lines move from one version of a program to the next.
     pub fn without_line(&self) -> String {
         let frame = self.frame.as_ref().map(|frame| HostFrame { line: 0, ..frame.clone() });
-        Self { frame, called: None, ..self.clone() }.text(false)
+        let called = self.called.clone().filter(|_| self.kind == HostCauseKind::CudaCall);
+        Self { frame, called, ..self.clone() }.text(false)
     }
 
     /// Whether it is one cause, whose share is more than chance.
@@ -300,7 +306,7 @@ pub struct HostProcess {
     pub reached_hz: Option<f64>,
     /// Samples of threads.
     pub samples: u64,
-    /// Samples that were lost, or whose stacks moved or could not be read.
+    /// Samples and calls that were lost, or whose stacks moved or could not be read.
     pub dropped: u64,
     /// Part of the moments that came more than half an interval late, percent.
     pub late_percent: Option<f64>,

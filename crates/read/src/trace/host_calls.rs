@@ -216,10 +216,9 @@ impl StageCalls {
             let (into, hits) = if unusual { (other, other_hits) } else { (usual, usual_hits) };
             let lines = hits.get(&(blocked.name, blocked.thread));
             let lines = lines.filter(|_| blocked.stack == NONE);
-            let times = [(ns - any, false), (any.saturating_sub(own), true)];
-            for (ns, other_work) in times.into_iter().filter(|(ns, _)| *ns > 0) {
-                let blocked = Blocked { other_work, ..blocked };
-                divide(blocked, ns, lines, into);
+            let times = [(ns - any, false, lines), (any.saturating_sub(own), true, None)];
+            for (ns, other_work, lines) in times.into_iter().filter(|(ns, ..)| *ns > 0) {
+                divide(Blocked { other_work, ..blocked }, ns, lines, into);
             }
         }
         found
@@ -246,7 +245,8 @@ fn divide(
     let (mut left_ns, mut left) = (ns, all);
     for (&stack, &hits) in lines {
         let part_ns = (u128::from(left_ns) * u128::from(hits) / u128::from(left.max(1))) as u64;
-        let share = hits as f64 / all as f64;
+        // As if each of two lines had one sample more: so few say nothing for certain.
+        let share = (hits as f64 + 1.0) / (all as f64 + 2.0);
         let variance = share * (1.0 - share) / all as f64 * (ns as f64).powi(2);
         add(stack, part_ns, hits, variance);
         (left_ns, left) = (left_ns.saturating_sub(part_ns), left.saturating_sub(hits));
@@ -337,7 +337,7 @@ mod tests {
             usual.iter().map(|(key, time)| (key.stack, time.ns, time.samples)).collect();
         assert_eq!(found, [(7, 600, 2), (8, 301, 1)]);
         let error = usual.values().map(|time| time.variance.sqrt().round());
-        // sqrt(2/3 * 1/3 / 3) of 901.
-        assert_eq!(error.collect::<Vec<_>>(), [245.0, 245.0]);
+        // sqrt(3/5 * 2/5 / 3) of 901.
+        assert_eq!(error.collect::<Vec<_>>(), [255.0, 255.0]);
     }
 }

@@ -11,9 +11,10 @@ use stage2_model::{
     HOST_ERRORS_LEAST, HostAdvice, HostAdviceKind, HostCause, HostCauseKind, HostFrame,
 };
 use stage2_read::trace::host::{After, Cause, Sum};
+use stage2_read::trace::host_calls::BlockedTime;
 
 use super::stacks::Calls;
-use super::{Part, share};
+use super::{Part, Shares};
 
 /// Lines that are told apart in one fault.
 const ROWS: usize = 1 << 10;
@@ -25,8 +26,19 @@ pub(super) struct Signs(BTreeMap<HostAdviceKind, Sign>);
 #[derive(Debug, Default)]
 struct Sign {
     sum: Sum,
-    /// By the line that is responsible.
-    rows: BTreeMap<u32, Sum>,
+    /// Time in calls, which is exact.
+    exact: BlockedTime,
+    /// By the line that is responsible, ns.
+    rows: BTreeMap<u32, u64>,
+}
+
+impl Sign {
+    fn add_row(&mut self, row: Option<u32>, ns: u64) {
+        if let Some(row) = row.filter(|row| self.rows.len() < ROWS || self.rows.contains_key(row)) {
+            let known = self.rows.entry(row).or_default();
+            *known = known.saturating_add(ns);
+        }
+    }
 }
 
 impl Signs {
@@ -42,8 +54,16 @@ impl Signs {
         let Some(kind) = fault(cause, kind, calls) else { return };
         let sign = self.0.entry(kind).or_default();
         sign.sum.add(sum);
-        if let Some(row) = row.filter(|_| sign.rows.len() < ROWS) {
-            sign.rows.entry(row).or_default().add(sum);
+        sign.add_row(row, sum.ns);
+    }
+
+    /// Of the time in calls of a function, with the line that makes them: what allocates, frees or loads.
+    pub(super) fn add_call(&mut self, call: &str, row: Option<u32>, time: &BlockedTime) {
+        let waits = call.ends_with("Synchronize") || call.starts_with("cuMemcpy");
+        if !waits && call.starts_with("cu") && !call.starts_with("cuGraph") {
+            let sign = self.0.entry(HostAdviceKind::Allocation).or_default();
+            sign.exact.add(time);
+            sign.add_row(row, time.ns);
         }
     }
 
@@ -51,9 +71,8 @@ impl Signs {
         for (kind, more) in other.0 {
             let sign = self.0.entry(kind).or_default();
             sign.sum.add(&more.sum);
-            for (row, sum) in more.rows {
-                sign.rows.entry(row).or_default().add(&sum);
-            }
+            sign.exact.add(&more.exact);
+            more.rows.into_iter().for_each(|(row, ns)| sign.add_row(Some(row), ns));
         }
     }
 }
@@ -81,17 +100,20 @@ fn fault(cause: &Cause, kind: HostCauseKind, calls: &Calls<'_>) -> Option<HostAd
 }
 
 /// Faults with a notable share of the idle time, the largest first.
-pub(super) fn advice(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostAdvice> {
+pub(super) fn advice(
+    part: &Part,
+    shares: &Shares,
+    frames: &IndexSet<HostFrame>,
+) -> Vec<HostAdvice> {
     let waits = part.before_copies.iter().max_by_key(|(_, sum)| sum.ns);
     let waits = waits.and_then(|(frame, _)| frames.get_index(*frame as usize));
     let mut found = Vec::new();
     for (&kind, sign) in &part.signs.0 {
-        let (percent, error) = share(&sign.sum, &part.idle);
-        let (percent, error_percent) = (percent * covered, error * covered);
+        let (percent, error_percent) = shares.share(&sign.sum, &sign.exact, part);
         if percent < HOST_FAULT_PERCENT || percent < error_percent * HOST_ERRORS_LEAST {
             continue;
         }
-        let most = sign.rows.iter().max_by_key(|(_, sum)| sum.ns);
+        let most = sign.rows.iter().max_by_key(|(_, ns)| **ns);
         let most = most.and_then(|(row, _)| frames.get_index(*row as usize));
         let (text, remedy) = said(kind, waits);
         let share = format!("{} ± {} %", percent1(percent), percent1(error_percent));

@@ -17,6 +17,7 @@ use stage2_model::{
 };
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
+use stage2_read::trace::host_calls::{Blocked, BlockedTime};
 
 use self::advice::Signs;
 use self::stacks::{Calls, Origin};
@@ -56,8 +57,12 @@ struct Stage {
 struct Part {
     /// All samples in the windows.
     all: Sum,
-    /// Those while the GPU was idle.
+    /// Those while the GPU was idle, outside of calls whose times are known.
     idle: Sum,
+    /// Those in such calls.
+    in_calls: Sum,
+    /// Several threads of one process launch the work: the idle time of each counts.
+    several_threads: bool,
     threads: BTreeSet<String>,
     causes: BTreeMap<CauseKey, CauseSum>,
     stacks: BTreeMap<Vec<u32>, Sum>,
@@ -72,11 +77,15 @@ struct CauseKey {
     kind: HostCauseKind,
     frame: Option<u32>,
     thread: Option<String>,
+    /// The function of CUDA that the thread was in, if the times of its calls are known.
+    call: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct CauseSum {
     sum: Sum,
+    /// Time that no sample stands for, because it is known exactly.
+    exact: BlockedTime,
     launch_gaps_ns: u64,
     called: Option<String>,
     /// The stack with the longest time so far.
@@ -137,7 +146,7 @@ fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
     let reached = (total.rounds > 0 && total.sampled_ns > 0)
         .then(|| total.rounds as f64 * 1e9 / total.sampled_ns as f64);
     let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
-    let dropped = [total.torn, total.unreadable, total.lost, host.left_out];
+    let dropped = [total.torn, total.unreadable, total.lost, total.lost_calls, host.left_out];
     HostProcess {
         file: visible(process.file.as_bytes()),
         python: fact(PYTHON),
@@ -205,6 +214,62 @@ impl Part {
         for (cause, sum) in causes {
             self.cause(cause, sum, reading);
         }
+        self.in_calls.add(&idle.in_calls);
+        idle.calls.iter().for_each(|(blocked, time)| self.blocked(blocked, time, reading));
+        let threads = idle.by_cause.keys().map(|cause| cause.thread);
+        let threads: BTreeSet<u32> =
+            threads.chain(idle.calls.keys().map(|blocked| blocked.thread)).collect();
+        self.several_threads |= threads.len() > 1;
+    }
+
+    /// Time in calls, which is exact.
+    fn blocked(&mut self, blocked: &Blocked, time: &BlockedTime, reading: &mut Reading<'_>) {
+        if self.threads.len() < THREADS {
+            self.threads.insert(reading.thread(blocked.thread));
+        }
+        let own = reading.stack(blocked.stack);
+        let calls = reading.calls(&own);
+        let kind = match () {
+            () if blocked.other_work => HostCauseKind::OtherWork,
+            () if calls.waits_for_ranks() => HostCauseKind::OtherRank,
+            () => HostCauseKind::CudaCall,
+        };
+        let frame = calls.row().filter(|_| kind.has_line()).and_then(|row| own.get(row)).copied();
+        let call = blocked.text(&reading.process.names);
+        if kind == HostCauseKind::CudaCall {
+            self.signs.add_call(&call, frame, time);
+        }
+        let call = Some(call).filter(|_| kind == HostCauseKind::CudaCall);
+        let (key, known) = self.known(CauseKey { kind, frame, thread: None, call });
+        known.exact.add(time);
+        known.called = key.call.clone();
+        if time.ns > known.stack.0 {
+            known.stack = (time.ns, own.clone());
+        }
+        let sum = Sum { samples: time.samples, ns: time.ns, squares: 0.0 };
+        self.stack(own, &key, &sum, reading);
+    }
+
+    /// The row of a cause; that of what is unknown, where there is no room for more.
+    fn known(&mut self, mut key: CauseKey) -> (CauseKey, &mut CauseSum) {
+        if self.causes.len() >= CAUSES && !self.causes.contains_key(&key) {
+            key = CauseKey::default();
+        }
+        (key.clone(), self.causes.entry(key).or_default())
+    }
+
+    /// Adds to a stack, the innermost frame of which comes first; the leaf is what the thread waited for.
+    fn stack(&mut self, own: Vec<u32>, key: &CauseKey, sum: &Sum, reading: &mut Reading<'_>) {
+        let mut stack: Vec<u32> = own.into_iter().rev().take(STACK_KEPT).collect();
+        if !key.kind.is_code() {
+            let (kind, thread, called) = (key.kind, key.thread.clone(), key.call.clone());
+            let waits = HostCause { kind, thread, called, ..HostCause::default() }.text(true);
+            let leaf = HostFrame { function: waits, ..HostFrame::default() };
+            stack.extend(reading.frame(leaf));
+        }
+        if self.stacks.len() < STACKS || self.stacks.contains_key(&stack) {
+            self.stacks.entry(stack).or_default().add(sum);
+        }
     }
 
     fn cause(&mut self, cause: &Cause, sum: &Sum, reading: &mut Reading<'_>) {
@@ -223,39 +288,30 @@ impl Part {
         let responsible = if holder.is_some() { &of_holder } else { &own };
         let calls = reading.calls(responsible);
         let row = calls.row().filter(|_| kind.has_line());
-        let called = row.and_then(|row| calls.called(row));
+        // What a call of CUDA is called, only the call itself says.
+        let called = row.filter(|_| kind != HostCauseKind::CudaCall);
+        let called = called.and_then(|row| calls.called(row));
         let frame = row.and_then(|row| responsible.get(row)).copied();
         self.signs.add(cause, kind, &of_own, frame, sum);
         let thread = match kind {
             HostCauseKind::NativeCode => Some(reading.thread(cause.thread)),
             _ => holder.filter(|_| kind.has_line()),
         };
-        let mut key = CauseKey { kind, frame, thread };
-        if self.causes.len() >= CAUSES && !self.causes.contains_key(&key) {
-            key = CauseKey::default();
-        }
-        let known = self.causes.entry(key.clone()).or_default();
+        let (key, known) = self.known(CauseKey { kind, frame, thread, call: None });
         known.sum.add(sum);
         known.launch_gaps_ns += if cause.launch_gap { sum.ns } else { 0 };
         known.called = known.called.take().or(called);
         if sum.ns > known.stack.0 {
             known.stack = (sum.ns, responsible.clone());
         }
-        let mut stack: Vec<u32> = own.into_iter().rev().take(STACK_KEPT).collect();
-        if !kind.is_code() {
-            let waits = HostCause { kind, thread: key.thread, ..HostCause::default() }.text(true);
-            // The leaf: what it waited for.
-            let leaf = HostFrame { function: waits, ..HostFrame::default() };
-            stack.extend(reading.frame(leaf));
-        }
-        if self.stacks.len() < STACKS || self.stacks.contains_key(&stack) {
-            self.stacks.entry(stack).or_default().add(sum);
-        }
+        self.stack(own, &key, sum, reading);
     }
 
     fn merge(&mut self, other: Self) {
         self.all.add(&other.all);
         self.idle.add(&other.idle);
+        self.in_calls.add(&other.in_calls);
+        self.several_threads |= other.several_threads;
         self.threads.extend(other.threads);
         self.signs.merge(other.signs);
         for (frame, sum) in other.before_copies {
@@ -267,6 +323,7 @@ impl Part {
         for (key, more) in other.causes {
             let known = self.causes.entry(key).or_default();
             known.sum.add(&more.sum);
+            known.exact.add(&more.exact);
             known.launch_gaps_ns = known.launch_gaps_ns.saturating_add(more.launch_gaps_ns);
             known.called = known.called.take().or(more.called);
             if more.stack.0 > known.stack.0 {
@@ -335,28 +392,63 @@ impl Stage {
         };
         let covered = window_ns.filter(|ns| *ns > 0);
         let covered = covered.map_or(1.0, |ns| (part.all.ns as f64 / ns as f64).min(1.0));
-        let is_enough = part.idle.samples >= HOST_SAMPLES_LEAST;
+        let samples = part.idle.samples.saturating_add(part.in_calls.samples);
+        let is_enough = samples >= HOST_SAMPLES_LEAST;
+        let shares = Shares::of(&part, idle_ns, covered);
         let (stacks, stacks_left_out_ns) = stack_times(&part.stacks, frames, names);
         HostStage {
             stage: row.stage.clone(),
             window_ns,
             idle_ns,
             threads: part.threads.iter().cloned().collect(),
-            samples: part.idle.samples,
+            samples,
             covered_percent: covered * 100.0,
-            causes: if is_enough { causes(&part, covered, frames) } else { Vec::new() },
-            advice: if is_enough { advice::advice(&part, covered, frames) } else { Vec::new() },
+            causes: if is_enough { causes(&part, &shares, frames) } else { Vec::new() },
+            advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
             stacks,
             stacks_left_out_ns,
         }
     }
 }
 
-/// The causes, which add up to 100 %: of time that no sample stands for nothing is known.
-fn causes(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostCause> {
+/// How times of a part become shares of its idle time.
+struct Shares {
+    /// The idle time, ns. With calls whose times are known, it is the measured one.
+    idle_ns: f64,
+    /// What of it lies outside of such calls.
+    outside: f64,
+    /// What of that samples stand for.
+    covered: f64,
+}
+
+impl Shares {
+    /// `measured`: the idle time of the stage, ns; `covered`: what of it samples stand for.
+    fn of(part: &Part, measured: Option<u64>, covered: f64) -> Self {
+        let exact_ns = part.causes.values().fold(0u64, |sum, of| sum.saturating_add(of.exact.ns));
+        let sampled_ns = part.idle.ns.saturating_add(part.in_calls.ns) as f64;
+        // The measured time is that of one thread.
+        let measured = measured.filter(|_| !part.several_threads).map(|ns| ns as f64);
+        let estimated = if covered > 0.0 { sampled_ns / covered } else { sampled_ns };
+        let idle_ns = measured.unwrap_or(estimated).max(exact_ns as f64).max(1.0);
+        let covered = if part.idle.ns > 0 { covered } else { 0.0 };
+        Self { idle_ns, outside: 1.0 - exact_ns as f64 / idle_ns, covered }
+    }
+
+    /// The share of samples and of exact times, and its standard error, percent.
+    fn share(&self, sum: &Sum, exact: &BlockedTime, part: &Part) -> (f64, f64) {
+        let (percent, error) = share(sum, &part.idle);
+        let sampled = self.outside * self.covered;
+        let exact_error = exact.variance.sqrt() / self.idle_ns * 100.0;
+        let percent = percent * sampled + exact.ns as f64 / self.idle_ns * 100.0;
+        (percent, (error * sampled).hypot(exact_error))
+    }
+}
+
+/// The causes, which add up to 100 %: of time that no sample stands for nothing is known, unless it is in calls.
+fn causes(part: &Part, shares: &Shares, frames: &IndexSet<HostFrame>) -> Vec<HostCause> {
     let frame = |at: u32| frames.get_index(at as usize).cloned();
     let row = |(key, found): (&CauseKey, &CauseSum)| {
-        let (percent, error) = share(&found.sum, &part.idle);
+        let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
         let launch_gaps = found.launch_gaps_ns as f64 / part.idle.ns.max(1) as f64;
         let shown = found.stack.1.iter().take(STACK_SHOWN).rev();
         HostCause {
@@ -364,16 +456,17 @@ fn causes(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostCa
             frame: key.frame.and_then(frame),
             called: found.called.clone(),
             thread: key.thread.clone(),
-            percent: percent * covered,
-            error_percent: error * covered,
-            samples: found.sum.samples,
-            launch_gaps_percent: launch_gaps * covered * 100.0,
+            percent,
+            error_percent,
+            samples: found.sum.samples.saturating_add(found.exact.samples),
+            launch_gaps_percent: launch_gaps * shares.outside * shares.covered * 100.0,
             stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),
         }
     };
-    let all: Vec<HostCause> = part.causes.iter().map(row).collect();
+    let all = with_sure_lines(part.causes.iter().map(row).collect());
     let is_small = |cause: &HostCause| {
-        cause.is_finding() && cause.percent < cause.error_percent * HOST_ERRORS_LEAST
+        let has_error = !is_call(cause) || cause.frame.is_some();
+        has_error && cause.is_finding() && is_within_error(cause)
     };
     let (small, mut rows): (Vec<HostCause>, Vec<HostCause>) = all.into_iter().partition(is_small);
     let together = |kind, of: &[HostCause]| {
@@ -393,13 +486,41 @@ fn causes(part: &Part, covered: f64, frames: &IndexSet<HostFrame>) -> Vec<HostCa
     let (unknown, mut rows): (Vec<HostCause>, Vec<HostCause>) =
         rows.into_iter().partition(|cause| cause.kind == HostCauseKind::Unknown);
     let mut unknown = together(HostCauseKind::Unknown, &unknown);
-    unknown.percent += (1.0 - covered) * 100.0;
+    unknown.percent += (1.0 - shares.covered) * shares.outside * 100.0;
     // What is left by rounding alone is none.
     rows.extend((unknown.percent > 1e-6).then_some(unknown));
     rows.sort_by(|a, b| {
         let is_last = |cause: &HostCause| !cause.is_finding();
         is_last(a).cmp(&is_last(b)).then(b.percent.total_cmp(&a.percent))
     });
+    rows
+}
+
+fn is_within_error(cause: &HostCause) -> bool {
+    cause.percent < cause.error_percent * HOST_ERRORS_LEAST
+}
+
+/// Whether its time is known exactly; then only the line may have an error.
+fn is_call(cause: &HostCause) -> bool {
+    cause.kind == HostCauseKind::CudaCall && cause.called.is_some()
+}
+
+/// Where too few samples say from which line calls were, they count for their function.
+fn with_sure_lines(all: Vec<HostCause>) -> Vec<HostCause> {
+    let is_unsure =
+        |cause: &HostCause| is_call(cause) && cause.frame.is_some() && is_within_error(cause);
+    let (unsure, mut rows): (Vec<HostCause>, Vec<HostCause>) = all.into_iter().partition(is_unsure);
+    for line in unsure {
+        let is_same =
+            |row: &&mut HostCause| is_call(row) && row.frame.is_none() && row.called == line.called;
+        let Some(row) = rows.iter_mut().find(is_same) else {
+            rows.push(HostCause { frame: None, stack: Vec::new(), ..line });
+            continue;
+        };
+        row.percent += line.percent;
+        row.error_percent = row.error_percent.hypot(line.error_percent);
+        row.samples = row.samples.saturating_add(line.samples);
+    }
     rows
 }
 

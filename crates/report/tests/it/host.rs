@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use stage2_contract::trace::{
-    Anchor, GpuNs, GpuWork, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread,
-    MonoNs, Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
+    Anchor, GpuNs, GpuWork, HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState,
+    HostThread, MonoNs, Process, Queue, RangeOpen, Record, Shape, WallNs, What, Writer,
 };
 use stage2_contract::trace::{NONE, Path as RangePath};
 use stage2_model::{HostAdviceKind, HostCause, HostCauseKind, HostStage, Report};
@@ -117,6 +117,15 @@ impl Trace {
         }
     }
 
+    /// A call of this function in each of `count` instances, from and for so many ns.
+    fn calls(&mut self, count: u64, function: &str, (from, ns): (u64, u64), stack: u32) {
+        let name = self.name(function.as_bytes());
+        let begins = (0..count).map(|instance| MonoNs(1_000 * MS + instance * STEP + from));
+        let end = |begin: MonoNs| MonoNs(begin.0 + ns);
+        let call = |begin| HostCall { name, thread: MAIN, begin, end: end(begin), stack };
+        self.push(Record::HostCalls(begins.map(call).collect()));
+    }
+
     fn bytes(mut self) -> Vec<u8> {
         self.push(Record::End { reason: "exit".into() });
         let mut writer = Writer::new(Vec::new()).expect("memory");
@@ -223,6 +232,94 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
     assert!(first.contains("Scheduler.schedule (scheduler.py:212)"), "{first}");
     // Half of the idle time, which is 60 % of the window: 10 / 7.
     assert!(first.contains("1.43x faster"), "{first}");
+}
+
+/// The sum of all shares.
+fn total(causes: &[HostCause]) -> f64 {
+    causes.iter().map(|cause| cause.percent).sum()
+}
+
+#[test]
+fn time_in_calls_is_exact_and_the_rest_is_divided_by_samples() {
+    for says_line in [true, false] {
+        let mut trace = Trace::new();
+        let sample = scheduler(&mut trace);
+        let line = trace.stack(&[LOOP, ("sample", "vllm/v1/sample/sampler.py", 88)]);
+        // 2.1 ms of each call are idle time; of the samples only every fourth instance has any.
+        let some = |instance, ms| {
+            let main = move |seen: HostSample| match (seen.thread, ms) {
+                (MAIN, 3..6) => state(HostState::Driver, line),
+                _ => seen,
+            };
+            let seen = if instance % 4 == 1 { sample(instance, ms) } else { Vec::new() };
+            seen.into_iter().map(main).collect()
+        };
+        trace.decode(41, &[], some);
+        let stack = if says_line { line } else { NONE };
+        trace.calls(41, "cuStreamSynchronize", (3 * MS, 3 * MS + 100_000), stack);
+        let report = trace.report();
+        let causes = &decode(&report).causes;
+        let shares = shares(causes);
+        // Of 6 ms; 30 samples in calls agree on the line.
+        let blocked = "blocked in cuStreamSynchronize from sample (sampler.py:88)";
+        assert_eq!(shares[blocked], (35.0, if says_line { 0.0 } else { 1.1 }), "{shares:?}");
+        // A fourth of the rest: one, two and one of four samples.
+        let rest = 65.0 / 4.0;
+        let near = |text: &str, share: f64| assert!((shares[text].0 - share * rest).abs() < 0.06);
+        near("Scheduler.schedule (scheduler.py:212)", 0.25);
+        near("waiting for the GIL held by `detok` in Tokenizer.decode (tokenizer.py:88)", 0.5);
+        near("unknown", 3.0);
+        assert!((total(causes) - 100.0).abs() < 1e-9, "{shares:?}");
+        assert_eq!(decode(&report).samples, 10 * 6);
+        let stacks = &decode(&report).stacks;
+        assert!(stacks.iter().any(|stack| stack.ns == 40 * 2_100_000), "{stacks:?}");
+    }
+}
+
+#[test]
+fn calls_that_no_sample_met_have_no_line_and_those_that_allocate_an_advice() {
+    let mut trace = Trace::new();
+    let sample = scheduler(&mut trace);
+    trace.decode(41, &[], sample);
+    trace.calls(41, "cuMemAlloc", (5_600_000, 800_000), NONE);
+    // Behind the work of the instance, and in none.
+    trace.calls(1, "cuEventSynchronize", (STEP * 100, 50 * MS), NONE);
+    let report = trace.report();
+    let causes = &decode(&report).causes;
+    let shares = shares(causes);
+    assert_eq!(shares["blocked in cuMemAlloc"], (13.3, 0.0));
+    assert!((total(causes) - 100.0).abs() < 1e-9, "{shares:?}");
+    assert!(shares.keys().all(|text| !text.contains("cuEvent")), "{shares:?}");
+    let advice = decode(&report).advice.iter();
+    let allocates = advice.filter(|known| known.kind == HostAdviceKind::Allocation);
+    assert_eq!(allocates.map(|known| known.percent.round()).collect::<Vec<_>>(), [13.0]);
+}
+
+#[test]
+fn work_of_another_stage_in_a_call_is_not_waited_for() {
+    let mut trace = Trace::new();
+    let sample = scheduler(&mut trace);
+    let prefill = trace.name(b"prefill");
+    trace.push(Record::Path(RangePath { id: 2, parent: NONE, name: prefill, domain: NONE }));
+    let open = RangeOpen { range: 500, path: 2, thread: OTHER, ..RangeOpen::default() };
+    trace.push(Record::RangeOpen(RangeOpen { start: MonoNs(900 * MS), ..open }));
+    trace.push(Record::RangeClose { range: 500, end: MonoNs(910 * MS) });
+    trace.decode(41, &[], sample);
+    for instance in 0..41 {
+        let start = 1_000 * MS + instance * STEP + 5 * MS + AHEAD;
+        let work = GpuWork { queue: 1, range: 500, ..GpuWork::new(What::Kernel { shape: 2 }) };
+        let (start, end) = (GpuNs(start), GpuNs(start + 600_000));
+        trace.push(Record::Work(GpuWork { start, end, ..work }));
+    }
+    trace.calls(41, "cuCtxSynchronize", (3 * MS, 3 * MS), NONE);
+    let report = trace.report();
+    let stages = &report.host.as_ref().expect("samples").stages;
+    let stage = stages.iter().find(|found| found.stage == "decode").expect("decode");
+    let shares = shares(&stage.causes);
+    assert_eq!(shares["work of another stage ran on the GPU"], (10.0, 0.0), "{shares:?}");
+    let blocked: f64 =
+        stage.causes.iter().filter(|cause| cause.called.is_some()).map(|cause| cause.percent).sum();
+    assert!((total(&stage.causes) - 100.0).abs() < 1e-9 && blocked > 23.0, "{shares:?}");
 }
 
 #[test]
