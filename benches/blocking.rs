@@ -1,0 +1,44 @@
+//! What a watched call of the driver costs the guest's thread, at the simulated CUPTI: `STAGE2_HOST=off` for the call
+//! without us. It returns at once, so that it is only counted.
+
+#[path = "../tests/guests/cuda.rs"]
+#[allow(dead_code, unreachable_pub, reason = "written for the guest, which calls all of it")]
+mod cuda;
+
+use divan::counter::ItemsCount;
+
+const CALLS: usize = 10_000;
+
+fn main() {
+    let own = std::env::current_exe().expect("own path");
+    let simulator = own.with_file_name("libstage2_sim.so");
+    let folder = tempfile::tempdir().expect("a folder");
+    // SAFETY: no other thread is there yet.
+    unsafe {
+        std::env::set_var("STAGE2_SUMMARY", "off");
+        std::env::set_var("STAGE2_OUT", folder.path());
+        std::env::set_var("STAGE2_TEST_SIM", &simulator);
+        std::env::set_var("STAGE2_CUPTI", &simulator);
+        if std::env::var_os("STAGE2_HOST").is_none() {
+            std::env::set_var("STAGE2_HOST", "on");
+        }
+    }
+    cuda::init();
+    stage2::entry::inject::InitializeInjection();
+    divan::main();
+    let shared = stage2::guest::state::shared().expect("the collector runs");
+    let counted = shared.counters.short_calls.get() > 0;
+    assert_eq!(
+        counted,
+        shared.options.host_hz.is_some(),
+        "calls are watched where the host is sampled"
+    );
+}
+
+#[divan::bench(sample_count = 200, sample_size = 1)]
+fn synchronise(bencher: divan::Bencher) {
+    let stream = cuda::Stream::new();
+    bencher.counter(ItemsCount::new(CALLS)).bench_local(|| {
+        (0..CALLS).for_each(|_| stream.synchronize());
+    });
+}
