@@ -7,6 +7,7 @@
 pub mod allocator;
 pub mod ancestry;
 pub(crate) mod barrier;
+pub mod call_stacks;
 pub mod clock;
 pub mod counters;
 pub mod diag;
@@ -18,6 +19,7 @@ pub mod last_thread;
 pub mod main_end;
 pub(crate) mod new_file;
 pub mod options;
+pub(crate) mod own_memory;
 pub mod pages;
 pub mod scheduling;
 pub mod signal_mask;

@@ -20,6 +20,14 @@ pub(crate) fn has_filter_of_its_own() -> bool {
     may_kill(&text("/proc/thread-self/status"), || text("/proc/1/status"))
 }
 
+/// The same of a thread of this process; also where it cannot be told.
+pub(crate) fn has_filter(tid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/self/task/{tid}/status"));
+    status.map_or(true, |status| {
+        may_kill(&status, || fs::read_to_string("/proc/1/status").unwrap_or_default())
+    })
+}
+
 /// For the calling thread, which is ours.
 pub fn be_ordinary() {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();

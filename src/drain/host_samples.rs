@@ -17,7 +17,7 @@ use crate::base::counters::{Counter, Counters};
 use crate::base::diag;
 use crate::drain::intern::{Interner, Sink};
 use crate::guest::event::Event;
-use crate::guest::state;
+use crate::guest::state::{self, Shared};
 use crate::host::{Interpreter, Round, Said, Sampling, layout};
 
 /// Samples of one record, unless a flush comes first.
@@ -71,7 +71,8 @@ pub(super) struct HostSamples {
     threads: FxHashMap<u32, (u32, bool)>,
     waiting: Vec<HostSample>,
     samples: u64,
-    waiting_calls: Vec<HostCall>,
+    /// Calls, and whether the stack of each is still to come.
+    waiting_calls: Vec<(HostCall, bool)>,
     calls: u64,
     totals: HostSampling,
     told: HostSampling,
@@ -83,6 +84,7 @@ pub(super) struct HostSamples {
 impl HostSamples {
     /// Begins to sample `hz` times a second, where that was asked for and there is a file.
     pub(super) fn start(
+        shared: &'static Shared,
         hz: Option<u32>,
         python: Option<Interpreter>,
         has_file: bool,
@@ -96,7 +98,7 @@ impl HostSamples {
             ));
             return samples;
         }
-        match Sampling::start(hz, python) {
+        match Sampling::start(hz, python, &shared.call_stacks) {
             Ok(sampling) => samples.sampling = Some(sampling),
             Err(error) => {
                 let why = format!(
@@ -119,7 +121,8 @@ impl HostSamples {
     pub(super) fn call(&mut self, event: &Event, names: &mut Interner, output: &mut impl Sink) {
         let name = self.text(event.text(), names, output);
         let (thread, begin, end) = (event.thread, event.at, MonoNs(event.id));
-        self.waiting_calls.push(HostCall { name, thread, begin, end, stack: NONE });
+        let call = HostCall { name, thread, begin, end, stack: NONE };
+        self.waiting_calls.push((call, event.category != 0));
         if self.waiting_calls.len() >= BATCH {
             self.write_calls(names, output);
         }
@@ -221,6 +224,14 @@ impl HostSamples {
                 stack,
                 interval_ns,
             });
+        }
+        for (thread, begin, frames) in &round.calls {
+            let stack = self.stack(round.frames.get(frames.clone()).unwrap_or_default());
+            let mut waiting = self.waiting_calls.iter_mut().rev();
+            let call = waiting.find(|(call, _)| call.thread == *thread && call.begin == *begin);
+            if let Some(call) = call {
+                (call.0.stack, call.1) = (stack, false);
+            }
         }
         for &(tid, cpu_ns, delay_ns) in &round.times {
             let thread = self.number(tid, "", output);
@@ -357,10 +368,18 @@ impl HostSamples {
         }
     }
 
+    /// Writes calls. Those whose stack is to come wait for one more time, with all behind them.
     fn write_calls(&mut self, names: &mut Interner, output: &mut impl Sink) {
-        let waiting = std::mem::take(&mut self.waiting_calls);
-        for calls in waiting.chunks(MAX_HOST_CALLS) {
-            calls.iter().for_each(|call| names.define_name(call.name, output));
+        let known = self.waiting_calls.iter().position(|(_, awaits)| *awaits);
+        let known = known.filter(|_| self.sampling.is_some()).unwrap_or(self.waiting_calls.len());
+        let calls: Vec<HostCall> =
+            self.waiting_calls.drain(..known).map(|(call, _)| call).collect();
+        self.waiting_calls.iter_mut().for_each(|(_, awaits)| *awaits = false);
+        for calls in calls.chunks(MAX_HOST_CALLS) {
+            for call in calls {
+                names.define_name(call.name, output);
+                self.define(call.stack, names, output);
+            }
             self.calls += calls.len() as u64;
             output.put(Record::HostCalls(calls.to_vec()));
         }

@@ -23,6 +23,7 @@ use std::sync::atomic::{
 
 use cupti_sys::CuptiError;
 
+use crate::base::call_stacks::CallStacks;
 use crate::base::counters::Counters;
 use crate::base::futex::{Bell, Flag, Lock};
 use crate::base::generation;
@@ -242,6 +243,8 @@ pub struct Shared {
     pub events: Events,
     /// What was seen and lost.
     pub counters: Counters,
+    /// Python frames of calls that blocked.
+    pub(crate) call_stacks: CallStacks,
     /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
     pub(crate) collection: CollectionSwitch,
     /// The start/end ranges that hold collection on.
@@ -309,6 +312,7 @@ impl Shared {
             job_at_gpu_start: OnceLock::new(),
             events: Events::default(),
             counters: Counters::default(),
+            call_stacks: CallStacks::default(),
             collection: CollectionSwitch::default(),
             replayed: AtomicBool::new(false),
             flush_is_due: AtomicBool::new(false),

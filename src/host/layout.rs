@@ -1,6 +1,8 @@
 //! Where CPython keeps what a stack is made of: by version, as tables (3.10 to 3.12) and as the interpreter
 //! itself tells it (3.13 and later).
 
+use crate::base::call_stacks::FrameLayout;
+
 /// A build whose memory can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -96,6 +98,8 @@ impl Code {
     }
 }
 
+/// The first owner of frames that are none of Python.
+const ENTRY: u8 = 3;
 /// Bytes of the longest head of a code object, a thread's state and a frame that are read: no build comes near.
 pub(super) const LONGEST: u64 = 1024;
 /// Bytes of an interpreter's state in which the fields have to lie.
@@ -283,8 +287,24 @@ impl Layout {
 
     /// Whether a frame is one of Python; else the interpreter has put it between two of them.
     pub(super) fn is_python_frame(&self, owner: u8) -> bool {
-        const ENTRY: u8 = 3;
         self.frame.owner.is_none() || owner < ENTRY
+    }
+
+    /// What a thread needs that reads its own frames.
+    pub(super) fn of_frames(&self) -> FrameLayout {
+        let Layout { thread, frame, .. } = *self;
+        FrameLayout {
+            innermost: thread.frame,
+            behind: thread.behind,
+            tid: thread.tid,
+            pthread: thread.pthread,
+            previous: frame.previous,
+            code: frame.code,
+            instruction: frame.instruction,
+            owner: frame.owner,
+            no_owner: ENTRY,
+            bytes: frame.bytes,
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use crate::base::own_memory::copy;
+
 /// Windows that are read at once, and their bytes. What finds no room is read when it is asked for.
 const WINDOWS: usize = 512;
 const WINDOW_BYTES: usize = 256 << 10;
@@ -155,28 +157,6 @@ impl Memory {
         let mut bytes = [0; 4];
         self.get(address, &mut bytes).then(|| u32::from_le_bytes(bytes))
     }
-}
-
-/// Copies from memory of this process; gives how many bytes came.
-fn copy(pid: libc::pid_t, from: &[libc::iovec], place: &mut [u8]) -> usize {
-    let to = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: place.len() };
-    let all = from.len() as libc::c_ulong;
-    // Not through libc's function, which a guest's C library may lack.
-    // SAFETY: the kernel writes at most as many bytes as `place` has, and only reads what `from` names: where
-    // nothing is, it says so.
-    let read = unsafe {
-        let (to, from) = (&raw const to, from.as_ptr());
-        libc::syscall(
-            libc::SYS_process_vm_readv,
-            libc::c_long::from(pid),
-            to,
-            1_usize,
-            from,
-            all,
-            0_usize,
-        )
-    };
-    usize::try_from(read).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 use stage2_contract::trace::{HostSampling, HostState, MonoNs};
 
+use crate::base::call_stacks::CallStacks;
 use crate::base::clock::{self, Instant};
 use crate::base::futex::{Bell, Flag};
 use crate::base::{barrier, diag, scheduling};
@@ -115,6 +116,8 @@ pub(crate) struct Round {
     pub(crate) met: Vec<(u32, String)>,
     /// Threads that have ended.
     pub(crate) gone: Vec<u32>,
+    /// Stacks of calls that blocked: the thread's number in the trace file, the begin of the call, and its frames.
+    pub(crate) calls: Vec<(u32, MonoNs, Range<usize>)>,
     /// Times of threads: number, on a processor, ready without one, ns.
     pub(crate) times: Vec<(u32, u64, u64)>,
     pub(crate) totals: HostSampling,
@@ -127,6 +130,7 @@ impl Round {
         self.forgets_codes = false;
         self.frames.clear();
         self.samples.clear();
+        self.calls.clear();
         self.met.clear();
         self.gone.clear();
         self.times.clear();
@@ -223,7 +227,11 @@ impl Sampling {
     ///
     /// # Errors
     /// The process may have no further thread.
-    pub(crate) fn start(hz: u32, python: Option<Interpreter>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        hz: u32,
+        python: Option<Interpreter>,
+        calls: &'static CallStacks,
+    ) -> std::io::Result<Self> {
         let common = Arc::new(Common {
             stop: AtomicBool::new(false),
             bell: Bell::default(),
@@ -239,8 +247,10 @@ impl Sampling {
         let interval = Duration::from_secs(1) / hz.max(1);
         let thread = move || {
             let common = &*of_thread;
-            if let Err(panic) = barrier::own_thread(|| Sampler::new(interval, python, common).run())
-            {
+            let sampler = || Sampler::new(interval, python, (common, calls)).run();
+            let ended = barrier::own_thread(sampler);
+            calls.tell_threads(std::iter::empty());
+            if let Err(panic) = ended {
                 let why = format!("{panic}; the rest goes on; please report it");
                 let _ = common.said.push(Said::Off(why));
             }
@@ -300,6 +310,8 @@ struct Known {
     /// Its files; `None`: they cannot be had, or were not opened yet.
     task: Option<Task>,
     launches: bool,
+    /// A seccomp filter may end it for a system call.
+    is_filtered: bool,
     /// Until when it is looked at in each round.
     suspected_until: Instant,
     /// When it was sampled last.
@@ -328,6 +340,7 @@ struct Sampler<'a> {
     asked: Duration,
     python: Option<Interpreter>,
     common: &'a Common,
+    calls: &'a CallStacks,
     known: Vec<Known>,
     /// Some thread is known to launch, after so many changes of [`Common::launching`].
     any_launches: bool,
@@ -342,12 +355,17 @@ struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    fn new(asked: Duration, python: Option<Interpreter>, common: &'a Common) -> Self {
+    fn new(
+        asked: Duration,
+        python: Option<Interpreter>,
+        (common, calls): (&'a Common, &'a CallStacks),
+    ) -> Self {
         let asked_ns = asked.as_nanos() as u64;
         Sampler {
             asked,
             python,
             common,
+            calls,
             known: Vec::new(),
             any_launches: false,
             changes: 0,
@@ -441,7 +459,11 @@ impl<'a> Sampler<'a> {
                 Some(Err(Ended::Torn)) => reader = None,
                 Some(Ok(())) | None => {}
             }
+            if let Some(reader) = reader.as_mut().filter(|reader| reader.is_verified) {
+                self.take_calls(reader, &mut round);
+            }
             let threads = reader.as_ref().map_or(&[][..], Reader::threads);
+            self.tell_threads(threads);
             self.sample(threads, &mut round, now, is_full);
             self.keep_pace(late);
             self.totals.at = round.at;
@@ -480,6 +502,7 @@ impl<'a> Sampler<'a> {
             *is_verified = python.verify(memory);
             if *is_verified {
                 self.say(Said::Python { minor: python.layout.minor });
+                self.calls.tell_layout(python.layout.of_frames());
             }
         }
         if !*is_verified {
@@ -501,6 +524,29 @@ impl<'a> Sampler<'a> {
             "the lists of the interpreter cannot be followed: samples have no stacks from then on";
         self.say(Said::Note(why.to_owned()));
         looked
+    }
+
+    /// Says which threads may read their own frames: those that launch, unless a filter might end them for it.
+    fn tell_threads(&self, threads: &[stacks::Thread]) {
+        let may = |tid: u32| {
+            let mut known = self.known.iter().filter(|known| known.tid == tid);
+            known.next().is_some_and(|known| known.launches && !known.is_filtered)
+        };
+        let running = threads.iter().filter(|thread| thread.has_frames() && may(thread.tid));
+        self.calls.tell_threads(running.map(|thread| (thread.tid, thread.state())));
+    }
+
+    /// Looks up the lines of calls that blocked.
+    fn take_calls(&self, reader: &mut Reader, round: &mut Round) {
+        while let Some(call) = self.calls.take() {
+            let begin = round.frames.len();
+            for told in call.frames {
+                let Reader { memory, python, .. } = reader;
+                let Some(frame) = python.frame(told, memory, round) else { break };
+                round.frames.push(frame);
+            }
+            round.calls.push((call.thread, call.begin, begin..round.frames.len()));
+        }
     }
 
     fn say(&self, said: Said) {
@@ -551,6 +597,7 @@ impl<'a> Sampler<'a> {
         }
         self.next_listing = now + LISTING;
         for known in self.known.iter_mut().filter(|known| !known.is_own) {
+            known.is_filtered = known.launches && scheduling::has_filter(known.tid);
             let Some(times) = known.task.as_ref().and_then(|task| task.times().ok()) else {
                 continue;
             };
@@ -778,7 +825,8 @@ mod tests {
     #[test]
     fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
         assert!(Interpreter::find().is_none());
-        let sampling = Sampling::start(200, None).expect("a thread");
+        let calls = Box::leak(Box::default());
+        let sampling = Sampling::start(200, None, calls).expect("a thread");
         let own = crate::base::generation::thread_id() as u32;
         sampling.watch(own);
         let end = Instant::now() + Duration::from_secs(20);

@@ -121,6 +121,16 @@ impl Python {
         Ok(())
     }
 
+    /// Code object and offset of the instruction of a frame that a thread has read itself.
+    pub(super) fn frame(
+        &mut self,
+        told: (u64, u64),
+        memory: &mut Memory,
+        round: &mut Round,
+    ) -> Option<(u32, i32)> {
+        frame(told, (&self.layout, &self.interpreter), &mut self.codes, memory, round)
+    }
+
     /// Whether what the layout says leads where it should: the innermost frame of some thread is one of Python.
     pub(super) fn verify(&mut self, memory: &mut Memory) -> bool {
         let found = self.look(memory, &mut Round::default(), |_| true).is_ok()
@@ -284,6 +294,16 @@ impl Python {
 }
 
 impl Thread {
+    /// The address of its state.
+    pub(super) fn state(&self) -> u64 {
+        self.state
+    }
+
+    /// It runs code of Python, as far as this look has found.
+    pub(super) fn has_frames(&self) -> bool {
+        matches!(self.stack, Stack::Frames { .. })
+    }
+
     /// Appends the frames of the thread, the innermost first. Tells whether there were more than are kept;
     /// `None`: they are not what frames are.
     fn walk(
@@ -318,20 +338,32 @@ impl Thread {
             };
             let owner = layout.frame.owner.and_then(|owner| bytes.get(owner as usize)).copied();
             if layout.is_python_frame(owner.unwrap_or(0)) {
-                // 3.14 and later keep a mark in the lowest bits of the pointer.
-                let code = field(layout.frame.code)? & !3;
-                let id = codes.find(code, python, memory, round)?;
-                let instruction = field(layout.frame.instruction)?;
-                let offset = match layout.code.instructions {
-                    Some(first) => instruction.wrapping_sub(code).wrapping_sub(first) as i32,
-                    None => (instruction as i32).wrapping_mul(2),
-                };
-                round.frames.push((id, offset));
+                let told = (field(layout.frame.code)?, field(layout.frame.instruction)?);
+                let frame = frame(told, python, codes, memory, round)?;
+                round.frames.push(frame);
             }
             at = field(layout.frame.previous)?;
         }
         Some(false)
     }
+}
+
+/// Code object and offset of the instruction of a frame that keeps these two values.
+fn frame(
+    (code, instruction): (u64, u64),
+    python: (&Layout, &Interpreter),
+    codes: &mut Codes,
+    memory: &mut Memory,
+    round: &mut Round,
+) -> Option<(u32, i32)> {
+    // 3.14 and later keep a mark in the lowest bits of the pointer.
+    let code = code & !3;
+    let id = codes.find(code, python, memory, round)?;
+    let offset = match python.0.code.instructions {
+        Some(first) => instruction.wrapping_sub(code).wrapping_sub(first) as i32,
+        None => (instruction as i32).wrapping_mul(2),
+    };
+    Some((id, offset))
 }
 
 /// Frames that lie near each other are read in one piece.

@@ -1,6 +1,6 @@
 """Threads of a Python program that do known things for a second or so, beside some GPU work.
 
-Usage: host.py shares|gil|fork|deep|descriptors SECONDS
+Usage: host.py shares|gil|fork|deep|descriptors|blocked SECONDS
 
 Each prints `NAME VALUE` lines: what the program itself has measured, in shares of its time, and the numbers of its
 threads.
@@ -15,7 +15,7 @@ import time
 clock = time.perf_counter
 
 
-def launch() -> None:
+def launch() -> ctypes.CDLL:
     """Launch ten recorded kernels in this process, so that the main thread is one that launches."""
     cuda = ctypes.CDLL(os.environ["STAGE2_TEST_SIM"])
     context, stream = ctypes.c_size_t(), ctypes.c_size_t()
@@ -26,6 +26,7 @@ def launch() -> None:
     results.append(cuda.cuStreamSynchronize(stream))
     if any(results):
         raise RuntimeError(results)
+    return cuda
 
 
 class Scheduler:
@@ -144,6 +145,25 @@ def forks(seconds: float) -> None:
         say("status", os.waitpid(child, 0)[1])
 
 
+def allocate(cuda: ctypes.CDLL, often: bool) -> None:
+    """Call into the driver, which takes long, from one of two lines."""
+    address = ctypes.c_uint64()
+    if often:
+        cuda.cuMemAlloc_v2(ctypes.byref(address), 1)  # line that allocates often
+    else:
+        cuda.cuMemAlloc_v2(ctypes.byref(address), 1)  # line that allocates seldom
+
+
+def blocked(seconds: float) -> None:
+    """Blocks in calls of the driver."""
+    cuda, count, begin = launch(), 0, clock()
+    while clock() - begin < seconds:
+        allocate(cuda, count % 4 != 0)
+        count += 1
+        Scheduler.spin(None, 10_000)  # type: ignore[arg-type]
+    say("count", count)
+
+
 def deep(seconds: float) -> None:
     """A stack that is deeper than what is kept, and functions that come and go under the same addresses."""
     sys.setrecursionlimit(5_000)
@@ -185,7 +205,12 @@ if __name__ == "__main__":
     threading.stack_size(64 << 20)
     if sys.argv[1] != "fork":
         launch()
-    {"shares": shares, "gil": gil, "fork": forks, "deep": deep, "descriptors": descriptors}[
-        sys.argv[1]
-    ](float(sys.argv[2]))
+    {
+        "shares": shares,
+        "gil": gil,
+        "fork": forks,
+        "deep": deep,
+        "descriptors": descriptors,
+        "blocked": blocked,
+    }[sys.argv[1]](float(sys.argv[2]))
     say("end", 0)

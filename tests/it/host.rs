@@ -144,9 +144,27 @@ impl Samples {
         self.samples.iter().filter(is).collect()
     }
 
+    /// Calls that block, in the order of the file.
+    fn calls(&self, trace: &TraceFile) -> Vec<HostCall> {
+        let calls = trace.each(|record| match record {
+            Record::HostCalls(calls) => Some(calls.clone()),
+            _ => None,
+        });
+        let calls = calls.concat();
+        let is_known = |stack: u32| stack == 0 || self.stacks.contains_key(&stack);
+        assert!(
+            calls.iter().all(|call| is_known(call.stack) && self.names.contains_key(&call.name))
+        );
+        calls
+    }
+
     /// Functions and lines, the innermost first.
     fn lines(&self, sample: &HostSample) -> Vec<(&str, u32)> {
-        let (mut lines, mut at) = (Vec::new(), sample.stack);
+        self.lines_of(sample.stack)
+    }
+
+    fn lines_of(&self, stack: u32) -> Vec<(&str, u32)> {
+        let (mut lines, mut at) = (Vec::new(), stack);
         while let Some(stack) = self.stacks.get(&at) {
             let frame = self.frames[&stack.frame];
             lines.push((self.names[&frame.function].as_str(), frame.line));
@@ -364,12 +382,7 @@ fn calls_that_block_are_told_with_their_exact_times() {
         let trace = left.expect_quiet(0).trace();
         assert_eq!(trace.losses(), Losses::default());
         let all = Samples::of(trace);
-        let calls: Vec<HostCall> = trace
-            .each(|record| match record {
-                Record::HostCalls(calls) => Some(calls.clone()),
-                _ => None,
-            })
-            .concat();
+        let calls = all.calls(trace);
         let thread = trace.each(|record| match record {
             Record::RangeOpen(open) => Some(open.thread),
             _ => None,
@@ -401,6 +414,41 @@ fn calls_that_block_are_told_with_their_exact_times() {
     let left = Guest::new("blocking_calls").env("STAGE2_ATTRIBUTION", "callback").run();
     let calls = |record: &Record| matches!(record, Record::HostCalls(_)).then_some(());
     assert!(left.expect_quiet(0).trace().each(calls).is_empty(), "nobody asked for them");
+}
+
+/// Hazard (Host samples): Two lines make the same call; no sample lies in it.
+/// Promise: Each call tells the line that made it.
+#[test]
+fn calls_that_block_tell_their_own_lines() {
+    with_each(|minor, python| {
+        let left = guest(python, "blocked", "2")
+            .env("STAGE2_HOST", "100")
+            .env("STAGE2_SIM_FAULT", "slow-alloc=8")
+            .run();
+        let trace = left.expect_quiet(0).trace();
+        assert_eq!(trace.losses(), Losses::default());
+        let (said, all) = (said(&left), Samples::of(trace));
+        let calls: Vec<HostCall> = all
+            .calls(trace)
+            .into_iter()
+            .filter(|call| all.names[&call.name] == "cuMemAlloc")
+            .collect();
+        assert_eq!(calls.len() as f64, said["count"], "3.{minor}");
+        let (often, seldom) =
+            (line_of("# line that allocates often"), line_of("# line that allocates seldom"));
+        let mut told = 0;
+        for (number, call) in calls.iter().enumerate() {
+            let lines = all.lines_of(call.stack);
+            let line = if number % 4 == 0 { seldom } else { often };
+            let is_right = lines.first() == Some(&("allocate", line))
+                && lines.last().is_some_and(|(function, _)| *function == "<module>");
+            assert!(lines.is_empty() || is_right, "3.{minor} {number}: {lines:?}");
+            told += usize::from(is_right);
+        }
+        eprintln!("3.{minor}: {told} of {} calls tell their line; {:?}", calls.len(), all.totals);
+        // The first ones come before the interpreter is found.
+        assert!(told * 10 > calls.len() * 8, "3.{minor}: {told} of {}", calls.len());
+    });
 }
 
 /// Hazard (Host samples): The system refuses the calls that the sampling rests on.

@@ -145,7 +145,7 @@ impl Drain {
         let has_file = self.output.path().is_some();
         let asked = self.shared.windows.host_hz_asked().map(|hz| Some(hz).filter(|&hz| hz > 0));
         let hz = asked.unwrap_or(self.shared.options.host_hz);
-        self.host = HostSamples::start(hz, python, has_file, &mut self.output);
+        self.host = HostSamples::start(self.shared, hz, python, has_file, &mut self.output);
     }
 
     pub(super) fn take_host(&mut self) {

@@ -5,8 +5,8 @@
 
 use cupti_sys::{Api, Subscriber, bindings as sys};
 
-use crate::base::clock;
 use crate::base::options::Options;
+use crate::base::{call_stacks, clock};
 use crate::guest::event::{Event, EventKind};
 use crate::guest::state::{self, Call};
 use crate::guest::thread;
@@ -48,13 +48,18 @@ pub(super) fn ends(id: sys::CUpti_CallbackId, correlation: u32) {
     let Some(Call { shared, .. }) = state::active() else { return };
     let end = clock::mono();
     let least_ns = if name.ends_with("Async") { LEAST_COPY_NS } else { LEAST_NS };
-    if end.since(begin.at) < least_ns {
+    let ns = end.since(begin.at);
+    if ns < least_ns {
         shared.counters.short_calls.increment();
         return;
     }
     // Without a word about the thread: one that only waits does not count among those that launch.
     let mut event = Event::new(EventKind::Call, thread::number()).in_epoch(begin.epoch);
     (event.at, event.id) = (begin.at, end.0);
+    // The stack comes another way, because its lines have to be looked up.
+    let has_stack =
+        ns >= call_stacks::LEAST_NS && shared.call_stacks.read(event.thread, begin.at, end);
+    event.category = has_stack.into();
     if shared.events.send_with_text(event, name.as_bytes(), &shared.counters).half_full {
         shared.wake_drain();
     }

@@ -56,7 +56,8 @@ pub enum EventKind {
     GraphNodeCreated,
     /// A node of an executable graph, `id`, was made from node `payload`.
     GraphNodeCloned,
-    /// A call of the driver that its text names blocked from `at` to `id`, ns of the same clock.
+    /// A call of the driver that its text names blocked from `at` to `id`, ns of the same clock. `category`: 1 where
+    /// its stack was read.
     Call,
 }
 

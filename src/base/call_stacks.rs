@@ -1,0 +1,283 @@
+//! Python frames of a thread at the end of a call that blocked it, read by the thread itself.
+//!
+//! Within the call its frames stay as they are. Where they are kept the thread says that samples the host. They are
+//! read through the kernel all the same: an interpreter that ends takes them away from threads that are in a call.
+//! A reading needs one of a few slots; where none is free, or after many in a second, it is left out.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use stage2_contract::trace::MonoNs;
+
+use super::{generation, own_memory};
+
+/// A call that took less time is not worth the reading, ns.
+pub(crate) const LEAST_NS: u64 = 100_000;
+/// Readings of a process in a second.
+const MOST: u64 = 200;
+const SLOTS: usize = 16;
+const THREADS: usize = 64;
+/// The innermost frames that are read.
+const FRAMES: usize = 64;
+/// Bytes of the longest frame that is read.
+const FRAME_BYTES: usize = 128;
+
+// The states of a slot.
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const FULL: u32 = 2;
+
+/// Where an interpreter keeps frames, in bytes from the begin of what holds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameLayout {
+    /// In the state of a thread: the innermost frame, or where that is kept.
+    pub(crate) innermost: u64,
+    /// The frame behind the pointer above.
+    pub(crate) behind: Option<u64>,
+    /// In the state of a thread: the kernel's number of it.
+    pub(crate) tid: Option<u64>,
+    /// In the state of a thread: its `pthread_t`.
+    pub(crate) pthread: u64,
+    pub(crate) previous: u64,
+    pub(crate) code: u64,
+    pub(crate) instruction: u64,
+    pub(crate) owner: Option<u64>,
+    /// Frames with this owner or a higher one are none of Python.
+    pub(crate) no_owner: u8,
+    /// Bytes of a frame up to the last of these.
+    pub(crate) bytes: u64,
+}
+
+/// A reading.
+pub(crate) struct CallStack {
+    /// The number of the thread in the trace file.
+    pub(crate) thread: u32,
+    /// When the call began.
+    pub(crate) begin: MonoNs,
+    /// Addresses of code objects and what their frames say of the instruction, the innermost first.
+    pub(crate) frames: Vec<(u64, u64)>,
+}
+
+/// What the threads of the guest and the one that samples them share.
+#[derive(Debug)]
+pub struct CallStacks {
+    layout: OnceLock<FrameLayout>,
+    /// The kernel's number of a thread, and the address of its state.
+    threads: [(AtomicU32, AtomicU64); THREADS],
+    slots: [Slot; SLOTS],
+    /// The second, and the readings in it.
+    spent: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: AtomicU32,
+    thread: AtomicU32,
+    begin: AtomicU64,
+    count: AtomicU32,
+    frames: [(AtomicU64, AtomicU64); FRAMES],
+}
+
+impl Default for CallStacks {
+    fn default() -> Self {
+        let slot = || Slot {
+            state: AtomicU32::new(FREE),
+            thread: AtomicU32::new(0),
+            begin: AtomicU64::new(0),
+            count: AtomicU32::new(0),
+            frames: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FRAMES],
+        };
+        CallStacks {
+            layout: OnceLock::new(),
+            threads: [const { (AtomicU32::new(0), AtomicU64::new(0)) }; THREADS],
+            slots: std::array::from_fn(|_| slot()),
+            spent: AtomicU64::new(0),
+        }
+    }
+}
+
+impl CallStacks {
+    /// Says how the interpreter of this process keeps frames.
+    pub(crate) fn tell_layout(&self, layout: FrameLayout) {
+        // One process has one interpreter.
+        let _ = self.layout.set(layout);
+    }
+
+    /// Says which threads may read their frames: the kernel's number and the address of the state of each.
+    pub(crate) fn tell_threads(&self, threads: impl Iterator<Item = (u32, u64)>) {
+        let mut places = self.threads.iter();
+        for ((tid, state), (place, at)) in threads.zip(places.by_ref()) {
+            if place.load(Ordering::Relaxed) != tid || at.load(Ordering::Relaxed) != state {
+                place.store(0, Ordering::Relaxed);
+                at.store(state, Ordering::Relaxed);
+                place.store(tid, Ordering::Release);
+            }
+        }
+        places.for_each(|(place, _)| place.store(0, Ordering::Relaxed));
+    }
+
+    /// Reads the frames of the calling thread, which has the number `thread`, at the end of a call. Whether it did.
+    pub(crate) fn read(&self, thread: u32, begin: MonoNs, end: MonoNs) -> bool {
+        let Some(layout) = self.layout.get() else { return false };
+        let tid = generation::thread_id() as u32;
+        let place = self.threads.iter().find(|(place, _)| place.load(Ordering::Acquire) == tid);
+        let Some(state) = place.map(|(_, state)| state.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        if !self.may_read(end) {
+            return false;
+        }
+        let take = |slot: &&Slot| {
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            slot.state.compare_exchange(FREE, TAKEN, success, failure).is_ok()
+        };
+        let Some(slot) = self.slots.iter().find(take) else { return false };
+        let count = slot.fill(layout, state, tid).unwrap_or(0);
+        slot.thread.store(thread, Ordering::Relaxed);
+        slot.begin.store(begin.0, Ordering::Relaxed);
+        slot.count.store(count as u32, Ordering::Relaxed);
+        slot.state.store(if count > 0 { FULL } else { FREE }, Ordering::Release);
+        count > 0
+    }
+
+    /// Takes a reading, if there is one. For the thread that samples only.
+    pub(crate) fn take(&self) -> Option<CallStack> {
+        let is_full = |slot: &&Slot| slot.state.load(Ordering::Acquire) == FULL;
+        let slot = self.slots.iter().find(is_full)?;
+        let count = slot.count.load(Ordering::Relaxed) as usize;
+        let number = |(code, at): &(AtomicU64, AtomicU64)| {
+            (code.load(Ordering::Relaxed), at.load(Ordering::Relaxed))
+        };
+        let found = CallStack {
+            thread: slot.thread.load(Ordering::Relaxed),
+            begin: MonoNs(slot.begin.load(Ordering::Relaxed)),
+            frames: slot.frames.iter().take(count).map(number).collect(),
+        };
+        slot.state.store(FREE, Ordering::Release);
+        Some(found)
+    }
+
+    fn may_read(&self, now: MonoNs) -> bool {
+        let second = now.0 / 1_000_000_000 << 16;
+        let next = |spent: u64| match spent & !0xffff == second {
+            true => (spent & 0xffff < MOST).then_some(spent + 1),
+            false => Some(second + 1),
+        };
+        self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+impl Slot {
+    /// Reads the frames of the calling thread; gives how many.
+    fn fill(&self, layout: &FrameLayout, state: u64, tid: u32) -> Option<usize> {
+        let pid = std::process::id() as libc::pid_t;
+        let at = |base: u64, field: u64| own_memory::number(pid, base.wrapping_add(field));
+        // The state may be that of a thread that had this number before.
+        let is_own = match layout.tid {
+            Some(field) => at(state, field)? as u32 == tid,
+            // SAFETY: no preconditions.
+            None => at(state, layout.pthread)? == unsafe { libc::pthread_self() } as u64,
+        };
+        let mut here = at(state, layout.innermost).filter(|_| is_own)?;
+        if let Some(behind) = layout.behind {
+            here = at(here, behind)?;
+        }
+        let mut bytes = [0; FRAME_BYTES];
+        let bytes = bytes.get_mut(..layout.bytes as usize)?;
+        let mut count = 0;
+        // Frames of C lie between those of Python: as many again, at most.
+        for _ in 0..2 * FRAMES {
+            if here == 0 || count == FRAMES {
+                break;
+            }
+            let from = libc::iovec { iov_base: here as *mut c_void, iov_len: bytes.len() };
+            if own_memory::copy(pid, &[from], bytes) != bytes.len() {
+                break;
+            }
+            let field = |field: u64| {
+                let bytes = bytes.get(field as usize..)?.first_chunk()?;
+                Some(u64::from_le_bytes(*bytes))
+            };
+            let owner = layout.owner.and_then(|owner| bytes.get(owner as usize));
+            if owner.is_none_or(|owner| *owner < layout.no_owner) {
+                let (code, instruction) = self.frames.get(count)?;
+                code.store(field(layout.code)?, Ordering::Relaxed);
+                instruction.store(field(layout.instruction)?, Ordering::Relaxed);
+                count += 1;
+            }
+            here = field(layout.previous)?;
+        }
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYOUT: FrameLayout = FrameLayout {
+        innermost: 8,
+        behind: None,
+        tid: Some(0),
+        pthread: 0,
+        previous: 0,
+        code: 8,
+        instruction: 16,
+        owner: Some(24),
+        no_owner: 3,
+        bytes: 25,
+    };
+
+    fn own_tid() -> u32 {
+        generation::thread_id() as u32
+    }
+
+    #[test]
+    fn a_thread_reads_its_own_frames_and_no_others() {
+        let outer = [0_u64, 0xc0de, 7, 0];
+        let entry = [outer.as_ptr() as u64, 0, 0, 3];
+        let inner = [entry.as_ptr() as u64, 0xbeef, 9, 1];
+        let state = [u64::from(own_tid()), inner.as_ptr() as u64];
+        let of_another = [u64::from(own_tid()) + 1, inner.as_ptr() as u64];
+        let stacks = CallStacks::default();
+        let read = || stacks.read(5, MonoNs(10), MonoNs(20));
+        assert!(!read(), "no layout");
+        stacks.tell_layout(LAYOUT);
+        assert!(!read(), "no thread");
+        stacks.tell_threads([(own_tid(), of_another.as_ptr() as u64)].into_iter());
+        assert!(!read(), "the state of another thread");
+        stacks.tell_threads([(own_tid(), 8)].into_iter());
+        assert!(!read(), "memory that is not there");
+        stacks.tell_threads([(own_tid(), state.as_ptr() as u64)].into_iter());
+        assert!(read());
+        let found = stacks.take().expect("a reading");
+        assert_eq!((found.thread, found.begin), (5, MonoNs(10)));
+        assert_eq!(found.frames, [(0xbeef, 9), (0xc0de, 7)]);
+        assert!(stacks.take().is_none());
+        stacks.tell_threads(std::iter::empty());
+        assert!(!read(), "no thread any more");
+    }
+
+    #[test]
+    fn circles_end_and_readings_are_bounded_in_number_and_by_the_second() {
+        let mut inner = [0_u64, 0xbeef, 9, 1];
+        inner[0] = inner.as_ptr() as u64;
+        let state = [u64::from(own_tid()), inner.as_ptr() as u64];
+        let stacks = CallStacks::default();
+        stacks.tell_layout(LAYOUT);
+        stacks.tell_threads([(own_tid(), state.as_ptr() as u64)].into_iter());
+        let read = |second: u64| stacks.read(5, MonoNs(10), MonoNs(second * 1_000_000_000));
+        assert_eq!((0..40).filter(|_| read(1)).count(), SLOTS);
+        assert_eq!(stacks.take().map(|found| found.frames.len()), Some(FRAMES));
+        let mut more = |second| {
+            (0..500)
+                .filter(|_| {
+                    while stacks.take().is_some() {}
+                    read(second)
+                })
+                .count()
+        };
+        assert_eq!([more(1), more(2)], [MOST as usize - 40, MOST as usize]);
+    }
+}
