@@ -20,8 +20,9 @@ const SLOTS: usize = 16;
 const THREADS: usize = 64;
 /// The innermost frames that are read.
 const FRAMES: usize = 64;
-/// Bytes of the longest frame that is read.
-const FRAME_BYTES: usize = 128;
+/// Bytes that are read at once: frames that were called from each other lie near each other, from 3.11 on.
+const WINDOW: usize = 2048;
+const PAGE: u64 = 4096;
 
 // The states of a slot.
 const FREE: u32 = 0;
@@ -183,18 +184,14 @@ impl Slot {
         if let Some(behind) = layout.behind {
             here = at(here, behind)?;
         }
-        let mut bytes = [0; FRAME_BYTES];
-        let bytes = bytes.get_mut(..layout.bytes as usize)?;
+        let mut window = Window { start: 0, length: 0, bytes: [0; WINDOW] };
         let mut count = 0;
         // Frames of C lie between those of Python: as many again, at most.
         for _ in 0..2 * FRAMES {
             if here == 0 || count == FRAMES {
                 break;
             }
-            let from = libc::iovec { iov_base: here as *mut c_void, iov_len: bytes.len() };
-            if own_memory::copy(pid, &[from], bytes) != bytes.len() {
-                break;
-            }
+            let Some(bytes) = window.get(pid, here, layout.bytes as usize) else { break };
             let field = |field: u64| {
                 let bytes = bytes.get(field as usize..)?.first_chunk()?;
                 Some(u64::from_le_bytes(*bytes))
@@ -209,6 +206,29 @@ impl Slot {
             here = field(layout.previous)?;
         }
         Some(count)
+    }
+}
+
+/// A part of memory that was read.
+struct Window {
+    start: u64,
+    length: usize,
+    bytes: [u8; WINDOW],
+}
+
+impl Window {
+    /// So many bytes from an address on; with those before them in the same page, if they have to be read.
+    fn get(&mut self, pid: libc::pid_t, address: u64, length: usize) -> Option<&[u8]> {
+        let end = address.checked_add(length as u64)?;
+        if address < self.start || end > self.start + self.length as u64 {
+            let start = (address & !(PAGE - 1)).max(end.saturating_sub(WINDOW as u64)).min(address);
+            let place = self.bytes.get_mut(..(end - start) as usize)?;
+            let from = libc::iovec { iov_base: start as *mut c_void, iov_len: place.len() };
+            self.length = own_memory::copy(pid, &[from], place);
+            self.start = start;
+        }
+        let at = (address - self.start) as usize;
+        self.bytes.get(..self.length)?.get(at..at + length)
     }
 }
 
