@@ -160,7 +160,7 @@ impl CallStacks {
     }
 
     fn may_read(&self, now: MonoNs) -> bool {
-        let second = now.0 / 1_000_000_000 << 16;
+        let second = (now.0 / 1_000_000_000) << 16;
         let next = |spent: u64| match spent & !0xffff == second {
             true => (spent & 0xffff < MOST).then_some(spent + 1),
             false => Some(second + 1),
@@ -290,7 +290,7 @@ mod tests {
         let read = |second: u64| stacks.read(5, MonoNs(10), MonoNs(second * 1_000_000_000));
         assert_eq!((0..40).filter(|_| read(1)).count(), SLOTS);
         assert_eq!(stacks.take().map(|found| found.frames.len()), Some(FRAMES));
-        let mut more = |second| {
+        let more = |second| {
             (0..500)
                 .filter(|_| {
                     while stacks.take().is_some() {}
