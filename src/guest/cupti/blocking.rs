@@ -36,7 +36,8 @@ pub(super) fn enable(api: &Api, subscriber: &mut Subscriber) {
 /// A call with this correlation id begins on this thread.
 pub(super) fn begins(id: sys::CUpti_CallbackId, correlation: u32) {
     let Some(call) = state::active() else { return };
-    if is_one(id) && is_wanted(&call.shared.options) {
+    let is_sampled = call.shared.windows.host_hz_asked() != Some(0);
+    if is_one(id) && is_sampled && is_wanted(&call.shared.options) {
         thread::begin_call(thread::CallBegin { correlation, epoch: call.epoch, at: clock::mono() });
     }
 }
