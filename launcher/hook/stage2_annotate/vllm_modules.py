@@ -66,9 +66,12 @@ class _Modules:
     def marked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return `original` with a range around each call that belongs to a module."""
 
-        @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            name = self.of_call(args, kwargs)
+            try:
+                name = self.of_call(args, kwargs)
+            except Exception:
+                # An argument may raise whatever it likes when it is asked for an attribute.
+                name = None
             if name is None:
                 return original(*args, **kwargs)
             self._push(RANGE + name)
@@ -106,16 +109,37 @@ def _places(compiled: bool) -> list[tuple[Any, str]]:
     ]
 
 
+_Change = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _replace(owner: Any, name: str, change: _Change) -> Callable[[], None]:
+    """Replace an attribute; return what undoes that.
+
+    What somebody else has put around ours meanwhile stays, and ours only calls the original then.
+    """
+    original = getattr(owner, name)
+    current = change(original)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return current(*args, **kwargs)
+
+    def restore() -> None:
+        nonlocal current
+        current = original
+        if getattr(owner, name, None) is call:
+            setattr(owner, name, original)
+
+    setattr(owner, name, call)
+    return restore
+
+
 @contextlib.contextmanager
-def _replaced(
-    places: Iterable[tuple[Any, str]], change: Callable[[Callable[..., Any]], Callable[..., Any]]
-) -> Iterator[None]:
+def _replaced(places: Iterable[tuple[Any, str]], change: _Change) -> Iterator[None]:
     """Replace attributes for as long as the context is open."""
     with contextlib.ExitStack() as stack:
         for owner, name in places:
-            original = getattr(owner, name)
-            setattr(owner, name, change(original))
-            stack.callback(setattr, owner, name, original)
+            stack.callback(_replace(owner, name, change))
         yield
 
 
@@ -124,32 +148,34 @@ def marked_captures(
     graph: type[Any], places: list[tuple[Any, str]], modules: _Modules
 ) -> Iterator[None]:
     """Mark the modules within each capture by `graph`, for as long as the context is open."""
-    begin, end = graph.__enter__, graph.__exit__
     captures: list[contextlib.ExitStack] = []
 
-    @functools.wraps(begin)
-    def enter(self: Any) -> Any:
-        result = begin(self)
-        capture = contextlib.ExitStack()
-        # A capture without ranges is better than none.
-        with contextlib.suppress(Exception):
-            capture.enter_context(_replaced(places, modules.marked))
-        captures.append(capture)
-        return result
+    def beginning(begin: Callable[..., Any]) -> Callable[..., Any]:
+        def enter(self: Any) -> Any:
+            result = begin(self)
+            capture = contextlib.ExitStack()
+            # A capture without ranges is better than none.
+            with contextlib.suppress(Exception):
+                capture.enter_context(_replaced(places, modules.marked))
+            captures.append(capture)
+            return result
 
-    @functools.wraps(end)
-    def leave(self: Any, *error: Any) -> Any:
-        if captures:
-            captures.pop().close()
-        return end(self, *error)
+        return enter
 
-    graph.__enter__, graph.__exit__ = enter, leave
-    try:
-        yield
-    finally:
-        graph.__enter__, graph.__exit__ = begin, end
-        while captures:
-            captures.pop().close()
+    def ending(end: Callable[..., Any]) -> Callable[..., Any]:
+        def leave(self: Any, *error: Any) -> Any:
+            if captures:
+                captures.pop().close()
+            return end(self, *error)
+
+        return leave
+
+    with _replaced([(graph, "__enter__")], beginning), _replaced([(graph, "__exit__")], ending):
+        try:
+            yield
+        finally:
+            while captures:
+                captures.pop().close()
 
 
 def install(module: ModuleType, notices: Notices) -> None:

@@ -132,6 +132,36 @@ captured()
 """
         self.assertEqual(self.found(check), FOUND * 2)
 
+    def test_what_the_workload_puts_around_ours_meanwhile_stays(self):
+        check = """
+calls = []
+def around(original, name):
+    def call(*args, **kwargs):
+        calls.append(name)
+        return original(*args, **kwargs)
+    return call
+def patches():
+    with torch.cuda.graph():
+        extern_kernels.mm = around(extern_kernels.mm, "mm")
+        torch.cuda.graph.__enter__ = around(torch.cuda.graph.__enter__, "enter")
+        return compiled()
+assert Worker().compile_or_warm_up_model(patches) == "ran"
+calls.clear()
+captured()
+assert calls.count("enter") == 1 and calls.count("mm") == 8, calls
+"""
+        self.assertEqual(self.found(check), FOUND)
+
+    def test_arguments_that_raise_belong_to_no_module(self):
+        check = """
+class Odd:
+    def __getattr__(self, name): raise RuntimeError(name)
+def run():
+    with torch.cuda.graph(): return CachingAutotuner().run(Odd(), stream=0)
+assert Worker().compile_or_warm_up_model(run) == "run"
+"""
+        self.assertEqual(self.found(check), [])
+
     def test_modules_that_run_uncompiled_are_marked_by_themselves(self):
         check = """
 def run():
