@@ -196,6 +196,10 @@ impl HostSamples {
             let (first_line, table) = (code.first_line, bytes(code.table).into());
             self.codes.insert(code.id, Code { function, file, first_line, table });
         }
+        // First: another thread may have the number already.
+        for tid in &round.gone {
+            self.threads.remove(tid);
+        }
         for (tid, name) in &round.met {
             match self.threads.get(tid) {
                 // What told of it has no name.
@@ -243,9 +247,6 @@ impl HostSamples {
                 cpu_ns,
                 delay_ns,
             }));
-        }
-        for tid in &round.gone {
-            self.threads.remove(tid);
         }
         self.totals = round.totals;
         if self.waiting.len() >= BATCH {
@@ -425,7 +426,7 @@ fn put_fact(key: &str, value: String, output: &mut impl Sink) {
 struct Packages(FxHashMap<Vec<u8>, Option<usize>>);
 
 impl Packages {
-    /// Folders that are kept in mind; those beyond are looked at again.
+    /// Folders that are looked at: each takes calls of the system on the drain thread.
     const KEPT: usize = 1 << 10;
     /// Folders around a file that are looked at.
     const DEPTH: usize = 16;
@@ -440,13 +441,11 @@ impl Packages {
         let Some(folder) = path.get(..end).filter(|folder| folder.starts_with(b"/")) else {
             return path;
         };
-        let at = self.0.get(folder).copied().unwrap_or_else(|| {
-            let at = outermost_package(folder);
-            if self.0.len() < Self::KEPT {
-                self.0.insert(folder.to_vec(), at);
-            }
-            at
-        });
+        let at = match self.0.get(folder) {
+            Some(&at) => at,
+            None if self.0.len() >= Self::KEPT => None,
+            None => *self.0.entry(folder.to_vec()).or_insert(outermost_package(folder)),
+        };
         at.and_then(|at| path.get(at..)).unwrap_or(path)
     }
 }
@@ -517,6 +516,10 @@ mod tests {
             let path = path.to_str().unwrap();
             assert_eq!(packages.short(path.as_bytes()), short.unwrap_or(path).as_bytes());
         }
+        // The drain thread looks at so many folders and no more.
+        let looked_at = (0..Packages::KEPT).map(|at| (at.to_string().into_bytes(), None));
+        let path = root.path().join("vllm/entry.py").into_os_string().into_encoded_bytes();
+        assert_eq!(Packages(looked_at.collect()).short(&path), path);
     }
 
     /// A round with code objects from this number on, each of 3.12 and with one line.

@@ -14,6 +14,7 @@ mod stacks;
 mod tasks;
 
 use std::ffi::{CStr, c_char};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -217,6 +218,21 @@ struct Common {
     launching_changes: AtomicUsize,
 }
 
+impl Common {
+    fn new() -> Self {
+        Common {
+            stop: AtomicBool::new(false),
+            bell: Bell::default(),
+            ended: Flag::default(),
+            // All rounds, and what is said besides.
+            said: ArrayQueue::new(ROUNDS + 8),
+            free: ArrayQueue::new(ROUNDS),
+            launching: [const { AtomicU32::new(0) }; MAX_LAUNCHING],
+            launching_changes: AtomicUsize::new(0),
+        }
+    }
+}
+
 /// The thread that samples, as the drain thread sees it.
 pub(crate) struct Sampling {
     common: Arc<Common>,
@@ -232,16 +248,7 @@ impl Sampling {
         python: Option<Interpreter>,
         calls: &'static CallStacks,
     ) -> std::io::Result<Self> {
-        let common = Arc::new(Common {
-            stop: AtomicBool::new(false),
-            bell: Bell::default(),
-            ended: Flag::default(),
-            // All rounds, and what is said besides.
-            said: ArrayQueue::new(ROUNDS + 8),
-            free: ArrayQueue::new(ROUNDS),
-            launching: [const { AtomicU32::new(0) }; MAX_LAUNCHING],
-            launching_changes: AtomicUsize::new(0),
-        });
+        let common = Arc::new(Common::new());
         (0..ROUNDS).for_each(|_| drop(common.free.push(Box::default())));
         let of_thread = Arc::clone(&common);
         let interval = Duration::from_secs(1) / hz.max(1);
@@ -393,15 +400,23 @@ impl<'a> Sampler<'a> {
                        expect; run it without the filter to have samples";
             return Err(why.to_owned());
         }
+        let own = crate::base::generation::thread_id() as u32;
         match tasks::own_descriptors() {
-            Ok(()) => self.has_files = true,
+            Ok(()) => {
+                self.has_files = Task::name(own).is_ok();
+                if !self.has_files {
+                    let why = "states of threads are not known: /proc has other numbers of threads than the \
+                               process itself; mount that of its PID namespace";
+                    self.say(Said::Note(why.to_owned()));
+                }
+            }
             Err(why @ NoDescriptors::Refused(_)) => {
                 self.say(Said::Note(format!("states of threads are not known: {why}")));
             }
             Err(why) => return Err(why.to_string()),
         }
         scheduling::be_ordinary();
-        self.own_times = Task::open(crate::base::generation::thread_id() as u32).ok();
+        self.own_times = Task::open(own).ok();
         let mut memory = match Memory::open(self.has_files) {
             Ok(memory) => memory,
             Err(error) if self.has_files => {
@@ -566,7 +581,11 @@ impl<'a> Sampler<'a> {
             let all = tasks::all();
             let launching = &self.common.launching;
             self.known.retain(|known| {
-                let is_there = all.contains(&known.tid);
+                // A list that is read while threads end may lack others. The files of a thread tell for sure.
+                let is_there = match &known.task {
+                    Some(task) => task.times().is_ok(),
+                    None => all.contains(&known.tid),
+                };
                 if !is_there {
                     round.gone.push(known.tid);
                     for place in launching {
@@ -613,10 +632,23 @@ impl<'a> Sampler<'a> {
         if tid == 0 || self.known.iter().any(|known| known.tid == tid) {
             return true;
         }
-        if self.known.len() >= MAX_TASKS {
+        let is_full = self.known.len() >= MAX_TASKS;
+        let is_it = |place: &AtomicU32| place.load(Ordering::Relaxed) == tid;
+        if is_full && !self.common.launching.iter().any(is_it) {
             return false;
         }
-        let name = if self.has_files { Task::name(tid) } else { String::new() };
+        let name = if self.has_files { Task::name(tid) } else { Ok(String::new()) };
+        if name.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            // What an interpreter takes for the number of a thread need be none.
+            return true;
+        }
+        let name = name.unwrap_or_default();
+        if is_full {
+            // A thread that launches takes the place of one that does not.
+            let other = self.known.iter().position(|known| !known.is_own && !known.launches);
+            let Some(other) = other else { return false };
+            self.known.swap_remove(other);
+        }
         let is_own = name.starts_with("stage2-");
         let task = if self.has_files && !is_own { Task::open(tid).ok() } else { None };
         self.known.push(Known { tid, is_own, task, ..Known::default() });
@@ -859,5 +891,49 @@ mod tests {
         assert!(before.elapsed() < Duration::from_secs(5));
         assert!(!sampling.is_alive());
         while sampling.take().is_some() {}
+    }
+
+    #[test]
+    fn a_thread_that_launches_is_looked_at_however_many_there_are_and_none_that_is_not_there() {
+        let own = crate::base::generation::thread_id() as u32;
+        let common = Common::new();
+        let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+        sampler.has_files = true;
+        let mut round = Round::default();
+        assert!(sampler.meet(u32::MAX, &mut round));
+        assert_eq!((sampler.known.len(), round.met.len()), (0, 0), "no thread has that number");
+        let others =
+            (0..MAX_TASKS as u32).map(|at| Known { tid: u32::MAX - at, ..Known::default() });
+        sampler.known.extend(others);
+        assert!(!sampler.meet(own, &mut round), "no room");
+        common.launching[0].store(own, Ordering::Relaxed);
+        assert!(sampler.meet(own, &mut round));
+        assert_eq!((sampler.known.len(), round.met.len()), (MAX_TASKS, 1));
+    }
+
+    #[test]
+    fn a_thread_that_a_list_lacks_is_kept_and_one_that_has_ended_is_not() {
+        let own = crate::base::generation::thread_id() as u32;
+        let ended = std::thread::spawn(|| {
+            let tid = crate::base::generation::thread_id() as u32;
+            (tid, Task::open(tid).expect("files"))
+        });
+        let (tid, task) = ended.join().expect("it ends");
+        let common = Common::new();
+        let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+        sampler.has_files = true;
+        // The number of a thread that no list has, with the files of this one.
+        let task_of_own = Task::open(own).expect("files");
+        let lacking = Known { tid: u32::MAX, task: Some(task_of_own), ..Known::default() };
+        sampler.known.extend([lacking, Known { tid, task: Some(task), ..Known::default() }]);
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut round = Round::default();
+        // The kernel needs a moment after a join.
+        while !round.gone.contains(&tid) && Instant::now() < end {
+            (sampler.next_listing, round) = (Instant::now(), Round::default());
+            sampler.list(&mut round);
+        }
+        assert_eq!(round.gone, [tid]);
+        assert!(sampler.known.iter().any(|known| known.tid == u32::MAX));
     }
 }

@@ -95,9 +95,12 @@ impl Task {
     }
 
     /// The name of a thread, as it gave it to itself.
-    pub(super) fn name(tid: u32) -> String {
-        let name = fs::read(format!("/proc/self/task/{tid}/comm")).unwrap_or_default();
-        String::from_utf8_lossy(name.trim_ascii_end()).into_owned()
+    ///
+    /// # Errors
+    /// `NotFound`: there is no such thread in this process.
+    pub(super) fn name(tid: u32) -> io::Result<String> {
+        let name = fs::read(format!("/proc/self/task/{tid}/comm"))?;
+        Ok(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
     }
 
     pub(super) fn times(&self) -> io::Result<Times> {
@@ -291,7 +294,7 @@ mod tests {
         });
         let tid = told.recv().expect("a number");
         assert!(all().contains(&tid));
-        assert_eq!(Task::name(tid), "dozes");
+        assert_eq!(Task::name(tid).expect("a name"), "dozes");
         let mut task = Task::open(tid).expect("files");
         let mut is = |wanted| {
             let seen = || task.state(&(0..0)).is_ok_and(|state| state == wanted);
