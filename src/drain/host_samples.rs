@@ -548,6 +548,26 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_takes_the_number_of_one_that_ended_is_another_one() {
+        let (mut samples, mut names, mut sink) =
+            (samples_of_3_12(), Interner::default(), Vec::new());
+        samples.take_in_round(&round(1..2, &[(1, 0)]), &mut names, &mut sink);
+        let met = vec![(77, "new".to_owned())];
+        let next = Round { gone: vec![77], met, ..round(0..0, &[(1, 0)]) };
+        samples.take_in_round(&next, &mut names, &mut sink);
+        let numbers: Vec<u32> = sink
+            .iter()
+            .filter_map(|record| match record {
+                Record::Thread { id, .. } => Some(*id),
+                _ => None,
+            })
+            .collect();
+        let of_samples: Vec<u32> = samples.waiting.iter().map(|sample| sample.thread).collect();
+        assert_eq!(of_samples, numbers);
+        assert!(matches!(numbers[..], [first, second] if first != second), "{numbers:?}");
+    }
+
+    #[test]
     fn what_a_sample_names_is_defined_once_and_again_where_that_was_lost() {
         let (mut samples, mut names, mut sink) =
             (samples_of_3_12(), Interner::default(), Vec::new());

@@ -58,7 +58,7 @@ pub struct HostCapture {
     pub threads: FxHashMap<u32, Thread>,
     /// Samples in all stages, before some were left out to bound memory.
     pub samples: u64,
-    /// Samples and calls that contradict the order of time, or that had no room.
+    /// Samples and calls that contradict the order of time, stand for no time, or had no room.
     pub left_out: u64,
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
@@ -449,7 +449,7 @@ impl Pending {
     /// Whether it is in its place, or not needed.
     fn push(&mut self, sample: &HostSample) -> bool {
         let HostSample { at: MonoNs(at), thread, state, holder, stack, interval_ns, .. } = *sample;
-        if at < self.last_at {
+        if at < self.last_at || interval_ns == 0 {
             return false;
         }
         self.moments += u64::from(at != self.last_at);
@@ -468,6 +468,10 @@ impl Pending {
     }
 
     fn window(&mut self, window: &Window) {
+        // Nor is there room then for stages and threads of whatever number.
+        if self.member_count.saturating_add(self.members.len()) >= MEMBERS {
+            return;
+        }
         let Window { stage, thread, start, end, cold } = *window;
         let members = self.members.entry((stage, thread)).or_default();
         // Those of one thread come in the order of time; where they overlap, a sample counts once.
@@ -783,4 +787,31 @@ impl CopyKinds {
 fn is_nonzero(name: &[u8]) -> bool {
     let has = |part: &[u8]| name.windows(part.len()).any(|at| at.eq_ignore_ascii_case(part));
     has(b"nonzero")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending() -> Pending {
+        Pending { one_in: 1, ..Pending::default() }
+    }
+
+    #[test]
+    fn a_sample_that_stands_for_no_time_is_none() {
+        let mut pending = pending();
+        let sample = HostSample { at: MonoNs(5), interval_ns: 1, ..HostSample::default() };
+        assert!(pending.push(&sample));
+        assert!(!pending.push(&HostSample { interval_ns: 0, ..sample }));
+        assert_eq!(pending.samples.len(), 1);
+    }
+
+    #[test]
+    fn windows_of_any_number_of_threads_take_bounded_space() {
+        let mut pending = pending();
+        for thread in 0..MEMBERS as u32 + 10 {
+            pending.window(&Window { stage: 1, thread, start: 0, end: 9, cold: false });
+        }
+        assert_eq!(pending.members.len(), MEMBERS);
+    }
 }

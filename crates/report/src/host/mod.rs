@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
 use stage2_contract::trace::{HostState, NONE};
@@ -146,12 +147,17 @@ fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
     let reached = (total.rounds > 0 && total.sampled_ns > 0)
         .then(|| total.rounds as f64 * 1e9 / total.sampled_ns as f64);
     let percent = |part: u64, all: u64| (all > 0).then(|| part as f64 * 100.0 / all as f64);
+    let left_out = (total.threads_left_out > 0).then(|| {
+        let threads = counted(total.threads_left_out, "thread");
+        format!("{threads} of the process were not looked at, because there were too many")
+    });
+    let notes: Vec<String> = fact(NOTE).into_iter().chain(left_out).collect();
     let dropped = [total.torn, total.unreadable, total.lost, total.lost_calls, host.left_out];
     HostProcess {
         file: visible(process.file.as_bytes()),
         python: fact(PYTHON),
         off: fact(OFF),
-        note: fact(NOTE),
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
         asked_hz: hz(total.asked_ns),
         reached_hz: reached,
         samples: host.samples,
@@ -299,7 +305,8 @@ impl Part {
         };
         let (key, known) = self.known(CauseKey { kind, frame, thread, call: None });
         known.sum.add(sum);
-        known.launch_gaps_ns += if cause.launch_gap { sum.ns } else { 0 };
+        let gap_ns = if cause.launch_gap { sum.ns } else { 0 };
+        known.launch_gaps_ns = known.launch_gaps_ns.saturating_add(gap_ns);
         known.called = known.called.take().or(called);
         if sum.ns > known.stack.0 {
             known.stack = (sum.ns, responsible.clone());
@@ -547,4 +554,22 @@ fn stack_times(
     };
     let rest = rest.iter().fold(0, |ns: u64, (_, sum)| ns.saturating_add(sum.ns));
     (kept.iter().map(time).collect(), rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_any_times_stay_sums() {
+        let (process, host) = (ProcessCapture::default(), HostCapture::default());
+        let mut frames = IndexSet::new();
+        let mut reading = Reading { process: &process, host: &host, frames: &mut frames };
+        let mut part = Part::default();
+        let cause = Cause { launch_gap: true, ..Cause::default() };
+        let sum = Sum { samples: 1, ns: u64::MAX, squares: 1.0 };
+        (0..2).for_each(|_| part.cause(&cause, &sum, &mut reading));
+        let found: Vec<u64> = part.causes.values().map(|found| found.launch_gaps_ns).collect();
+        assert_eq!(found, [u64::MAX]);
+    }
 }

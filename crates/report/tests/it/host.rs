@@ -627,6 +627,8 @@ fn samples_against_the_order_of_time_are_left_out_and_counted() {
     let mut trace = Trace::new();
     let stack = trace.stack(&[USER]);
     trace.decode(41, &[], |_, _| vec![state(HostState::Running, stack)]);
+    let sampling = HostSampling { asked_ns: MS, rounds: 9, torn: 2, ..HostSampling::default() };
+    trace.push(Record::HostSampling(HostSampling { threads_left_out: 3, ..sampling }));
     let early =
         HostSample { at: MonoNs(1), interval_ns: u64::MAX, ..state(HostState::Lock, stack) };
     trace.push(Record::HostSamples(vec![early; 5]));
@@ -635,6 +637,8 @@ fn samples_against_the_order_of_time_are_left_out_and_counted() {
     // Two that were torn, as the collector says, and these.
     assert_eq!((process.samples, process.dropped), (415, 7));
     assert_eq!(process.asked_hz, Some(1_000.0));
+    let note = "3 threads of the process were not looked at, because there were too many";
+    assert_eq!(process.note.as_deref(), Some(note));
     assert_eq!(decode(&report).causes.len(), 1);
 }
 
