@@ -46,6 +46,9 @@ const SUSPECTED: Duration = Duration::from_secs(1);
 const MAX_TASKS: usize = 256;
 /// Threads that launch and are kept in mind.
 const MAX_LAUNCHING: usize = 64;
+/// Names of our threads, which threads that a library starts on them inherit. A guest may be called `stage2-demo`.
+const OWN_THREADS: [&str; 5] =
+    ["stage2-drain", "stage2-host", "stage2-control", "stage2-nvml", "stage2-counters"];
 /// An interpreter whose lists cannot be followed so many times in a row is left alone.
 const MAX_TORN: u32 = 200;
 
@@ -649,7 +652,7 @@ impl<'a> Sampler<'a> {
             let Some(other) = other else { return false };
             self.known.swap_remove(other);
         }
-        let is_own = name.starts_with("stage2-");
+        let is_own = OWN_THREADS.contains(&&*name);
         let task = if self.has_files && !is_own { Task::open(tid).ok() } else { None };
         self.known.push(Known { tid, is_own, task, ..Known::default() });
         if !is_own {
@@ -823,117 +826,4 @@ impl Pace {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pace_follows_the_shortage_of_processors_and_comes_back() {
-        const MS: Duration = Duration::from_millis(1);
-        let mut pace = Pace::new(10 * MS);
-        let mut look = |late, delay, times| (0..times).filter(|_| pace.note(late, delay)).count();
-        assert_eq!(look(MS, MS / 20, 500), 0, "calm");
-        assert_eq!(look(MS, MS, 50), 1, "delays");
-        assert_eq!(look(11 * MS, MS / 20, 50), 1, "late");
-        assert_eq!(look(100 * MS, 5 * MS, 500), 1, "eight times the interval is the longest");
-        assert_eq!(look(MS, MS / 5, 5_000), 0, "neither");
-        assert_eq!(pace.interval, 80 * MS);
-        let mut look = |times| (0..times).filter(|_| pace.note(MS, MS / 20)).count();
-        assert_eq!(look(200), 0);
-        assert_eq!(pace.interval, 40 * MS);
-        assert_eq!((0..1_000).filter(|_| pace.note(MS, MS / 20)).count(), 0);
-        assert_eq!(pace.interval, 10 * MS, "not below what was asked for");
-    }
-
-    #[test]
-    fn versions_are_read_from_what_the_interpreter_says_of_itself() {
-        assert_eq!(version_of(b"3.10.13 (main, Aug 24 2023) [GCC 12.2.0]"), 0x030a_0000);
-        assert_eq!(version_of(b"3.9.1+ (heads)"), 0x0309_0000);
-        for odd in [&b""[..], b"3", b"3.x", b"x.10", b"3.300", b"\xff\xfe"] {
-            assert_eq!(version_of(odd), 0, "{odd:?}");
-        }
-    }
-
-    /// This program has no interpreter, and threads.
-    #[test]
-    fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
-        assert!(Interpreter::find().is_none());
-        let calls = Box::leak(Box::default());
-        let sampling = Sampling::start(200, None, calls).expect("a thread");
-        let own = crate::base::generation::thread_id() as u32;
-        sampling.watch(own);
-        let end = Instant::now() + Duration::from_secs(20);
-        let (mut samples, mut notes, mut met) = (Vec::new(), Vec::new(), false);
-        while samples.len() < 50 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
-            while let Some(said) = sampling.take() {
-                match said {
-                    Said::Round(round) => {
-                        met |= round.met.iter().any(|(tid, _)| *tid == own);
-                        samples.extend(
-                            round.samples.iter().filter(|sample| sample.tid == own).cloned(),
-                        );
-                        sampling.give_back(round);
-                    }
-                    Said::Note(note) => notes.push(note),
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-        assert!(met && samples.len() >= 50, "{} samples, {notes:?}", samples.len());
-        assert!(notes.iter().any(|note| note.contains("no Python interpreter")), "{notes:?}");
-        assert!(samples.iter().all(|sample| sample.frames.is_empty() && !sample.holds_gil));
-        if notes.iter().all(|note| !note.contains("descriptors")) {
-            let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
-            assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());
-        }
-        let before = Instant::now();
-        sampling.stop();
-        assert!(before.elapsed() < Duration::from_secs(5));
-        assert!(!sampling.is_alive());
-        while sampling.take().is_some() {}
-    }
-
-    #[test]
-    fn a_thread_that_launches_is_looked_at_however_many_there_are_and_none_that_is_not_there() {
-        let own = crate::base::generation::thread_id() as u32;
-        let common = Common::new();
-        let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
-        sampler.has_files = true;
-        let mut round = Round::default();
-        assert!(sampler.meet(u32::MAX, &mut round));
-        assert_eq!((sampler.known.len(), round.met.len()), (0, 0), "no thread has that number");
-        let others =
-            (0..MAX_TASKS as u32).map(|at| Known { tid: u32::MAX - at, ..Known::default() });
-        sampler.known.extend(others);
-        assert!(!sampler.meet(own, &mut round), "no room");
-        common.launching[0].store(own, Ordering::Relaxed);
-        assert!(sampler.meet(own, &mut round));
-        assert_eq!((sampler.known.len(), round.met.len()), (MAX_TASKS, 1));
-    }
-
-    #[test]
-    fn a_thread_that_a_list_lacks_is_kept_and_one_that_has_ended_is_not() {
-        let own = crate::base::generation::thread_id() as u32;
-        let ended = std::thread::spawn(|| {
-            let tid = crate::base::generation::thread_id() as u32;
-            (tid, Task::open(tid).expect("files"))
-        });
-        let (tid, task) = ended.join().expect("it ends");
-        let common = Common::new();
-        let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
-        sampler.has_files = true;
-        // The number of a thread that no list has, with the files of this one.
-        let task_of_own = Task::open(own).expect("files");
-        let lacking = Known { tid: u32::MAX, task: Some(task_of_own), ..Known::default() };
-        sampler.known.extend([lacking, Known { tid, task: Some(task), ..Known::default() }]);
-        let end = Instant::now() + Duration::from_secs(20);
-        let mut round = Round::default();
-        // The kernel needs a moment after a join.
-        while !round.gone.contains(&tid) && Instant::now() < end {
-            (sampler.next_listing, round) = (Instant::now(), Round::default());
-            sampler.list(&mut round);
-        }
-        assert_eq!(round.gone, [tid]);
-        assert!(sampler.known.iter().any(|known| known.tid == u32::MAX));
-    }
-}
+mod tests;

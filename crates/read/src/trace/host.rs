@@ -33,13 +33,16 @@ const STACKS: usize = 1 << 20;
 const THREADS: usize = 1 << 16;
 /// Sums that are kept for a stage.
 const SUMS: usize = 1 << 15;
-/// Frames of a stack that are read.
-const DEPTH: usize = 1 << 12;
+/// Frames of a stack that are read, as many as the collector keeps; and those of all that are exported.
+const DEPTH: usize = 1 << 10;
+const LINES: usize = 1 << 20;
 /// Characters of a function, and of a file.
 const FUNCTION_CHARS: usize = 120;
 const FILE_CHARS: usize = 160;
 /// Stands for what a thread did while the GPU worked for another stage.
 const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
+/// Stands for every further stack of a stage.
+const MORE_STACKS: &str = "(more stacks than are kept)";
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Bytes of a copy to the host that is a single value.
@@ -234,6 +237,7 @@ impl HostCapture {
     /// and what the thread waited for last, and the time that the samples stand for, ns.
     pub fn idle_stacks(&self, names: &[Vec<u8>]) -> Vec<(PathIndex, Vec<String>, u64)> {
         let mut found: BTreeMap<(PathIndex, Vec<String>), u64> = BTreeMap::new();
+        let mut lines = 0;
         for (stage, idle) in &self.stages {
             for (cause, sum) in idle.usual.by_cause.iter().chain(&idle.other.by_cause) {
                 let waits = if cause.other_work { Some(OTHER_WORK) } else { waits(cause.state) };
@@ -241,7 +245,12 @@ impl HostCapture {
                     waits.iter().map(|waits| (*waits).to_owned()).collect();
                 stack.extend(self.lines(cause.stack, names).map(|line| line.text()));
                 stack.reverse();
-                let ns = found.entry((*stage, stack)).or_default();
+                let mut key = (*stage, stack);
+                if !found.contains_key(&key) {
+                    lines += key.1.len();
+                    key.1 = if lines > LINES { vec![MORE_STACKS.to_owned()] } else { key.1 };
+                }
+                let ns = found.entry(key).or_default();
                 *ns = ns.saturating_add(sum.ns);
             }
             for (call, time) in idle.usual.calls.iter().chain(&idle.other.calls) {
@@ -807,11 +816,30 @@ mod tests {
     }
 
     #[test]
+    fn stacks_of_any_depth_are_given_in_bounded_space() {
+        let mut host = HostCapture::default();
+        let mut idle = StageIdle::default();
+        let depth = DEPTH as u32;
+        // Each is deeper than all before it.
+        for id in 1..2 * depth {
+            host.stack(&HostStack { id, parent: id - 1, frame: id });
+            host.frame(&trace::HostFrame { id, line: id, ..trace::HostFrame::default() }, |_| None);
+            let sum = Sum { samples: 1, ns: 1, squares: 1.0 };
+            idle.usual.cause(Cause { stack: id, ..Cause::default() }, &sum);
+        }
+        host.stages.insert(1, idle);
+        let stacks = host.idle_stacks(&[]);
+        assert!(stacks.iter().map(|(_, stack, _)| stack.len()).sum::<usize>() <= LINES + 1);
+        assert_eq!(stacks.iter().map(|(_, _, ns)| ns).sum::<u64>(), u64::from(2 * depth - 1));
+        assert!(stacks.iter().any(|(_, stack, _)| *stack == [MORE_STACKS]));
+    }
+
+    #[test]
     fn windows_of_any_number_of_threads_take_bounded_space() {
-        let mut pending = pending();
-        for thread in 0..MEMBERS as u32 + 10 {
+        let mut pending = Pending { member_count: MEMBERS - 5, ..pending() };
+        for thread in 0..20 {
             pending.window(&Window { stage: 1, thread, start: 0, end: 9, cold: false });
         }
-        assert_eq!(pending.members.len(), MEMBERS);
+        assert_eq!(pending.members.len(), 5);
     }
 }

@@ -1,0 +1,129 @@
+use super::*;
+
+#[test]
+fn the_pace_follows_the_shortage_of_processors_and_comes_back() {
+    const MS: Duration = Duration::from_millis(1);
+    let mut pace = Pace::new(10 * MS);
+    let mut look = |late, delay, times| (0..times).filter(|_| pace.note(late, delay)).count();
+    assert_eq!(look(MS, MS / 20, 500), 0, "calm");
+    assert_eq!(look(MS, MS, 50), 1, "delays");
+    assert_eq!(look(11 * MS, MS / 20, 50), 1, "late");
+    assert_eq!(look(100 * MS, 5 * MS, 500), 1, "eight times the interval is the longest");
+    assert_eq!(look(MS, MS / 5, 5_000), 0, "neither");
+    assert_eq!(pace.interval, 80 * MS);
+    let mut look = |times| (0..times).filter(|_| pace.note(MS, MS / 20)).count();
+    assert_eq!(look(200), 0);
+    assert_eq!(pace.interval, 40 * MS);
+    assert_eq!((0..1_000).filter(|_| pace.note(MS, MS / 20)).count(), 0);
+    assert_eq!(pace.interval, 10 * MS, "not below what was asked for");
+}
+
+#[test]
+fn versions_are_read_from_what_the_interpreter_says_of_itself() {
+    assert_eq!(version_of(b"3.10.13 (main, Aug 24 2023) [GCC 12.2.0]"), 0x030a_0000);
+    assert_eq!(version_of(b"3.9.1+ (heads)"), 0x0309_0000);
+    for odd in [&b""[..], b"3", b"3.x", b"x.10", b"3.300", b"\xff\xfe"] {
+        assert_eq!(version_of(odd), 0, "{odd:?}");
+    }
+}
+
+/// This program has no interpreter, and threads.
+#[test]
+fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
+    assert!(Interpreter::find().is_none());
+    let calls = Box::leak(Box::default());
+    let sampling = Sampling::start(200, None, calls).expect("a thread");
+    let own = crate::base::generation::thread_id() as u32;
+    sampling.watch(own);
+    let end = Instant::now() + Duration::from_secs(20);
+    let (mut samples, mut notes, mut met) = (Vec::new(), Vec::new(), false);
+    while samples.len() < 50 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+        while let Some(said) = sampling.take() {
+            match said {
+                Said::Round(round) => {
+                    met |= round.met.iter().any(|(tid, _)| *tid == own);
+                    samples
+                        .extend(round.samples.iter().filter(|sample| sample.tid == own).cloned());
+                    sampling.give_back(round);
+                }
+                Said::Note(note) => notes.push(note),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(met && samples.len() >= 50, "{} samples, {notes:?}", samples.len());
+    assert!(notes.iter().any(|note| note.contains("no Python interpreter")), "{notes:?}");
+    assert!(samples.iter().all(|sample| sample.frames.is_empty() && !sample.holds_gil));
+    if notes.iter().all(|note| !note.contains("descriptors")) {
+        let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
+        assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());
+    }
+    let before = Instant::now();
+    sampling.stop();
+    assert!(before.elapsed() < Duration::from_secs(5));
+    assert!(!sampling.is_alive());
+    while sampling.take().is_some() {}
+}
+
+#[test]
+fn a_thread_that_launches_is_looked_at_however_many_there_are_and_none_that_is_not_there() {
+    let own = crate::base::generation::thread_id() as u32;
+    let common = Common::new();
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    sampler.has_files = true;
+    let mut round = Round::default();
+    assert!(sampler.meet(u32::MAX, &mut round));
+    assert_eq!((sampler.known.len(), round.met.len()), (0, 0), "no thread has that number");
+    let others = (0..MAX_TASKS as u32).map(|at| Known { tid: u32::MAX - at, ..Known::default() });
+    sampler.known.extend(others);
+    assert!(!sampler.meet(own, &mut round), "no room");
+    common.launching[0].store(own, Ordering::Relaxed);
+    assert!(sampler.meet(own, &mut round));
+    assert_eq!((sampler.known.len(), round.met.len()), (MAX_TASKS, 1));
+}
+
+#[test]
+fn a_guest_with_a_name_like_ours_is_sampled_and_our_threads_are_not() {
+    let common = Common::new();
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    sampler.has_files = true;
+    for (name, is_ours) in [("stage2-demo", false), ("stage2-drain", true)] {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, may_end) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            tell.send(crate::base::generation::thread_id() as u32).expect("heard");
+            let _ = may_end.recv();
+        });
+        sampler.meet(told.recv().expect("a number"), &mut Round::default());
+        assert_eq!(sampler.known.last().map(|known| known.is_own), Some(is_ours), "{name}");
+        drop(end);
+        thread.expect("a thread").join().expect("it ends");
+    }
+}
+
+#[test]
+fn a_thread_that_a_list_lacks_is_kept_and_one_that_has_ended_is_not() {
+    let own = crate::base::generation::thread_id() as u32;
+    let ended = std::thread::spawn(|| {
+        let tid = crate::base::generation::thread_id() as u32;
+        (tid, Task::open(tid).expect("files"))
+    });
+    let (tid, task) = ended.join().expect("it ends");
+    let common = Common::new();
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    sampler.has_files = true;
+    // The number of a thread that no list has, with the files of this one.
+    let task_of_own = Task::open(own).expect("files");
+    let lacking = Known { tid: u32::MAX, task: Some(task_of_own), ..Known::default() };
+    sampler.known.extend([lacking, Known { tid, task: Some(task), ..Known::default() }]);
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut round = Round::default();
+    // The kernel needs a moment after a join.
+    while !round.gone.contains(&tid) && Instant::now() < end {
+        (sampler.next_listing, round) = (Instant::now(), Round::default());
+        sampler.list(&mut round);
+    }
+    assert_eq!(round.gone, [tid]);
+    assert!(sampler.known.iter().any(|known| known.tid == u32::MAX));
+}
