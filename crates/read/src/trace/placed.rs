@@ -121,14 +121,17 @@ impl Placing {
             stage.root != NO_ROOT && paths.node(stage.path).top == node.top
         };
         let (around, before) = (around.filter(same_stage), before.filter(same_stage));
+        // One that is left out counts as the one around it, and is none of its own.
+        let is_left_out = self.definitions.is_left_out(record.path);
         let stage = match node.user {
             None => NOWHERE,
+            Some(_) if is_left_out => around.map_or(NOWHERE, |around| around.stage),
             Some(_) => before.or(around).map_or_else(
                 || Entry { path: node.top, root: next(&mut self.opened, node.top) },
                 |around| around.stage,
             ),
         };
-        let is_step = node.user == Some(path) && node.parent == Some(node.top);
+        let is_step = node.user == Some(path) && node.parent == Some(node.top) && !is_left_out;
         let step = match before.filter(|before| before.step.path == path) {
             Some(before) => before.step,
             None if is_step => Entry { path, root: next(&mut self.opened, path) },
@@ -270,7 +273,28 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use stage2_contract::trace::{NONE, Path, What};
+
     use super::*;
+
+    #[test]
+    fn a_range_that_holds_no_work_is_no_step() {
+        let mut placing = Placing::new(&RangeNames::default(), None, Joined::default());
+        let names = ["stage", "model", "{'Module': 'model', 'Outputs': [1]}"];
+        for (id, name) in (1..).zip(names) {
+            placing.take(&Record::Name { id, bytes: name.into() });
+            placing.take(&Record::Path(Path { id, parent: id - 1, name: id, domain: NONE }));
+        }
+        for (range, path, parent) in [(1, 1, 0), (2, 2, 1), (3, 3, 2), (4, 2, 1)] {
+            let open = RangeOpen { range, path, parent, ..RangeOpen::default() };
+            placing.take(&Record::RangeOpen(open));
+        }
+        let step = |range| {
+            let work = GpuWork { range, ..GpuWork::new(What::Fill { bytes: 1 }) };
+            placing.place(&work).step.map(|(_, number)| number)
+        };
+        assert_eq!([1, 2, 3, 4].map(step), [None, Some(0), Some(0), Some(1)]);
+    }
 
     proptest! {
         #[test]
