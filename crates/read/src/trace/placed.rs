@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_range_that_holds_no_work_is_no_step() {
         let mut placing = Placing::new(&RangeNames::default(), None, Joined::default());
-        let names = ["stage", "model", "{'Module': 'model', 'Outputs': [1]}"];
+        let names = ["stage", "model", "stage2.module model"];
         for (id, name) in (1..).zip(names) {
             placing.take(&Record::Name { id, bytes: name.into() });
             placing.take(&Record::Path(Path { id, parent: id - 1, name: id, domain: NONE }));
