@@ -69,8 +69,8 @@ fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
 #[test]
 fn a_thread_that_launches_is_looked_at_however_many_there_are_and_none_that_is_not_there() {
     let own = crate::base::generation::thread_id() as u32;
-    let common = Common::new();
-    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    let (common, calls) = (Common::new(), CallStacks::default());
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, (&common, &calls));
     sampler.has_files = true;
     let mut round = Round::default();
     assert!(sampler.meet(u32::MAX, &mut round));
@@ -85,8 +85,8 @@ fn a_thread_that_launches_is_looked_at_however_many_there_are_and_none_that_is_n
 
 #[test]
 fn a_guest_with_a_name_like_ours_is_sampled_and_our_threads_are_not() {
-    let common = Common::new();
-    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    let (common, calls) = (Common::new(), CallStacks::default());
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, (&common, &calls));
     sampler.has_files = true;
     for (name, is_ours) in [("stage2-demo", false), ("stage2-drain", true)] {
         let (tell, told) = std::sync::mpsc::channel();
@@ -110,8 +110,8 @@ fn a_thread_that_a_list_lacks_is_kept_and_one_that_has_ended_is_not() {
         (tid, Task::open(tid).expect("files"))
     });
     let (tid, task) = ended.join().expect("it ends");
-    let common = Common::new();
-    let mut sampler = Sampler::new(Duration::from_millis(10), None, &common);
+    let (common, calls) = (Common::new(), CallStacks::default());
+    let mut sampler = Sampler::new(Duration::from_millis(10), None, (&common, &calls));
     sampler.has_files = true;
     // The number of a thread that no list has, with the files of this one.
     let task_of_own = Task::open(own).expect("files");
