@@ -1,7 +1,8 @@
-//! What the thread that samples the host has found, into frames, stacks and samples of the trace file.
+//! Turns the rounds of the host sampling thread into frames, stacks and samples of the trace file.
 //!
-//! Samples wait until there are enough for a record. What they name is defined right before it, and once more where
-//! that was lost or is in an earlier piece. All tables are bounded: kernels are never unnamed for the host's sake.
+//! Samples wait until there are enough for a record. The frames and stacks that they name are defined right
+//! before the record, and again if that definition was lost or is in an earlier piece. All tables are
+//! bounded, so kernels never lose their names to Python functions.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,20 +21,20 @@ use crate::guest::event::Event;
 use crate::guest::state::{self, Shared};
 use crate::host::{Interpreter, Round, Said, Sampling, layout};
 
-/// Samples of one record, unless a flush comes first.
+/// Samples in a record, unless a flush comes first.
 const BATCH: usize = 1024;
-/// Texts of functions and files that are kept, and their bytes: a part of what the trace file has room for.
+/// The most names of functions and files, and their bytes: a part of what the trace file has room for.
 const MAX_TEXTS: usize = 1 << 13;
 const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Stands for every further text.
+/// Replaces every further name.
 const MORE: &[u8] = b"(more functions than are kept)";
-/// Frames and stacks that are kept. A frame beyond has no line, or is left out; a stack beyond counts for the one
-/// around it.
+/// The most frames and stacks. A frame beyond this has no line, or is left out. A stack beyond this counts
+/// as its caller's stack.
 const MAX_FRAMES: usize = 1 << 15;
 const MAX_STACKS: usize = 1 << 16;
-/// Instructions whose frame is known at a time.
+/// The most instructions in the cache of frames.
 const MAX_INSTRUCTIONS: usize = 1 << 16;
-/// Threads that have a number at a time.
+/// The most threads with a number.
 const MAX_THREADS: usize = 1 << 12;
 
 /// A code object.
@@ -53,21 +54,21 @@ struct Defined<T> {
 #[derive(Default)]
 pub(super) struct HostSamples {
     sampling: Option<Sampling>,
-    /// Of `3.N`; 0: not known.
+    /// `MINOR` of `3.MINOR`; 0: not known.
     minor: u32,
     codes: FxHashMap<u32, Code>,
     packages: Packages,
     texts: usize,
     text_bytes: usize,
-    /// Code object, offset and 0, and the frame.
+    /// Code object, instruction offset and 0 -> frame.
     instructions: FxHashMap<[u32; 3], u32>,
-    /// Function, file and line.
+    /// Function, file and line -> frame.
     frames: FxHashMap<[u32; 3], u32>,
     frame_list: Vec<Defined<HostFrame>>,
-    /// Parent, frame and 0.
+    /// Parent, frame and 0 -> stack.
     stacks: FxHashMap<[u32; 3], u32>,
     stack_list: Vec<Defined<HostStack>>,
-    /// The kernel's numbers of threads and those of the trace file; whether they launch.
+    /// Thread ID -> the thread's number in the trace file, and whether it launches.
     threads: FxHashMap<u32, (u32, bool)>,
     waiting: Vec<HostSample>,
     samples: u64,
@@ -77,12 +78,12 @@ pub(super) struct HostSamples {
     totals: HostSampling,
     told: HostSampling,
     notes: Vec<String>,
-    /// Only one reason is told.
+    /// The reason why sampling is off is written only once.
     off: bool,
 }
 
 impl HostSamples {
-    /// Begins to sample `hz` times a second, where that was asked for and there is a file.
+    /// Starts to sample at `hz`, if that is set and there is a trace file.
     pub(super) fn start(
         shared: &'static Shared,
         hz: Option<u32>,
@@ -94,7 +95,7 @@ impl HostSamples {
         let Some(hz) = hz else { return samples };
         if !has_file {
             diag::warn(format_args!(
-                "the host is not sampled: samples go into a trace file only; set STAGE2_OUT to a folder"
+                "the host is not sampled: samples need a trace file; set STAGE2_OUT to a folder"
             ));
             return samples;
         }
@@ -102,7 +103,7 @@ impl HostSamples {
             Ok(sampling) => samples.sampling = Some(sampling),
             Err(error) => {
                 let why = format!(
-                    "no thread can be started ({error}); allow the process more (ulimit -u)"
+                    "no thread can be started ({error}); raise the limit of threads (ulimit -u)"
                 );
                 samples.say_off(why, output);
             }
@@ -110,7 +111,7 @@ impl HostSamples {
         samples
     }
 
-    /// A thread of the guest got its number, because it launches or opens ranges.
+    /// Takes the number of a guest thread, which launches GPU work or opens ranges.
     pub(super) fn meet(&mut self, tid: u32, number: u32) {
         let Some(sampling) = &self.sampling else { return };
         sampling.watch(tid);
@@ -133,14 +134,14 @@ impl HostSamples {
         self.sampling.as_ref().map_or(0, |sampling| sampling.is_alive().into())
     }
 
-    /// Takes in what was found since. Does not wait.
+    /// Takes in all messages of the sampling thread. Does not wait.
     pub(super) fn take(&mut self, names: &mut Interner, output: &mut impl Sink) {
         while let Some(said) = self.sampling.as_ref().and_then(Sampling::take) {
             self.take_in(said, names, output);
         }
     }
 
-    /// Ends the sampling. Waits for the thread, for a bounded time.
+    /// Ends sampling. Waits for the thread for a bounded time.
     pub(super) fn finish(&mut self, names: &mut Interner, output: &mut impl Sink) {
         if let Some(sampling) = &self.sampling {
             sampling.stop();
@@ -202,7 +203,7 @@ impl HostSamples {
         }
         for (tid, name) in &round.met {
             match self.threads.get(tid) {
-                // What told of it has no name.
+                // Whoever gave it its number did not know its name.
                 Some((number, _)) => put_thread(*number, *tid, name, output),
                 None => {
                     self.number(*tid, name, output);
@@ -254,7 +255,7 @@ impl HostSamples {
         }
     }
 
-    /// The number of a text, of which there are so many at most.
+    /// Returns the number of a name, within the limits of this module.
     fn text(&mut self, text: &[u8], names: &mut Interner, output: &mut impl Sink) -> u32 {
         if names.knows(text) {
             return names.name(text, output);
@@ -267,7 +268,7 @@ impl HostSamples {
         names.name(text, output)
     }
 
-    /// The number of a thread. One that nobody has told of gets one of its own.
+    /// Returns the number of a thread. A new thread gets one.
     fn number(&mut self, tid: u32, name: &str, output: &mut impl Sink) -> u32 {
         if let Some((number, _)) = self.threads.get(&tid) {
             return *number;
@@ -281,7 +282,7 @@ impl HostSamples {
         number
     }
 
-    /// The number of a stack, of which the innermost frame comes first.
+    /// Returns the number of a stack, whose innermost frame comes first.
     fn stack(&mut self, frames: &[(u32, i32)]) -> u32 {
         let mut stack = NONE;
         for &instruction in frames.iter().rev() {
@@ -315,7 +316,7 @@ impl HostSamples {
             layout::line(self.minor, &code.table, code.first_line, offset),
         ];
         if self.frame_list.len() >= MAX_FRAMES {
-            // Its function may be known.
+            // A new frame loses its line.
             let known = self.frames.contains_key(&key);
             key[2] = if known { key[2] } else { 0 };
         }
@@ -338,7 +339,7 @@ impl HostSamples {
         Some(id)
     }
 
-    /// Writes what waits, and how the sampling went.
+    /// Writes the waiting samples and the totals of sampling.
     pub(super) fn write(&mut self, names: &mut Interner, output: &mut impl Sink) {
         self.write_samples(names, output);
         self.write_calls(names, output);
@@ -421,18 +422,18 @@ fn put_fact(key: &str, value: String, output: &mut impl Sink) {
     output.put(Record::Meta { key: key.to_owned(), value });
 }
 
-/// Folders of source files that were met, and where their package begins.
+/// Folder of source files -> index at which the name of the package begins.
 #[derive(Debug, Default)]
 struct Packages(FxHashMap<Vec<u8>, Option<usize>>);
 
 impl Packages {
     /// Folders that are looked at: each takes calls of the system on the drain thread.
     const KEPT: usize = 1 << 10;
-    /// Folders around a file that are looked at.
+    /// The most parent folders of a file that are checked.
     const DEPTH: usize = 16;
 
-    /// A path from the outermost package that it is in; any other one as it is. A package that was not
-    /// installed (`pip install -e`) is known by its `__init__.py`.
+    /// Returns the path from its outermost package on, or the whole path if it is in none. A package that is
+    /// not installed (`pip install -e`) is recognised by its `__init__.py`.
     fn short<'p>(&mut self, path: &'p [u8]) -> &'p [u8] {
         if let Some(at) = installed(path) {
             return path.get(at..).unwrap_or(path);
@@ -450,7 +451,7 @@ impl Packages {
     }
 }
 
-/// Where in the path of a folder the name of the outermost package begins.
+/// Returns the index in the path of a folder at which the name of the outermost package begins.
 fn outermost_package(folder: &[u8]) -> Option<usize> {
     let folders = Path::new(OsStr::from_bytes(folder)).ancestors().take(Packages::DEPTH);
     let packages = folders.filter(|folder| folder.join("__init__.py").exists());
@@ -458,7 +459,7 @@ fn outermost_package(folder: &[u8]) -> Option<usize> {
     Some(outermost.parent()?.as_os_str().len() + 1).filter(|&at| at > 1)
 }
 
-/// Where a path goes on behind the folder of installed packages, or of Python's own library.
+/// Returns the index in a path past the folder of installed packages, or of the standard library.
 fn installed(path: &[u8]) -> Option<usize> {
     let behind = |folder: &[u8]| {
         path.windows(folder.len()).rposition(|part| part == folder).map(|at| at + folder.len())
@@ -522,7 +523,7 @@ mod tests {
         assert_eq!(Packages(looked_at.collect()).short(&path), path);
     }
 
-    /// A round with code objects from this number on, each of 3.12 and with one line.
+    /// A round with code objects of 3.12 that are numbered from here, each with one line.
     fn round(codes: std::ops::Range<u32>, frames: &[(u32, i32)]) -> Round {
         let mut round = Round { at: MonoNs(1_000), ..Round::default() };
         for id in codes {
@@ -602,7 +603,7 @@ mod tests {
         };
         assert!(sink.contains(&Record::HostSamples(vec![sample])));
         let first = std::mem::take(&mut sink);
-        // The same once more: nothing is defined.
+        // The same samples again define nothing.
         samples.take_in_round(&round(0..0, &[(2, 0), (1, 0)]), &mut names, &mut sink);
         samples.write(&mut names, &mut sink);
         assert!(matches!(&sink[..], [Record::HostSamples(_), Record::HostSampling(_)]), "{sink:?}");
@@ -659,6 +660,6 @@ mod tests {
             Record::HostSamples(samples) => Some([samples[0].stack, samples[1].stack]),
             _ => None,
         });
-        assert_eq!(stacks, Some([NONE, 1]), "what is not known is left out");
+        assert_eq!(stacks, Some([NONE, 1]), "unknown code objects are left out");
     }
 }

@@ -1,4 +1,4 @@
-//! Code objects by their address, and their texts when they are first met.
+//! Code objects by address. Their names, files and line tables are read once, when they are first seen.
 
 use rustc_hash::FxHashMap;
 
@@ -6,16 +6,15 @@ use super::layout::{LONGEST, Layout};
 use super::memory::Memory;
 use super::{CodeText, Interpreter, Round};
 
-/// Code objects that are known at a time. With the next one all are forgotten, and read again when they come
-/// again.
+/// Code objects in the cache. One more clears the cache, and each is read again when it is next seen.
 const MAX_CODES: usize = 1 << 14;
-/// Bytes of the line tables of all of them.
+/// Bytes of all their line tables.
 const MAX_TABLES: usize = 8 << 20;
-/// Bytes of the longest line table that is kept; lines behind it are not known.
+/// Bytes that are kept of a line table; lines past these are unknown.
 const MAX_TABLE: u64 = 64 << 10;
-/// Characters of a text that are kept.
+/// Characters that are kept of a string.
 const MAX_TEXT: u64 = 400;
-/// After so many looks at the threads it is checked whether another code object has taken the address.
+/// After this many rounds, a code object is read again, because another one may have taken its address.
 const RECHECK: u32 = 128;
 
 const TYPE: usize = 8;
@@ -28,9 +27,9 @@ const TEXT_HEAD: usize = 48;
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: u32,
-    /// What it consists of.
+    /// The addresses of its name, file and line table, and its first line: they identify it.
     parts: [u64; 4],
-    /// When that was last seen, as numbers of a look at the threads and of code objects that went.
+    /// When these were last read: the number of the round, and the code generation.
     seen: (u32, u64),
 }
 
@@ -39,17 +38,19 @@ pub(super) struct Codes {
     known: FxHashMap<u64, Known>,
     table_bytes: usize,
     last: u32,
-    /// The look at the threads, and how many code objects went before, as the interpreter counts them.
+    /// The number of the round, and the interpreter's code generation, which changes when a code object is
+    /// freed.
     now: (u32, u64),
 }
 
 impl Codes {
-    /// A new look at the threads begins.
+    /// Begins a round.
     pub(super) fn begin(&mut self, generation: u64) {
         self.now = (self.now.0.wrapping_add(1), generation);
     }
 
-    /// Makes room, if there is little. Not within a look: what it has named is forgotten with it.
+    /// Clears the cache if it is full. Not within a round: the frames of the round name code objects by
+    /// number.
     pub(super) fn make_room(&mut self, round: &mut Round) {
         if self.known.len() >= MAX_CODES || self.table_bytes >= MAX_TABLES {
             self.known.clear();
@@ -58,7 +59,7 @@ impl Codes {
         }
     }
 
-    /// The number of a code object. `None`: there is none at this address.
+    /// Returns the number of the code object at this address. `None`: there is none.
     pub(super) fn find(
         &mut self,
         address: u64,
@@ -104,7 +105,7 @@ impl Codes {
         Some(self.last)
     }
 
-    /// Appends a name, a file and a line table; gives how many bytes each has.
+    /// Appends a name, a file and a line table, and returns the length of each in bytes.
     fn texts(
         [name, file, lines]: [u64; 3],
         (layout, interpreter): (&Layout, &Interpreter),
@@ -132,7 +133,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Appends a text of Python as UTF-8: of a long one its beginning, or its `end`. `None`: it is none.
+/// Appends a Python string as UTF-8. Of a long one, it keeps the beginning, or the `end`. `None`: the object
+/// is no string.
 fn put_text(
     address: u64,
     end: bool,
@@ -176,7 +178,7 @@ mod tests {
     const TYPES: Interpreter =
         Interpreter { runtime: 0, code_type: 0xc0de, text_type: 0x7e87, version: 0 };
 
-    /// Objects as 3.12 lays them out, in words.
+    /// A string object in the layout of 3.12, in words.
     fn text(kind: u64, is_ascii: bool, length: u64, data: &[u8]) -> Vec<u64> {
         let state = kind << 2 | 0x20 | if is_ascii { 0x40 } else { 0 };
         let mut words = vec![1, TYPES.text_type, length, 0, state];
@@ -228,12 +230,12 @@ mod tests {
         assert_eq!(with(1, 7), None, "another type");
         assert_eq!(with(4, 1 << 2), None, "not compact");
         assert_eq!(with(4, 0x20 | 3 << 2), None, "no width");
-        // A length of another text: the rest of the memory is read only as far as it is there.
+        // A wrong length: memory past the object is read only where it is mapped.
         let _ = with(2, u64::MAX);
         assert_eq!(read(&[0; 6], false), None);
     }
 
-    /// A code object of these parts.
+    /// A code object with this name, file and line table.
     fn code(name: &[u64], file: &[u64], lines: &[u64]) -> Vec<u64> {
         let mut words = vec![0; 18];
         words[1] = TYPES.code_type;
@@ -261,8 +263,8 @@ mod tests {
         assert_eq!(find(&mut codes, 0), Some(1));
         object[128 / 8] = second.as_ptr() as u64;
         std::hint::black_box(&object);
-        assert_eq!(find(&mut codes, 0), Some(1), "not looked at again so soon");
-        assert_eq!(find(&mut codes, 1), Some(2), "some code object has gone");
+        assert_eq!(find(&mut codes, 0), Some(1), "not read again so soon");
+        assert_eq!(find(&mut codes, 1), Some(2), "a code object was freed");
         object[128 / 8] = first.as_ptr() as u64;
         std::hint::black_box(&object);
         let numbers: Vec<_> = (0..RECHECK).map(|_| find(&mut codes, 1)).collect();

@@ -1,12 +1,12 @@
-//! Where CPython keeps what a stack is made of: by version, as tables (3.10 to 3.12) and as the interpreter
-//! itself tells it (3.13 and later).
+//! The offsets of the fields of CPython from which a stack is read: from tables (3.10 to 3.12), or from the
+//! debug offsets that the interpreter itself publishes (3.13 and later).
 
 use crate::base::call_stacks::FrameLayout;
 
 /// A build whose memory can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Of `3.MINOR`.
+    /// `MINOR` of `3.MINOR`.
     pub(super) minor: u32,
     pub(super) runtime: Runtime,
     pub(super) interpreter: Interpreter,
@@ -14,17 +14,17 @@ pub(super) struct Layout {
     pub(super) thread: Thread,
     pub(super) frame: Frame,
     pub(super) code: Code,
-    /// Bytes of the head of a text that is ASCII, and of any other one.
+    /// Size of the header of an ASCII string, and of any other string, bytes.
     pub(super) text: [u64; 2],
 }
 
-// Offsets, bytes.
+// The fields below are offsets in bytes, unless they say otherwise.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Runtime {
     /// The first interpreter.
     pub(super) head: u64,
-    /// Not null from the moment on in which the interpreter ends.
+    /// Not null once the interpreter is finalizing.
     pub(super) finalizing: u64,
 }
 
@@ -33,18 +33,18 @@ pub(super) struct Interpreter {
     pub(super) next: u64,
     /// The first thread.
     pub(super) threads: u64,
-    /// Where the GIL is; `None`: in the runtime itself.
+    /// Pointer to the GIL; `None`: the GIL is in the runtime itself.
     pub(super) gil: Option<u64>,
-    /// A number that changes when a code object goes (3.14 and later).
+    /// A counter that changes when a code object is freed (3.14 and later).
     pub(super) code_generation: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gil {
-    /// The thread that holds it, or did last.
+    /// The thread that holds it, or held it last.
     pub(super) holder: u64,
     pub(super) locked: u64,
-    /// Bytes in which its futexes lie.
+    /// Size of the GIL, bytes; its futexes are within it.
     pub(super) bytes: u64,
 }
 
@@ -52,12 +52,12 @@ pub(super) struct Gil {
 pub(super) struct Thread {
     pub(super) next: u64,
     pub(super) interpreter: u64,
-    /// The innermost frame, or where that is kept.
+    /// The innermost frame, or a pointer to the structure that holds it.
     pub(super) frame: u64,
-    /// The frame behind the pointer above (3.11 and 3.12).
+    /// The innermost frame within that structure (3.11 and 3.12).
     pub(super) behind: Option<u64>,
     pub(super) pthread: u64,
-    /// The kernel's number of the thread; `None`: only the C library has it (3.10).
+    /// The thread ID of the kernel; `None`: only the C library has it (3.10).
     pub(super) tid: Option<u64>,
 }
 
@@ -66,25 +66,25 @@ pub(super) struct Frame {
     pub(super) previous: u64,
     pub(super) code: u64,
     pub(super) instruction: u64,
-    /// `None`: every frame is one of Python.
+    /// `None`: every frame is a Python frame.
     pub(super) owner: Option<u64>,
-    /// Bytes up to the last of these.
+    /// Bytes up to the end of the last of these fields.
     pub(super) bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     pub(super) first_line: u64,
-    /// The qualified name; the plain one in 3.10, which has no other.
+    /// The qualified name; in 3.10, which has none, the plain name.
     pub(super) name: u64,
     pub(super) file: u64,
     pub(super) lines: u64,
-    /// The first instruction; `None`: frames have an index instead of a pointer (3.10).
+    /// The first instruction; `None`: frames hold an index instead of a pointer (3.10).
     pub(super) instructions: Option<u64>,
 }
 
 impl Thread {
-    /// Bytes up to the last field that is read.
+    /// Bytes up to the end of the last field that is read.
     pub(super) fn bytes(&self) -> u64 {
         let ends = [self.next, self.interpreter, self.frame, self.pthread, self.tid.unwrap_or(0)];
         ends.into_iter().max().unwrap_or(0) + 8
@@ -102,7 +102,7 @@ impl Code {
 const ENTRY: u8 = 3;
 /// Bytes of the longest head of a code object, a thread's state and a frame that are read: no build comes near.
 pub(super) const LONGEST: u64 = 1024;
-/// Bytes of an interpreter's state in which the fields have to lie.
+/// The fields of an interpreter state must lie within this many bytes.
 const INTERPRETER_BYTES: u64 = 1 << 22;
 
 const PYTHON_3_10: Layout = Layout {
@@ -152,33 +152,34 @@ const PYTHON_3_12: Layout = Layout {
     text: [40, 56],
 };
 
-/// What 3.13 and later begin their runtime with, in eight bytes.
+/// The first eight bytes of the runtime of 3.13 and later.
 const COOKIE: [u8; 8] = *b"xdebugpy";
-/// Numbers of 8 bytes at the beginning of the runtime that [`Layout::find`] looks at.
+/// Words (8 bytes) at the beginning of the runtime that [`Layout::find`] reads.
 pub(super) const TOLD: usize = 64;
 
-/// Why an interpreter's stacks are not read, in words.
+/// Why the stacks of an interpreter are not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error(
-        "the stacks of Python {0} are not read, those of CPython 3.10 to 3.15 are; states of threads are \
-         sampled without stacks"
+        "the collector cannot read the stacks of Python {0}, only those of CPython 3.10 to 3.15; it samples \
+         thread states without stacks"
     )]
     Version(String),
     #[error(
-        "the stacks of a free-threaded build of Python (3.{0}t) are not read; use the build with the GIL, or \
-         do without stacks"
+        "the collector cannot read the stacks of a free-threaded build of Python (3.{0}t); use a build with \
+         the GIL, or do without stacks"
     )]
     FreeThreaded(u32),
     #[error(
-        "Python 3.{0} tells a layout that cannot be right; states of threads are sampled without stacks"
+        "Python 3.{0} publishes an impossible memory layout; the collector samples thread states without \
+         stacks"
     )]
     Nonsense(u32),
 }
 
 impl Layout {
-    /// The layout of a build. `told`: the first numbers of its runtime; `version`: `PY_VERSION_HEX`, which counts
-    /// where the runtime does not tell its own.
+    /// Returns the layout of a build. `told` holds the first words of its runtime. `version`
+    /// (`PY_VERSION_HEX`) is used if the runtime does not publish its own.
     pub(super) fn find(told: &[u64; TOLD], version: u32) -> Result<Self, Refusal> {
         if told[0] == u64::from_le_bytes(COOKIE) {
             return Self::of_told(told);
@@ -193,7 +194,8 @@ impl Layout {
 
     fn of_told(told: &[u64; TOLD]) -> Result<Self, Refusal> {
         let version = told[1] as u32;
-        // Where the groups of offsets begin, and the fields that later versions have put between others.
+        // The index at which each group of offsets begins, and the number of fields that later versions
+        // inserted.
         let (threads, frames, codes, later, between) = match version >> 16 {
             0x30d => (19, 28, 34, 0, 0),
             0x30e => (22, 31, 39, 1, 0),
@@ -212,7 +214,7 @@ impl Layout {
             |field: usize| told[frames + field],
             |field: usize| told[codes + field],
         );
-        // The GIL's fields are told as those of the interpreter's own one, which begins there.
+        // The fields of the GIL are published as fields of the interpreter's own GIL, which begins there.
         let own_gil = interpreter(9 + later);
         let layout = Layout {
             minor,
@@ -255,7 +257,7 @@ impl Layout {
         if layout.is_possible() { Ok(layout) } else { Err(Refusal::Nonsense(minor)) }
     }
 
-    /// Every field lies in what can be that object.
+    /// Whether the offset of each field is plausible for its object.
     fn is_possible(&self) -> bool {
         let Layout { runtime, interpreter, gil, thread, frame, code, .. } = self;
         let small = [
@@ -285,7 +287,7 @@ impl Layout {
             && large.iter().all(|offset| *offset < INTERPRETER_BYTES)
     }
 
-    /// Whether a frame is one of Python; else the interpreter has put it between two of them.
+    /// Whether a frame is a Python frame. The interpreter inserts other frames between them.
     pub(super) fn is_python_frame(&self, owner: u8) -> bool {
         self.frame.owner.is_none() || owner < ENTRY
     }
@@ -308,15 +310,15 @@ impl Layout {
     }
 }
 
-/// `3.12` of `PY_VERSION_HEX`.
+/// Formats `PY_VERSION_HEX` as `3.12`.
 fn words(version: u32) -> String {
     format!("{}.{}", version >> 24, version >> 16 & 0xff)
 }
 
-/// The line of an instruction, from 1; 0 where it has none, or the table ends before it. `offset`: bytes from the
-/// first instruction on.
+/// Returns the line of an instruction, from 1; 0 if it has none, or if the table ends before it. `offset` is
+/// in bytes from the first instruction.
 pub(crate) fn line(minor: u32, table: &[u8], first_line: u32, offset: i32) -> u32 {
-    // What stands before the first instruction has not begun to run.
+    // A frame that points before its first instruction has not started to run.
     let offset = u64::try_from(offset).unwrap_or(0);
     let found = match minor {
         ..=10 => line_of_pairs(table, first_line.into(), offset),
@@ -325,7 +327,7 @@ pub(crate) fn line(minor: u32, table: &[u8], first_line: u32, offset: i32) -> u3
     found.and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
 }
 
-/// The table of 3.10: pairs of a number of bytes and a step of the line.
+/// Reads the table of 3.10: pairs of a number of bytes and a change of the line.
 fn line_of_pairs(table: &[u8], first_line: i64, offset: u64) -> Option<i64> {
     const NO_LINE: i8 = -128;
     let (mut line, mut end) = (first_line, 0);
@@ -340,7 +342,7 @@ fn line_of_pairs(table: &[u8], first_line: i64, offset: u64) -> Option<i64> {
     None
 }
 
-/// The table of 3.11 and later: entries that begin with a byte whose highest bit is set.
+/// Reads the table of 3.11 and later: entries that begin with a byte whose highest bit is set.
 fn line_of_locations(table: &[u8], first_line: i64, offset: u64) -> Option<i64> {
     let (mut line, mut end, mut at) = (first_line, 0, 0);
     while let Some(&head) = table.get(at) {
@@ -363,7 +365,7 @@ fn line_of_locations(table: &[u8], first_line: i64, offset: u64) -> Option<i64> 
     None
 }
 
-/// A signed number of 6 bits a byte, the lowest first; bit 6 of a byte says that another one follows.
+/// Reads a signed number of 6 bits per byte, lowest first. Bit 6 of a byte says that another byte follows.
 fn signed(bytes: &[u8]) -> i64 {
     let (mut value, mut shift) = (0_u64, 0);
     for byte in bytes.iter().take(10) {
@@ -381,7 +383,7 @@ fn signed(bytes: &[u8]) -> i64 {
 mod tests {
     use super::*;
 
-    /// Groups of offsets as 3.13.0 has them.
+    /// The groups of offsets of 3.13.0.
     fn told_by_3_13() -> [u64; TOLD] {
         let mut told = [0; TOLD];
         let mut put =
@@ -407,7 +409,7 @@ mod tests {
         assert_eq!((layout.thread.bytes(), layout.code.bytes()), (168, 144));
     }
 
-    /// Groups of offsets as 3.14.10 and 3.15.2 have them.
+    /// The groups of offsets of 3.14.10 and 3.15.2.
     #[test]
     fn later_versions_have_put_fields_between_others() {
         let told = |version: u64,
@@ -445,7 +447,7 @@ mod tests {
             assert_eq!((layout.thread.frame, layout.thread.tid), (72, Some(tid)));
             assert_eq!((layout.frame.owner, layout.frame.instruction), (Some(74), 56));
             assert_eq!((layout.code.name, layout.code.instructions), (128, Some(208)));
-            // 3.14 has a second kind of frames that are none of Python.
+            // 3.14 has a second kind of frame that is not a Python frame.
             assert!(
                 layout.is_python_frame(2)
                     && !layout.is_python_frame(3)
@@ -463,7 +465,7 @@ mod tests {
         };
         assert_eq!(with(2, 1), Err(Refusal::FreeThreaded(13)));
         assert_eq!(with(1, 0x0310_00f0), Err(Refusal::Version("3.16".into())));
-        assert_eq!(with(1, 0x030c_00f0), Err(Refusal::Version("3.12".into())), "it tells nothing");
+        assert_eq!(with(1, 0x030c_00f0), Err(Refusal::Version("3.12".into())), "has no offsets");
         assert_eq!(with(23, 1 << 40), Err(Refusal::Nonsense(13)), "a frame beyond every thread");
         assert_eq!(with(28 + 5, u64::MAX), Err(Refusal::Nonsense(13)));
         let none = [0; TOLD];
@@ -475,7 +477,8 @@ mod tests {
 
     #[test]
     fn lines_of_3_10_are_pairs() {
-        // `co_linetable` of a function of CPython 3.10: lines 2, 3, 4, 3 and 5, and what has no line.
+        // `co_linetable` of a function of CPython 3.10: lines 2, 3, 4, 3 and 5, and instructions without a
+        // line.
         let table = [4, 1, 8, 1, 12, 1, 2, 0xff, 4, 2, 6, 0x80];
         let line = |offset| super::line(10, &table, 1, offset);
         assert_eq!([line(-2), line(0), line(3), line(4), line(11)], [2, 2, 2, 3, 3]);
@@ -494,7 +497,7 @@ mod tests {
         assert_eq!([line(-5), line(0), line(1)], [7, 7, 7]);
         assert_eq!([line(2), line(4), line(6)], [8, 9, 9]);
         assert_eq!([line(8), line(13)], [0, 0], "no line");
-        assert_eq!([line(14), line(16)], [0, 0], "before the file, and behind the table");
+        assert_eq!([line(14), line(16)], [0, 0], "before the file, and past the table");
         assert_eq!(super::line(12, &table, 100, 14), 100 + 2 - 70);
     }
 

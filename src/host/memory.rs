@@ -1,7 +1,7 @@
-//! Reads of our own memory through the kernel: what is gone is an error, never a crash.
+//! Reads the memory of our own process through the kernel: unmapped memory is an error, never a crash.
 //!
-//! An address costs a third of a microsecond in a system call and bytes cost next to nothing. So everything that
-//! a look at the threads is expected to need is read at once, as windows, and only the rest one by one.
+//! In a system call, each address costs a third of a microsecond, and the bytes cost almost nothing. So one
+//! call reads everything that a round is expected to need, as windows, and only the rest is read one by one.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -13,12 +13,12 @@ use crate::base::own_memory::copy;
 const WINDOWS: usize = 512;
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// A part of memory that is read.
+/// A range of memory to read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     start: u64,
     bytes: usize,
-    /// Where its bytes are in the buffer.
+    /// Index of its bytes in the buffer.
     at: usize,
     is_read: bool,
 }
@@ -26,24 +26,26 @@ struct Window {
 /// The memory of this process.
 pub(super) struct Memory {
     pid: libc::pid_t,
-    /// `/proc/self/mem`, where the system refuses `process_vm_readv`.
+    /// `/proc/self/mem`, if the system refuses `process_vm_readv`.
     file: Option<File>,
     windows: Vec<Window>,
     buffer: Vec<u8>,
-    /// The window of the last [`get`](Self::get): the next one is often the same or the one behind it.
+    /// The window of the last [`get`](Self::get): the next read is often in the same one, or in the one
+    /// after it.
     last: usize,
 }
 
 /// Neither `process_vm_readv` nor `/proc/self/mem` can be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the system refuses process_vm_readv and /proc/self/mem ({0}), so no Python stack can be read; allow one in \
-     the process's seccomp filter"
+    "the system refuses process_vm_readv and /proc/self/mem ({0}), so the collector cannot read Python \
+     stacks; allow one of them in the seccomp filter of the process"
 )]
 pub(super) struct Unreadable(std::io::Error);
 
 impl Memory {
-    /// For the calling process. `may_open`: files can be opened without a guest noticing.
+    /// Opens the memory of the calling process. `may_open`: the calling thread can open files unnoticed by
+    /// the guest.
     pub(super) fn open(may_open: bool) -> Result<Self, Unreadable> {
         let probe = 0x5374_6167_6532_u64;
         let address = (&raw const probe) as u64;
@@ -73,7 +75,7 @@ impl Memory {
         self.last = 0;
     }
 
-    /// Asks for `bytes` bytes from `start` on.
+    /// Adds a window of `bytes` bytes from `start`.
     pub(super) fn want(&mut self, start: u64, bytes: u64) {
         let at = self.windows.last().map_or(0, |last| last.at + last.bytes);
         let Ok(bytes) = usize::try_from(bytes) else { return };
@@ -84,7 +86,7 @@ impl Memory {
         }
     }
 
-    /// Reads the windows. One that cannot be read costs only itself.
+    /// Reads the windows. If one cannot be read, the others still are.
     pub(super) fn fill(&mut self) {
         let mut first = 0;
         while first < self.windows.len() {
@@ -97,12 +99,12 @@ impl Memory {
                 window.is_read = true;
                 first += 1;
             }
-            // The kernel stops at the first window that it cannot read whole.
+            // The kernel stops at the first window that it cannot read completely.
             first = first.max(begin + 1);
         }
     }
 
-    /// Reads the windows from the one with this index on; gives how many bytes that were.
+    /// Reads the windows from this index on, and returns the number of bytes read.
     fn read_windows(&mut self, first: usize) -> usize {
         let Some(windows) = self.windows.get(first..) else { return 0 };
         if let Some(file) = &self.file {
@@ -114,14 +116,14 @@ impl Memory {
         for (place, window) in from.iter_mut().zip(windows) {
             *place = libc::iovec { iov_base: window.start as *mut c_void, iov_len: window.bytes };
         }
-        // The windows lie one behind the other in the buffer.
+        // The windows are contiguous in the buffer.
         let begin = windows.first().map_or(0, |window| window.at);
         let end = windows.last().map_or(0, |window| window.at + window.bytes);
         let place = self.buffer.get_mut(begin..end).unwrap_or_default();
         copy(self.pid, &from[..windows.len()], place)
     }
 
-    /// Fills `place` from `address` on. `false` where the memory is not there.
+    /// Fills `place` from `address`. `false`: the memory is not mapped.
     pub(super) fn read(&self, address: u64, place: &mut [u8]) -> bool {
         if let Some(file) = &self.file {
             return file.read_exact_at(place, address).is_ok();
@@ -130,7 +132,7 @@ impl Memory {
         copy(self.pid, &[from], place) == place.len()
     }
 
-    /// As [`read`](Self::read), from the windows where they have it.
+    /// Does what [`read`](Self::read) does, from the windows if one holds the bytes.
     pub(super) fn get(&mut self, address: u64, place: &mut [u8]) -> bool {
         let bytes = place.len();
         let has = |window: &Window| {
@@ -146,13 +148,13 @@ impl Memory {
         true
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     pub(super) fn number(&mut self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.get(address, &mut bytes).then(|| u64::from_le_bytes(bytes))
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     pub(super) fn small_number(&mut self, address: u64) -> Option<u32> {
         let mut bytes = [0; 4];
         self.get(address, &mut bytes).then(|| u32::from_le_bytes(bytes))
@@ -190,7 +192,7 @@ mod tests {
             let numbers = [start, start + 1600, start + 72, start + 872, start + 8]
                 .map(|address| memory.number(address));
             assert_eq!(numbers, [Some(0), Some(200), Some(9), Some(109), Some(1)]);
-            assert_eq!(memory.number(start + 880), Some(110), "what no window has");
+            assert_eq!(memory.number(start + 880), Some(110), "in no window");
             assert_eq!(memory.number(start + 76), Some(10 << 32));
             assert_eq!(
                 (memory.number(page), memory.number(u64::MAX), memory.number(0)),

@@ -1,9 +1,10 @@
-//! Samples of the guest's threads, taken on a thread of our own: what each waits for, and its Python stack.
+//! Samples the guest's threads from a thread of our own: the state and the Python stack of each.
 //!
-//! Nothing here touches a thread of the guest: no signal, no lock, no stop. Memory is read through the kernel
-//! ([`memory`]), because the interpreter goes on and may free it at any moment. The thread begins with a window and
-//! ends with it, or when the interpreter does; a forked child has none until it starts itself. What it finds goes to
-//! the drain thread in a bounded number of [`Round`]s; where none is free, the look is left out and counted.
+//! It sends no signal to a guest thread, takes no lock and stops nothing. It reads memory through the kernel
+//! ([`memory`]), because the interpreter keeps running and may free that memory at any moment. The thread
+//! starts with a window, and ends with it or when the interpreter finalizes. A forked child has no such
+//! thread until its own recording starts. The samples go to the drain thread in a bounded number of
+//! [`Round`]s. If no `Round` is free, the round is skipped and counted.
 
 mod code;
 pub(crate) mod layout;
@@ -32,19 +33,19 @@ use memory::Memory;
 use stacks::{Ended, Python};
 use tasks::{NoDescriptors, Task, Times};
 
-/// Looks that wait for the drain thread, at most.
+/// The most rounds that wait for the drain thread.
 const ROUNDS: usize = 64;
-/// How long the end waits for the thread, which takes less than a millisecond for a look.
+/// How long [`Sampling::stop`] waits for the thread, whose rounds take less than a millisecond.
 const END_PATIENCE: Duration = Duration::from_millis(100);
-/// A thread that never launches is looked at in every so manieth round.
+/// Threads that do not launch GPU work are sampled once in this many rounds.
 const SELDOM: u64 = 16;
-/// Threads are listed, and their times told, about once in so long.
+/// How often the threads are listed and their times written, about.
 const LISTING: Duration = Duration::from_secs(1);
-/// A thread that held what a launching one waited for is looked at as often as that one for so long.
+/// How long a thread that held the GIL while a launching thread waited for it is sampled in each round.
 const SUSPECTED: Duration = Duration::from_secs(1);
-/// Threads that are looked at.
+/// The most threads that are sampled.
 const MAX_TASKS: usize = 256;
-/// Threads that launch and are kept in mind.
+/// The most threads that are kept as launching threads.
 const MAX_LAUNCHING: usize = 64;
 /// Names of our threads, which threads that a library starts on them inherit. A guest may be called `stage2-demo`.
 const OWN_THREADS: [&str; 5] =
@@ -52,7 +53,8 @@ const OWN_THREADS: [&str; 5] =
 /// An interpreter whose lists cannot be followed so many times in a row is left alone.
 const MAX_TORN: u32 = 200;
 
-/// What the symbols of an interpreter say: nothing is read through them but by the kernel.
+/// The addresses of an interpreter's symbols. The sampling thread reads the memory behind them only through
+/// the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Interpreter {
     /// Address of `_PyRuntime`.
@@ -61,24 +63,25 @@ pub struct Interpreter {
     code_type: u64,
     /// Address of `PyUnicode_Type`.
     text_type: u64,
-    /// As `PY_VERSION_HEX`; 0 where it is not told.
+    /// `PY_VERSION_HEX`; 0: not known.
     version: u32,
 }
 
 impl Interpreter {
-    /// The interpreter of this process, if one is loaded where everybody sees it. Takes the loader's lock, so that
-    /// only a start calls it.
+    /// Finds the interpreter of this process by its global symbols. Takes the loader's lock, so only the
+    /// start of a recording calls it.
     #[must_use]
     pub fn find() -> Option<Self> {
-        // SAFETY: only looks the symbol up.
+        // SAFETY: it only looks up the symbol.
         let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         let there = |name: &CStr| Some(symbol(name)).filter(|symbol| !symbol.is_null());
         let address = |name: &CStr| there(name).map(|symbol| symbol as u64);
         let version = if let Some(version) = there(c"Py_Version") {
-            // SAFETY: a number of the interpreter's, which stays as long as its library.
+            // SAFETY: the symbol is an integer of the interpreter, which lives as long as its library.
             unsafe { version.cast::<u32>().read() }
         } else {
-            // SAFETY: the function has this type in each version, needs no lock, and gives a text that stays.
+            // SAFETY: the function has this type in each version, needs no lock, and returns a static
+            // string.
             let text = there(c"Py_GetVersion").map(|function| unsafe {
                 type Version = extern "C" fn() -> *const c_char;
                 CStr::from_ptr(std::mem::transmute::<*mut std::ffi::c_void, Version>(function)())
@@ -94,7 +97,7 @@ impl Interpreter {
     }
 }
 
-/// `PY_VERSION_HEX` of `3.10.13 (main, ...`, as far as the minor version.
+/// Parses `3.10.13 (main, ...` into `PY_VERSION_HEX`, up to the minor version.
 fn version_of(text: &[u8]) -> u32 {
     let text = std::str::from_utf8(text).unwrap_or_default();
     let mut numbers = text.split('.').map(|number| number.parse::<u8>().ok());
@@ -104,19 +107,19 @@ fn version_of(text: &[u8]) -> u32 {
     }
 }
 
-/// What one look at the threads has found.
+/// The samples of one moment, and what is new since the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) at: MonoNs,
-    /// Code objects that were met for the first time, with their texts one behind the other in `bytes`.
+    /// New code objects. Their texts are contiguous in `bytes`.
     pub(crate) codes: Vec<CodeText>,
     pub(crate) bytes: Vec<u8>,
-    /// The numbers of code objects begin anew to mean something: those of earlier rounds are forgotten.
+    /// The numbers of code objects from earlier rounds are no longer valid.
     pub(crate) forgets_codes: bool,
-    /// Code objects and offsets of instructions, the innermost frame of each stack first.
+    /// The code object and the instruction offset of each frame, the innermost frame of each stack first.
     pub(crate) frames: Vec<(u32, i32)>,
     pub(crate) samples: Vec<Sample>,
-    /// Threads that are met for the first time, and their names. Before they are sampled.
+    /// New threads and their names. A thread is here before its first sample.
     pub(crate) met: Vec<(u32, String)>,
     /// Threads that have ended.
     pub(crate) gone: Vec<u32>,
@@ -141,7 +144,7 @@ impl Round {
     }
 }
 
-/// A code object and how many bytes its texts have.
+/// A code object and the lengths of its texts, bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CodeText {
     pub(crate) id: u32,
@@ -151,7 +154,7 @@ pub(crate) struct CodeText {
     pub(crate) table: usize,
 }
 
-/// A thread at the moment of a round.
+/// A sample of a thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) tid: u32,
@@ -159,26 +162,26 @@ pub(crate) struct Sample {
     pub(crate) holds_gil: bool,
     /// The thread that holds the GIL, if this one waits for it; 0: none, or not known.
     pub(crate) holder: u32,
-    /// Its frames in [`Round::frames`]; none where it has no Python stack.
+    /// Its frames in [`Round::frames`]; empty if it has no Python stack.
     pub(crate) frames: Range<usize>,
     pub(crate) interval_ns: u64,
 }
 
-/// What was found of the stack of a thread.
+/// The Python stack of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Stack {
-    /// It runs no Python code, or was not looked at.
+    /// It runs no Python code, or was not sampled.
     #[default]
     None,
     Frames {
         /// In [`Round::frames`].
         frames: Range<usize>,
-        /// The outermost ones are missing.
+        /// The outermost frames are missing.
         is_cut: bool,
     },
-    /// It moved while it was read.
+    /// It changed while it was read.
     Torn,
-    /// What was read is no stack.
+    /// It could not be read, or is not a valid stack.
     Unreadable,
 }
 
@@ -195,29 +198,29 @@ impl Stack {
 #[derive(Debug)]
 pub(crate) enum Said {
     Round(Box<Round>),
-    /// The interpreter whose stacks are read is one of `3.N`.
+    /// The version of the interpreter whose stacks are read: `3.MINOR`.
     Python {
         minor: u32,
     },
-    /// Something is missing, or limits what is there.
+    /// A limit of the samples, for instance that stacks are missing.
     Note(String),
-    /// Nothing is sampled any more, for this reason.
+    /// Sampling has ended, for this reason.
     Off(String),
 }
 
-/// What the thread and the others share.
+/// What the sampling thread and the other threads share.
 #[derive(Debug)]
 struct Common {
     stop: AtomicBool,
     bell: Bell,
-    /// The thread has said everything.
+    /// The thread will send nothing more.
     ended: Flag,
     said: ArrayQueue<Said>,
-    /// Rounds that nobody uses.
+    /// Rounds that are not in use.
     free: ArrayQueue<Box<Round>>,
-    /// Threads that launch; 0 is a free place.
+    /// IDs of the launching threads; 0: a free entry.
     launching: [AtomicU32; MAX_LAUNCHING],
-    /// How often one was added.
+    /// How many were added so far.
     launching_changes: AtomicUsize,
 }
 
@@ -242,7 +245,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Starts the thread. The caller has all signals blocked, which the thread inherits.
+    /// Starts the thread. The caller has blocked all signals, and the thread inherits that.
     ///
     /// # Errors
     /// The process may have no further thread.
@@ -270,7 +273,7 @@ impl Sampling {
         Ok(Sampling { common })
     }
 
-    /// Has a thread looked at in each round: it opens ranges or launches GPU work.
+    /// Has a thread sampled in each round, because it opens ranges or launches GPU work.
     pub(crate) fn watch(&self, tid: u32) {
         let place_of = |tid| {
             let mut places = self.common.launching.iter();
@@ -284,29 +287,29 @@ impl Sampling {
         }
     }
 
-    /// What was said since the last call, one by one. Does not wait.
+    /// Takes the next message of the thread. Does not wait.
     pub(crate) fn take(&self) -> Option<Said> {
         self.common.said.pop()
     }
 
-    /// Gives a round back that was taken in.
+    /// Returns a round for reuse.
     pub(crate) fn give_back(&self, mut round: Box<Round>) {
         round.clear();
-        // There is room for all that were ever given out.
+        // The queue has room for all rounds.
         let _ = self.common.free.push(round);
     }
 
-    /// Whether its thread still is one of the process.
+    /// Whether the thread still runs.
     pub(crate) fn is_alive(&self) -> bool {
         !self.common.ended.is_set()
     }
 
-    /// Has the thread end and waits for it, a tenth of a second at most. What it has said is still to be taken.
+    /// Stops the thread, and waits for it for at most 0.1 s. Its last messages remain in the queue.
     pub(crate) fn stop(&self) {
         self.common.stop.store(true, Ordering::Release);
         self.common.bell.ring();
         if !self.common.ended.wait(END_PATIENCE) {
-            diag::debug(format_args!("the thread that samples the host does not end in time"));
+            diag::debug(format_args!("the host sampling thread does not end in time"));
         }
     }
 }
@@ -315,27 +318,27 @@ impl Sampling {
 #[derive(Debug, Default)]
 struct Known {
     tid: u32,
-    /// It is one of the collector's.
+    /// It belongs to the collector.
     is_own: bool,
-    /// Its files; `None`: they cannot be had, or were not opened yet.
+    /// Its files; `None`: they cannot be opened.
     task: Option<Task>,
     launches: bool,
     /// A seccomp filter may end it for a system call.
     is_filtered: bool,
     /// Until when it is looked at in each round.
     suspected_until: Instant,
-    /// When it was sampled last.
+    /// The time of its last sample.
     before: MonoNs,
     told: Times,
 }
 
-/// What reads the stacks.
+/// Reads the stacks.
 struct Reader {
     memory: Memory,
     python: Python,
-    /// What the layout says has led where it should.
+    /// The layout has led to a valid stack.
     is_verified: bool,
-    /// How often in a row the lists could not be followed.
+    /// The number of rounds in a row in which the lists of threads could not be followed.
     torn: u32,
 }
 
@@ -345,18 +348,19 @@ impl Reader {
     }
 }
 
-/// Everything that only the sampling thread touches.
+/// The state of the sampling thread.
 struct Sampler<'a> {
     asked: Duration,
     python: Option<Interpreter>,
     common: &'a Common,
     calls: &'a CallStacks,
     known: Vec<Known>,
-    /// Some thread is known to launch, after so many changes of [`Common::launching`].
+    /// A launching thread is known. `changes`: the value of [`Common::launching_changes`] at the last
+    /// listing.
     any_launches: bool,
     changes: usize,
     pid: u32,
-    /// The files of threads can be opened.
+    /// The thread can open files of `/proc`.
     has_files: bool,
     own_times: Option<Task>,
     totals: HostSampling,
@@ -395,12 +399,14 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// What this thread needs; stacks have no reader where there is nothing to read. Why nothing can be sampled, if
-    /// so.
+    /// Prepares the thread. Without an interpreter that can be read, there is no reader of stacks.
+    ///
+    /// # Errors
+    /// Why nothing can be sampled, with the remedy.
     fn prepare(&mut self) -> Result<Option<Reader>, String> {
         if scheduling::has_filter_of_its_own() {
-            let why = "a seccomp filter of the program's own could end it for a system call that it does not \
-                       expect; run it without the filter to have samples";
+            let why = "the program has a seccomp filter, which might kill the process for a system call of \
+                       the sampling thread; to get samples, run the program without the filter";
             return Err(why.to_owned());
         }
         let own = crate::base::generation::thread_id() as u32;
@@ -414,7 +420,7 @@ impl<'a> Sampler<'a> {
                 }
             }
             Err(why @ NoDescriptors::Refused(_)) => {
-                self.say(Said::Note(format!("states of threads are not known: {why}")));
+                self.say(Said::Note(format!("thread states are not known: {why}")));
             }
             Err(why) => return Err(why.to_string()),
         }
@@ -437,7 +443,10 @@ impl<'a> Sampler<'a> {
         })
     }
 
-    /// The interpreter of this process, or why its stacks are not read.
+    /// Reads the layout of the interpreter of this process.
+    ///
+    /// # Errors
+    /// Why its stacks cannot be read.
     fn attach(&self, memory: &mut Memory) -> Result<Python, String> {
         let none = "no Python interpreter was found when recording began: samples have no stacks";
         let interpreter = self.python.ok_or(none)?;
@@ -450,7 +459,7 @@ impl<'a> Sampler<'a> {
         Ok(Python::new(layout, interpreter, memory))
     }
 
-    /// Samples until it is told to stop, or the interpreter ends.
+    /// Samples until [`Sampling::stop`] is called, or the interpreter finalizes.
     fn work(&mut self, mut reader: Option<Reader>) {
         let begun = Instant::now();
         let mut due = begun;
@@ -490,7 +499,7 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
-        // The last times of the threads, for the part of a second since they were told.
+        // The last times of the threads: up to a second has passed since they were written.
         if let Some(mut round) = self.common.free.pop() {
             self.next_listing = Instant::now();
             round.at = clock::mono();
@@ -499,16 +508,16 @@ impl<'a> Sampler<'a> {
             self.say(Said::Round(round));
         }
         if reader.is_some_and(|reader| !reader.is_verified) {
-            let why = "no Python code ran, or the interpreter is not laid out as its version should be: samples \
-                       have no stacks";
+            let why = "no Python code ran, or the memory layout of the interpreter is not that of its \
+                       version: samples have no stacks";
             self.say(Said::Note(why.to_owned()));
         }
     }
 
-    /// Reads the stacks that are due. Nothing is there before the guest has started its interpreter.
+    /// Reads the stacks that are due. There are none before the guest has initialised its interpreter.
     ///
     /// # Errors
-    /// There are no stacks any more, or their lists cannot be followed.
+    /// There are no more stacks, or the lists of threads cannot be followed.
     fn read(
         &mut self,
         reader: &mut Reader,
@@ -539,7 +548,7 @@ impl<'a> Sampler<'a> {
             return Ok(());
         }
         let why =
-            "the lists of the interpreter cannot be followed: samples have no stacks from then on";
+            "the thread lists of the interpreter are inconsistent: later samples have no stacks";
         self.say(Said::Note(why.to_owned()));
         looked
     }
@@ -568,11 +577,11 @@ impl<'a> Sampler<'a> {
     }
 
     fn say(&self, said: Said) {
-        // There is room for all rounds and what is said besides.
+        // The queue has room for all rounds and the other messages.
         let _ = self.common.said.push(said);
     }
 
-    /// Looks which threads there are, now and then, and which of them launch.
+    /// Lists the threads of the process about once a second, and finds out which of them launch GPU work.
     fn list(&mut self, round: &mut Round) {
         let changes = self.common.launching_changes.load(Ordering::Acquire);
         let is_new = std::mem::replace(&mut self.changes, changes) != changes;
@@ -592,7 +601,7 @@ impl<'a> Sampler<'a> {
                 if !is_there {
                     round.gone.push(known.tid);
                     for place in launching {
-                        // Its number may become that of another thread.
+                        // The kernel may reuse its ID.
                         let _ = place.compare_exchange(
                             known.tid,
                             0,
@@ -630,7 +639,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Makes a thread known. `false`: there are too many.
+    /// Adds a thread if it is new. `false`: there are too many.
     fn meet(&mut self, tid: u32, round: &mut Round) -> bool {
         if tid == 0 || self.known.iter().any(|known| known.tid == tid) {
             return true;
@@ -661,14 +670,14 @@ impl<'a> Sampler<'a> {
         true
     }
 
-    /// Whether the thread with this number is looked at in each round. Of one that was never met, it is not known.
+    /// Whether the thread with this ID is sampled in each round. An unknown thread is.
     fn is_hot(&self, tid: u32, now: Instant) -> bool {
         let stands_in = tid == self.pid && !self.any_launches;
         let known = self.known.iter().find(|known| known.tid == tid);
         known.is_none_or(|known| known.is_hot(stands_in, now))
     }
 
-    /// Writes what was found down: of each thread that is due, a sample.
+    /// Adds a sample of each thread that is due.
     fn sample(
         &mut self,
         threads: &[stacks::Thread],
@@ -679,7 +688,7 @@ impl<'a> Sampler<'a> {
         for thread in threads {
             self.meet(thread.tid, round);
         }
-        // A thread has a state in each interpreter that it was in; that with frames counts.
+        // A thread has a state in each interpreter that it entered; the one with frames counts.
         let of_tid = |tid: u32| {
             let mut states = threads.iter().filter(|thread| thread.tid == tid);
             let first = states.clone().next();
@@ -714,7 +723,7 @@ impl<'a> Sampler<'a> {
             let state = match &mut known.task {
                 Some(task) => match task.state(futexes) {
                     Ok(state) => state,
-                    // It has ended.
+                    // The thread has ended.
                     Err(_) => continue,
                 },
                 None => HostState::Unknown,
@@ -742,7 +751,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Looks at how long this thread itself had to wait for a processor.
+    /// Adapts the interval to how long this thread itself waited for a processor.
     fn keep_pace(&mut self, late: Duration) {
         let Some(times) = self.own_times.as_ref().and_then(|task| task.times().ok()) else {
             return;
@@ -752,8 +761,8 @@ impl<'a> Sampler<'a> {
         if self.totals.rounds > 1 && self.pace.note(late, Duration::from_nanos(delay)) {
             if self.totals.backed_off == 0 {
                 self.say(Said::Note(format!(
-                    "processors are short: the host was sampled less often than each {} ms, so as not to hold \
-                     the program up",
+                    "the processors are overloaded: the host was sampled less often than every {} ms, so as \
+                     not to slow the program down",
                     self.asked.as_millis()
                 )));
             }
@@ -763,36 +772,39 @@ impl<'a> Sampler<'a> {
 }
 
 impl Known {
-    /// Whether it is looked at in each round. `stands_in`: no thread that launches is known, and this one is taken
-    /// for it.
+    /// Whether it is sampled in each round. `stands_in`: no launching thread is known, and this one is
+    /// treated as one.
     fn is_hot(&self, stands_in: bool, now: Instant) -> bool {
         self.launches || stands_in || now < self.suspected_until
     }
 }
 
-/// How often threads are looked at: each wake-up takes a processor from somebody. Where processors are short, that
-/// costs the guest a tenth of its time.
+/// The sampling interval. Each wake-up of the sampling thread takes a processor from another thread: on a
+/// machine with overloaded processors, this costs the guest a tenth of its time.
 #[derive(Debug)]
 struct Pace {
     asked: Duration,
     interval: Duration,
-    /// Of the looks since the interval was last thought over.
+    /// Rounds since the interval was last reviewed, how many of them were late, and their waits for a
+    /// processor.
     looks: u32,
     late: u32,
     delay: Duration,
-    /// How often in a row there was no shortage.
+    /// The number of reviews in a row without overload.
     calm: u32,
 }
 
 impl Pace {
-    /// The interval is thought over after so many looks.
+    /// The interval is reviewed after this many rounds.
     const LOOKS: u32 = 50;
-    /// It is doubled up to so many times the one that was asked for.
+    /// The interval grows to at most this many times the requested one.
     const MOST: u32 = 8;
-    /// Processors are short where a look waits for so long for one, or so many of the looks are late.
+    /// The processors are overloaded if a round waits longer than this for one on average, or if more rounds
+    /// than this are late.
     const SHORT: Duration = Duration::from_micros(500);
     const LATE: u32 = Self::LOOKS / 4;
-    /// They are not where it takes so little; and it is halved again when that was so for so many times.
+    /// They are not overloaded if a round waits less than this. After this many such reviews, the interval
+    /// is halved.
     const ENOUGH: Duration = Duration::from_micros(100);
     const CALM: u32 = 4;
 
@@ -800,8 +812,8 @@ impl Pace {
         Pace { asked, interval: asked, looks: 0, late: 0, delay: Duration::ZERO, calm: 0 }
     }
 
-    /// A look came so late, and its thread had waited so long for a processor. Tells whether the interval was
-    /// doubled.
+    /// Counts a round, how late it began, and how long the thread had waited for a processor. Returns
+    /// whether the interval was doubled.
     fn note(&mut self, late: Duration, delay: Duration) -> bool {
         self.looks += 1;
         self.late += u32::from(late > self.interval / 2);

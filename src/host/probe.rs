@@ -1,5 +1,5 @@
-//! A look at an interpreter that is only an image of memory, for programs that try it with bytes of any content
-//! (`crates/fuzz`).
+//! Reads the stacks of an interpreter that is only an image of memory, for fuzz targets that fill it with
+//! arbitrary bytes (`crates/fuzz`).
 
 use super::layout::{self, Layout, TOLD};
 use super::memory::Memory;
@@ -8,13 +8,13 @@ use super::{Interpreter, Round};
 
 /// Words of an image.
 pub const WORDS: usize = 4096;
-/// A word of an image with this in its upper 16 bits is the address of the word that the lower 32 bits number.
+/// A word with this value in its upper 16 bits is a pointer to the word whose index is in its lower 32 bits.
 pub const ADDRESS: u64 = 0x5052;
-/// What stands for the types of code objects and of texts.
+/// Stand-ins for the addresses of the types of code objects and strings.
 pub const TYPES: [u64; 2] = [0xc0de, 0x7e87];
 
-/// Looks at the image three times. `version`: as `PY_VERSION_HEX`. Gives what was found in words, and how many frames
-/// that were at most.
+/// Reads the image three times. `version` has the form of `PY_VERSION_HEX`. Returns a description of what
+/// was read, and the largest number of frames.
 #[must_use]
 pub fn look(image: &mut [u64; WORDS], version: u32) -> (String, usize) {
     let base = image.as_ptr() as u64;

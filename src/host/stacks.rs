@@ -1,7 +1,8 @@
-//! One look at the Python threads of this process: who holds the GIL, and the stack of each thread.
+//! Reads the Python threads of this process: which thread holds the GIL, and the stack of each thread.
 //!
-//! The interpreter goes on meanwhile. So all that the last look has found is read at once; a stack whose innermost
-//! frame is another one afterwards is read once more, and dropped then.
+//! The interpreter keeps running meanwhile. So one call reads everything that the last round found. If the
+//! innermost frame of a stack has changed afterwards, the stack is read once more, and dropped if it changes
+//! again.
 
 use std::ops::Range;
 
@@ -10,51 +11,51 @@ use super::layout::{LONGEST, Layout};
 use super::memory::Memory;
 use super::{Interpreter, Round, Stack};
 
-/// Interpreters and threads that are looked at, and frames of a stack.
+/// The most interpreters and threads that are read, and the most frames of a stack.
 const MAX_INTERPRETERS: usize = 64;
 pub(super) const MAX_THREADS: usize = 256;
 const MAX_FRAMES: usize = 1024;
-/// Frames of all stacks of a look.
+/// The most frames of all stacks of a round.
 const MAX_ALL_FRAMES: usize = 16 << 10;
-/// Frames with at most so many bytes between them are one window; so many bytes behind the innermost one are read
-/// as well, for calls to come.
+/// Frames with at most `GAP` bytes between them share a window. `BEHIND` bytes past the innermost frame are
+/// read as well, because the next calls put their frames there.
 const GAP: u64 = 768;
 const BEHIND: u64 = 512;
 const PAGE: u64 = 4096;
 
-/// A thread of an interpreter, and what the last look has found.
+/// A thread of an interpreter, with what the last round found.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// Its state, by address.
+    /// Address of its thread state.
     state: u64,
     interpreter: u64,
     gil: u64,
-    /// Where the innermost frame was kept.
+    /// Address of the pointer to the innermost frame.
     innermost_at: u64,
-    /// Its frames by address, the outermost first.
+    /// Addresses of its frames, the outermost first.
     chain: Vec<u64>,
-    /// The kernel's number; 0: not known.
+    /// The thread ID of the kernel; 0: not known.
     pub(super) tid: u32,
-    /// Where the futexes of its GIL lie.
+    /// The addresses of the futexes of its GIL.
     pub(super) futexes: Range<u64>,
     pub(super) holds_gil: bool,
-    /// The number of the thread that holds the GIL, if another one does; 0: none, or not known.
+    /// The ID of the thread that holds the GIL, if another one does; 0: none, or not known.
     pub(super) holder: u32,
-    /// What this look has found, if it was asked for.
+    /// Its stack in this round, if it was due.
     pub(super) stack: Stack,
     innermost: u64,
-    /// It is of the reads that are checked next.
+    /// Its stack was just read, and is to be checked.
     is_fresh: bool,
 }
 
-/// Nothing more can be read from here on.
+/// Why the threads cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The interpreter ends.
+    /// The interpreter is finalizing.
     Finalizing,
     /// There is no interpreter.
     Gone,
-    /// Its lists are not what they should be.
+    /// Its lists of threads are inconsistent.
     Torn,
 }
 
@@ -64,9 +65,10 @@ pub(super) struct Python {
     interpreter: Interpreter,
     codes: Codes,
     pub(super) threads: Vec<Thread>,
-    /// Bytes between a thread's `pthread_t` and its number in the C library, where only that has it.
+    /// Offset of the thread ID in the C library's `pthread_t`, for versions of CPython that do not store the
+    /// ID.
     tid_in_pthread: Option<u64>,
-    /// More threads than are looked at.
+    /// Threads beyond the limit.
     pub(super) left_out: u64,
 }
 
@@ -83,10 +85,10 @@ impl Python {
         }
     }
 
-    /// Looks at all threads, and at the stacks of those that are `due`.
+    /// Reads all threads, and the stacks of those that are `due`.
     ///
     /// # Errors
-    /// There is nothing to look at, or not now.
+    /// The interpreter has ended, or its lists of threads are inconsistent at the moment.
     pub(super) fn look(
         &mut self,
         memory: &mut Memory,
@@ -107,7 +109,7 @@ impl Python {
             thread.stack = Stack::None;
         }
         self.read_stacks(memory, round, |thread| due(thread.tid));
-        // Once more: short calls come and go.
+        // Read these once more: most of them changed because a short call began or returned.
         let is_lost = |thread: &Thread| matches!(thread.stack, Stack::Torn | Stack::Unreadable);
         if self.threads.iter().any(is_lost) {
             memory.clear();
@@ -135,7 +137,7 @@ impl Python {
     pub(super) fn verify(&mut self, memory: &mut Memory) -> bool {
         let found = self.look(memory, &mut Round::default(), |_| true).is_ok()
             && self.threads.iter().any(|thread| matches!(thread.stack, Stack::Frames { .. }));
-        // What was read is told again when it is met again.
+        // The code objects that were just read have to be reported in a later round.
         self.codes = Codes::default();
         found
     }
@@ -168,7 +170,7 @@ impl Python {
         }
     }
 
-    /// Walks the lists. Gives how many code objects have gone, where the interpreter counts that.
+    /// Walks the lists of interpreters and threads. Returns the code generation; 0 if the version has none.
     fn find_threads(&mut self, memory: &mut Memory) -> Result<u64, Ended> {
         let Layout { runtime, interpreter, thread: layout, gil, .. } = self.layout;
         let base = self.interpreter.runtime;
@@ -194,7 +196,7 @@ impl Python {
             let mut walked = 0;
             while state != 0 {
                 walked += 1;
-                // A list that forms a circle, or has far more threads than any process.
+                // The list has a cycle, or far more threads than any process.
                 if walked > 16 * MAX_THREADS || at(memory, state, layout.interpreter) != Some(here)
                 {
                     return Err(Ended::Torn);
@@ -219,7 +221,7 @@ impl Python {
         Ok(generation)
     }
 
-    /// Puts the thread with this state at this place of the list, with what is known of it.
+    /// Moves the thread with this state to this index of the list, or inserts it there.
     fn place(&mut self, index: usize, state: u64) {
         let known = self.threads.get(index..).unwrap_or_default();
         match known.iter().position(|thread| thread.state == state) {
@@ -268,7 +270,7 @@ impl Python {
             let begin = round.frames.len();
             thread.chain.clear();
             let frames = thread.walk((layout, interpreter), &mut self.codes, memory, round);
-            // The outermost frame first: as they lie in memory from 3.11 on.
+            // The outermost frame first: from 3.11 on, this is the order in memory.
             thread.chain.reverse();
             thread.is_fresh = frames.is_some();
             thread.stack = frames.map_or(Stack::Unreadable, |is_cut| Stack::Frames {
@@ -279,7 +281,7 @@ impl Python {
                 round.frames.truncate(begin);
             }
         }
-        // Did an innermost frame move meanwhile? All are read at once, past the windows.
+        // Has an innermost frame changed meanwhile? One call reads them all anew.
         memory.clear();
         let fresh = self.threads.iter().filter(|thread| thread.is_fresh);
         fresh.for_each(|thread| memory.want(thread.innermost_at, 8));
@@ -322,7 +324,7 @@ impl Thread {
         self.innermost = at;
         while at != 0 {
             if self.chain.len() >= MAX_FRAMES {
-                // Deep, or a circle.
+                // The stack is deep, or the list has a cycle.
                 return (!self.chain.contains(&at)).then_some(true);
             }
             if round.frames.len() >= MAX_ALL_FRAMES {
@@ -377,7 +379,7 @@ fn want_frames(thread: &Thread, layout: &Layout, memory: &mut Memory) {
         {
             end = end.max(next.saturating_add(bytes));
         }
-        // Frames of 3.11 and later lie one behind the other.
+        // Frames of 3.11 and later are contiguous.
         if frames.peek().is_none() && layout.minor > 10 {
             end = end.saturating_add(BEHIND).min(end.checked_next_multiple_of(PAGE).unwrap_or(end));
         }
@@ -385,7 +387,7 @@ fn want_frames(thread: &Thread, layout: &Layout, memory: &mut Memory) {
     }
 }
 
-/// Where in a `pthread_t` the C library keeps the kernel's number of the thread.
+/// Finds the offset in a `pthread_t` at which the C library stores the thread ID of the kernel.
 fn find_tid(memory: &mut Memory) -> Option<u64> {
     const PTHREAD_BYTES: u64 = 2304;
     let own = crate::base::generation::thread_id() as u32;
@@ -402,11 +404,11 @@ mod tests {
     const CODE_TYPE: u64 = 0xc0de;
     const TEXT_TYPE: u64 = 0x7e87;
 
-    /// An interpreter as 3.12 lays it out, in words.
+    /// An interpreter in the layout of 3.12, in words.
     struct Fake {
         words: Vec<u64>,
         next: usize,
-        /// The states of its threads, and the frames of all of them, as indices.
+        /// Indices of the states of its threads, and of their frames.
         threads: Vec<usize>,
         frames: Vec<usize>,
     }
@@ -416,7 +418,7 @@ mod tests {
     const GIL: usize = 64;
 
     impl Fake {
-        /// With threads of so many frames.
+        /// Creates threads with these numbers of frames.
         fn new(depths: &[usize]) -> Self {
             let all = depths.iter().sum::<usize>();
             let words = vec![0; 256 + depths.len() * 32 + all * 10];
@@ -538,7 +540,7 @@ mod tests {
         assert_eq!((result, &python.threads[0].stack), (Ok(()), &Stack::Unreadable));
         assert_eq!(depth(&python.threads[1]), Some((MAX_FRAMES, true)));
         assert_eq!(round.frames.len(), MAX_FRAMES);
-        // A list of threads that comes back to its first one.
+        // A list of threads with a cycle.
         let back = fake.at(fake.threads[0]);
         let last = fake.threads[1];
         fake.words[last + 1] = back;
@@ -569,7 +571,7 @@ mod tests {
         let (mut python, mut round) = (fake.python(&mut memory), Round::default());
         assert!(python.verify(&mut memory));
         assert_eq!(python.look(&mut memory, &mut round, |_| true), Ok(()));
-        assert_eq!(round.codes.len(), 1, "what it was tried with is told");
+        assert_eq!(round.codes.len(), 1, "verify does not keep code objects from the rounds");
     }
 
     #[test]
@@ -594,7 +596,7 @@ mod tests {
         assert_eq!(tids(&fake), [(2, Some(2)), (1, Some(1))]);
     }
 
-    /// Words are overwritten while they are read, in the order of chance.
+    /// Overwrites random words while they are read.
     #[test]
     fn whatever_the_memory_holds_a_look_ends_and_stays_bounded() {
         let sound = Fake::new(&[3, 12, 1, 30]);

@@ -1,7 +1,8 @@
-//! The threads of this process as the kernel shows them under `/proc`: what each waits for, and its times.
+//! The threads of this process as the kernel shows them under `/proc`: the state and the CPU time of each.
 //!
-//! Files are opened in a table of descriptors of our own thread alone ([`own_descriptors`]): a guest may count on
-//! the number that it has just closed, or have a limit that leaves none.
+//! The files are open in a descriptor table that only our thread has ([`own_descriptors`]): a guest may
+//! expect that its next file gets the number that it has just closed, or may have reached its limit of open
+//! files.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,34 +11,36 @@ use std::os::unix::fs::FileExt;
 
 use stage2_contract::trace::HostState;
 
-/// Why a thread has no table of descriptors of its own.
+/// Why a thread has no descriptor table of its own.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoDescriptors {
-    /// All is as it was.
-    #[error("the system gives a thread no descriptors of its own ({0}); Linux 5.9 and later do")]
-    Refused(io::Error),
-    /// The thread may hold the guest's files open, and has to end.
+    /// Nothing has changed.
     #[error(
-        "a thread cannot get descriptors of its own ({0}); allow the process more of them (ulimit -n)"
+        "the system gives a thread no descriptor table of its own ({0}); Linux 5.9 and later can do so"
+    )]
+    Refused(io::Error),
+    /// The thread may keep files of the guest open, and has to end.
+    #[error(
+        "a thread cannot get a descriptor table of its own ({0}); raise the limit of open files (ulimit -n)"
     )]
     Unknown(#[from] io::Error),
 }
 
-/// Gives the calling thread, which is ours, a table of descriptors of its own, in which none is open.
+/// Gives the calling thread, which is ours, an empty descriptor table of its own.
 ///
 /// # Errors
-/// The system has no such call, refuses it, or does something else than it should. The guest's descriptors are as
-/// they were.
+/// The system lacks the call, refuses it, or does not do what the call promises. The descriptors of the
+/// guest do not change.
 pub(super) fn own_descriptors() -> Result<(), NoDescriptors> {
     const UNSHARE: usize = 2;
     const LAST: usize = u32::MAX as usize;
-    // Of no descriptor yet, so that nothing is lost where the flag has no effect.
+    // Closes no descriptor yet, so that nothing is lost if the flag has no effect.
     close_range(LAST, LAST, UNSHARE).map_err(NoDescriptors::Refused)?;
     let own = File::open("/proc/thread-self/schedstat")?;
     let number = own.as_raw_fd() as usize;
     let path = fs::read_link(format!("/proc/thread-self/fd/{number}"))?;
     let seen_by_guest = fs::read_link(format!("/proc/self/fd/{number}"));
-    // Of a process whose main thread has ended, nothing can be seen.
+    // If the main thread has ended, `/proc/self` shows nothing, so that the check below proves nothing.
     fs::read_link("/proc/self/exe")?;
     if seen_by_guest.is_ok_and(|seen| seen == path) {
         return Err(NoDescriptors::Unknown(io::ErrorKind::Unsupported.into()));
@@ -49,27 +52,27 @@ pub(super) fn own_descriptors() -> Result<(), NoDescriptors> {
 }
 
 fn close_range(first: usize, last: usize, flags: usize) -> io::Result<()> {
-    // SAFETY: the call takes numbers only. Descriptors are closed in a table that nobody else uses, which the
-    // caller has made sure of, or none is.
+    // SAFETY: the call takes only numbers. It closes descriptors in a table that no other thread uses, which
+    // the caller has made sure of, or it closes none.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The numbers of the threads of this process.
+/// Returns the thread IDs of this process.
 pub(super) fn all() -> Vec<u32> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Bytes of the longest line that is read: a system call with six arguments.
+/// The most bytes that are read of a line: a system call with six arguments fits.
 const LINE: usize = 256;
 
-/// Nanoseconds of a thread since it began.
+/// Times of a thread since its start, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     /// On a processor.
     pub(super) cpu_ns: u64,
-    /// Ready to run, and waiting for a processor.
+    /// Runnable, and waiting for a processor on a run queue.
     pub(super) delay_ns: u64,
 }
 
@@ -78,14 +81,14 @@ pub(super) struct Times {
 pub(super) struct Task {
     waits: File,
     times: File,
-    /// At the last sample that found it ready to run.
+    /// Its times at the last sample that found it runnable.
     before: Times,
-    /// The share of such samples that waited for a processor and is not told yet.
+    /// The part of the time on the run queue that no sample has reported yet, in samples.
     untold: f64,
 }
 
 impl Task {
-    /// Of the thread of this process with this number.
+    /// Opens the files of the thread with this ID.
     pub(super) fn open(tid: u32) -> io::Result<Self> {
         let open = |file: &str| File::open(format!("/proc/self/task/{tid}/{file}"));
         let (waits, times) = (open("syscall")?, open("schedstat")?);
@@ -109,7 +112,7 @@ impl Task {
         times(line.get(..length).unwrap_or_default()).ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    /// What the thread does. `gil`: where the futexes of the GIL lie that it would wait for.
+    /// Returns the state of the thread. `gil`: the addresses of the futexes of its GIL.
     ///
     /// # Errors
     /// The thread has ended.
@@ -122,8 +125,8 @@ impl Task {
         }
     }
 
-    /// Whether a thread that could run did so. The kernel does not tell it for a moment, only in sum. So as many
-    /// of such samples are taken for waiting as the sum says.
+    /// Tells a running thread from one that waits on a run queue. The kernel shows no difference at a given
+    /// moment, only the total times. So the share of `Runnable` samples follows these totals.
     fn running_or_ready(&mut self) -> io::Result<HostState> {
         let now = self.times()?;
         let ran = now.cpu_ns.saturating_sub(self.before.cpu_ns);
@@ -140,13 +143,14 @@ impl Task {
     }
 }
 
-/// `CPU DELAY SLICES`, as `schedstat` has it.
+/// Parses `schedstat`: `CPU DELAY SLICES`.
 fn times(line: &[u8]) -> Option<Times> {
     let mut numbers = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::parse);
     Some(Times { cpu_ns: numbers.next()?.ok()?, delay_ns: numbers.next()?.ok()? })
 }
 
-/// What `syscall` says: `running`, or the number of a system call and its arguments, or -1 outside of one.
+/// Parses `syscall`: `running`, the number of a system call and its arguments, or -1 if the thread is
+/// blocked outside of a system call.
 fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
     let Ok(line) = std::str::from_utf8(line) else { return HostState::Unknown };
     let mut words = line.split_ascii_whitespace();
@@ -160,7 +164,7 @@ fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
             let is_gil = first.is_some_and(|address| gil.contains(&address));
             match in_call(number) {
                 HostState::Lock if is_gil => HostState::GilWait,
-                // Without a file to wait for it is a sleep, as that of CPython up to 3.10.
+                // A poll without files is a sleep, such as `time.sleep` of CPython up to 3.10.
                 HostState::Poll if watches_nothing(number, first, second) => HostState::Sleep,
                 state => state,
             }
@@ -169,7 +173,7 @@ fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
     }
 }
 
-/// Whether `select` or `poll` is asked to wait for none.
+/// Whether a call of `select` or `poll` names no file.
 fn watches_nothing(number: libc::c_long, first: Option<u64>, second: Option<u64>) -> bool {
     #[cfg(target_arch = "x86_64")]
     const OLD: [libc::c_long; 2] = [libc::SYS_select, libc::SYS_poll];
@@ -183,7 +187,7 @@ fn watches_nothing(number: libc::c_long, first: Option<u64>, second: Option<u64>
     }
 }
 
-/// What a thread does in this system call.
+/// Returns the state of a thread that is blocked in this system call.
 fn in_call(number: libc::c_long) -> HostState {
     const FUTEX_WAITV: libc::c_long = 449;
     const LOCKS: &[libc::c_long] = &[libc::SYS_futex, FUTEX_WAITV];
@@ -260,7 +264,7 @@ mod tests {
         assert_eq!([times(b""), times(b"12\n"), times(b"12 -7 3"), times(b"\xff 1 1")], [None; 4]);
     }
 
-    /// The tests of this process go on with their descriptors.
+    /// The other tests of this process keep their descriptors.
     #[test]
     fn our_thread_has_descriptors_of_its_own_and_the_guests_stay_open() {
         let guests = File::open("/proc/self/status").expect("a file");
@@ -276,7 +280,7 @@ mod tests {
         });
         let closed = closed.join().expect("it ends");
         assert!(guests.read_at(&mut [0; 16], 0).is_ok(), "{number} was closed in the guest");
-        // What lists them is open itself.
+        // The one descriptor is that of the listing.
         let Some(closed) = closed else {
             return eprintln!("SKIPPED: the system has no close_range");
         };
@@ -319,7 +323,7 @@ mod tests {
         let mut task = Task::open(tid).expect("files");
         let mut told = [0_u64, 0];
         for step in 0..1_000_u64 {
-            // What the kernel has summed up is told to be so much more than it was.
+            // Since the last sample, the thread ran for 700 ns and waited for 300 ns.
             let now = task.times().expect("times");
             task.before = Times {
                 cpu_ns: now.cpu_ns.saturating_sub(700),
