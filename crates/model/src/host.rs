@@ -1,11 +1,11 @@
-//! What the threads that launch the work of a stage were doing while the GPU had nothing to do.
+//! What the launching threads of a stage were doing while the GPU was idle.
 
 use serde::{Deserialize, Serialize};
 
-/// Samples of the idle time of a stage below which no share of it is given.
+/// The fewest samples of the idle time of a stage for which shares are given.
 pub const HOST_SAMPLES_LEAST: u64 = 30;
-/// Standard errors that a share has to reach, so that its row is a finding: with it, chance alone gives one row
-/// of twenty.
+/// A row is a finding if its share is at least this many standard errors: chance alone gives one row in
+/// twenty.
 pub const HOST_ERRORS_LEAST: f64 = 2.0;
 /// Folders of a file outside of packages that are shown.
 const FOLDERS_SHOWN: usize = 2;
@@ -17,9 +17,9 @@ const FUNCTION_CHARS: usize = 60;
 pub struct HostUse {
     /// Stages with samples, in the order of [`Report::stages`](crate::Report::stages).
     pub stages: Vec<HostStage>,
-    /// How the sampling of each process went.
+    /// Statistics of sampling for each process.
     pub processes: Vec<HostProcess>,
-    /// Frames and states, which the stacks of the stages name by their place.
+    /// Frames and states. The stacks of the stages hold indices into this list.
     pub names: Vec<String>,
 }
 
@@ -28,24 +28,25 @@ pub struct HostUse {
 pub struct HostStage {
     /// [`StageRow::stage`](crate::StageRow::stage).
     pub stage: String,
-    /// The windows that the samples lie in, over processes, ns; null: not known.
+    /// The length of the windows that contain the samples, over all processes, ns; null: not known.
     pub window_ns: Option<u64>,
     /// The time within them in which no work of the stage ran, ns; null: not known.
     pub idle_ns: Option<u64>,
-    /// Names of the threads that launch its work, as far as they were sampled.
+    /// Names of its launching threads that were sampled.
     pub threads: Vec<String>,
     /// Samples of these threads in the idle time.
     pub samples: u64,
-    /// Part of the windows that samples stand for, percent.
+    /// Part of the windows that the samples represent, percent.
     pub covered_percent: f64,
-    /// What the time went into, the largest first: they add up to 100 %. Empty: there are too few samples.
+    /// The causes of the idle time, the largest first: they add up to 100 %. Empty: there are too few
+    /// samples.
     pub causes: Vec<HostCause>,
     /// Known faults among the causes, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<HostAdvice>,
-    /// Stacks of the samples, those with the longest time.
+    /// The stacks with the longest time.
     pub stacks: Vec<HostStackTime>,
-    /// The time of stacks that are not among them, ns.
+    /// The time of all other stacks, ns.
     #[serde(default)]
     pub stacks_left_out_ns: u64,
 }
@@ -53,9 +54,9 @@ pub struct HostStage {
 /// A cause of idle time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostCause {
-    /// What kind of.
+    /// The kind of cause.
     pub kind: HostCauseKind,
-    /// The line of the thread that is responsible; null: not known, or several.
+    /// The responsible line of code; null: not known, or several.
     pub frame: Option<HostFrame>,
     /// What that called in a library, which did the work, or the function of CUDA that it was in; null: it did it
     /// itself, or it is not known.
@@ -71,19 +72,19 @@ pub struct HostCause {
     pub error_percent: f64,
     /// Samples.
     pub samples: u64,
-    /// Share of the idle time in gaps as short as those of launches right behind each other, percent.
+    /// Share of the idle time that is in launch gaps, percent.
     pub launch_gaps_percent: f64,
-    /// The longest of its stacks, the outermost frame first; empty: none is known.
+    /// The stack with the longest time, the outermost frame first; empty: none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
 }
 
-/// A line of Python code. Visible text, not escaped for a format.
+/// A line of Python code. The texts are printable, and not escaped for any format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostFrame {
-    /// The function, with its class where the interpreter knows it.
+    /// The function, qualified if the interpreter has the qualified name.
     pub function: String,
-    /// Its file, from the folder of the package on.
+    /// Its file, relative to the folder of packages.
     pub file: String,
     /// The line, from 1; 0: not known.
     pub line: u32,
@@ -98,7 +99,7 @@ impl HostFrame {
         self.with_file(from.map_or(&self.file, |(at, _)| self.file.get(at + 2..).unwrap_or("")))
     }
 
-    /// As lines show it: `Scheduler.schedule (scheduler.py:212)`.
+    /// Returns the form for single lines: `Scheduler.schedule (scheduler.py:212)`.
     pub fn short(&self) -> String {
         self.with_file(self.file.rsplit('/').next().unwrap_or(&self.file))
     }
@@ -118,7 +119,7 @@ impl HostFrame {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum HostCauseKind {
-    /// It ran code of the user.
+    /// It ran user code.
     UserCode,
     /// It ran code of an inference engine.
     EngineCode,
@@ -126,38 +127,38 @@ pub enum HostCauseKind {
     FrameworkCode,
     /// It ran without a Python stack.
     NativeCode,
-    /// It waited for the interpreter's lock (the GIL).
+    /// It waited for the GIL.
     Gil,
     /// It waited for another lock, or another thread.
     Lock,
-    /// It was in a call of CUDA or of its driver.
+    /// It was in a call to CUDA or to the driver.
     CudaCall,
-    /// It was ready to run and waited for a processor.
+    /// It was runnable and waited for a processor.
     NotScheduled,
-    /// It waited for requests, or for messages of another thread or process.
+    /// It waited for requests, or for messages from another thread or process.
     Requests,
     /// It waited for another rank.
     OtherRank,
     /// It slept.
     Sleep,
-    /// It was blocked in another system call, such as one of input or output.
+    /// It was blocked in another system call, such as for input or output.
     System,
     /// GPU work of another stage ran.
     OtherWork,
-    /// Causes whose shares are below [`HOST_ERRORS_LEAST`] standard errors, together.
+    /// The sum of causes whose shares are below [`HOST_ERRORS_LEAST`] standard errors.
     Small,
-    /// It is not known: no sample stands for the time, or the sample does not say it.
+    /// Not known: no sample represents the time, or the sample has no state.
     #[default]
     Unknown,
 }
 
 impl HostCauseKind {
-    /// Whether the thread ran code of its own.
+    /// Whether the thread ran code.
     pub fn is_code(self) -> bool {
         matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
     }
 
-    /// Whether rows of this kind are told apart by their line.
+    /// Whether each line of code is a row of its own.
     pub fn has_line(self) -> bool {
         !matches!(
             self,
@@ -167,7 +168,7 @@ impl HostCauseKind {
 }
 
 impl HostCause {
-    /// What it is, with whole paths of files if not `short`.
+    /// Describes the cause, with whole paths of files if not `short`.
     pub fn text(&self, short: bool) -> String {
         let shown = |frame: &HostFrame| if short { frame.short() } else { frame.text() };
         let frame = self.frame.as_ref().map(shown);
@@ -204,42 +205,42 @@ impl HostCause {
             HostCauseKind::Sleep => at("sleeping", "in"),
             HostCauseKind::System => at("blocked in a system call", "from"),
             HostCauseKind::OtherWork => "work of another stage ran on the GPU".to_owned(),
-            HostCauseKind::Small => "causes below their error".to_owned(),
+            HostCauseKind::Small => "causes within their sampling error".to_owned(),
             HostCauseKind::Unknown => "unknown".to_owned(),
         }
     }
 
-    /// What it is without the line: lines move from one version of a program to the next.
+    /// Describes the cause without the line number, which changes between versions of a program.
     pub fn without_line(&self) -> String {
         let frame = self.frame.as_ref().map(|frame| HostFrame { line: 0, ..frame.clone() });
         let called = self.called.clone().filter(|_| self.kind == HostCauseKind::CudaCall);
         Self { frame, called, ..self.clone() }.text(false)
     }
 
-    /// Whether it is one cause, whose share is more than chance.
+    /// Whether it is a single, known cause whose share exceeds its sampling error.
     pub fn is_finding(&self) -> bool {
         !matches!(self.kind, HostCauseKind::Small | HostCauseKind::Unknown)
     }
 }
 
-/// A known fault, recognised from stacks or states.
+/// A known problem, recognised from stacks or thread states.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostAdvice {
-    /// Which one.
+    /// Which problem.
     pub kind: HostAdviceKind,
     /// Share of the idle time, percent.
     pub percent: f64,
     /// Standard error of that share, percentage points.
     pub error_percent: f64,
-    /// The line with most of it; null: none is known.
+    /// The line with most of the time; null: not known.
     pub frame: Option<HostFrame>,
-    /// What was seen.
+    /// What was observed.
     pub text: String,
     /// What to do.
     pub remedy: String,
 }
 
-/// Known faults of a host that lets a GPU idle.
+/// Known problems of the host that leave the GPU idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostAdviceKind {
@@ -252,71 +253,73 @@ pub enum HostAdviceKind {
     Nonzero,
     /// Memory is allocated or freed in a loop.
     Allocation,
-    /// The thread that launches turns text into tokens, or back.
+    /// The launching thread tokenises or detokenises text.
     Tokenisation,
-    /// The thread that launches writes a log.
+    /// The launching thread writes a log.
     Logging,
     /// There are too few processors.
     Starved,
-    /// Another thread holds the interpreter's lock.
+    /// Another thread holds the GIL.
     Gil,
 }
 
 impl HostAdviceKind {
-    /// What it is, in a few words.
+    /// Describes the problem in a few words.
     pub fn what(self) -> &'static str {
         match self {
             Self::Item => "reads of single values from the GPU",
             Self::Copy => "waits for copies to the host",
             Self::Nonzero => "sizes that depend on data",
             Self::Allocation => "allocation in the loop",
-            Self::Tokenisation => "tokenisation on the thread that launches",
-            Self::Logging => "logging on the thread that launches",
+            Self::Tokenisation => "tokenisation on the launching thread",
+            Self::Logging => "logging on the launching thread",
             Self::Starved => "lack of processors",
             Self::Gil => "waiting for the GIL",
         }
     }
 }
 
-/// A stack and the time in which it was sampled.
+/// A stack and the time that its samples represent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostStackTime {
-    /// Places in [`HostUse::names`], the outermost frame first; what it waited for is the last.
+    /// Indices into [`HostUse::names`], the outermost frame first; the last one is what the thread waited
+    /// for, if it did.
     pub stack: Vec<usize>,
-    /// Idle time that its samples stand for, ns.
+    /// Idle time that its samples represent, ns.
     pub ns: u64,
     /// Samples.
     pub samples: u64,
 }
 
-/// How the sampling of a process went.
+/// Statistics of sampling for a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostProcess {
     /// Its trace file.
     pub file: String,
     /// Version of the interpreter whose stacks were read; null: none was found.
     pub python: Option<String>,
-    /// Why it was not sampled, or not to the end, with the remedy; null: it was.
+    /// Why it was not sampled, or why sampling ended early, with the remedy; null: it was sampled to the
+    /// end.
     pub off: Option<String>,
-    /// What limits its samples, in the words of the collector.
+    /// The limits of its samples, as the collector reported them.
     pub note: Option<String>,
-    /// Samples a second that were asked for.
+    /// The requested sampling rate, Hz.
     pub asked_hz: Option<f64>,
-    /// Samples a second that each thread had on average.
+    /// The sampling rate that was achieved on average, Hz.
     pub reached_hz: Option<f64>,
     /// Samples of threads.
     pub samples: u64,
     /// Samples and calls that were lost, or whose stacks moved or could not be read.
     pub dropped: u64,
-    /// Part of the moments that came more than half an interval late, percent.
+    /// Part of the rounds that began more than half an interval late, percent.
     pub late_percent: Option<f64>,
-    /// How long the threads that launch were ready and waited for a processor, ns.
+    /// Time that the launching threads were runnable and waited for a processor, ns.
     pub delay_ns: u64,
-    /// How long these threads had a processor, ns.
+    /// CPU time of these threads, ns.
     pub cpu_ns: u64,
-    /// How long the thread that samples waited for a processor, ns.
+    /// Time that the sampling thread waited for a processor, ns.
     pub own_delay_ns: u64,
-    /// How long it had one, ns.
+    /// CPU time of the sampling thread, ns.
     pub own_cpu_ns: u64,
 }
 

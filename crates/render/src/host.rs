@@ -1,4 +1,4 @@
-//! What the host does while the GPU has nothing to do -> the tables of report.md.
+//! What the host does while the GPU is idle -> the tables of report.md.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ use stage2_model::{
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "What the GPU waits for";
-/// Stages with a table.
+/// The most stages with a table.
 const STAGES: usize = 12;
 /// Causes of a stage: the largest.
 const CAUSES: usize = 40;
 
-/// The section; empty where no process was to be sampled.
+/// Returns the section; empty if sampling was requested for no process.
 pub(super) fn host_md(report: &Report) -> String {
     let Some(host) = &report.host else { return String::new() };
     let is_apart = |row: &&StageRow| row.apart.is_some();
@@ -29,28 +29,29 @@ pub(super) fn host_md(report: &Report) -> String {
         out.push_str(&format!("### {}\n\n{}", code_in_text(&stage.stage), stage_md(stage)));
     }
     if host.stages.is_empty() {
-        let remedy = "a sample counts where its thread opened the range of the stage, or launches GPU work \
-                      in a process without ranges";
+        let remedy = "a sample counts if its thread opened the range of the stage, or if it launches GPU \
+                      work in a process without ranges";
         out.push_str(&none("no sample lies in a stage with GPU work", remedy));
     } else {
         out.push_str(&format!(
-            "Shares of the time within the windows of a stage in which no work of it ran, by samples of the \
-             threads that launch it. ±: standard error, by the number of samples. Causes below \
-             {HOST_ERRORS_LEAST:.0} standard errors are taken together. Lines next to each other may share \
-             their time; functions do not. A row is named by the innermost line outside of libraries.\n\n"
+            "Shares of the time within the windows of a stage during which no work of the stage ran, from \
+             samples of its launching threads. ±: standard error, from the number of samples. Causes below \
+             {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
+             that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
+             line outside of libraries.\n\n"
         ));
     }
     out + &processes(host)
 }
 
-/// What the idle time of a stage went into.
+/// Returns the causes of the idle time of a stage.
 pub(super) fn stage_md(stage: &HostStage) -> String {
     let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
     let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
     let times = stage.idle_ns.zip(stage.window_ns);
     let times = times.map(|(idle, window)| format!("Idle {} of {} ms; ", ms3(idle), ms3(window)));
     let mut out = format!(
-        "{}{}{of} in the idle time; samples stand for {} % of the windows.\n\n",
+        "{}{}{of} in the idle time; samples represent {} % of the windows.\n\n",
         times.unwrap_or_default(),
         counted(stage.samples, "sample"),
         percent1(stage.covered_percent),
@@ -89,7 +90,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
 }
 
 fn processes(host: &HostUse) -> String {
-    // Of the time that these threads wanted a processor, that in which they had none.
+    // The part of the runnable time (running or waiting for a processor) that was spent waiting.
     let waited = |process: &HostProcess| {
         let wanted = process.cpu_ns.saturating_add(process.delay_ns);
         (wanted > 0).then(|| percent1(process.delay_ns as f64 * 100.0 / wanted as f64))
@@ -102,13 +103,13 @@ fn processes(host: &HostUse) -> String {
     Table::first(ROWS, &host.processes)
         .left("sampled process", |process| name(&process.file))
         .left("Python", |process| process.python.as_ref().map(|python| text(python)))
-        .right("asked, 1/s", |process| decimal(process.asked_hz, 0))
-        .right("reached, 1/s", |process| decimal(process.reached_hz, 1))
+        .right("requested, 1/s", |process| decimal(process.asked_hz, 0))
+        .right("achieved, 1/s", |process| decimal(process.reached_hz, 1))
         .right("samples", |process| count(process.samples))
         .right("lost or torn", |process| count(process.dropped))
         .right("late, %", |process| process.late_percent.map(percent1))
-        .right("launching threads without a processor, % of what they wanted", waited)
-        .left("what limits it", said)
+        .right("launching threads waiting for a processor, % of their runnable time", waited)
+        .left("limits", said)
         .or_nothing()
 }
 
@@ -123,11 +124,11 @@ mod tests {
         let markdown = host_md(&report);
         for words in [
             "### `decode`",
-            "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples stand for 98.0 % of",
+            "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
             "| 65.3 | 3.1 | 3.918 |",
             "Scheduler.schedule (vllm/v1/core/scheduler.py:212)",
             "waiting for the GIL held by \\`detok\\` in",
-            "- 32.7 ± 3.0 % of the idle time the thread that launches waits",
+            "- 32.7 ± 3.0 % of the idle time passed while the launching thread waited",
             "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",
         ] {
             assert!(markdown.contains(words), "{words}: {markdown}");

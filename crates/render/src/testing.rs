@@ -68,7 +68,7 @@ pub(super) fn host() -> HostUse {
             percent: 32.7,
             error_percent: 3.0,
             frame: Some(decode),
-            text: "32.7 ± 3.0 % of the idle time the thread that launches waits".into(),
+            text: "32.7 ± 3.0 % of the idle time passed while the launching thread waited".into(),
             remedy: "Move it.".into(),
         }],
         stacks: vec![

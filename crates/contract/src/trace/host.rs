@@ -1,16 +1,17 @@
-//! Samples of the host: what the threads of the guest were doing, at moments that the collector chose.
+//! Samples of the host: what the threads of the guest were doing at regular moments.
 //!
-//! A sample is a thread's state and its Python stack. Stacks are trees of [`HostStack`]s, whose nodes name
-//! [`HostFrame`]s, whose texts are [`Name`](crate::trace::Record::Name)s; so that a sample takes about five bytes.
+//! A sample is the state of a thread and its Python stack. A stack is a node in a tree of [`HostStack`]s.
+//! Each node names a [`HostFrame`], and the texts of a frame are [`Name`](crate::trace::Record::Name)s. So a
+//! sample takes about five bytes.
 
 use crate::trace::record::{MonoNs, NONE};
 use crate::trace::varint::{Cursor, put, put_step};
 use crate::trace::wire::Wire;
 
-/// Fact: why the host is not sampled, or no further, with the remedy. Absent where it is sampled to the end, and
-/// where nobody asked for it.
+/// Fact: why the host was not sampled, or why sampling ended early, with the remedy. Absent if it was
+/// sampled to the end, or if sampling was not requested.
 pub const OFF: &str = "host.off";
-/// Fact: what limits the samples, for instance that no interpreter was found, so that they have no stacks.
+/// Fact: the limits of the samples, for instance that they have no stacks because no interpreter was found.
 pub const NOTE: &str = "host.note";
 /// Fact: the version of the interpreter whose stacks are read, for instance `3.12`.
 pub const PYTHON: &str = "host.python";
@@ -20,47 +21,48 @@ pub const PYTHON: &str = "host.python";
 pub struct HostFrame {
     /// Identifier.
     pub id: u32,
-    /// Name of the function, with its class where the interpreter knows it (CPython from 3.11 on).
+    /// Name of the function, qualified if the interpreter has the qualified name (CPython 3.11 and later).
     pub function: u32,
-    /// Name of its file, from behind `site-packages`, `dist-packages` or the library of Python; else as it is.
+    /// Name of its file, relative to `site-packages`, `dist-packages`, the standard library or the folder of
+    /// its package; else the whole path.
     pub file: u32,
     /// The line that ran, from 1; 0: not known.
     pub line: u32,
 }
 
-/// A stack, as a node of a tree: a frame that was called from the stack `parent`. Identifiers start at 1.
+/// A stack, as a node of a tree: a frame that the stack `parent` called. Identifiers start at 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostStack {
     /// Identifier.
     pub id: u32,
-    /// The stack that called; [`NONE`] for the outermost frame.
+    /// The caller's stack; [`NONE`] for the outermost frame.
     pub parent: u32,
     /// [`HostFrame::id`].
     pub frame: u32,
 }
 
-/// What a thread was doing.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum HostState {
-    /// It is not known.
+    /// Not known.
     #[default]
     Unknown = 0,
-    /// It ran on a processor.
+    /// Running on a processor.
     Running = 1,
-    /// It was ready to run and waited for a processor.
+    /// Runnable, and waiting for a processor on a run queue.
     Runnable = 2,
-    /// It waited for the interpreter's lock, which [`HostSample::holder`] held.
+    /// Waiting for the GIL, which [`HostSample::holder`] held.
     GilWait = 3,
-    /// It waited for another futex: a lock, a condition, a queue, another thread's end.
+    /// Waiting for another futex: a lock, a condition, a queue or the end of a thread.
     Lock = 4,
-    /// It slept for a time that it chose.
+    /// Sleeping.
     Sleep = 5,
-    /// It waited for input or output.
+    /// Waiting for input or output.
     Poll = 6,
-    /// It was in a call of a driver (`ioctl`).
+    /// In a driver call (`ioctl`).
     Driver = 7,
-    /// It was blocked in another system call.
+    /// Blocked in another system call.
     Blocked = 8,
 }
 
@@ -78,26 +80,27 @@ impl HostState {
     ];
 }
 
-/// A thread at a moment.
+/// A sample of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSample {
-    /// When. The threads that were read together have the same time.
+    /// Its time. All samples of a round have the same time.
     pub at: MonoNs,
-    /// Its number, as [`Record::Thread`](crate::trace::Record::Thread) has it.
+    /// The number of the thread ([`Record::Thread`](crate::trace::Record::Thread)).
     pub thread: u32,
-    /// What it was doing.
+    /// The state of the thread.
     pub state: HostState,
-    /// It held the interpreter's lock (the GIL).
+    /// The thread held the GIL.
     pub holds_gil: bool,
-    /// The thread that held the lock, if this one waited for it; [`NONE`]: nobody, or not known.
+    /// The thread that held the GIL, if this one waited for it; [`NONE`]: none, or not known.
     pub holder: u32,
     /// [`HostStack::id`] of its Python stack; [`NONE`]: it has none, or it is not known.
     pub stack: u32,
-    /// The time that the sample stands for, ns: from the sample of this thread before, as far as that was due.
+    /// The time that the sample represents, ns: since the last sample of this thread, and at most twice the
+    /// interval at which the thread was due.
     pub interval_ns: u64,
 }
 
-/// Samples that one record holds at most.
+/// The most samples in a record.
 pub const MAX_HOST_SAMPLES: usize = 4096;
 
 /// A call of the CUDA driver that may wait, from its begin to its end on one thread. Both are exact.
@@ -121,35 +124,35 @@ pub const MAX_HOST_CALLS: usize = 4096;
 /// How the sampling went, as totals since the file was begun. The last one of a file holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSampling {
-    /// When it was said.
+    /// The time of the record.
     pub at: MonoNs,
-    /// The interval that was asked for, ns.
+    /// The requested interval, ns.
     pub asked_ns: u64,
-    /// The interval in effect, ns: longer where the thread that samples backed off.
+    /// The interval in effect, ns: longer if the sampling thread backed off.
     pub interval_ns: u64,
     /// The time that was sampled, ns.
     pub sampled_ns: u64,
-    /// How often threads were looked at.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Of these, how often that came more than half an interval late.
+    /// Rounds that began more than half an interval late.
     pub late: u64,
     /// Samples in the file.
     pub samples: u64,
-    /// Stacks that moved while they were read, and are in no sample.
+    /// Stacks that changed while they were read. They are in no sample.
     pub torn: u64,
-    /// Stacks that could not be read, or did not hold what a stack does, and are in no sample.
+    /// Stacks that could not be read, or were not valid. They are in no sample.
     pub unreadable: u64,
-    /// Stacks of which the outermost frames are missing, because they were too deep.
+    /// Stacks without their outermost frames, because they were too deep.
     pub cut: u64,
-    /// Samples that found no room.
+    /// Samples that were lost because no buffer was free.
     pub lost: u64,
-    /// Threads that were never looked at, because there were too many (the most at one moment).
+    /// Threads that were not sampled, because there were too many (the maximum over time).
     pub threads_left_out: u64,
-    /// How often the interval was doubled for lack of processors.
+    /// How often the interval was doubled because the processors were overloaded.
     pub backed_off: u64,
-    /// Time on a processor of the thread that samples, ns.
+    /// CPU time of the sampling thread, ns.
     pub own_cpu_ns: u64,
-    /// Time that it was ready and waited for a processor, ns.
+    /// Time that it was runnable and waited for a processor, ns.
     pub own_delay_ns: u64,
     /// Calls in the file. Added later, as the next two: 0 where a file does not tell.
     pub calls: u64,
@@ -159,28 +162,29 @@ pub struct HostSampling {
     pub lost_calls: u64,
 }
 
-/// What the kernel counts for a thread of the guest, since the thread began: exact where samples are not.
+/// The times that the kernel counts for a guest thread since its start. They are exact, unlike samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostThread {
-    /// When it was read.
+    /// When the times were read.
     pub at: MonoNs,
-    /// Its number.
+    /// The number of the thread.
     pub thread: u32,
-    /// It has launched GPU work, or opened a range.
+    /// The thread has launched GPU work, or opened a range.
     pub launches: bool,
-    /// Its time on a processor, ns.
+    /// Its CPU time, ns.
     pub cpu_ns: u64,
-    /// The time that it was ready to run and waited for a processor, ns.
+    /// The time that it was runnable and waited for a processor, ns.
     pub delay_ns: u64,
 }
 
-// The first byte of a sample: its state in the lower four bits, and
+// The first byte of a sample has its state in the lower four bits, and these flags.
 const HOLDS_GIL: u8 = 0x10;
 const HAS_HOLDER: u8 = 0x20;
 const SAME_INTERVAL: u8 = 0x40;
 const SAME_TIME: u8 = 0x80;
 
-/// As [`crate::trace`] lays it out. Samples beyond [`MAX_HOST_SAMPLES`] are left out: no caller has any.
+/// The format is in [`crate::trace`]. Samples beyond [`MAX_HOST_SAMPLES`] are left out: no caller has so
+/// many.
 impl Wire for Vec<HostSample> {
     fn put(&self, out: &mut Vec<u8>) {
         let samples = &self[..self.len().min(MAX_HOST_SAMPLES)];
@@ -212,12 +216,12 @@ impl Wire for Vec<HostSample> {
 
     fn get(c: &mut Cursor<'_>) -> Option<Self> {
         let count = usize::try_from(c.u64()?).ok().filter(|count| *count <= MAX_HOST_SAMPLES)?;
-        // A sample takes three bytes at least.
+        // A sample takes at least three bytes.
         let mut samples = Vec::with_capacity(count.min(c.left() / 3));
         let mut sample = HostSample::default();
         for _ in 0..count {
             let flags = c.byte()?;
-            // A state of a later version is one that is not known here.
+            // A state of a later version is unknown here.
             let state = HostState::ALL.get(usize::from(flags & 0x0f));
             sample.state = state.copied().unwrap_or_default();
             sample.holds_gil = flags & HOLDS_GIL != 0;
@@ -278,7 +282,7 @@ mod tests {
         bytes
     }
 
-    /// Eight threads at 100 Hz, half of them in stacks that change.
+    /// Eight threads at 100 Hz. The stacks of half of them change.
     #[test]
     fn a_sample_takes_about_five_bytes() {
         let sample = |i: u32| HostSample {

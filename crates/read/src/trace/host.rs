@@ -1,8 +1,8 @@
-//! Samples of the host's threads -> what the threads that launch the work of a stage were doing while none of
-//! it ran.
+//! Samples of the host's threads -> what the launching threads of a stage were doing while no work of the
+//! stage ran.
 //!
-//! The first pass keeps the samples and knows in which windows of stages they lie. Work comes into the file
-//! long after it ran, so a second pass says which of them met an idle GPU. Then only sums are kept.
+//! The first pass keeps the samples, and assigns them to the windows of stages. GPU work enters the file
+//! long after it ran, so a second pass finds the samples at which the GPU was idle. Then only sums are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ use super::paths::PathIndex;
 use super::placed::Placing;
 use super::stats::Span;
 
-/// Samples that are kept before every second moment is left out; and then again that many, and so on.
+/// After this many samples, only every second moment is kept; after as many again, every fourth, and so on.
 const SAMPLES: usize = 1 << 18;
-/// Pairs of a sample and a stage that it lies in.
+/// The most pairs of a sample and a stage that contains it.
 const MEMBERS: usize = 1 << 21;
-/// Frames, and stacks, that are kept.
+/// The most frames, and the most stacks.
 const STACKS: usize = 1 << 20;
-/// Threads whose names are kept.
+/// The most threads whose names are kept.
 const THREADS: usize = 1 << 16;
-/// Sums that are kept for a stage.
+/// The most sums of a stage.
 const SUMS: usize = 1 << 15;
 /// Frames of a stack that are read, as many as the collector keeps; and those of all that are exported.
 const DEPTH: usize = 1 << 10;
@@ -39,23 +39,23 @@ const LINES: usize = 1 << 20;
 /// Characters of a function, and of a file.
 const FUNCTION_CHARS: usize = 120;
 const FILE_CHARS: usize = 160;
-/// Stands for what a thread did while the GPU worked for another stage.
+/// The last frame of a stack whose sample was taken while the GPU worked for another stage.
 const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
 /// Stands for every further stack of a stage.
 const MORE_STACKS: &str = "(more stacks than are kept)";
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Bytes of a copy to the host that is a single value.
+/// A copy to the host of at most this many bytes is a single value.
 const VALUE_BYTES: u64 = 16;
 /// `CUpti_ActivityMemcpyKind`: from a device to the host.
 const TO_HOST: u8 = 2;
 
-/// What is known of the host of a process.
+/// The samples of the host of a process.
 #[derive(Debug, Default)]
 pub struct HostCapture {
-    /// What the collector said last of how the sampling went; nothing where it does not say.
+    /// The last statistics of sampling; `None`: the file has none.
     sampling: Option<HostSampling>,
-    /// What it said at the end of earlier pieces, added up.
+    /// The sum of the statistics of earlier pieces.
     earlier: HostSampling,
     /// Threads, by the number that samples have here: the first that was given to their `os_tid`.
     pub threads: FxHashMap<u32, Thread>,
@@ -76,9 +76,9 @@ pub struct HostCapture {
 /// A thread of the guest.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// The operating system's thread id.
+    /// Its thread ID.
     pub os_tid: u32,
-    /// The name that it gave itself; may be empty.
+    /// Its name; may be empty.
     pub name: Vec<u8>,
     /// It launches GPU work, or opens ranges.
     pub launches: bool,
@@ -100,7 +100,7 @@ impl Thread {
     }
 }
 
-/// A line of a function, its texts as indices of the names of the capture.
+/// A line of a function. Its texts are indices into the names of the capture.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frame {
     function: Option<u32>,
@@ -108,19 +108,19 @@ struct Frame {
     line: u32,
 }
 
-/// What the samples of a stage say. The usual ones are in neither the first instance nor an outlier.
+/// The samples of a stage. The usual instances are neither the cold first one nor outliers.
 #[derive(Clone, Debug, Default)]
 pub struct StageIdle {
     /// Samples of the usual instances.
     pub usual: Idle,
-    /// Those of the others.
+    /// Samples of the other instances.
     pub other: Idle,
 }
 
-/// Samples of threads that launch the work of a stage, in windows of it.
+/// Samples of the launching threads of a stage within its windows.
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// All, also those of a busy GPU.
+    /// All samples, busy or idle.
     pub all: Sum,
     /// While no work of the stage ran, by what the thread was doing, outside of calls whose times are known.
     pub by_cause: FxHashMap<Cause, Sum>,
@@ -132,49 +132,49 @@ pub struct Idle {
     pub before_copies: FxHashMap<u32, Sum>,
 }
 
-/// What a thread was doing, as its sample says.
+/// What a thread was doing, according to its sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cause {
     /// Its state.
     pub state: HostState,
     /// GPU work of another stage ran.
     pub other_work: bool,
-    /// Its number.
+    /// The number of the thread.
     pub thread: u32,
-    /// Its stack; [`NONE`]: none is known.
+    /// Its stack; [`NONE`]: not known.
     pub stack: u32,
     /// The thread that it waited for; [`NONE`]: not known.
     pub holder: u32,
-    /// The stack of that at the same moment; [`NONE`]: none is known.
+    /// The stack of that thread at the same moment; [`NONE`]: not known.
     pub holder_stack: u32,
-    /// The GPU was idle no longer than launches right behind each other leave it.
+    /// The sample is in a launch gap: the GPU was idle no longer than between back-to-back launches.
     pub launch_gap: bool,
-    /// What the GPU did last.
+    /// The last work of the GPU.
     pub after: After,
 }
 
-/// The work of the stage that ended last.
+/// The work of the stage that ended last before the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum After {
-    /// None, or of another kind.
+    /// None, or another kind of work.
     #[default]
     Other,
-    /// A copy of a single value to the host, as `.item()` makes it.
+    /// A copy of a single value to the host, such as from `.item()`.
     Value,
     /// A longer copy to the host.
     Copy,
-    /// A copy of a count to the host, right behind kernels that look for what is not zero.
+    /// A copy of a count to the host, directly after kernels that look for nonzero values.
     Nonzero,
 }
 
-/// A number of samples and the time that they stand for.
+/// A number of samples and the time that they represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
     /// Samples.
     pub samples: u64,
     /// The time, ns.
     pub ns: u64,
-    /// The sum of the squares of their times, for the error of a share.
+    /// The sum of the squares of their times, for the standard error of a share.
     pub squares: f64,
 }
 
@@ -183,7 +183,7 @@ impl Sum {
         self.add(&Self { samples: 1, ns, squares: (ns as f64).powi(2) });
     }
 
-    /// Adds those of another sum.
+    /// Adds another sum.
     pub fn add(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.ns = self.ns.saturating_add(other.ns);
@@ -192,7 +192,7 @@ impl Sum {
 }
 
 impl Idle {
-    /// Adds what others say of the same stage of the same process.
+    /// Adds other samples of the same stage of the same process.
     pub fn add(&mut self, other: &Self) {
         self.all.add(&other.all);
         other.by_cause.iter().for_each(|(cause, sum)| self.cause(*cause, sum));
@@ -211,15 +211,15 @@ impl Idle {
 }
 
 impl HostCapture {
-    /// Whether the threads of the process were to be sampled.
+    /// Whether sampling was requested for the process.
     pub(super) fn is_there(&self) -> bool {
         self.sampling.is_some() || self.samples > 0
     }
 
-    /// The lines of a stack, the innermost first; `names` are those of the capture.
+    /// Returns the lines of a stack, the innermost first. `names` are the names of the capture.
     pub fn lines(&self, stack: u32, names: &[Vec<u8>]) -> impl Iterator<Item = HostFrame> {
         let first = self.stacks.get(&stack);
-        // A stack is kept only where the one that called it is, so that this ends.
+        // A stack is kept only if its parent is already kept, so this ends.
         let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
         let text = |name: Option<u32>, limit| {
             let bytes = name.and_then(|name| names.get(name as usize));
@@ -233,8 +233,9 @@ impl HostCapture {
         })
     }
 
-    /// Stacks of the threads that launch while no work of their stage ran: the stage, the outermost frame first
-    /// and what the thread waited for last, and the time that the samples stand for, ns.
+    /// Returns the stacks of launching threads while no work of their stage ran: the stage, the frames from
+    /// the outermost one on with what the thread waited for as the last one, and the time that the samples
+    /// represent, ns.
     pub fn idle_stacks(&self, names: &[Vec<u8>]) -> Vec<(PathIndex, Vec<String>, u64)> {
         let mut found: BTreeMap<(PathIndex, Vec<String>), u64> = BTreeMap::new();
         let mut lines = 0;
@@ -269,7 +270,7 @@ impl HostCapture {
     }
 }
 
-/// A file from its package on; of the standard library from its folder on.
+/// Returns a path relative to the folder of packages or of the standard library.
 fn in_package(file: &str) -> &str {
     for folder in ["site-packages/", "dist-packages/"] {
         if let Some((_, rest)) = file.rsplit_once(folder) {
@@ -280,11 +281,11 @@ fn in_package(file: &str) -> &str {
     rest.split_once('/').map_or(file, |(_, rest)| rest)
 }
 
-/// What a thread in this state waits for; nothing where it runs.
+/// Returns what a thread in this state waits for; `None` if it runs.
 fn waits(state: HostState) -> Option<&'static str> {
     match state {
         HostState::Running => None,
-        HostState::Runnable => Some("(no processor was free)"),
+        HostState::Runnable => Some("(waiting for a processor)"),
         HostState::GilWait => Some("(waiting for the GIL)"),
         HostState::Lock => Some("(waiting for a lock or a thread)"),
         HostState::Sleep => Some("(sleeping)"),
@@ -307,7 +308,7 @@ pub(super) struct Window {
     pub(super) cold: bool,
 }
 
-/// Samples until it is known what the GPU did.
+/// Samples of the first pass, in which it is not yet known what the GPU did.
 #[derive(Debug, Default)]
 struct Pending {
     /// In the order of time.
@@ -318,7 +319,7 @@ struct Pending {
     calls: Calls,
     part_count: usize,
     last_at: u64,
-    /// Moments so far, and of how many one is kept.
+    /// The number of moments so far; one in `one_in` is kept.
     moments: u64,
     one_in: u64,
 }
@@ -336,15 +337,15 @@ struct Sample {
 /// Samples in the windows that one thread opened.
 #[derive(Debug, Default)]
 struct Members {
-    /// Up to this time they are known.
+    /// The end of the last window.
     until: u64,
-    /// Numbers of the samples, and whether they lie in the first instance.
+    /// Indices of the samples, and whether they are in the cold first instance.
     all: Vec<(u32, bool)>,
     calls: Vec<Part>,
 }
 
 impl HostCapture {
-    /// Takes what `find` knows the names of.
+    /// Adds a frame. `find` returns the index of a name.
     pub(super) fn frame(&mut self, frame: &trace::HostFrame, find: impl Fn(u32) -> Option<u32>) {
         if self.frames.len() < STACKS {
             let (function, file) = (find(frame.function), find(frame.file));
@@ -353,7 +354,8 @@ impl HostCapture {
         }
     }
 
-    /// What is defined again, as pieces of a trace do it, stays as it is: so no stacks form a circle.
+    /// A repeated definition, as in a later piece of a trace, changes nothing: so stacks cannot form a
+    /// cycle.
     pub(super) fn stack(&mut self, stack: &HostStack) {
         let is_rooted = stack.parent == NONE || self.stacks.contains_key(&stack.parent);
         if is_rooted && stack.id != NONE && self.stacks.len() < STACKS {
@@ -408,7 +410,7 @@ impl HostCapture {
         self.pending = Some(pending);
     }
 
-    /// The totals of each piece of a trace begin anew.
+    /// Takes new statistics. In each piece of a trace, they start at zero.
     pub(super) fn sampling(&mut self, said: HostSampling) {
         let before = self.sampling.unwrap_or_default();
         if said.rounds < before.rounds {
@@ -417,7 +419,7 @@ impl HostCapture {
         self.sampling = Some(said);
     }
 
-    /// How the sampling went, over all pieces of the trace.
+    /// Returns the statistics of sampling over all pieces of the trace.
     pub fn total_sampling(&self) -> HostSampling {
         let (last, earlier) = (self.sampling.unwrap_or_default(), self.earlier);
         let sum = |of: fn(&HostSampling) -> u64| of(&last).saturating_add(of(&earlier));
@@ -440,7 +442,7 @@ impl HostCapture {
         }
     }
 
-    /// Says in which samples an instance lies that closed.
+    /// Assigns samples to the windows of instances that have closed.
     pub(super) fn windows(&mut self, windows: Vec<Window>) {
         let Some(mut pending) = self.pending.take() else { return };
         for window in windows {
@@ -483,7 +485,7 @@ impl Pending {
         }
         let Window { stage, thread, start, end, cold } = *window;
         let members = self.members.entry((stage, thread)).or_default();
-        // Those of one thread come in the order of time; where they overlap, a sample counts once.
+        // The windows of one thread come in the order of time. Where they overlap, a sample counts once.
         let start = start.max(members.until);
         members.until = members.until.max(end);
         let threads = self.calls.threads().filter(|of| thread == NONE || *of == thread);
@@ -511,7 +513,7 @@ impl Pending {
         }
     }
 
-    /// The stack of a thread at a moment at which it was looked at, too.
+    /// Returns the stack of another thread at the same moment, if it was sampled then.
     fn stack_at(&self, thread: u32, at: u64) -> Option<u32> {
         let own = self.by_thread.get(&thread)?;
         let time = |number: &u32| self.samples.get(*number as usize).map(|sample| sample.at);
@@ -520,11 +522,11 @@ impl Pending {
     }
 }
 
-/// Times of samples, and how much work ran at each.
+/// The times of samples, and the number of pieces of work that ran at each.
 #[derive(Debug, Default)]
 struct Times {
     at: Vec<u64>,
-    /// How many more pieces of work run at a sample than at the one before.
+    /// The change in the number of running pieces of work from one sample to the next.
     more: Vec<i64>,
 }
 
@@ -534,7 +536,8 @@ impl Times {
         Self { at, more }
     }
 
-    /// Adds work; gives the numbers of the first sample in it and of the first one behind it.
+    /// Adds a piece of work. Returns the indices of the first sample within it and of the first one after
+    /// it.
     fn add(&mut self, start: u64, end: u64) -> (usize, usize) {
         let first = self.at.partition_point(|at| *at < start);
         let behind = self.at.partition_point(|at| *at < end).max(first);
@@ -551,7 +554,7 @@ impl Times {
         }
     }
 
-    /// Whether any work ran, for each sample.
+    /// Returns for each sample whether any work ran.
     fn busy(&self) -> Vec<bool> {
         let running = self.more.iter().scan(0i64, |running, more| {
             *running = running.saturating_add(*more);
@@ -564,13 +567,14 @@ impl Times {
 /// The samples of a stage, and the work of it that is next to each.
 #[derive(Debug)]
 struct StageSamples {
-    /// Numbers of the samples, and whether they are none of the usual ones.
+    /// Indices of the samples, and whether they are in an unusual instance.
     members: Vec<(u32, bool)>,
     times: Times,
-    /// End and kind of the work that ended last before it, and that ends next.
+    /// For each sample, the end and the kind of the work that ended last before it, and of the work that
+    /// ends next.
     before: Vec<(u64, After)>,
     ending: Vec<(u64, After)>,
-    /// Start of the work that starts next.
+    /// For each sample, the start of the work that starts next.
     next: Vec<u64>,
     calls: StageCalls,
 }
@@ -604,7 +608,7 @@ impl StageSamples {
         }
     }
 
-    /// What is next to a sample is next to those behind it, or before it, where nothing is nearer.
+    /// Carries the nearest work over to the samples between which no work starts or ends.
     fn spread(&mut self) {
         let mut last = (0, After::Other);
         for before in &mut self.before {
@@ -672,7 +676,7 @@ impl StageSamples {
     }
 }
 
-/// Reads the work of a process again, and leaves sums of its samples in place of them.
+/// Reads the GPU work of a process again, and replaces its samples by sums.
 pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result<(), ReadError> {
     let Some(mut pending) = capture.host.as_mut().and_then(|host| host.pending.take()) else {
         return Ok(());
@@ -720,7 +724,7 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     Ok(())
 }
 
-/// The samples of each stage with GPU work, in the order of time, of the threads that launch it.
+/// Returns, for each stage with GPU work, the samples of its launching threads in the order of time.
 fn stage_samples(
     capture: &ProcessCapture,
     pending: &mut Pending,
@@ -762,10 +766,10 @@ fn stage_samples(
     members.into_iter().map(samples).collect()
 }
 
-/// Tells copies to the host apart by what ran before them in their queue.
+/// Distinguishes copies to the host by the work before them in their queue.
 #[derive(Debug, Default)]
 struct CopyKinds {
-    /// By queue: the last kernel looked for what is not zero.
+    /// By queue: whether the last kernel looked for nonzero values.
     seeks: FxHashMap<u32, bool>,
     names: FxHashMap<u32, bool>,
 }
@@ -792,7 +796,7 @@ impl CopyKinds {
     }
 }
 
-/// Whether a kernel counts what is not zero, by its name, as in PyTorch's `nonzero`.
+/// Whether a kernel looks for nonzero values, according to its name, such as those of PyTorch's `nonzero`.
 fn is_nonzero(name: &[u8]) -> bool {
     let has = |part: &[u8]| name.windows(part.len()).any(|at| at.eq_ignore_ascii_case(part));
     has(b"nonzero")

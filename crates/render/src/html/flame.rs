@@ -1,7 +1,8 @@
-//! Stacks of the host while the GPU idles -> a flame graph, the outermost frames at the top. The script of the
-//! page lets a frame fill the width; without it, every frame says its name and share.
+//! Stacks of the host while the GPU is idle -> a flame graph with the outermost frames at the top (icicle
+//! graph). The script of the page zooms into a frame. Without the script, the tooltip of each frame has its
+//! name and share.
 //!
-//! Positions are percentages of the width: a wider picture in a box that scrolls is a nearer look.
+//! Positions are percentages of the width, so the script zooms by widening the picture in a scrolling box.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use stage2_contract::text::numbers::{count, percent1};
 use stage2_contract::text::shorten;
 use stage2_model::{HostStage, HostUse};
 
-/// Rows: what is deeper is left out.
+/// The most rows; deeper frames are left out.
 const DEPTH: usize = 60;
 /// Frames, and the least share of the width that one has, percent.
 const FRAMES: usize = 800;
@@ -19,10 +20,10 @@ const NAME_CHARS: usize = 160;
 /// Heights of a row and of its bar, in pixels.
 const ROW: usize = 18;
 const BAR: usize = 17;
-/// Colours of frames.
+/// The number of colours of frames.
 const SHADES: usize = 4;
 
-/// A frame under those that called it.
+/// A frame with the frames that it called.
 #[derive(Default)]
 struct Node {
     ns: u64,
@@ -30,7 +31,7 @@ struct Node {
     called: BTreeMap<usize, Node>,
 }
 
-/// A flame graph of the idle time of a stage; nothing without stacks.
+/// Returns a flame graph of the idle time of a stage; `None` without stacks.
 pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<String> {
     let mut root = Node::default();
     for known in &stage.stacks {
@@ -57,10 +58,11 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
     Some(format!(
         "<div class=\"flame\" id=\"{id}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" \
          aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
-         role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the threads that \
-         launch while the GPU idles</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a frame \
-         is its share of the idle time, by {} samples; the outermost frames are at the top, and the last of \
-         a stack says what the thread waited for, if it did. {} % of the time is here.{left_out}</p>\n",
+         role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the launching \
+         threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
+         frame is its share of the idle time, from {} samples. The outermost frames are at the top. The \
+         last frame of a stack is what the thread waited for, if it did. The graph shows {} % of the \
+         time.{left_out}</p>\n",
         picture.frames,
         count(stage.samples),
         percent1(shown),
@@ -78,8 +80,8 @@ struct Picture<'h> {
 }
 
 impl Picture<'_> {
-    /// Draws what a frame called, the longest first, from `x` percent of the width on. No deeper than
-    /// [`DEPTH`], which stacks are cut to.
+    /// Draws the frames that a frame called, the longest first, from `x` percent of the width on. The
+    /// recursion is at most [`DEPTH`] deep, because stacks are cut to that.
     fn draw(&mut self, node: &Node, mut x: f64, depth: usize) {
         let mut called: Vec<(&usize, &Node)> = node.called.iter().collect();
         called.sort_by_key(|(name, node)| (std::cmp::Reverse(node.ns), **name));

@@ -1,5 +1,5 @@
-//! Known faults of a host that lets a GPU idle, recognised from stacks, states and what the GPU did before; and
-//! what helps.
+//! Known problems of the host that leave the GPU idle, with their remedies. They are recognised from stacks,
+//! thread states and the last work of the GPU.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use stage2_read::trace::host_calls::BlockedTime;
 use super::stacks::Calls;
 use super::{Part, Shares};
 
-/// Lines that are told apart in one fault.
+/// The most lines of one problem.
 const ROWS: usize = 1 << 10;
 
-/// Idle time with a sign of each known fault.
+/// The idle time with signs of each known problem.
 #[derive(Debug, Default)]
 pub(super) struct Signs(BTreeMap<HostAdviceKind, Sign>);
 
@@ -42,7 +42,8 @@ impl Sign {
 }
 
 impl Signs {
-    /// `calls` are those of the thread that launches, and `row` the line that is responsible.
+    /// Adds samples of one cause. `calls` is the stack of the launching thread, and `row` the responsible
+    /// line.
     pub(super) fn add(
         &mut self,
         cause: &Cause,
@@ -77,10 +78,11 @@ impl Signs {
     }
 }
 
-/// The fault that a sample shows. What has a cause of its own is none of the copy before it.
+/// Returns the problem that a sample shows. A preceding copy counts only if nothing else explains the
+/// sample.
 fn fault(cause: &Cause, kind: HostCauseKind, calls: &Calls<'_>) -> Option<HostAdviceKind> {
     let runs = kind.is_code();
-    // With an idle GPU there is nothing to wait for: a driver that works allocates, frees or loads.
+    // While the GPU is idle, a driver call does not wait for it: it allocates, frees or loads.
     let allocates = cause.state == HostState::Driver || (runs && calls.frees());
     match kind {
         HostCauseKind::OtherWork | HostCauseKind::Unknown => None,
@@ -125,8 +127,8 @@ pub(super) fn advice(
     found
 }
 
-/// What was seen, to be read after a share of the idle time, and the remedy. `waits`: the line that most
-/// likely waits for copies to the host.
+/// Returns what was observed, as the rest of a sentence about a share of the idle time, and the remedy.
+/// `waits`: the line that most likely waits for copies to the host.
 fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
     let at = waits.map_or_else(String::new, |frame| format!(", for which {} waits", frame.short()));
     let (text, remedy) = match kind {
@@ -141,57 +143,56 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
              pinned memory with non_blocking=True, launch what comes next, and read the result then.",
         ),
         HostAdviceKind::Nonzero => (
-            format!("follows a result whose size the host has to know{at}"),
+            format!("follows an operation whose result size the host has to know{at}"),
             "Do not ask for sizes that depend on data (nonzero, masked indexing, torch.where with one \
              argument, unique): use a mask of fixed size, or torch.where with three arguments.",
         ),
         HostAdviceKind::Allocation => (
-            "is spent in the driver, or in freeing memory, while the GPU has nothing to do"
-                .to_owned(),
-            "Do not allocate and free in the loop: take memory once before it, drop torch.cuda.empty_cache(), \
-             pin host memory once, and let PyTorch's allocator keep what it has \
+            "is spent in the driver, or in freeing memory, while the GPU is idle".to_owned(),
+            "Do not allocate and free in the loop: allocate once before it, drop torch.cuda.empty_cache(), \
+             pin host memory once, and let PyTorch's allocator keep its memory \
              (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).",
         ),
         HostAdviceKind::Tokenisation => (
-            "is spent on turning text into tokens or back, on the thread that launches".to_owned(),
-            "Tokenise and detokenise in another process, so that the thread that launches goes on.",
+            "is spent in tokenisation or detokenisation on the launching thread".to_owned(),
+            "Tokenise and detokenise in another process, so that the launching thread can go on.",
         ),
         HostAdviceKind::Logging => (
-            "is spent in Python's logging, on the thread that launches".to_owned(),
-            "Log less in the loop, or hand records to another thread (logging.handlers.QueueHandler).",
+            "is spent in Python's logging on the launching thread".to_owned(),
+            "Log less in the loop, or pass records to another thread (logging.handlers.QueueHandler).",
         ),
         HostAdviceKind::Starved => (
-            "the thread that launches was ready to run and no processor was free".to_owned(),
+            "passed while the launching thread was runnable and waited for a processor".to_owned(),
             "Give the process more processors: raise the CPU limit of its container, keep other work off \
              them, and let no library start more threads than there are processors (OMP_NUM_THREADS).",
         ),
         HostAdviceKind::Gil => (
-            "the thread that launches waits for the interpreter's lock".to_owned(),
-            "Move what holds the lock out of the process that launches (multiprocessing), or into code that \
-             releases it.",
+            "passed while the launching thread waited for the GIL".to_owned(),
+            "Move the code that holds the GIL to another process (multiprocessing), or into an extension \
+             that releases it.",
         ),
     };
     (text, remedy.to_owned())
 }
 
-/// What to do about a cause that is none of the known faults.
+/// Returns what to do about a cause that is not a known problem.
 pub(crate) fn remedy(cause: &HostCause) -> &'static str {
     match cause.kind {
         HostCauseKind::UserCode | HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
             "Make this line faster, do it while the GPU works (launch first), or move it to another process."
         }
         HostCauseKind::NativeCode => {
-            "It is not Python: perf top -t, or nsys with --sample=process-tree, shows its functions."
+            "It is native code: perf top -t, or nsys with --sample=process-tree, shows its functions."
         }
         HostCauseKind::Gil => {
-            "Move what holds the lock out of the process that launches (multiprocessing), or into code that \
-             releases it."
+            "Move the code that holds the GIL to another process (multiprocessing), or into an extension \
+             that releases it."
         }
         HostCauseKind::Lock => {
-            "Let the thread that launches wait for no other, or hand work on in batches."
+            "Do not let the launching thread wait for other threads, or pass work to them in batches."
         }
         HostCauseKind::CudaCall => {
-            "Do not wait for the GPU, allocate or load in the loop: launch what comes next first."
+            "Do not wait for the GPU, allocate or load in the loop: launch the next work first."
         }
         HostCauseKind::NotScheduled => {
             "Give the process more processors: raise the CPU limit of its container, and keep other work off \
@@ -200,10 +201,10 @@ pub(crate) fn remedy(cause: &HostCause) -> &'static str {
         HostCauseKind::Requests => {
             "The GPU waits for requests: send more at once, or use a smaller GPU."
         }
-        HostCauseKind::OtherRank => "Look at the rank that comes late: section Ranks names it.",
-        HostCauseKind::Sleep => "Wait for an event in place of sleeping.",
-        HostCauseKind::System => "Take input and output off the thread that launches.",
-        HostCauseKind::OtherWork => "The GPU works for another stage meanwhile: nothing is lost.",
+        HostCauseKind::OtherRank => "Find out why the other rank is late: section Ranks names it.",
+        HostCauseKind::Sleep => "Wait for an event instead of sleeping.",
+        HostCauseKind::System => "Move input and output to another thread.",
+        HostCauseKind::OtherWork => "The GPU works for another stage meanwhile: no time is lost.",
         HostCauseKind::Small | HostCauseKind::Unknown => "Record for longer, or sample more often.",
     }
 }

@@ -1,5 +1,5 @@
-//! Samples of the host's threads -> for each stage, what its idle time went into, in shares that add up to
-//! 100 %; and the known faults among them.
+//! Samples of the host's threads -> for each stage, the causes of its idle time, in shares that add up to
+//! 100 %, and the known problems among them.
 
 pub(crate) mod advice;
 mod stacks;
@@ -23,23 +23,23 @@ use stage2_read::trace::host_calls::{Blocked, BlockedTime};
 use self::advice::Signs;
 use self::stacks::{Calls, Origin};
 
-/// Causes of a stage that are told apart; those beyond are unknown.
+/// The most causes of a stage; those beyond count as unknown.
 const CAUSES: usize = 1 << 12;
-/// Stacks of a stage that are told apart, and those of them that a report keeps.
+/// The most stacks of a stage that are collected, and that a report keeps.
 const STACKS: usize = 1 << 15;
 const STACKS_KEPT: usize = 500;
 /// Frames of these: the outermost.
 const STACK_KEPT: usize = 128;
 /// Frames that are told apart.
 const FRAMES: usize = 1 << 18;
-/// Frames of the stack of a cause: the innermost.
+/// The most frames of the stack of a cause; the innermost are kept.
 const STACK_SHOWN: usize = 64;
-/// Threads of a stage that are named.
+/// The most threads of a stage that are named.
 const THREADS: usize = 8;
-/// Characters of the name of a thread.
+/// The most characters of the name of a thread.
 const THREAD_CHARS: usize = 40;
 
-/// What all processes say, by stage as the run numbers them.
+/// The samples of all processes, by the number of the stage in the run.
 #[derive(Debug, Default)]
 pub(crate) struct HostTotals {
     frames: IndexSet<HostFrame>,
@@ -68,11 +68,11 @@ struct Part {
     causes: BTreeMap<CauseKey, CauseSum>,
     stacks: BTreeMap<Vec<u32>, Sum>,
     signs: Signs,
-    /// Lines in which the threads were right before copies to the host ended.
+    /// The lines that the threads were in directly before copies to the host ended.
     before_copies: BTreeMap<u32, Sum>,
 }
 
-/// What makes a row.
+/// What distinguishes one row from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct CauseKey {
     kind: HostCauseKind,
@@ -94,7 +94,7 @@ struct CauseSum {
 }
 
 impl HostTotals {
-    /// `path` gives a stage of the process the number that it has in the run.
+    /// Adds a process. `path` returns the number in the run of a stage of the process.
     pub(crate) fn add_process(&mut self, process: &mut ProcessCapture, path: impl Fn(u32) -> u32) {
         let Some(host) = process.host.take() else {
             self.processes.extend(off(process));
@@ -109,7 +109,7 @@ impl HostTotals {
         }
     }
 
-    /// What is known of the host; nothing where no process was to be sampled. `label` gives the name of a
+    /// Returns the results; `None` if sampling was requested for no process. `label` returns the name of a
     /// stage.
     pub(crate) fn finish<'l>(
         self,
@@ -131,7 +131,7 @@ impl HostTotals {
     }
 }
 
-/// A process that says why it was not sampled.
+/// Returns a process whose trace file states why it was not sampled.
 fn off(process: &ProcessCapture) -> Option<HostProcess> {
     let off = visible(process.meta.get(OFF)?.as_bytes());
     let file = visible(process.file.as_bytes());
@@ -170,7 +170,7 @@ fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
     }
 }
 
-/// A process whose samples are read.
+/// A process whose samples are being read.
 struct Reading<'r> {
     process: &'r ProcessCapture,
     host: &'r HostCapture,
@@ -178,7 +178,7 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// The frames of a stack by their numbers in the run, the innermost first.
+    /// Returns the frames of a stack by their numbers in the run, the innermost first.
     fn stack(&mut self, stack: u32) -> Vec<u32> {
         let frames: Vec<HostFrame> = self.host.lines(stack, &self.process.names).collect();
         frames.into_iter().filter_map(|frame| self.frame(frame)).collect()
@@ -199,7 +199,7 @@ impl Reading<'_> {
         let name = name.filter(|name| !name.is_empty());
         name.unwrap_or_else(|| match known {
             Some(thread) => format!("thread {}", thread.os_tid),
-            None => "a thread that is not known".to_owned(),
+            None => "an unknown thread".to_owned(),
         })
     }
 }
@@ -214,7 +214,7 @@ impl Part {
                 self.before_copies.entry(row).or_default().add(sum);
             }
         }
-        // In one order each time.
+        // In the same order each time.
         let mut causes: Vec<(&Cause, &Sum)> = idle.by_cause.iter().collect();
         causes.sort_unstable_by_key(|(cause, _)| **cause);
         for (cause, sum) in causes {
@@ -290,7 +290,7 @@ impl Part {
             if holder.is_some() { reading.stack(cause.holder_stack) } else { Vec::new() };
         let of_own = reading.calls(&own);
         let kind = kind(cause, &of_own);
-        // Who waits for another thread waits for the line of that.
+        // If the thread waits for another thread, that thread's line is responsible.
         let responsible = if holder.is_some() { &of_holder } else { &own };
         let calls = reading.calls(responsible);
         let row = calls.row().filter(|_| kind.has_line());
@@ -340,7 +340,7 @@ impl Part {
     }
 }
 
-/// What a thread was doing: its state decides, then what it had called.
+/// Returns the kind of a cause: from the thread state first, then from the stack.
 fn kind(cause: &Cause, calls: &Calls<'_>) -> HostCauseKind {
     let waits = !matches!(cause.state, HostState::Running);
     match cause.state {
@@ -364,14 +364,15 @@ fn kind(cause: &Cause, calls: &Calls<'_>) -> HostCauseKind {
     }
 }
 
-/// A share of `all`, and its standard error, percent.
+/// Returns a share of `all` and its standard error, percent.
 fn share(sum: &Sum, all: &Sum) -> (f64, f64) {
     if all.ns == 0 {
         return (0.0, 0.0);
     }
     let whole = all.ns as f64;
     let part = (sum.ns as f64 / whole).min(1.0);
-    // Of samples that stand for times of their own: those of the cause lie 1 - p off, the others p.
+    // Each sample has its own weight (the time that it represents). The samples of the cause deviate from
+    // the share p by 1 - p, and the others by p.
     let others = (all.squares - sum.squares).max(0.0);
     let variance = sum.squares * (1.0 - part).powi(2) + others * part.powi(2);
     (part * 100.0, variance.sqrt() / whole * 100.0)
@@ -385,7 +386,7 @@ impl Stage {
         names: &mut IndexSet<String>,
     ) -> HostStage {
         let Self { usual: mut part, other } = self;
-        // The answer is about the usual instances, where there are any.
+        // If there are usual instances, the answer is about these only.
         let usual = row.ordinary().filter(|_| part.all.samples > 0);
         if usual.is_none() {
             part.merge(other);

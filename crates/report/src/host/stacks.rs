@@ -1,15 +1,15 @@
-//! A Python stack -> the line that is responsible for it, and what it waits for.
+//! A Python stack -> the responsible line, and what the thread waits for.
 
 use stage2_model::HostFrame;
 
-/// Whose code a line is.
+/// Where the code of a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The user's.
+    /// The user.
     User,
-    /// An inference engine's.
+    /// An inference engine.
     Engine,
-    /// A framework's, or the standard library's.
+    /// A framework or the standard library.
     Framework,
 }
 
@@ -24,7 +24,7 @@ const ENGINES: [&str; 8] = [
     "lightllm/",
     "mlc_llm/",
 ];
-/// Folders of frameworks: a line of theirs is the answer only where nobody else's is around it.
+/// Folders of frameworks. A line of a framework names a row only if the stack has no other code.
 const FRAMEWORKS: [&str; 14] = [
     "torch/",
     "triton/",
@@ -41,7 +41,7 @@ const FRAMEWORKS: [&str; 14] = [
     "zmq/",
     "ray/",
 ];
-/// Code that only hands on what it is given: of the standard library, of PyTorch, and of engines.
+/// Code that only calls other code (event loops, wrappers): of the standard library, PyTorch and engines.
 const PLUMBING: [&str; 21] = [
     "<frozen ",
     "threading.py",
@@ -79,7 +79,8 @@ const MESSAGES: [&str; 8] = [
 /// Files in which a thread waits for other ranks.
 const RANKS: [&str; 4] =
     ["torch/distributed/", "vllm/distributed/", "sglang/srt/distributed/", "mpi4py/"];
-/// How many of the innermost frames say what a thread waits for: a loop of messages is around everything.
+/// How many of the innermost frames determine what a thread waits for: almost every stack has an event loop
+/// further out.
 const WAITS_IN: usize = 4;
 
 /// The frames of a stack, the innermost first.
@@ -92,20 +93,20 @@ impl<'f> Calls<'f> {
         Self { frames: frames.collect() }
     }
 
-    /// Where the frame stands that names the row: the innermost that does not only hand on, else that of
-    /// all.
+    /// Returns the index of the frame that names the row: the innermost one that is not in [`PLUMBING`],
+    /// else the innermost of all.
     pub(super) fn row(&self) -> Option<usize> {
         let own = self.frames.iter().position(|frame| !is_of(&frame.file, &PLUMBING));
         own.or((!self.frames.is_empty()).then_some(0))
     }
 
-    /// What that frame had called in a library.
+    /// Returns the library function that this frame called.
     pub(super) fn called(&self, row: usize) -> Option<String> {
         let frame = self.frames.get(row.checked_sub(1)?)?;
         Some(frame.function.clone())
     }
 
-    /// Whose the line of the row is; nothing without a stack.
+    /// Returns the origin of the line that names the row; `None` without a stack.
     pub(super) fn origin(&self) -> Option<Origin> {
         let file = &self.frames.get(self.row()?)?.file;
         Some(match () {
@@ -115,12 +116,12 @@ impl<'f> Calls<'f> {
         })
     }
 
-    /// The innermost frames lie where a thread waits for messages.
+    /// Whether the thread waits for messages, according to the innermost frames.
     pub(super) fn waits_for_messages(&self) -> bool {
         self.innermost().any(|frame| is_of(&frame.file, &MESSAGES))
     }
 
-    /// The innermost frames lie where a thread waits for other ranks.
+    /// Whether the thread waits for other ranks, according to the innermost frames.
     pub(super) fn waits_for_ranks(&self) -> bool {
         let waits = ["wait", "barrier", "acquire_read", "recv", "dequeue", "broadcast", "all_"];
         self.innermost().any(|frame| {
@@ -129,26 +130,26 @@ impl<'f> Calls<'f> {
         })
     }
 
-    /// The innermost frames lie where a thread waits for the GPU.
+    /// Whether the thread waits for the GPU, according to the innermost frames.
     pub(super) fn synchronises(&self) -> bool {
         self.innermost().any(|frame| {
             frame.file.starts_with("torch/cuda/") && frame.function.ends_with("synchronize")
         })
     }
 
-    /// It writes a log.
+    /// Whether the thread writes a log.
     pub(super) fn logs(&self) -> bool {
         self.frames.iter().any(|frame| frame.file.starts_with("logging/"))
     }
 
-    /// It turns text into tokens, or back.
+    /// Whether the thread tokenises or detokenises text.
     pub(super) fn tokenises(&self) -> bool {
         self.frames
             .iter()
             .any(|frame| ["tokeniz", "tokenis"].iter().any(|word| frame.file.contains(word)))
     }
 
-    /// It empties the allocator's cache, or collects garbage, which frees memory of the GPU.
+    /// Whether the thread empties the allocator's cache, or collects garbage, which frees GPU memory.
     pub(super) fn frees(&self) -> bool {
         let frees = ["empty_cache", "gc_collect", "ipc_collect"];
         self.innermost().any(|frame| frees.iter().any(|name| frame.function.ends_with(name)))

@@ -49,8 +49,8 @@ impl ModuleTotals {
         }
     }
 
-    /// The rows of the stages in which the module of a kernel is known: longest part first, and within it the
-    /// longest module.
+    /// The rows of the stages in which the module of a kernel is known: longest part first, and within it
+    /// the longest module.
     pub(super) fn rows(self, groups: &Groups, labels: &Labels<'_>) -> Vec<LayerRow> {
         let stages: HashSet<&str> = self.0.keys().map(|(key, _)| labels.stage(key.path)).collect();
         let mut rest: HashMap<GroupKey, Captured> = HashMap::new();

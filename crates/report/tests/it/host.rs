@@ -208,7 +208,7 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
     let expected = [
         ("Scheduler.schedule (scheduler.py:212)", (50.0, 3.2)),
         ("waiting for the GIL held by `detok` in Tokenizer.decode (tokenizer.py:88)", (33.3, 3.0)),
-        ("ready, but no processor was free", (16.7, 2.4)),
+        ("runnable, waiting for a processor", (16.7, 2.4)),
     ];
     let expected = expected.map(|(text, share)| (text.to_owned(), share));
     assert_eq!(shares(&stage.causes), expected.into());
@@ -367,7 +367,7 @@ fn a_share_within_its_error_is_no_finding() {
     let report = trace.report();
     let shares = shares(&decode(&report).causes);
     assert_eq!(shares.keys().map(String::as_str).collect::<Vec<_>>().len(), 2, "{shares:?}");
-    assert_eq!(shares["causes below their error"].0, 0.4);
+    assert_eq!(shares["causes within their sampling error"].0, 0.4);
 }
 
 #[test]
