@@ -1,4 +1,4 @@
-"""The way of a range to the tool that is injected into this process, if there is one."""
+"""Sends ranges to the tool that is injected into this process, if there is one."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from ._nvtx import NvtxClient, NvtxError
 
 INJECTION = "NVTX_INJECTION64_PATH"
-"""The variable that names the tool, which LD_PRELOAD of the collector sets as well."""
+"""The variable that names the tool. A preloaded collector (LD_PRELOAD) sets it as well."""
 
 
 class Backend(Protocol):
-    """Opens and closes ranges of this thread. Neither raises."""
+    """Opens and closes ranges of this thread. `push` and `pop` do not raise."""
 
     def push(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Open one."""
+        """Open a range."""
 
     def pop(self) -> None:
-        """Close the innermost."""
+        """Close the innermost range."""
 
     def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
-        """Return what opens one of this name, called with an integer for each of `fields`."""
+        """Return a function that opens a range of this name from an integer for each field."""
 
 
 class _Calls:
-    """A package with functions for it. Fields have no place there."""
+    """The functions of a package that opens ranges without fields."""
 
     def __init__(self, push: Callable[[str], Any], pop: Callable[[], Any]) -> None:
         self._push = push
@@ -40,10 +40,10 @@ class _Calls:
 
 
 def find_backend() -> Backend | None:
-    """Return the backend of this process; None where no tool is injected.
+    """Return the backend of this process; None if no tool is injected.
 
-    To our own collector we speak ourselves, with fields. For other tools the `nvtx` package and
-    PyTorch come first: tools are tested with them.
+    Our own client comes first for our collector, because it sends fields. For other tools, the
+    `nvtx` package and PyTorch come first, because tools are tested with them.
     """
     tool = os.environ.get(INJECTION)
     if not tool:
@@ -86,7 +86,7 @@ def _torch(_tool: str) -> Backend | None:
     try:
         from torch.cuda import nvtx
 
-        # Without CUDA its functions raise.
+        # Without CUDA, these functions raise.
         nvtx.range_push("stage2")
         nvtx.range_pop()
         return _Calls(nvtx.range_push, nvtx.range_pop)

@@ -1,6 +1,6 @@
-"""NVTX's ABI, version 3, in ctypes: what its C headers put into every program that uses it.
+"""The ABI of NVTX 3 in ctypes: what its C headers compile into every program that uses it.
 
-A tool gets tables of slots and writes the addresses of its functions there. We call what we find.
+A tool gets tables of slots and writes the addresses of its functions there. We call these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class NvtxError(RuntimeError):
-    """The library is no NVTX tool, or does not want to be one."""
+    """The library is not an NVTX tool, or refuses to record this process."""
 
 
 class _Attributes(Structure):
@@ -127,7 +127,7 @@ class _VersionInfo(Structure):
 
 
 _kept: list[Any] = []
-"""What a tool may look at as long as the process lives."""
+"""Objects that a tool may access as long as the process lives."""
 
 
 class NvtxClient:
@@ -137,7 +137,7 @@ class NvtxClient:
         """Attach to the library at the path `tool`.
 
         Raises:
-            NvtxError: It has no entry point, or refuses.
+            NvtxError: It has no entry point, or refuses to record this process.
             OSError: It cannot be loaded.
 
         """
@@ -154,7 +154,7 @@ class NvtxClient:
         self._schemas: dict[tuple[tuple[str, type], ...], int] = {}
 
     def push(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Open a range. Values that are no number and no text are kept as their `str`."""
+        """Open a range. Values that are neither numbers nor strings are kept as their `str`."""
         text = _c_text(name)
         if not fields or self._push_ex is None or self._register is None:
             self._push(text)
@@ -172,15 +172,15 @@ class NvtxClient:
             return
         held = ctypes.create_string_buffer(bytes(values), len(values))
         payload = _Payload(schema, len(values), ctypes.addressof(held))
-        # An address keeps nothing alive.
+        # `attributes` holds only addresses, so the locals above must live until the call returns.
         attributes = _attributes(text, payload)
         self._push_ex(ctypes.addressof(attributes))
 
     def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
-        """Return what opens a range of this name, called with an integer for each of `fields`.
+        """Return a function that opens a range of this name from an integer for each field.
 
-        Opening it so takes a fraction of the time of `push`. Integers that do not fit in 64 bits
-        raise `struct.error`.
+        It takes a fraction of the time of `push`. Integers that do not fit in 64 bits raise
+        `struct.error`.
         """
         text = _c_text(name)
         fits = len(fields) <= min(_MAX_FIELDS, _MAX_BYTES // 8)
@@ -195,7 +195,7 @@ class NvtxClient:
         self._pop()
 
     def _schema(self, kinds: tuple[tuple[str, type], ...]) -> int:
-        """Return the schema of these fields; 0 where there is none."""
+        """Return the ID of the schema of these fields; 0 if there is none."""
         known = self._schemas.get(kinds)
         if known is not None:
             return known
@@ -237,7 +237,7 @@ def _attributes(text: bytes, payload: _Payload) -> _Attributes:
 
 
 class _Prepared(threading.local):
-    """What a range of one name is opened with, made once for each thread."""
+    """The attributes of ranges of one name, created once for each thread."""
 
     def __init__(self, push: Callable[[int], Any], text: bytes, schema: int, fields: int) -> None:
         values = struct.Struct(f"={fields}q")
@@ -257,14 +257,14 @@ def _c_text(value: Any) -> bytes:
     try:
         text = str(value)
     except Exception:
-        # A value that cannot be shown must not end the workload that marks a range with it.
+        # A value whose `__str__` raises must not end the workload.
         text = f"({type(value).__name__} without a text)"
-    # A NUL would end it, and a lone surrogate is no UTF-8.
+    # A NUL would end the C string, and a lone surrogate is not valid UTF-8.
     return text.encode("utf-8", "replace").replace(b"\0", b"?")
 
 
 def _encoded(value: Any) -> tuple[type, bytes]:
-    """Return the type by which a value is kept, and its bytes."""
+    """Return the type as which a value is stored, and its bytes."""
     if isinstance(value, int) and -_INT64_MAX <= value <= _INT64_MAX:
         return int, bytes(c_int64(value))
     if isinstance(value, (int, float)):
@@ -313,7 +313,7 @@ def _attach(library: ctypes.CDLL) -> Any:
 
 
 def _attach_payloads(library: ctypes.CDLL) -> Callable[[Any, Any], Any] | None:
-    """Give the tool the slots of the payload extension; return the function for schemas."""
+    """Give the tool the slots of the payload extension; return its function for schemas."""
     try:
         initialize = library.InitializeInjectionNvtxExtension
     except AttributeError:

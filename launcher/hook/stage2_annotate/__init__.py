@@ -1,7 +1,7 @@
-"""STAGE2_ANNOTATE becomes NVTX ranges in a workload that knows nothing of them.
+"""Puts NVTX ranges into a workload that has none, as STAGE2_ANNOTATE requests.
 
-Nothing is imported here that the workload does not import by itself: each annotation waits for the
-module that it is about. Nothing here may break the workload: what fails is told in one line.
+The hook imports nothing that the workload does not import itself: each annotation waits for its
+module. The hook must not break the workload: an annotation that fails prints one line.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ ANNOTATIONS: dict[str, dict[str, Callable[[ModuleType, Notices], None]]] = {
     "sglang-steps": {sglang_steps.SCHEDULER: sglang_steps.install},
     "trtllm-steps": {trtllm_steps.EXECUTOR: trtllm_steps.install},
 }
-"""For each annotation, what is done once which module has been imported."""
+"""For each annotation, the modules that it waits for, and what to call after their import."""
 
 
 def start(environment: Mapping[str, str]) -> None:
-    """Arrange for the annotations that `environment` asks for."""
+    """Set up the annotations that `environment` requests."""
     notices = Notices(environment)
     words = [word.strip() for word in environment.get("STAGE2_ANNOTATE", "").split(",")]
     actions: dict[str, list[imports.Action]] = {}
     for word in dict.fromkeys(filter(None, words)):
         if word not in ANNOTATIONS:
             known = ", ".join(ANNOTATIONS)
-            notices.warn(f"STAGE2_ANNOTATE: {word!r} is not known; use any of: {known}")
+            notices.warn(f"STAGE2_ANNOTATE: {word!r} is not an annotation; use any of: {known}")
         for module, action in ANNOTATIONS.get(word, {}).items():
             actions.setdefault(module, []).append(_guarded(word, action, notices))
     if actions:

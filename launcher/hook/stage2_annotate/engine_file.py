@@ -1,4 +1,4 @@
-"""What an engine was configured with becomes a file beside the hook, for the reports."""
+"""Writes the configuration of an engine to a file next to the hook, for the reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(description: dict[str, Any]) -> None:
     """
     text = json.dumps({"pid": os.getpid(), **description}, default=str).encode()
     if len(text) > _MOST_BYTES:
-        raise ValueError(f"{len(text)} bytes are no configuration")
+        raise ValueError(f"a configuration of {len(text)} bytes is too large")
     path = Path(__file__).parents[1] / f"engine-{os.getpid()}.json"
     new = path.with_suffix(".new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

@@ -1,7 +1,7 @@
-"""Names of modules become calls that follow their import, whoever imports them and whenever.
+"""Calls functions after the import of modules, whenever and from wherever these are imported.
 
-The finder asks the other finders, and hangs the call on the loader that they give: the module, its
-spec and its loader stay what they would be without us.
+The finder asks the other finders, and attaches the calls to the loader that they return. The
+module, its spec and its loader stay the same as without the hook.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 Action = Callable[[ModuleType], None]
-"""What is done with a module that has just been imported. It must not raise."""
+"""A function that gets a module that has just been imported. It must not raise."""
 
 
 def after(actions: Mapping[str, Sequence[Action]]) -> None:
-    """Run the actions of each module once it is imported; at once where it already is."""
+    """Run the actions of each module after its import; at once if it is already imported."""
     waiting = {}
     for name, calls in actions.items():
         module = sys.modules.get(name)
@@ -43,7 +43,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the other finders find for `name`, if it is one that we wait for."""
+        """Return the spec of the other finders for `name`, if an action waits for it."""
         if name not in self._actions or getattr(self._asking, "now", False):
             return None
         self._asking.now = True
@@ -52,7 +52,7 @@ class _Finder:
         finally:
             self._asking.now = False
         if spec is not None:
-            self._hang_on(spec.loader, name)
+            self._attach_to(spec.loader, name)
         return spec
 
     def _ask_others(
@@ -67,16 +67,16 @@ class _Finder:
                 return spec
         return None
 
-    def _hang_on(self, loader: object, name: str) -> None:
+    def _attach_to(self, loader: object, name: str) -> None:
         original = getattr(loader, "exec_module", None)
         if original is None:
             return
 
         def exec_module(module: ModuleType) -> None:
-            # Whatever looks at the loader later finds it as it was.
+            # Code that inspects the loader later finds it unchanged.
             vars(loader).pop("exec_module", None)
             original(module)
-            # Not again when the module is loaded anew: what it was given stays with its classes.
+            # Not again after a reload.
             for action in self._actions.pop(name, ()):
                 action(sys.modules.get(name, module))
             if not self._actions and self in sys.meta_path:
@@ -85,5 +85,5 @@ class _Finder:
         try:
             loader.exec_module = exec_module  # type: ignore[attr-defined]
         except AttributeError:
-            # A loader that takes no attributes loads no package of this kind; it is left alone.
+            # A loader that accepts no attributes does not load such packages: leave it alone.
             return

@@ -1,4 +1,4 @@
-"""What has to be said becomes one line on stderr, once a process."""
+"""Prints messages as single lines on stderr, each of them once per process."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ _MOST_SAID = 32
 
 
 class Notices:
-    """Says each thing once, and few in all, on the descriptor: `sys.stderr` is the workload's."""
+    """Prints each message once, up to a limit, to descriptor 2: `sys.stderr` is the workload's."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        """Obey STAGE2_LOG, as the collector does."""
+        """Read the level from STAGE2_LOG, as the collector does."""
         level = environment.get("STAGE2_LOG", "warn").strip().lower()
         self._warns = level != "off"
         self._informs = level in ("info", "debug")
         self._said: set[str] = set()
 
     def warn(self, text: str) -> None:
-        """Say that something does not work."""
+        """Print that something does not work."""
         if self._warns:
             self._say(text)
 
     def inform(self, text: str) -> None:
-        """Say something that is good to know."""
+        """Print useful information."""
         if self._informs:
             self._say(text)
 
     def _say(self, text: str) -> None:
-        # The text of an error may be another one in each step.
+        # The limit matters because the text of an error may be different in each step.
         if text in self._said or len(self._said) >= _MOST_SAID:
             return
         self._said.add(text)
         line = "stage2: " + " ".join(text.split()) + "\n"
-        # Where nobody can be told, the workload must not suffer for it.
+        # If the line cannot be written, the workload must not fail.
         with contextlib.suppress(OSError):
             os.write(2, line.encode("utf-8", "backslashreplace"))

@@ -1,8 +1,9 @@
-"""Importing transformers becomes an NVTX range around every forward of a causal language model.
+"""Importing transformers puts an NVTX range around each forward pass of a causal language model.
 
-The outermost forward of a thread is marked, by whichever way it is called: the model as a function,
-its `forward`, or what `torch.compile` made of either. Within a graph that is being compiled nothing
-is marked, so that it stays whole: the range is then around the compiled call.
+Only the outermost forward pass of a thread is marked, however it is called: the model as a
+function, its `forward`, or the result of `torch.compile` for either. While a graph is being
+compiled, nothing is marked, so that the graph does not break: the range is then around the
+compiled call.
 
 Under our collector, the fields of a range are its numbers of sequences and tokens, and the first
 forward pass of the largest model writes the model's configuration to a file.
@@ -46,13 +47,14 @@ class _Marker:
         self._generates: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
         self._described: weakref.WeakSet[Any] | None = weakref.WeakSet() if own else None
         self._most_parameters = 0
-        # Not public in the first versions that compile. Both are constants for the compiler.
+        # In the first versions with a compiler, this function is not public. The compiler treats
+        # its result as a constant.
         places = (getattr(torch, "compiler", None), torch._utils)
         found = (getattr(place, "is_compiling", None) for place in places)
         self._is_compiling: Callable[[], bool] = next(filter(None, found), lambda: False)
 
     def generates(self, model: Any) -> bool:
-        """Whether `model` writes text token by token: encoders and bare decoders do not."""
+        """Return whether `model` generates text token by token, unlike encoders."""
         cls = type(model)
         answer = self._generates.get(cls)
         if answer is None:
@@ -62,7 +64,7 @@ class _Marker:
         return answer
 
     def method(self, original: Call) -> Call:
-        """Return the method `original` of models, marked."""
+        """Return the method `original` of models with a range around each call."""
         is_compiling, run = self._is_compiling, self._run
 
         @functools.wraps(original)
@@ -74,7 +76,7 @@ class _Marker:
         return call  # type: ignore[return-value]
 
     def function(self, original: Call, model: Any) -> Call:
-        """Return `original`, which calls `model`, marked."""
+        """Return `original`, which calls `model`, with a range around each call."""
         is_compiling, run = self._is_compiling, self._run
 
         @functools.wraps(original)
@@ -117,7 +119,7 @@ class _Marker:
             return True
         except Exception as error:
             name = type(model).__name__
-            self._notices.warn(f"prefill-decode: forwards of {name} are not marked: {error!r}")
+            self._notices.warn(f"prefill-decode: calls of {name} are not marked: {error!r}")
             return False
 
     def _describe(self, model: Any, described: weakref.WeakSet[Any]) -> None:
@@ -129,20 +131,20 @@ class _Marker:
                 self._most_parameters = parameters
                 engine_file.write(describe(model))
         except Exception as error:
-            self._notices.warn(f"prefill-decode: a model's configuration is not kept: {error!r}")
+            self._notices.warn(f"prefill-decode: a model's configuration is not saved: {error!r}")
 
     def _close(self, result: Any) -> None:
         try:
             self._stages.take_result(result)
         except Exception as error:
-            self._notices.warn(f"prefill-decode: a cache is not known again: {error!r}")
+            self._notices.warn(f"prefill-decode: a cache cannot be tracked: {error!r}")
 
 
 _marker: _Marker | None = None
 
 
 def install_in_torch(torch: ModuleType, notices: Notices) -> None:
-    """Mark what `torch.compile` makes of a model, and get ready for transformers."""
+    """Mark the models that `torch.compile` returns, and prepare for transformers."""
     global _marker
     marker = _marker = _Marker(torch, notices)
     original = getattr(torch, "compile", None)
@@ -163,10 +165,10 @@ def install_in_torch(torch: ModuleType, notices: Notices) -> None:
 
 
 def install_in_transformers(modeling: ModuleType, notices: Notices) -> None:
-    """Mark the forwards of every model class, of those to come too."""
+    """Mark the forward passes of all model classes, including those that are defined later."""
     marker = _marker
     if marker is None:
-        # It does not work with this torch, which has been said.
+        # It does not work with this torch; a notice has said so.
         return
     base = modeling.PreTrainedModel
     base.__call__ = marker.method(base.__call__)
@@ -178,7 +180,7 @@ def install_in_transformers(modeling: ModuleType, notices: Notices) -> None:
         else:
             super(base, cls).__init_subclass__(**kwargs)
         forward = vars(cls).get("forward")
-        # Code that wraps models calls their `forward`, and not the models.
+        # Wrappers of models call `forward` instead of the model.
         if isinstance(forward, types.FunctionType) and hasattr(cls, "generate"):
             cls.forward = marker.method(forward)
 
@@ -191,7 +193,7 @@ def _mark_compiled(marker: _Marker, target: Any, compiled: Any) -> Any:
         if by_name and _is_pretrained(model) and marker.generates(model):
             return marker.function(compiled, model)
     elif _is_pretrained(target) and marker.generates(target):
-        # A module that stands for the model; calling it calls this.
+        # `compiled` is a module that wraps the model; a call of it calls its `forward`.
         compiled.forward = marker.function(compiled.forward, target)
     return compiled
 
@@ -217,7 +219,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def _nvtx(torch: ModuleType) -> tuple[Callable[[str], Any], Callable[[], Any]]:
-    """Push and pop, of torch if it was built with CUDA, else of the package nvtx."""
+    """Return push and pop of torch if it was built with CUDA, else those of the package nvtx."""
     if torch.version.cuda is not None:
         of_torch = torch.cuda.nvtx
         return of_torch.range_push, of_torch.range_pop

@@ -1,7 +1,7 @@
 """Importing SGLang's scheduler puts a range around each batch that it runs.
 
-The range surrounds `Scheduler.run_batch`, which launches the model, the drafts and the sampling
-of a batch, with and without CUDA graphs. Nothing is read from the GPU. Batches without a token of a
+The range surrounds `Scheduler.run_batch`, which launches the model, the drafts and the sampling of
+a batch, with and without CUDA graphs. Nothing is read from the GPU. Batches without a token of a
 language model (idle, split prefill, diffusion) have no range. Class and field names are those of
 SGLang 0.5.4 and 0.5.23.
 """
@@ -101,7 +101,7 @@ def install(module: ModuleType, notices: Notices) -> None:
     modes = [f"ForwardMode.{mode}" for mode in _MODES if not hasattr(ForwardMode, mode)]
     require(
         lacking(ScheduleBatch, _BATCH) + modes,
-        "--annotate torch-ops has SGLang itself name its steps",
+        "with --annotate torch-ops, SGLang itself names its steps",
     )
     steps = of_engine("sglang-steps", notices, Batches(ForwardMode).work_of, describe)
     if steps is None:

@@ -1,10 +1,10 @@
-"""The stage of a language model's forward pass, and what it works on, from its arguments.
+"""Determines the stage of a language model's forward pass, and its work, from its arguments.
 
-More than one new token for each sequence, or nothing cached yet: `prefill`. One new token after
-what is cached: `decode`. The steps in which speculative decoding checks a draft bring several
-tokens, and so are `prefill`: from one call nobody can tell them from a long prompt in pieces.
-Whether a cache holds something is never asked of the GPU: that would cost a synchronisation for
-each token.
+A call with more than one new token for each sequence, or with an empty cache, is `prefill`. A call
+with one new token and a filled cache is `decode`. A step of speculative decoding that verifies a
+draft has several new tokens, and so is `prefill`: a single call looks the same as a piece of a
+long prompt. The GPU is never asked whether a cache is filled: that would cost a synchronisation
+for each token.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 from .steps import DECODE, PREFILL
 
 TOKENS = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
-"""Arguments that hold the new tokens; the first that is given counts."""
+"""Arguments that hold the new tokens; the first one that is given counts."""
 
 CACHES = ("past_key_values", "cache", "cache_params", "past_key_value", "past", "state")
-"""Arguments and results that hold what is cached, by the names that models use."""
+"""Arguments and results that hold the cache, by the names that models use."""
 
 
 class Stages:
-    """Tells the stages apart, and remembers which caches have been filled."""
+    """Determines stages, and tracks which caches have been filled."""
 
     def __init__(self) -> None:
-        """Begin with no cache filled."""
+        """Start without a filled cache."""
         self._filled: weakref.WeakSet[Any] = weakref.WeakSet()
         self._parameters: weakref.WeakKeyDictionary[type, tuple[str, ...]] = (
             weakref.WeakKeyDictionary()
@@ -38,8 +38,8 @@ class Stages:
     ) -> tuple[str, tuple[int, ...] | None] | None:
         """Return the stage of `model(*args, **kwargs)` and the values of FIELDS; None: no stage.
 
-        A call with labels is training or scoring. Sequences count as requests, padding as tokens.
-        The values are None if the host does not know the length of the cache.
+        A call with labels is training or scoring, which is no stage. Sequences count as requests,
+        and padding as tokens. The values are None if the host does not know the cache length.
         """
         if args:
             kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}
@@ -52,7 +52,7 @@ class Stages:
         cache = next((kwargs[name] for name in CACHES if kwargs.get(name) is not None), None)
         length = _length_on_host(cache)
         holds = self._holds_tokens(cache) if length is None else length > 0
-        # The call fills it, also when it was made beforehand and handed in empty.
+        # The call fills the cache, even if the caller created it and passed it in empty.
         self._remember(cache)
         stage = DECODE if new == 1 and holds else PREFILL
         if length is None and cache is not None:
@@ -81,7 +81,7 @@ class Stages:
         try:
             return cache in self._filled
         except TypeError:
-            # What cannot be remembered is taken to hold something: mostly, it does.
+            # A cache that cannot be tracked counts as filled, which it mostly is.
             return True
 
     def _remember(self, cache: Any) -> None:
@@ -94,13 +94,13 @@ class Stages:
 
 
 def _sizes(kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Count the sequences and the new tokens of each, in the first argument that has any."""
+    """Return the number of sequences and of new tokens in each, from the first such argument."""
     for name in TOKENS:
         shape = getattr(kwargs.get(name), "shape", None)
         if shape is None or len(shape) == 0:
             continue
         if name.endswith("embeds"):
-            # [batch, tokens, width], or without the batch.
+            # The shape is [batch, tokens, width], or [tokens, width].
             shape = shape[:-1]
             if len(shape) == 0:
                 return None
@@ -109,7 +109,7 @@ def _sizes(kwargs: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _length_on_host(cache: Any) -> int | None:
-    """Count the tokens in a cache that grows, by its shape. None for every other kind."""
+    """Return the number of tokens in a dynamic cache, from its shape; None for other caches."""
     inner = getattr(cache, "self_attention_cache", cache)
     if type(inner).__name__ != "DynamicCache":
         return None

@@ -103,7 +103,7 @@ class Steps:
                 engine_file.write(describe(owner))
         except Exception as error:
             self._notices.warn(
-                f"{self._annotation}: the configuration of the engine is not kept: {error!r}"
+                f"{self._annotation}: the configuration of the engine is not saved: {error!r}"
             )
 
 
@@ -126,7 +126,7 @@ def of_engine(
 
 
 def first_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the first argument of a call, by whatever name the caller has it; None without one."""
+    """Return the first argument of a call, positional or by name; None if there is none."""
     return args[0] if args else next(iter(kwargs.values()), None)
 
 

@@ -1,11 +1,11 @@
-"""Importing torch becomes an NVTX range for every operator that PyTorch runs.
+"""Importing torch puts an NVTX range around each operator that PyTorch runs.
 
-PyTorch can do that itself: it is what `torch.autograd.profiler.emit_nvtx` switches on. Neither uses
-CUPTI, so the collector keeps it. `emit_nvtx` itself is of no use here, because it initialises CUDA,
-which a workload that forks must not do early; what it calls then is called here.
+PyTorch opens these ranges itself, as with `torch.autograd.profiler.emit_nvtx`. They do not use
+CUPTI, so the collector can use it. The hook does not call `emit_nvtx`, because that initialises
+CUDA, which a workload that forks must not do early. It calls the same functions after that.
 
-The switch is one of each thread. It is on in the thread that imports torch and in every thread
-that `threading` starts later; PyTorch hands it on to the threads that it starts by itself.
+Each thread has its own switch. It is on in the thread that imports torch and in every thread that
+`threading` starts later. PyTorch passes it on to the threads that it starts itself.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ class _Switch:
 
     def _config(self) -> Any:
         profiler = self._profiler
-        # No shapes, no memory, no stacks, no FLOPs, no modules: names are all that is needed.
+        # No shapes, no memory, no stacks, no FLOPs, no modules: only names are needed.
         settings = (False,) * 5
         experimental = profiler._ExperimentalConfig()
         return profiler.ProfilerConfig(profiler.ProfilerState.NVTX, *settings, experimental)
 
     def on(self) -> None:
-        """Switch on; raises what PyTorch raises."""
+        """Switch on. Errors of PyTorch are raised."""
         if getattr(self._state, "on", False):
             return
         self._enable(self._config(), set())
         self._state.on = True
-        # Lets compiled code name the kernels that it launches past the operators.
+        # With this, compiled code also names kernels that it launches without an operator.
         getattr(self._profiler, "_run_on_profiler_start", lambda: None)()
 
     def try_on(self) -> None:
-        """Switch on, or say why not."""
+        """Switch on, or print why not."""
         try:
             self.on()
         except Exception as error:
             self._notices.warn(f"{OPERATORS}: a thread runs without ranges: {error!r}")
 
     def try_off(self) -> bool:
-        """Switch off, or say why not; says whether it was on and is off."""
+        """Switch off, or print why not. Return whether it was on and is now off."""
         if not getattr(self._state, "on", False):
             return False
         self._state.on = False
@@ -67,9 +67,9 @@ class _Switch:
         return True
 
     def make_way(self) -> None:
-        """Let the workload's own profiler have each thread for as long as it wants it.
+        """Switch off in a thread while the workload's own profiler is on there.
 
-        A thread has room for one profiler, and a second one is an error.
+        A thread can have only one profiler; a second one is an error.
         """
         profiler, state = self._profiler, self._state
 
@@ -81,7 +81,7 @@ class _Switch:
                 if made_way:
                     self.try_on()
                 raise
-            # A profiler within a profiler, which PyTorch 2.0 allows, changes nothing.
+            # A profiler within a profiler, which PyTorch 2.0 allows, does not reset this.
             state.gave_way = made_way or getattr(state, "gave_way", False)
             return result
 
@@ -98,14 +98,14 @@ class _Switch:
         profiler._disable_profiler = disable
 
     def follow_threads(self) -> None:
-        """Switch on in every thread that is started from now on."""
+        """Switch on in every thread that starts from now on."""
         original = threading.Thread.start
 
         def start(thread: threading.Thread) -> None:
             run = thread.run
 
             def annotated() -> None:
-                # Gone before the workload looks, and no reference to the thread is left behind.
+                # Removed before the workload can see it, so that no reference cycle remains.
                 vars(thread).pop("run", None)
                 self.try_on()
                 try:
@@ -125,12 +125,12 @@ class _Switch:
 
 
 def install(torch: ModuleType, notices: Notices) -> None:
-    """Switch the ranges on, here and in every thread that is started later."""
+    """Switch on the ranges, in this thread and in every thread that starts later."""
     switch = _Switch(torch, notices)
     switch.on()
     switch.make_way()
     switch.follow_threads()
-    # A switch that is on when the thread goes makes PyTorch complain.
+    # PyTorch complains if the switch is still on when the thread ends.
     atexit.register(switch.try_off)
     others = threading.active_count() - 1
     if others > 0:

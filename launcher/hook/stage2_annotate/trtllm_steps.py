@@ -1,8 +1,9 @@
 """Importing TensorRT-LLM's PyTorch executor puts a range around each of its forward steps.
 
 The range surrounds `PyExecutor._forward_step`. Sampling and bookkeeping follow outside of it, in
-ranges that TensorRT-LLM opens itself; a step lasts until the next one begins. Class and field names
-are those of its public source: PyExecutor of commit 00043967, ScheduledRequests of commit 002f3cc3.
+ranges that TensorRT-LLM opens itself; a step lasts until the next one begins. Class and field
+names are those of its public source: PyExecutor of commit 00043967, ScheduledRequests of commit
+002f3cc3.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def install(module: ModuleType, notices: Notices) -> None:
     executor = module.PyExecutor
     forward = executor._forward_step
     lacks = [f"LlmRequest.{field}" for field in _REQUEST if not hasattr(LlmRequest, field)]
-    require(lacks, "TensorRT-LLM itself names its steps, without tokens of decode")
+    require(lacks, "TensorRT-LLM itself names its steps, without decode tokens")
     steps = of_engine("trtllm-steps", notices, Iterations().work_of, describe)
     if steps is None:
         return

@@ -1,9 +1,9 @@
-"""The graphs of vLLM get the modules of the model: ranges that are open while a graph is captured.
+"""Opens ranges with the modules of the model while vLLM captures its CUDA graphs.
 
-The host launches the kernels of a replayed graph all at once, so no range at replay tells to which
-layer a kernel belongs. The range that was open when its node was captured does. Compiled code calls
-no module, but a call that reads a weight is known by the address of the weight, and a call of
-attention by the name of its layer. The changes here are in place only while a graph is captured,
+The host launches all kernels of a replayed graph at once, so no range at replay shows to which
+layer a kernel belongs. The range that was open when its node was captured does. Compiled code
+calls no modules, but the address of a weight identifies a call that reads the weight, and the name
+of a layer identifies a call of attention. The changes are in place only while a graph is captured,
 so a replay costs nothing.
 """
 
@@ -18,7 +18,7 @@ from ._backend import find_own
 from .notice import Notices
 
 RANGE = "stage2.module "
-"""How the name of such a range begins; the path of a module follows."""
+"""The prefix of the name of such a range; the path of a module follows."""
 
 _MOST_WEIGHTS = 1 << 17
 _ENTRY = "compile_or_warm_up_model"
@@ -42,12 +42,12 @@ class _Modules:
                 self._names.add(name)
                 self._of_module[id(module)] = name
                 for weight in module.parameters(recurse=False):
-                    # Tied weights belong to the first module that has them.
+                    # Tied weights belong to the first module that holds them.
                     self._of_weight.setdefault(_address(weight.data_ptr), name)
         self._of_weight.pop(0, None)
 
     def of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        """Return the module that a call belongs to; None if the arguments do not tell."""
+        """Return the module that a call belongs to; None if the arguments do not show it."""
         for value in (*args, *kwargs.values()):
             name = self._of_module.get(id(value))
             if name is not None:
@@ -92,7 +92,7 @@ def _address(address_of: Callable[[], int]) -> int:
 
 
 def _places(compiled: bool) -> list[tuple[Any, str]]:
-    """Return the objects and the names of their attributes through which a model calls kernels."""
+    """Return the attributes (object and name) through which a model calls kernels."""
     import torch
 
     if not compiled:
@@ -199,7 +199,7 @@ def _of_worker(worker: Any) -> contextlib.AbstractContextManager[None]:
     """Return the context that marks the captures of this worker.
 
     Raises:
-        Exception: vLLM or PyTorch is not as this module knows it.
+        Exception: vLLM or PyTorch lacks what this module uses.
 
     """
     backend = find_own()

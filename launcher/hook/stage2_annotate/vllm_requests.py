@@ -1,10 +1,10 @@
 """Importing vLLM's scheduler records each request when it ends, and numbers the steps.
 
 The record is an empty range called RANGE with the fields FIELDS: the times of the request, its
-tokens, and the steps that worked on it. Between the prompt of a request and its last step, the hook
-does nothing for it, so the cost of a step does not depend on the number of requests. The scheduler
-may run in a process of its own, so the number of a step goes to the workers with the scheduler's
-output and is a field of their ranges (`STEP`).
+tokens, and the steps that worked on it. Between the prompt of a request and its last step, the
+hook does nothing for it, so the cost of a step does not depend on the number of requests. The
+scheduler may run in a process of its own, so the number of a step goes to the workers with the
+scheduler's output and is a field of their ranges (`STEP`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _LONGEST_WAIT_S = 86_400.0
 _MOST_IN_FLIGHT = 64
 
 _numbers = itertools.count(1)
-"""Of the whole process: a program may make one engine after the other."""
+"""Numbers of requests in the whole process: a program may create several engines."""
 
 
 def step_of(scheduled: Any) -> int:
@@ -117,7 +117,7 @@ class Requests:
         name: str = request.request_id
         if name in self._known:
             return
-        # Another process took the time of arrival from the wall clock, which may be set.
+        # The time of arrival is from the wall clock of another process, and that may be adjusted.
         waited = time.time() - request.arrival_time
         waited = waited if 0.0 <= waited <= _LONGEST_WAIT_S else 0.0
         arrived = self._clock() - int(waited * 1e9)
@@ -180,7 +180,7 @@ class Requests:
         outputs: int = request.num_output_tokens
         if self._tokenless.pop(name, None) is not None and outputs > 0:
             seen.first_token = now
-        # The last step may be one that was scheduled before the end was known.
+        # The last step may have been scheduled before the end of the request was known.
         last = max(self._steps_with(name), default=self._step)
         self._record(
             seen.number,
@@ -213,7 +213,7 @@ def _of(scheduler: Any) -> Requests | None:
     """Return the `Requests` of this scheduler; None if no tool records fields."""
     held = vars(scheduler)
     if _ATTRIBUTE not in held:
-        # Not at import: the importing process may fork the one that runs the scheduler.
+        # Not at import: the importing process may fork the process that runs the scheduler.
         backend = find_backend()
         held[_ATTRIBUTE] = None
         if isinstance(backend, NvtxClient):
@@ -234,7 +234,7 @@ def install(module: ModuleType, notices: Notices) -> None:
     missing = [name for name in _METHODS if not hasattr(scheduler, name)]
     if missing:
         raise RuntimeError(
-            f"its scheduler has no {', '.join(missing)}; steps are marked, and requests are not"
+            f"its scheduler has no {', '.join(missing)}; steps are marked, but not requests"
         )
 
     def follow(method: str, take: Callable[..., None]) -> None:

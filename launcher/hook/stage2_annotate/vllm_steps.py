@@ -1,11 +1,12 @@
-"""Importing vLLM's GPU worker becomes a range around each step of the engine.
+"""Importing vLLM's GPU worker puts a range around each step of the engine.
 
-A step begins when the worker is asked to run the model, and ends when it has sampled. Its name says
-what it does (prefill, decode, both, or the check of drafted tokens), and its fields how much. That
-holds for both model runners and under CUDA graphs, since the worker is asked in each case.
+A step begins when the engine calls the worker to run the model, and ends when the worker has
+sampled. The name of the range is the kind of the step (prefill, decode, both, or verification of
+drafted tokens), and the fields are its amount of work. This works with both model runners and with
+CUDA graphs, because the engine calls the worker in each case.
 
-What a step works on is taken from the scheduler's output, without a loop over the requests that
-only decode: a step of hundreds of them must not cost more than one of a few.
+The work of a step comes from the scheduler's output, without a loop over the requests that only
+decode: a step with hundreds of these must not cost more than a step with a few.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
     """Return what a step works on; None if no token is scheduled.
 
     Raises:
-        AttributeError: It is not the output of a scheduler that we know.
+        AttributeError: The output of the scheduler lacks an expected attribute.
 
     """
     total: int = scheduled.total_num_scheduled_tokens
@@ -55,7 +56,8 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
         requests += 1
         tokens += tokens_of[request.req_id]
         context += request.num_computed_tokens
-    # A long prompt comes in pieces: the request is known by then, and has no token.
+    # A long prompt is read in pieces: from the second one on, its request is a known request
+    # without an output token.
     if not all_decode:
         for name, generated, known in zip(cached.req_ids, outputs, computed):
             if generated == 0:
@@ -71,10 +73,10 @@ def work_of(_worker: Any, scheduled: Any) -> Work:
 
 
 class Reader:
-    """Reads what the steps of a worker work on, and their numbers from the scheduler.
+    """Reads the work of the steps of a worker, and their numbers from the scheduler.
 
-    Most steps generate a token for the requests of the step before. Their contexts are known, so
-    their sum is not computed again, which would take longer than all else.
+    Most steps generate a token for each request of the previous step. The contexts of these are
+    known, so their sum is not computed again, which would take longer than everything else.
     """
 
     def __init__(self) -> None:
@@ -88,14 +90,14 @@ class Reader:
         cached = scheduled.scheduled_cached_reqs
         requests: list[str] = cached.req_ids
         before, self._requests = self._requests, []
-        # Lists with names of another process are different objects, and slow to compare.
+        # Names from another process are different objects, and slow to compare.
         if (
             total == len(before) == len(requests) == len(scheduled.num_scheduled_tokens)
             and before
             and before[0] is requests[0]
             and before == requests
             and not scheduled.scheduled_spec_decode_tokens
-            # A request that was preempted reads its context again.
+            # A preempted request reads its context again.
             and not getattr(cached, "resumed_req_ids", True)
         ):
             self._context += total
@@ -118,7 +120,7 @@ def install(module: ModuleType, notices: Notices) -> None:
     execute, sample = worker.execute_model, worker.sample_tokens
     require(
         lacking(SchedulerOutput, _OUTPUT) + lacking(CachedRequestData, _CACHED),
-        '--profiler-config \'{"profiler":"cuda"}\' has vLLM itself mark its steps',
+        'with --profiler-config \'{"profiler":"cuda"}\', vLLM itself marks its steps',
     )
     fields = (*FIELDS, vllm_requests.STEP)
     steps = of_engine("vllm-steps", notices, Reader().read, describe, fields)
@@ -135,7 +137,7 @@ def install(module: ModuleType, notices: Notices) -> None:
         except BaseException:
             end()
             raise
-        # Without a result it waits to be asked for the sampled tokens.
+        # Without a result, the step goes on until `sample_tokens`.
         if result is not None:
             end()
         return result
