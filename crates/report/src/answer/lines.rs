@@ -238,6 +238,8 @@ fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<St
 
 /// Causes of a stage in the line.
 const HOST_CAUSES: usize = 3;
+/// The least share of idle time that has a place there, percent.
+const HOST_PERCENT: f64 = 1.0;
 
 /// For what of the host the stages wait; nothing where it was not sampled.
 fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
@@ -277,7 +279,7 @@ fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
         );
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
-    let findings = findings.take(HOST_CAUSES);
+    let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(HOST_CAUSES);
     let mut causes: Vec<String> = findings
         .map(|cause| {
             let of_host = 1.0 - other_percent / 100.0;
