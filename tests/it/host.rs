@@ -9,9 +9,8 @@ use crate::common;
 use crate::common::calls::{self, FOR_EVER, Fault};
 use crate::common::{Guest, Left, TraceFile};
 use stage2_contract::trace::{
-    Ending, HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread, Losses,
-    Record,
-    host,
+    Ending, HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread,
+    Losses, Record, host,
 };
 
 /// Interpreters of the versions whose stacks are read, one of each: `~/.pyenv/versions`, and the system's.
