@@ -2,9 +2,9 @@
 
     check_host.py BUNDLE LOG [POINTS]
 
-Each share may be off by POINTS percentage points (5) and two of its standard errors. Where the cause
-is not of a certain kind, it may hold the copies of the stage, which are no idle time. Prints a line
-for each check; status 1: one failed.
+Each share may be off by POINTS percentage points (5) and two of its standard errors. A cause of any
+kind includes the copies of the stage, which are no idle time. Prints a line for each check; status
+1: one failed.
 """
 
 from __future__ import annotations

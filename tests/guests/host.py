@@ -1,9 +1,9 @@
-"""Threads of a Python program that do known things for a second or so, beside some GPU work.
+"""Threads of a Python program that do known things for about a second, with some GPU work.
 
 Usage: host.py shares|gil|fork|deep|descriptors|blocked SECONDS
 
-Each prints `NAME VALUE` lines: what the program itself has measured, in shares of its time, and the numbers of its
-threads.
+Each prints `NAME VALUE` lines: shares of its time, as the program itself measured them, and the
+numbers of its threads.
 """
 
 import ctypes
@@ -33,6 +33,7 @@ class Scheduler:
     """What an engine does between two launches, in small."""
 
     def __init__(self) -> None:
+        """Start at zero."""
         self.times = [0.0, 0.0]
 
     def spin(self, rounds: int) -> int:
@@ -84,7 +85,7 @@ def shares(seconds: float) -> None:
     lock.acquire()
     waits = [("naps", nap, end), ("locks", await_lock, lock), ("reads", await_input, pipe[0])]
     threads = [threading.Thread(target=body, args=(what,)) for _, body, what in waits]
-    for (name, _, _), thread in zip(waits, threads):
+    for (name, _, _), thread in zip(waits, threads, strict=True):
         thread.start()
         say(name, thread.native_id)
     scheduler = Scheduler()
@@ -106,7 +107,7 @@ def thread_times() -> list:
 
 
 def gil(seconds: float) -> None:
-    """The main thread gives the GIL up at each step, and another one takes it."""
+    """Give up the GIL at each step, and have another thread take it."""
     end = threading.Event()
 
     def detokenize() -> None:
@@ -122,14 +123,14 @@ def gil(seconds: float) -> None:
         time.sleep(0.0005)
         slept += 0.00056
     wall = clock() - begin
-    ready = sum(now - then for now, then in zip(thread_times(), before))
+    ready = sum(now - then for now, then in zip(thread_times(), before, strict=True))
     say("waits", 1 - (ready + slept) / wall)
     end.set()
     hog.join()
 
 
 def forks(seconds: float) -> None:
-    """Children: one that launches itself, and one of a process that is sampled and that does not."""
+    """Fork a child that launches itself, and one that does not, of a process that is sampled."""
     for name in ["launches", "silent"]:
         if name == "silent":
             launch()
@@ -165,7 +166,7 @@ def blocked(seconds: float) -> None:
 
 
 def deep(seconds: float) -> None:
-    """A stack that is deeper than what is kept, and functions that come and go under the same addresses."""
+    """Compute below a deep stack, in functions that come and go at the same addresses."""
     sys.setrecursionlimit(5_000)
 
     def below(depth: int) -> None:
@@ -183,7 +184,7 @@ def deep(seconds: float) -> None:
 
 
 def descriptors(seconds: float) -> None:
-    """Open and close a file again and again, beside threads that come and go; its number is always the same."""
+    """Open and close a file again and again while threads come and go: its number stays the same."""
     first = os.open("/dev/null", os.O_RDONLY)
     os.close(first)
     tries = wrong = 0

@@ -390,7 +390,7 @@ impl HostCapture {
     }
 
     pub(super) fn samples(&mut self, samples: &[HostSample]) {
-        let mut pending = self.pending.take().unwrap_or_else(Pending::new);
+        let mut pending = self.pending.take().unwrap_or_else(Pending::keeping_all);
         for sample in samples {
             self.samples += 1;
             let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
@@ -402,7 +402,7 @@ impl HostCapture {
 
     /// Takes what `find` knows the names of.
     pub(super) fn calls(&mut self, calls: &[HostCall], find: impl Fn(u32) -> Option<u32>) {
-        let mut pending = self.pending.take().unwrap_or_else(Pending::new);
+        let mut pending = self.pending.take().unwrap_or_else(Pending::keeping_all);
         for call in calls {
             let known = HostCall { thread: self.number(call.thread), ..*call };
             self.left_out += u64::from(!pending.calls.push(&known, find(call.name)));
@@ -453,7 +453,7 @@ impl HostCapture {
 }
 
 impl Pending {
-    fn new() -> Self {
+    fn keeping_all() -> Self {
         Self { one_in: 1, ..Self::default() }
     }
 
