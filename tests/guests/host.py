@@ -6,11 +6,15 @@ Each prints `NAME VALUE` lines: shares of its time, as the program itself measur
 numbers of its threads.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 clock = time.perf_counter
 
@@ -83,7 +87,11 @@ def shares(seconds: float) -> None:
     end, lock = threading.Event(), threading.Lock()
     pipe = os.pipe()
     lock.acquire()
-    waits = [("naps", nap, end), ("locks", await_lock, lock), ("reads", await_input, pipe[0])]
+    waits: list[tuple[str, Callable[[Any], None], Any]] = [
+        ("naps", nap, end),
+        ("locks", await_lock, lock),
+        ("reads", await_input, pipe[0]),
+    ]
     threads = [threading.Thread(target=body, args=(what,)) for _, body, what in waits]
     for (name, _, _), thread in zip(waits, threads, strict=True):
         thread.start()
@@ -100,7 +108,7 @@ def shares(seconds: float) -> None:
         thread.join()
 
 
-def thread_times() -> list:
+def thread_times() -> list[float]:
     """Time of this thread on a processor, and ready without one, in seconds."""
     with open(f"/proc/self/task/{threading.get_native_id()}/schedstat", encoding="ascii") as file:
         return [int(number) / 1e9 for number in file.read().split()[:2]]
@@ -176,7 +184,7 @@ def deep(seconds: float) -> None:
         begin = clock()
         while clock() - begin < seconds:
             for number in range(50):
-                names: dict = {}
+                names: dict[str, Any] = {}
                 exec(f"def short_{number}(n):\n  for _ in range(n): pass\n", names)
                 names[f"short_{number}"](2_000)
 
@@ -184,7 +192,7 @@ def deep(seconds: float) -> None:
 
 
 def descriptors(seconds: float) -> None:
-    """Open and close a file again and again while threads come and go: its number stays the same."""
+    """Open and close a file again and again while threads come and go; its number stays."""
     first = os.open("/dev/null", os.O_RDONLY)
     os.close(first)
     tries = wrong = 0
