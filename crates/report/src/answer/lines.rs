@@ -275,7 +275,7 @@ fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
         let samples = counted(found.samples, "sample");
         return format!(
             "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
-             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=200)"
+             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=1000)"
         );
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
