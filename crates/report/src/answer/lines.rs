@@ -291,7 +291,7 @@ fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
     if causes.is_empty() {
         causes.push("no cause stands out".to_owned());
     }
-    format!("{name}{idle}: {} (of {} samples)", causes.join(", "), count(found.samples))
+    format!("{name}{idle}: {} (of that time; {} samples)", causes.join(", "), count(found.samples))
 }
 
 fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> String {
