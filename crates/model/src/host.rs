@@ -199,7 +199,7 @@ impl HostCause {
                 Some(called) => at(&format!("blocked in {called}"), "from"),
                 None => at("in a CUDA call", "from"),
             },
-            HostCauseKind::NotScheduled => "ready, but no processor was free".to_owned(),
+            HostCauseKind::NotScheduled => "runnable, waiting for a processor".to_owned(),
             HostCauseKind::Requests => at("waiting for requests", "in"),
             HostCauseKind::OtherRank => at("waiting for another rank", "in"),
             HostCauseKind::Sleep => at("sleeping", "in"),
