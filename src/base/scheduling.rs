@@ -20,7 +20,8 @@ pub(crate) fn has_filter_of_its_own() -> bool {
     may_kill(&text("/proc/thread-self/status"), || text("/proc/1/status"))
 }
 
-/// The same of a thread of this process; also where it cannot be told.
+/// Whether a seccomp filter may end the process for such a call of the thread `tid`. True if the state of the
+/// thread cannot be read.
 pub(crate) fn has_filter(tid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/self/task/{tid}/status"));
     status.map_or(true, |status| {

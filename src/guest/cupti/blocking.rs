@@ -11,9 +11,10 @@ use crate::guest::event::{Event, EventKind};
 use crate::guest::state::{self, Call};
 use crate::guest::thread;
 
-/// A call that takes less time is only counted, ns: it blocks nobody.
+/// The shortest call that is recorded, ns. Shorter ones are only counted.
 const LEAST_NS: u64 = 5_000;
-/// The same for copies that wait for pageable memory only: any other one takes several microseconds to launch.
+/// The shortest asynchronous copy that is recorded, ns. Such a copy blocks only on pageable memory; any other one
+/// takes several microseconds to launch.
 const LEAST_COPY_NS: u64 = 20_000;
 
 /// Whether anybody asked for these calls: they are a part of what is known of the host.

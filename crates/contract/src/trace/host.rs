@@ -95,8 +95,8 @@ pub struct HostSample {
     pub holder: u32,
     /// [`HostStack::id`] of its Python stack; [`NONE`]: it has none, or it is not known.
     pub stack: u32,
-    /// The time that the sample represents, ns: since the last sample of this thread, and at most twice the
-    /// interval at which the thread was due.
+    /// The time that the sample represents, ns: the time since the previous sample of this thread, but at most
+    /// twice the sampling interval of the thread.
     pub interval_ns: u64,
 }
 

@@ -119,8 +119,8 @@
 //! | `0x59` | [`Record::HostCalls`] | below |
 //!
 //! Samples of `0x56`: their number `v`, then each as one byte, thread `v`, stack `step(stack)`, \[time
-//! `step(time)`\], \[interval `step(interval)`\], \[holder `v`\]. Stack, time and interval are told against the sample
-//! before, and the first against 0. Bits of the byte: 3-0, the [`HostState`] (a reader takes one that it does not
+//! `step(time)`\], \[interval `step(interval)`\], \[holder `v`\]. Stack, time and interval are differences from
+//! the previous sample; those of the first sample are differences from 0. Bits of the byte: 3-0, the [`HostState`] (a reader takes one that it does not
 //! know for 0); 4, it holds the GIL; 5, a holder follows (else it is [`NONE`]); 6, the interval is that of the
 //! sample before; 7, the time is that of the sample before.
 //!
