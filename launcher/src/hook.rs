@@ -30,6 +30,8 @@ const FILES: &[(&str, &str)] = files![
     "stage2_annotate/imports.py",
     "stage2_annotate/notice.py",
     "stage2_annotate/prefill_decode.py",
+    "stage2_annotate/request_record.py",
+    "stage2_annotate/sglang_requests.py",
     "stage2_annotate/sglang_steps.py",
     "stage2_annotate/stages.py",
     "stage2_annotate/steps.py",

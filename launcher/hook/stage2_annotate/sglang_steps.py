@@ -3,17 +3,20 @@
 The range surrounds `Scheduler.run_batch`, which launches the model, the drafts and the sampling of
 a batch, with and without CUDA graphs. Nothing is read from the GPU. Batches without a token of a
 language model (idle, split prefill, diffusion) have no range. Class and field names are those of
-SGLang 0.5.4 and 0.5.23.
+SGLang 0.5.4, 0.5.17 and 0.5.23.
 """
 
 from __future__ import annotations
 
 import functools
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
+from . import sglang_requests
 from .notice import Notices
-from .steps import DECODE, VERIFY, Work, first_of, kind_of, lacking, of_engine, require
+from .request_record import STEP
+from .sglang_requests import drafts_of, rank_of
+from .steps import DECODE, FIELDS, VERIFY, Work, first_of, kind_of, lacking, of_engine, require
 
 SCHEDULER = "sglang.srt.managers.scheduler"
 
@@ -65,12 +68,11 @@ class Batches:
         number = len(batch.reqs)
         if number == 0:
             return None
-        drafter = scheduler.draft_worker
-        if drafter is None:
+        if scheduler.draft_worker is None:
             context = self._context_of(batch, number)
             return DECODE, (0, 0, 0, number, number, context, 0)
         # One forward pass verifies the last token and the drafts of each request.
-        tokens = number * getattr(drafter, "speculative_num_draft_tokens", 1)
+        tokens = number * (drafts_of(scheduler) + 1)
         lengths = batch.seq_lens_cpu
         # While earlier drafts are still being verified, lengths are only on the GPU.
         context = 0 if lengths is None else lengths.sum().item() + tokens
@@ -103,9 +105,19 @@ def install(module: ModuleType, notices: Notices) -> None:
         lacking(ScheduleBatch, _BATCH) + modes,
         "with --annotate torch-ops, SGLang itself names its steps",
     )
-    steps = of_engine("sglang-steps", notices, Batches(ForwardMode).work_of, describe)
+    read = Batches(ForwardMode).work_of
+
+    def work_of(self: Any, batch: Any) -> Work:
+        work = read(self, batch)
+        if work is None:
+            return None
+        kind, values = work
+        return kind, (*values, number(self, batch.reqs, values[0]))
+
+    steps = of_engine("sglang-steps", notices, work_of, describe, (*FIELDS, STEP))
     if steps is None:
         return
+    number = _numbering(module, notices)
     begin, end = steps.begin, steps.end
 
     @functools.wraps(run)
@@ -119,6 +131,14 @@ def install(module: ModuleType, notices: Notices) -> None:
     scheduler.run_batch = run_batch
 
 
+def _numbering(module: ModuleType, notices: Notices) -> Callable[[Any, Any, int], int]:
+    try:
+        return sglang_requests.install(module, notices)
+    except Exception as error:
+        notices.warn(f"sglang-steps: steps are marked, but not requests: {error!r}")
+        return lambda *_: 0
+
+
 def describe(scheduler: Any) -> dict[str, Any]:
     """Return the parts of a scheduler's configuration that determine step times."""
     import sglang
@@ -127,7 +147,7 @@ def describe(scheduler: Any) -> dict[str, Any]:
     return {
         "engine": "sglang",
         "version": sglang.__version__,
-        "rank": _rank(scheduler),
+        "rank": rank_of(scheduler, "tp_rank"),
         "model": str(model.model_path),
         "dtype": str(model.dtype).replace("torch.", "", 1),
         "quantization": model.quantization,
@@ -138,13 +158,3 @@ def describe(scheduler: Any) -> dict[str, Any]:
         "expert_parallel_size": arguments.ep_size,
         "config": model.hf_config.to_dict(),
     }
-
-
-def _rank(scheduler: Any) -> int:
-    rank = getattr(scheduler, "tp_rank", None)
-    if rank is None:
-        # Version 0.5.23 keeps it in the context of the process, not in the scheduler.
-        from sglang.srt.runtime_context import get_parallel
-
-        rank = get_parallel().tp_rank
-    return int(rank)

@@ -1,7 +1,7 @@
 """Importing vLLM's scheduler records each request when it ends, and numbers the steps.
 
-The record is an empty range called RANGE with the fields FIELDS: the times of the request, its
-tokens, and the steps that worked on it. Between the prompt of a request and its last step, the
+The record (`request_record`) has the times of the request, its tokens, and the steps that worked on
+it. Between the prompt of a request and its last step, the
 hook does nothing for it, so the cost of a step does not depend on the number of requests. The
 scheduler may run in a process of its own, so the number of a step goes to the workers with the
 scheduler's output and is a field of their ranges (`STEP`).
@@ -11,48 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import secrets
 import time
 from types import ModuleType
 from typing import Any, Callable, Iterable
 
-from ._backend import find_backend
-from ._nvtx import NvtxClient
 from .notice import Notices
+from .request_record import UNKNOWN, find_recorder, numbers, since
 from .steps import first_of
 
 SCHEDULER = "vllm.v1.core.sched.scheduler"
-
-RANGE = "stage2.request"
-STEP = "step"
-
-FIELDS = (
-    "request",
-    "arrived_ns",
-    "queue_ns",
-    "first_token_ns",
-    "total_ns",
-    "prompt_tokens",
-    "cached_tokens",
-    "output_tokens",
-    "first_step",
-    "prompt_step",
-    "last_step",
-    "prompt_steps",
-    "preemptions",
-    "aborted",
-    "draft_tokens",
-    "accepted_tokens",
-)
-"""The number of the request in this process; its time of arrival (CLOCK_MONOTONIC, ns); the times
-from there to its first step, to its first token and to its end, ns; the numbers of prompt tokens,
-of cached prompt tokens and of output tokens; the numbers of its first step, of the step that read
-the end of its prompt and of its last step; the number of steps that read its prompt; the number of
-preemptions; 1 if the request was aborted, else 0; the numbers of drafted tokens that were verified
-and of those that were accepted. UNKNOWN: the event never happened."""
-
-UNKNOWN = -1
 
 _VERIFIED = "make_spec_decoding_stats"
 _VERIFIED_ARGUMENTS = ("request_id", "num_draft_tokens", "num_accepted_tokens")
@@ -62,9 +30,6 @@ _ATTRIBUTE = "_stage2_requests"
 _STEP_ATTRIBUTE = "stage2_step"
 _LONGEST_WAIT_S = 86_400.0
 _MOST_IN_FLIGHT = 64
-
-_numbers = itertools.count(1)
-"""Numbers of requests in the whole process: a program may create several engines."""
 
 
 def step_of(scheduled: Any) -> int:
@@ -121,7 +86,7 @@ class Requests:
         waited = time.time() - request.arrival_time
         waited = waited if 0.0 <= waited <= _LONGEST_WAIT_S else 0.0
         arrived = self._clock() - int(waited * 1e9)
-        self._known[name] = _Seen(request, next(_numbers), arrived)
+        self._known[name] = _Seen(request, next(numbers), arrived)
 
     def schedule(self, output: Any) -> None:
         """Assign a number to the next step, and note the requests that it starts."""
@@ -185,8 +150,8 @@ class Requests:
         self._record(
             seen.number,
             seen.arrived,
-            _since(seen.arrived, seen.scheduled),
-            _since(seen.arrived, seen.first_token),
+            since(seen.arrived, seen.scheduled),
+            since(seen.arrived, seen.first_token),
             now - seen.arrived,
             request.num_prompt_tokens,
             min(seen.cached, request.num_prompt_tokens),
@@ -205,25 +170,13 @@ class Requests:
         return (step for step, tokens in self._in_flight.items() if name in tokens)
 
 
-def _since(arrived: int, moment: int) -> int:
-    return UNKNOWN if moment == UNKNOWN else moment - arrived
-
-
 def _of(scheduler: Any) -> Requests | None:
     """Return the `Requests` of this scheduler; None if no tool records fields."""
     held = vars(scheduler)
     if _ATTRIBUTE not in held:
         # Not at import: the importing process may fork the process that runs the scheduler.
-        backend = find_backend()
-        held[_ATTRIBUTE] = None
-        if isinstance(backend, NvtxClient):
-            begin, end = backend.prepare(RANGE, FIELDS), backend.pop
-
-            def record(*values: int) -> None:
-                begin(*values)
-                end()
-
-            held[_ATTRIBUTE] = Requests(record)
+        record = find_recorder()
+        held[_ATTRIBUTE] = None if record is None else Requests(record)
     requests: Requests | None = held[_ATTRIBUTE]
     return requests
 

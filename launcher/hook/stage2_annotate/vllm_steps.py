@@ -17,6 +17,7 @@ from typing import Any
 
 from . import vllm_modules, vllm_requests
 from .notice import Notices
+from .request_record import STEP
 from .steps import DECODE, FIELDS, Work, first_of, kind_of, lacking, of_engine, require
 
 WORKER = "vllm.v1.worker.gpu_worker"
@@ -122,7 +123,7 @@ def install(module: ModuleType, notices: Notices) -> None:
         lacking(SchedulerOutput, _OUTPUT) + lacking(CachedRequestData, _CACHED),
         'with --profiler-config \'{"profiler":"cuda"}\', vLLM itself marks its steps',
     )
-    fields = (*FIELDS, vllm_requests.STEP)
+    fields = (*FIELDS, STEP)
     steps = of_engine("vllm-steps", notices, Reader().read, describe, fields)
     if steps is None:
         return

@@ -14,7 +14,7 @@ from stage2_annotate.steps import FIELDS
 
 from .support import EngineRan, run_engine
 
-# Names of classes and fields as in SGLang 0.5.23.
+# Names of classes and fields as in SGLang 0.5.17 and 0.5.23.
 MODES = """
 from enum import IntEnum
 ForwardMode = IntEnum("ForwardMode", "EXTEND DECODE MIXED IDLE TARGET_VERIFY SPLIT_PREFILL")
@@ -31,14 +31,22 @@ class ScheduleBatch:
     extend_num_tokens: object = None
     decoding_reqs: list = None
 """
+TIMES = """
+class SchedulerReqTimeStats:
+    prefill_finished_time = 2.0
+    def set_completion_time(self, ts=None): return ts
+"""
 SCHEDULER = """
 from types import SimpleNamespace as Of
 class Scheduler:
-    tp_rank = 1
+    ps = Of(tp_rank=1, attn_tp_rank=0, attn_dp_rank=0, pp_rank=0)
+    nccl_port = 5
     draft_worker = None
-    server_args = Of(kv_cache_dtype="fp8_e4m3", tp_size=2, pp_size=1, dp_size=1, ep_size=1)
+    server_args = Of(kv_cache_dtype="fp8_e4m3", tp_size=2, pp_size=1, dp_size=1, ep_size=1,
+                     dist_init_addr=None)
     model_config = Of(model_path="/m", dtype="torch.bfloat16", quantization="fp8",
                       hf_config=Of(to_dict=lambda: {"model_type": "llama"}))
+    def _add_request_to_queue(self, req, is_retracted=False): return req
     def run_batch(self, batch, pp_proxy_tensors=None):
         if batch.reqs == ["fails"]: raise ValueError("of the model")
         return batch.reqs
@@ -47,9 +55,16 @@ USE = """
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.schedule_batch import ScheduleBatch
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.observability.req_time_stats import SchedulerReqTimeStats
+class Request:
+    origin_input_ids, output_ids, cached_tokens = [1, 2], [], 0
+    spec_verify_ct = spec_num_correct_drafts = retraction_count = 0
+    finished_reason = None
+    def __init__(self, name): self.name, self.time_stats = name, SchedulerReqTimeStats()
+    def __eq__(self, other): return self is other or self.name == other
 scheduler = Scheduler()
 def run(mode, *reqs, **fields):
-    batch = ScheduleBatch(list(reqs), getattr(ForwardMode, mode), **fields)
+    batch = ScheduleBatch(list(map(Request, reqs)), getattr(ForwardMode, mode), **fields)
     assert scheduler.run_batch(batch) == list(reqs)
 """
 
@@ -141,6 +156,7 @@ class SglangSteps(unittest.TestCase):
         sources = {
             "__init__.py": "__version__ = '0.5.23'",
             "srt/managers/scheduler.py": SCHEDULER,
+            "srt/observability/req_time_stats.py": TIMES,
             "srt/managers/schedule_batch.py": BATCH,
             "srt/model_executor/forward_batch_info.py": MODES,
             **(parts or {}),
@@ -164,6 +180,38 @@ run("MIXED", "b", "a", prefix_lens=[0, 513], extend_num_tokens=9, decoding_reqs=
         expected = ["sglang", "0.5.23", 1, "bfloat16", "fp8_e4m3", 2]
         self.assertEqual([description[key] for key in keys], expected)
         self.assertEqual(description["config"], {"model_type": "llama"})
+
+    def test_each_request_that_ends_is_one_empty_range(self):
+        code = """
+request = Request("a")
+for again in (False, True):
+    assert scheduler._add_request_to_queue(request, is_retracted=again) is request
+scheduler.run_batch(ScheduleBatch([request], ForwardMode.EXTEND, None, None, [0], 2))
+for _ in range(2):
+    assert request.time_stats.set_completion_time(ts=3.0) == 3.0
+"""
+        ran, _ = self.marked(USE + code)
+        self.assertEqual((ran.ranges, ran.err), (["prefill", "stage2.request"], ""))
+        # Another rank runs the same requests.
+        ran, _ = self.marked(USE + "Scheduler.ps.attn_tp_rank = 1" + code)
+        self.assertEqual((ran.ranges, ran.err), (["prefill"], ""))
+
+    def test_requests_of_another_kind_are_told_once_and_steps_go_on(self):
+        code = """
+for name in "ab":
+    request = Request(name)
+    del request.time_stats
+    scheduler._add_request_to_queue(request)
+run("EXTEND", "a", prefix_lens=[0], extend_num_tokens=512)
+run("DECODE", "a", seq_lens_sum=513)
+"""
+        ran, _ = self.marked(USE + code)
+        self.assertEqual(ran.ranges, ["prefill", "decode"])
+        told = r"\Astage2: sglang-steps: requests are not recorded any more: .*time_stats.*\n\Z"
+        self.assertRegex(ran.err, told)
+        older = {"srt/observability/req_time_stats.py": "class SchedulerReqTimeStats: pass"}
+        ran, _ = self.marked(USE.replace("def run(", "run = None\ndef run("), older)
+        self.assertRegex(ran.err, r"\Astage2: sglang-steps: steps are marked, but not requests: .*")
 
     def test_errors_of_the_model_and_of_the_marking_change_nothing(self):
         code = """

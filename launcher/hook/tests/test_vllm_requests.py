@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stage2_annotate import vllm_requests
+from stage2_annotate import request_record, vllm_requests
 
 from .support import Ran, nvtx_tool, run
 
@@ -51,7 +51,7 @@ class Engine:
         self.outputs: list[Any] = []
 
     def record(self, *values: int) -> None:
-        self.records.append(dict(zip(vllm_requests.FIELDS, values)))
+        self.records.append(dict(zip(request_record.FIELDS, values)))
 
     def arrive(self, name: str, prompt: int, waited_s: float = 0.0) -> SimpleNamespace:
         request = SimpleNamespace(
@@ -138,7 +138,7 @@ class Records(unittest.TestCase):
         waiting.status.name = "FINISHED_ABORTED"
         engine.requests.finish(waiting)
         (record,) = engine.records
-        unknown = [name for name, value in record.items() if value == vllm_requests.UNKNOWN]
+        unknown = [name for name, value in record.items() if value == request_record.UNKNOWN]
         self.assertEqual(
             unknown, ["queue_ns", "first_token_ns", "first_step", "prompt_step", "last_step"]
         )
