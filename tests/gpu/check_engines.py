@@ -1,11 +1,12 @@
 """Whether the bundle of an engine says what ran, against what the load generator printed.
 
-    check_engines.py BUNDLE LOG [requests=N] [calls=N] [ranks=N] [batches=N,N...] [streamed=N]
-                     [modules] [drafts] [window=N] [kernels=N]
+    check_engines.py BUNDLE LOG [engine=NAME] [requests=N] [calls=N] [ranks=N] [batches=N,N...]
+                     [streamed=N] [modules] [drafts] [window=N] [kernels=N]
 
-Prompts have 512 tokens and 64 new ones. `modules`: the graphs were captured with modules; `drafts`:
-tokens were drafted; `window`: a window of N calls of a dormant process; `kernels`: a range called
-`generate` has so many kernels, and nothing else is checked.
+The engine is vLLM if no other is named. Prompts have 512 tokens and 64 new ones. `modules`: the
+graphs were captured with modules; `drafts`: tokens were drafted; `window`: a window of N calls of a
+dormant process; `kernels`: a range called `generate` has so many kernels, and nothing else is
+checked.
 Prints a line for each check; status 1: one failed.
 """
 
@@ -25,11 +26,15 @@ def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[t
     if "kernels" in expected:
         return of_kernels(report, int(expected["kernels"]))
     run = report.get("engine") or {}
+    engine = expected.get("engine", "vllm")
     kinds = {kind["stage"]: kind for kind in run.get("kinds", [])}
     lines = {line["label"]: line["text"] for line in report["answer"]["lines"]}
     decode, prefill = kinds.get("decode"), kinds.get("prefill")
     found = [
-        (run.get("engine") == "vllm" and bool(run.get("version")), f"engine {run.get('version')}"),
+        (
+            run.get("engine") == engine and bool(run.get("version")),
+            f"engine {run.get('engine')} {run.get('version')}",
+        ),
         (decode is not None and prefill is not None, f"kinds {sorted(kinds)}"),
         (lines.get("coverage", "").startswith("complete"), f"coverage: {lines.get('coverage')}"),
         ("decode " in lines.get("floor", ""), f"floor: {lines.get('floor')}"),

@@ -1,6 +1,6 @@
 """Streams completions from a server of an engine, and prints the times of the tokens.
 
-    engine_client.py [--requests N] [--calls N] [--new N] [--wait SECONDS]
+    engine_client.py [--engine vllm|sglang] [--requests N] [--calls N] [--new N] [--wait SECONDS]
 
 Each call sends N requests at the same time, each with 512 prompt tokens. The program needs only the
 standard library.
@@ -15,22 +15,40 @@ import re
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
-HISTOGRAM = re.compile(r"^vllm:(\w+)_seconds_(sum|count)(?:\{.*\})? (\S+)$", re.MULTILINE)
-NAMES = ("time_to_first_token", "request_time_per_output_token", "e2e_request_latency")
+HISTOGRAM = re.compile(r"^\w+:(\w+)_seconds_(sum|count)(?:\{.*\})? (\S+)$", re.MULTILINE)
 HOST, PORT, MODEL, PROMPT = "127.0.0.1", 8000, "dummy", 512
+PATHS = {"vllm": "/v1/completions", "sglang": "/generate"}
+# SGLang measures the first token in the process that reads the text, later than its scheduler does.
+TIMES = {
+    "vllm": {
+        "first token": "time_to_first_token",
+        "token": "request_time_per_output_token",
+        "whole": "e2e_request_latency",
+    },
+    "sglang": {"token": "inter_token_latency", "whole": "e2e_request_latency"},
+}
 
 
-def stream(number: int, new: int) -> tuple[float, float]:
-    """Send one request; return the seconds to its first token, and those of each further one."""
+def body_of(engine: str, number: int, new: int) -> dict[str, Any]:
+    """Return the body of a request for `new` tokens."""
     prompt = [3 + (number * 7919 + place * 104729) % 31_997 for place in range(PROMPT)]
-    body = {"model": MODEL, "prompt": prompt, "max_tokens": new, "temperature": 0}
-    body |= {"ignore_eos": True, "return_token_ids": True, "stream": True}
+    wishes: dict[str, Any] = {"temperature": 0, "ignore_eos": True}
+    if engine == "sglang":
+        sampling = wishes | {"max_new_tokens": new}
+        return {"input_ids": prompt, "sampling_params": sampling, "stream": True}
+    body = {"model": MODEL, "prompt": prompt, "max_tokens": new, "stream": True}
+    return wishes | body | {"return_token_ids": True}
+
+
+def stream(engine: str, number: int, new: int) -> tuple[float, float]:
+    """Send one request; return the seconds to its first token, and those of each further one."""
+    body = json.dumps(body_of(engine, number, new))
     connection = http.client.HTTPConnection(HOST, PORT, timeout=300)
     began = time.perf_counter()
-    connection.request(
-        "POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"}
-    )
+    connection.request("POST", PATHS[engine], body, {"Content-Type": "application/json"})
     response = connection.getresponse()
     if response.status != 200:
         raise SystemExit(f"the server answered {response.status}: {response.read()[:200]!r}")
@@ -76,6 +94,7 @@ def measured() -> dict[str, float]:
 def main() -> None:
     """Run the calls, and print one line for all of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--engine", choices=sorted(PATHS), default="vllm")
     parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--calls", type=int, default=4)
     parser.add_argument("--new", type=int, default=64)
@@ -86,13 +105,15 @@ def main() -> None:
     for _ in range(options.calls):
         with ThreadPoolExecutor(options.requests) as pool:
             numbers, new = range(options.requests), [options.new] * options.requests
-            times += pool.map(stream, numbers, new)
+            times += pool.map(partial(stream, options.engine), numbers, new)
     first, token = (statistics.median(values) * 1e3 for values in zip(*times, strict=True))
     print(f"streamed {len(times)} requests: first token {first:.3f} ms, token {token:.3f} ms")
     means = measured()
-    first, token, whole = (means.get(name, 0.0) * 1e3 for name in NAMES)
-    said = f"first token {first:.3f} ms, token {token:.3f} ms, whole {whole:.3f} ms"
-    print(f"the engine measured: {said}")
+    said = [
+        f"{what} {means.get(name, 0.0) * 1e3:.3f} ms"
+        for what, name in TIMES[options.engine].items()
+    ]
+    print(f"the engine measured: {', '.join(said)}")
 
 
 if __name__ == "__main__":

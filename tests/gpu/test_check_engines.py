@@ -50,6 +50,9 @@ def failed(changed: dict[str, Any], **expected: str) -> list[str]:
 
 
 class CheckEngines(unittest.TestCase):
+    def test_the_engine_is_the_one_that_is_named(self) -> None:
+        self.assertEqual(failed(report(), engine="sglang"), ["engine vllm 0.26.0"])
+
     def test_means_are_those_that_the_engine_measured(self) -> None:
         def found(said: str) -> list[str]:
             every = checks(report(), f"{LOG}the engine measured: {said}\n", {})
