@@ -1,15 +1,18 @@
 """Numbers the steps of SGLang's scheduler, and records each request when it ends.
 
 A step costs no loop over the requests that only decode. The state of a request lives in the times
-that SGLang itself keeps for it, so it ends with the request, however that ends. Each rank of tensor
-and pipeline parallelism has a scheduler that runs the same batches: all of them number the steps
-alike, and the first one records the requests. A request that is aborted before its first step has
-no record. Class and field names are those of SGLang 0.5.11, 0.5.17 and 0.5.23.
+that SGLang itself keeps for it, so it ends with the request, however that ends. Each rank of
+tensor, context and pipeline parallelism has a scheduler that runs the same batches: all of them
+number the steps alike, and the first one records the requests. A request that is aborted before its
+first step has no record. Requests are accepted in another process, which sends times of each to the
+scheduler: this module adds the time of arrival to them. Class and field names are those of SGLang
+0.5.11, 0.5.17 and 0.5.23.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import time
 import zlib
@@ -25,7 +28,14 @@ from .steps import first_of
 _QUEUE, _ENDED = "_add_request_to_queue", "set_completion_time"
 _ATTRIBUTE = "_stage2_request"
 _ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts")
+_TIMES = "sglang.srt.observability.req_time_stats"
+# Their objects are sent on towards the scheduler.
+_SENT = ("APIServerReqTimeStats", "DPControllerReqTimeStats")
+_CREATED = "created_time"
+_LONGEST_WAIT_NS = 86_400_000_000_000
 _ABORTED = "FINISH_ABORT"
+# Schedulers that differ only in these ranks run the same batches.
+_RANKS = ("attn_tp_rank", "attn_cp_rank", "pp_rank")
 # The next batches are launched before the results of a batch are known.
 _MOST_IN_FLIGHT = 8
 
@@ -81,7 +91,12 @@ class Requests:
         """Add a request that waits from now on, or waits again."""
         held = vars(request.time_stats)
         if self._record is not None and _ATTRIBUTE not in held:
-            held[_ATTRIBUTE] = _Seen(self, request, self._clock())
+            now = self._clock()
+            # `time.perf_counter` is CLOCK_MONOTONIC too, perhaps of another host. 0: unknown.
+            arrived = int(held.get(_CREATED, 0.0) * 1e9) or now
+            if not 0 <= now - arrived <= _LONGEST_WAIT_NS:
+                arrived = now
+            held[_ATTRIBUTE] = _Seen(self, request, arrived)
 
     def begin(self, requests: Any, prompts: int) -> int:
         """Begin a step with these requests, and return its number.
@@ -109,7 +124,7 @@ class Requests:
         if request is None or self._record is None:
             return
         now = self._clock()
-        # `time.perf_counter` is CLOCK_MONOTONIC as well. 0: there was no token.
+        # 0: there was no token.
         first_token = int(times.prefill_finished_time * 1e9) or UNKNOWN
         prompt = len(request.origin_input_ids)
         accepted = next((getattr(request, name) for name in _ACCEPTED if hasattr(request, name)), 0)
@@ -159,11 +174,25 @@ def _of(scheduler: Any) -> Requests:
         # Ranks on several hosts have different parents, but one address.
         address = scheduler.server_args.dist_init_addr or (os.getppid(), scheduler.nccl_port)
         engine = zlib.crc32(repr((address, rank_of(scheduler, "attn_dp_rank"))).encode()) >> 2
-        is_first = rank_of(scheduler, "attn_tp_rank") == rank_of(scheduler, "pp_rank") == 0
+        is_first = all(rank_of(scheduler, name) == 0 for name in _RANKS)
         record = find_recorder() if is_first else None
         held[_ATTRIBUTE] = Requests(record, engine, drafts_of(scheduler))
     requests: Requests = held[_ATTRIBUTE]
     return requests
+
+
+def _send_arrival(cls: type[Any]) -> None:
+    """Have the times of this class that go to another process include the time of arrival."""
+    state_of = cls.__getstate__
+
+    @functools.wraps(state_of)
+    def with_arrival(self: Any) -> Any:
+        state = state_of(self)
+        if isinstance(state, dict):
+            state.setdefault(_CREATED, vars(self).get(_CREATED, 0.0))
+        return state
+
+    cls.__getstate__ = with_arrival
 
 
 def install(module: ModuleType, notices: Notices) -> Callable[[Any, Any, int], int]:
@@ -176,17 +205,16 @@ def install(module: ModuleType, notices: Notices) -> Callable[[Any, Any, int], i
         RuntimeError: The scheduler or its times of a request lack a method.
 
     """
-    from sglang.srt.observability.req_time_stats import SchedulerReqTimeStats as Times
-
-    scheduler = module.Scheduler
+    times = importlib.import_module(_TIMES)
+    scheduler, kept = module.Scheduler, times.SchedulerReqTimeStats
     missing = [
         f"{cls.__name__}.{name}"
-        for cls, name in ((scheduler, _QUEUE), (Times, _ENDED))
+        for cls, name in ((scheduler, _QUEUE), (kept, _ENDED))
         if not hasattr(cls, name)
     ]
     if missing:
         raise RuntimeError(f"it has no {', '.join(missing)}")
-    queue, ended, failed = getattr(scheduler, _QUEUE), getattr(Times, _ENDED), []
+    queue, ended, failed = getattr(scheduler, _QUEUE), getattr(kept, _ENDED), []
 
     def fail(error: Exception) -> None:
         failed.append(error)
@@ -222,5 +250,8 @@ def install(module: ModuleType, notices: Notices) -> Callable[[Any, Any, int], i
             return 0
 
     setattr(scheduler, _QUEUE, arrive)
-    setattr(Times, _ENDED, finish)
+    setattr(kept, _ENDED, finish)
+    for name in _SENT:
+        if hasattr(times, name):
+            _send_arrival(getattr(times, name))
     return begin

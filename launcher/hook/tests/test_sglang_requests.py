@@ -48,8 +48,9 @@ class Engine:
     def record(self, *values: int) -> None:
         self.records.append(dict(zip(request_record.FIELDS, values)))
 
-    def arrive(self, prompt: int) -> Request:
+    def arrive(self, prompt: int, created_s: float = 0.0) -> Request:
         request = Request(prompt)
+        vars(request.time_stats)["created_time"] = created_s
         self.requests.arrive(request)
         return request
 
@@ -136,6 +137,15 @@ class Records(unittest.TestCase):
         self.assertEqual((found, record["prompt_steps"]), ([1, 1, 3], 1))
         self.assertEqual((record["preemptions"], record["aborted"]), (1, 1))
         self.assertEqual(record["arrived_ns"], 1_000_000 * US)
+
+    def test_a_request_arrives_where_it_is_accepted_unless_that_clock_is_another_one(self):
+        arrived = []
+        for created_s in (0.9, 0.0, 1.1, -90_000.0):
+            engine = Engine()
+            engine.finish(engine.arrive(4, created_s))
+            arrived.append(engine.records[0]["arrived_ns"])
+        now = 1_000_000 * US
+        self.assertEqual(arrived, [900_000 * US, now, now, now])
 
     def test_drafted_and_accepted_tokens(self):
         engine = Engine(drafts=3)

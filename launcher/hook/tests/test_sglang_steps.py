@@ -32,6 +32,9 @@ class ScheduleBatch:
     decoding_reqs: list = None
 """
 TIMES = """
+class APIServerReqTimeStats:
+    def __init__(self): self.created_time = 1.5
+    def __getstate__(self): return {"disagg_mode": 0}
 class SchedulerReqTimeStats:
     prefill_finished_time = 2.0
     def set_completion_time(self, ts=None): return ts
@@ -39,7 +42,7 @@ class SchedulerReqTimeStats:
 SCHEDULER = """
 from types import SimpleNamespace as Of
 class Scheduler:
-    ps = Of(tp_rank=1, attn_tp_rank=0, attn_dp_rank=0, pp_rank=0)
+    ps = Of(tp_rank=1, attn_tp_rank=0, attn_cp_rank=0, attn_dp_rank=0, pp_rank=0)
     nccl_port = 5
     draft_worker = None
     server_args = Of(kv_cache_dtype="fp8_e4m3", tp_size=2, pp_size=1, dp_size=1, ep_size=1,
@@ -189,6 +192,9 @@ for again in (False, True):
 scheduler.run_batch(ScheduleBatch([request], ForwardMode.EXTEND, None, None, [0], 2))
 for _ in range(2):
     assert request.time_stats.set_completion_time(ts=3.0) == 3.0
+import copy
+from sglang.srt.observability.req_time_stats import APIServerReqTimeStats
+assert vars(copy.copy(APIServerReqTimeStats())) == {"disagg_mode": 0, "created_time": 1.5}
 """
         ran, _ = self.marked(USE + code)
         self.assertEqual((ran.ranges, ran.err), (["prefill", "stage2.request"], ""))
