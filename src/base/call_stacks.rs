@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use stage2_contract::trace::MonoNs;
 
-use super::{generation, own_memory};
+use super::{generation, own_memory, scheduling};
 
 /// A call that took less time is not worth the reading, ns.
 pub(crate) const LEAST_NS: u64 = 100_000;
@@ -36,8 +36,6 @@ pub(crate) struct FrameLayout {
     pub(crate) innermost: u64,
     /// The frame behind the pointer above.
     pub(crate) behind: Option<u64>,
-    /// In the state of a thread: the kernel's number of it.
-    pub(crate) tid: Option<u64>,
     /// In the state of a thread: its `pthread_t`.
     pub(crate) pthread: u64,
     pub(crate) previous: u64,
@@ -63,7 +61,8 @@ pub(crate) struct CallStack {
 /// What the threads of the guest and the one that samples them share.
 #[derive(Debug)]
 pub struct CallStacks {
-    layout: OnceLock<FrameLayout>,
+    /// With the filters of a thread that may read its frames.
+    layout: OnceLock<(FrameLayout, scheduling::Filters)>,
     /// The kernel's number of a thread, and the address of its state.
     threads: [(AtomicU32, AtomicU64); THREADS],
     slots: [Slot; SLOTS],
@@ -99,10 +98,10 @@ impl Default for CallStacks {
 }
 
 impl CallStacks {
-    /// Says how the interpreter of this process keeps frames.
+    /// Says how the interpreter of this process keeps frames. A thread with other filters than the caller reads none.
     pub(crate) fn tell_layout(&self, layout: FrameLayout) {
         // One process has one interpreter.
-        let _ = self.layout.set(layout);
+        let _ = self.layout.set((layout, scheduling::Filters::of_caller()));
     }
 
     /// Says which threads may read their frames: the kernel's number and the address of the state of each.
@@ -120,13 +119,14 @@ impl CallStacks {
 
     /// Reads the frames of the calling thread, which has the number `thread`, at the end of a call. Whether it did.
     pub(crate) fn read(&self, thread: u32, begin: MonoNs, end: MonoNs) -> bool {
-        let Some(layout) = self.layout.get() else { return false };
+        let Some((layout, filters)) = self.layout.get() else { return false };
         let tid = generation::thread_id() as u32;
         let place = self.threads.iter().find(|(place, _)| place.load(Ordering::Acquire) == tid);
         let Some(state) = place.map(|(_, state)| state.load(Ordering::Relaxed)) else {
             return false;
         };
-        if !self.may_read(end) {
+        // A new filter may end the process for the reading.
+        if scheduling::Filters::of_caller() != *filters || !self.may_read(end) {
             return false;
         }
         let take = |slot: &&Slot| {
@@ -134,7 +134,7 @@ impl CallStacks {
             slot.state.compare_exchange(FREE, TAKEN, success, failure).is_ok()
         };
         let Some(slot) = self.slots.iter().find(take) else { return false };
-        let count = slot.fill(layout, state, tid).unwrap_or(0);
+        let count = slot.fill(layout, state).unwrap_or(0);
         slot.thread.store(thread, Ordering::Relaxed);
         slot.begin.store(begin.0, Ordering::Relaxed);
         slot.count.store(count as u32, Ordering::Relaxed);
@@ -171,15 +171,12 @@ impl CallStacks {
 
 impl Slot {
     /// Reads the frames of the calling thread; gives how many.
-    fn fill(&self, layout: &FrameLayout, state: u64, tid: u32) -> Option<usize> {
+    fn fill(&self, layout: &FrameLayout, state: u64) -> Option<usize> {
         let pid = std::process::id() as libc::pid_t;
         let at = |base: u64, field: u64| own_memory::number(pid, base.wrapping_add(field));
         // The state may be that of a thread that had this number before.
-        let is_own = match layout.tid {
-            Some(field) => at(state, field)? as u32 == tid,
-            // SAFETY: no preconditions.
-            None => at(state, layout.pthread)? == unsafe { libc::pthread_self() } as u64,
-        };
+        // SAFETY: no preconditions.
+        let is_own = at(state, layout.pthread)? == unsafe { libc::pthread_self() } as u64;
         let mut here = at(state, layout.innermost).filter(|_| is_own)?;
         if let Some(behind) = layout.behind {
             here = at(here, behind)?;
@@ -239,7 +236,6 @@ mod tests {
     const LAYOUT: FrameLayout = FrameLayout {
         innermost: 8,
         behind: None,
-        tid: Some(0),
         pthread: 0,
         previous: 0,
         code: 8,
@@ -253,13 +249,18 @@ mod tests {
         generation::thread_id() as u32
     }
 
+    fn own_pthread() -> u64 {
+        // SAFETY: no preconditions.
+        unsafe { libc::pthread_self() as u64 }
+    }
+
     #[test]
     fn a_thread_reads_its_own_frames_and_no_others() {
         let outer = [0_u64, 0xc0de, 7, 0];
         let entry = [outer.as_ptr() as u64, 0, 0, 3];
         let inner = [entry.as_ptr() as u64, 0xbeef, 9, 1];
-        let state = [u64::from(own_tid()), inner.as_ptr() as u64];
-        let of_another = [u64::from(own_tid()) + 1, inner.as_ptr() as u64];
+        let state = [own_pthread(), inner.as_ptr() as u64];
+        let of_another = [own_pthread() + 1, inner.as_ptr() as u64];
         let stacks = CallStacks::default();
         let read = || stacks.read(5, MonoNs(10), MonoNs(20));
         assert!(!read(), "no layout");
@@ -283,7 +284,7 @@ mod tests {
     fn circles_end_and_readings_are_bounded_in_number_and_by_the_second() {
         let mut inner = [0_u64, 0xbeef, 9, 1];
         inner[0] = inner.as_ptr() as u64;
-        let state = [u64::from(own_tid()), inner.as_ptr() as u64];
+        let state = [own_pthread(), inner.as_ptr() as u64];
         let stacks = CallStacks::default();
         stacks.tell_layout(LAYOUT);
         stacks.tell_threads([(own_tid(), state.as_ptr() as u64)].into_iter());

@@ -29,6 +29,29 @@ pub(crate) fn has_filter(tid: u32) -> bool {
     })
 }
 
+/// What two short system calls tell of the seccomp filters of a thread. A filter that the program gives to all its
+/// threads at once changes it, except where the process began both with a filter and without the right to gain
+/// privileges (`allowPrivilegeEscalation: false` of Kubernetes): then only files of `/proc`, which cost ten times as
+/// much, tell of one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filters {
+    mode: c_int,
+    gains_no_privileges: c_int,
+}
+
+impl Filters {
+    /// Async-signal-safe.
+    pub(crate) fn of_caller() -> Self {
+        let zero: libc::c_ulong = 0;
+        // SAFETY: both only return a number. Without seccomp in the kernel the first one is an error.
+        let ask = |what| unsafe { libc::prctl(what, zero, zero, zero, zero) };
+        Filters {
+            mode: ask(libc::PR_GET_SECCOMP),
+            gains_no_privileges: ask(libc::PR_GET_NO_NEW_PRIVS),
+        }
+    }
+}
+
 /// For the calling thread, which is ours.
 pub fn be_ordinary() {
     let text = |file: &str| fs::read_to_string(file).unwrap_or_default();

@@ -298,7 +298,6 @@ impl Layout {
         FrameLayout {
             innermost: thread.frame,
             behind: thread.behind,
-            tid: thread.tid,
             pthread: thread.pthread,
             previous: frame.previous,
             code: frame.code,

@@ -7,14 +7,15 @@
 //! [`Round`]s. If no `Round` is free, the round is skipped and counted.
 
 mod code;
+mod interpreter;
 pub(crate) mod layout;
 mod memory;
+mod pace;
 #[doc(hidden)]
 pub mod probe;
 mod stacks;
 mod tasks;
 
-use std::ffi::{CStr, c_char};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,8 +29,10 @@ use crate::base::call_stacks::CallStacks;
 use crate::base::clock::{self, Instant};
 use crate::base::futex::{Bell, Flag};
 use crate::base::{barrier, diag, scheduling};
+pub use interpreter::Interpreter;
 use layout::Layout;
 use memory::Memory;
+use pace::Pace;
 use stacks::{Ended, Python};
 use tasks::{NoDescriptors, Task, Times};
 
@@ -52,60 +55,6 @@ const OWN_THREADS: [&str; 5] =
     ["stage2-drain", "stage2-host", "stage2-control", "stage2-nvml", "stage2-counters"];
 /// An interpreter whose lists cannot be followed so many times in a row is left alone.
 const MAX_TORN: u32 = 200;
-
-/// The addresses of an interpreter's symbols. The sampling thread reads the memory behind them only through
-/// the kernel.
-#[derive(Clone, Copy, Debug)]
-pub struct Interpreter {
-    /// Address of `_PyRuntime`.
-    runtime: u64,
-    /// Address of `PyCode_Type`.
-    code_type: u64,
-    /// Address of `PyUnicode_Type`.
-    text_type: u64,
-    /// `PY_VERSION_HEX`; 0: not known.
-    version: u32,
-}
-
-impl Interpreter {
-    /// Finds the interpreter of this process by its global symbols. Takes the loader's lock, so only the
-    /// start of a recording calls it.
-    #[must_use]
-    pub fn find() -> Option<Self> {
-        // SAFETY: it only looks up the symbol.
-        let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        let there = |name: &CStr| Some(symbol(name)).filter(|symbol| !symbol.is_null());
-        let address = |name: &CStr| there(name).map(|symbol| symbol as u64);
-        let version = if let Some(version) = there(c"Py_Version") {
-            // SAFETY: the symbol is an integer of the interpreter, which lives as long as its library.
-            unsafe { version.cast::<u32>().read() }
-        } else {
-            // SAFETY: the function has this type in each version, needs no lock, and returns a static
-            // string.
-            let text = there(c"Py_GetVersion").map(|function| unsafe {
-                type Version = extern "C" fn() -> *const c_char;
-                CStr::from_ptr(std::mem::transmute::<*mut std::ffi::c_void, Version>(function)())
-            });
-            version_of(text.map_or(&[][..], CStr::to_bytes))
-        };
-        Some(Interpreter {
-            runtime: address(c"_PyRuntime")?,
-            code_type: address(c"PyCode_Type")?,
-            text_type: address(c"PyUnicode_Type")?,
-            version,
-        })
-    }
-}
-
-/// Parses `3.10.13 (main, ...` into `PY_VERSION_HEX`, up to the minor version.
-fn version_of(text: &[u8]) -> u32 {
-    let text = std::str::from_utf8(text).unwrap_or_default();
-    let mut numbers = text.split('.').map(|number| number.parse::<u8>().ok());
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) => u32::from(major) << 24 | u32::from(minor) << 16,
-        _ => 0,
-    }
-}
 
 /// The samples of one moment, and what is new since the last one.
 #[derive(Debug, Default)]
@@ -360,6 +309,8 @@ struct Sampler<'a> {
     any_launches: bool,
     changes: usize,
     pid: u32,
+    /// The filters of this thread when it began.
+    filters: scheduling::Filters,
     /// The thread can open files of `/proc`.
     has_files: bool,
     own_times: Option<Task>,
@@ -384,6 +335,7 @@ impl<'a> Sampler<'a> {
             any_launches: false,
             changes: 0,
             pid: std::process::id(),
+            filters: scheduling::Filters::of_caller(),
             has_files: false,
             own_times: None,
             totals: HostSampling { asked_ns, ..HostSampling::default() },
@@ -425,7 +377,14 @@ impl<'a> Sampler<'a> {
             Err(why) => return Err(why.to_string()),
         }
         scheduling::be_ordinary();
-        self.own_times = Task::open(own).ok();
+        match Task::open(own) {
+            Ok(task) => self.own_times = Some(task),
+            Err(error) if self.has_files => self.say(Said::Note(format!(
+                "states of threads are not known: the system refuses the files of a thread in /proc ({error}), \
+                 as it does after a change of user"
+            ))),
+            Err(_) => {}
+        }
         let mut memory = match Memory::open(self.has_files) {
             Ok(memory) => memory,
             Err(error) if self.has_files => {
@@ -469,6 +428,9 @@ impl<'a> Sampler<'a> {
                 self.common.bell.wait(due.saturating_duration_since(now));
                 continue;
             }
+            if self.is_filtered() {
+                return;
+            }
             let late = now.saturating_duration_since(due);
             self.totals.rounds += 1;
             self.totals.late += u64::from(late > self.pace.interval / 2);
@@ -499,6 +461,9 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
+        if self.is_filtered() {
+            return;
+        }
         // The last times of the threads: up to a second has passed since they were written.
         if let Some(mut round) = self.common.free.pop() {
             self.next_listing = Instant::now();
@@ -512,6 +477,18 @@ impl<'a> Sampler<'a> {
                        version: samples have no stacks";
             self.say(Said::Note(why.to_owned()));
         }
+    }
+
+    /// Whether the program has given this thread a filter, and says so. What is done after that may end the process,
+    /// so this comes first in a round.
+    fn is_filtered(&self) -> bool {
+        let is_it = scheduling::Filters::of_caller() != self.filters;
+        if is_it {
+            let why = "the program has installed a seccomp filter, which might kill the process for a system call \
+                       of the sampling thread; to get later samples, run the program without the filter";
+            self.say(Said::Off(why.to_owned()));
+        }
+        is_it
     }
 
     /// Reads the stacks that are due. There are none before the guest has initialised its interpreter.
@@ -535,7 +512,9 @@ impl<'a> Sampler<'a> {
         if !*is_verified {
             return Ok(());
         }
-        let looked = python.look(memory, round, |tid| is_full || self.is_hot(tid, now));
+        let keeps = |tid: u32| self.known.iter().any(|known| known.tid == tid);
+        let due = |tid: u32| is_full || self.is_hot(tid, now);
+        let looked = python.look(memory, round, (is_full, keeps), due);
         self.totals.threads_left_out = self.totals.threads_left_out.max(python.left_out);
         if looked != Err(Ended::Torn) {
             *torn = 0;
@@ -670,11 +649,13 @@ impl<'a> Sampler<'a> {
         true
     }
 
-    /// Whether the thread with this ID is sampled in each round. An unknown thread is.
+    /// Whether the thread with this ID is sampled in each round. An unknown thread is, if there is room for it.
     fn is_hot(&self, tid: u32, now: Instant) -> bool {
         let stands_in = tid == self.pid && !self.any_launches;
-        let known = self.known.iter().find(|known| known.tid == tid);
-        known.is_none_or(|known| known.is_hot(stands_in, now))
+        match self.known.iter().find(|known| known.tid == tid) {
+            Some(known) => known.is_hot(stands_in, now),
+            None => self.known.len() < MAX_TASKS,
+        }
     }
 
     /// Adds a sample of each thread that is due.
@@ -776,64 +757,6 @@ impl Known {
     /// treated as one.
     fn is_hot(&self, stands_in: bool, now: Instant) -> bool {
         self.launches || stands_in || now < self.suspected_until
-    }
-}
-
-/// The sampling interval. Each wake-up of the sampling thread takes a processor from another thread: on a
-/// machine with overloaded processors, this costs the guest a tenth of its time.
-#[derive(Debug)]
-struct Pace {
-    asked: Duration,
-    interval: Duration,
-    /// Rounds since the interval was last reviewed, how many of them were late, and their waits for a
-    /// processor.
-    looks: u32,
-    late: u32,
-    delay: Duration,
-    /// The number of reviews in a row without overload.
-    calm: u32,
-}
-
-impl Pace {
-    /// The interval is reviewed after this many rounds.
-    const LOOKS: u32 = 50;
-    /// The interval grows to at most this many times the requested one.
-    const MOST: u32 = 8;
-    /// The processors are overloaded if a round waits longer than this for one on average, or if more rounds
-    /// than this are late.
-    const SHORT: Duration = Duration::from_micros(500);
-    const LATE: u32 = Self::LOOKS / 4;
-    /// They are not overloaded if a round waits less than this. After this many such reviews, the interval
-    /// is halved.
-    const ENOUGH: Duration = Duration::from_micros(100);
-    const CALM: u32 = 4;
-
-    fn new(asked: Duration) -> Self {
-        Pace { asked, interval: asked, looks: 0, late: 0, delay: Duration::ZERO, calm: 0 }
-    }
-
-    /// Counts a round, how late it began, and how long the thread had waited for a processor. Returns
-    /// whether the interval was doubled.
-    fn note(&mut self, late: Duration, delay: Duration) -> bool {
-        self.looks += 1;
-        self.late += u32::from(late > self.interval / 2);
-        self.delay += delay;
-        if self.looks < Self::LOOKS {
-            return false;
-        }
-        let (late, delay) = (self.late, self.delay / self.looks);
-        (self.looks, self.late, self.delay) = (0, 0, Duration::ZERO);
-        let is_short = delay > Self::SHORT || late > Self::LATE;
-        self.calm = if !is_short && delay < Self::ENOUGH { self.calm + 1 } else { 0 };
-        if is_short && self.interval < self.asked * Self::MOST {
-            self.interval *= 2;
-            return true;
-        }
-        if self.calm >= Self::CALM && self.interval > self.asked {
-            self.interval = (self.interval / 2).max(self.asked);
-            self.calm = 0;
-        }
-        false
     }
 }
 

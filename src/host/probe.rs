@@ -33,9 +33,9 @@ pub fn look(image: &mut [u64; WORDS], version: u32) -> (String, usize) {
     let mut python = Python::new(layout, interpreter, &mut memory);
     let (mut text, mut most) = (String::new(), 0);
     let mut round = Round::default();
-    for _ in 0..3 {
+    for turn in 0..3 {
         round.clear();
-        let looked = python.look(&mut memory, &mut round, |_| true);
+        let looked = python.look(&mut memory, &mut round, (turn != 1, |_| false), |_| true);
         most = most.max(round.frames.len());
         text += &format!("{looked:?} {} {:?} ", round.frames.len(), round.codes);
         text += &String::from_utf8_lossy(&round.bytes);

@@ -15,6 +15,10 @@ use super::{Interpreter, Round, Stack};
 const MAX_INTERPRETERS: usize = 64;
 pub(super) const MAX_THREADS: usize = 256;
 const MAX_FRAMES: usize = 1024;
+/// The most threads in the lists of a process.
+const MAX_LISTED: usize = 4096;
+/// With more threads than this, only a full look walks the lists: each thread costs a third of a microsecond.
+const MANY: usize = 64;
 /// The most frames of all stacks of a round.
 const MAX_ALL_FRAMES: usize = 16 << 10;
 /// Frames with at most `GAP` bytes between them share a window. `BEHIND` bytes past the innermost frame are
@@ -32,6 +36,8 @@ pub(super) struct Thread {
     gil: u64,
     /// Address of the pointer to the innermost frame.
     innermost_at: u64,
+    /// Address of its ID; 0: not known, or in its state.
+    tid_at: u64,
     /// Addresses of its frames, the outermost first.
     chain: Vec<u64>,
     /// The thread ID of the kernel; 0: not known.
@@ -41,11 +47,21 @@ pub(super) struct Thread {
     pub(super) holds_gil: bool,
     /// The ID of the thread that holds the GIL, if another one does; 0: none, or not known.
     pub(super) holder: u32,
+    is_due: bool,
     /// Its stack in this round, if it was due.
     pub(super) stack: Stack,
     innermost: u64,
     /// Its stack was just read, and is to be checked.
     is_fresh: bool,
+}
+
+/// A thread as the lists have it.
+struct Listed {
+    state: u64,
+    interpreter: u64,
+    gil: u64,
+    tid: u32,
+    tid_at: u64,
 }
 
 /// Why the threads cannot be read.
@@ -66,7 +82,7 @@ pub(super) struct Python {
     codes: Codes,
     pub(super) threads: Vec<Thread>,
     /// Offset of the thread ID in the C library's `pthread_t`, for versions of CPython that do not store the
-    /// ID.
+    /// ID, or store that of the parent in a forked child (3.11.0 and 3.11.1).
     tid_in_pthread: Option<u64>,
     /// Threads beyond the limit.
     pub(super) left_out: u64,
@@ -74,7 +90,7 @@ pub(super) struct Python {
 
 impl Python {
     pub(super) fn new(layout: Layout, interpreter: Interpreter, memory: &mut Memory) -> Self {
-        let tid_in_pthread = if layout.thread.tid.is_none() { find_tid(memory) } else { None };
+        let tid_in_pthread = if layout.minor < 12 { find_tid(memory) } else { None };
         Python {
             layout,
             interpreter,
@@ -85,7 +101,8 @@ impl Python {
         }
     }
 
-    /// Reads all threads, and the stacks of those that are `due`.
+    /// Reads the stacks of the threads that are `due`. A look that `is_full`, and any look at few threads, walks the
+    /// lists of threads before. If these have too many, those that it `keeps` come first.
     ///
     /// # Errors
     /// The interpreter has ended, or its lists of threads are inconsistent at the moment.
@@ -93,22 +110,26 @@ impl Python {
         &mut self,
         memory: &mut Memory,
         round: &mut Round,
+        (is_full, keeps): (bool, impl Fn(u32) -> bool),
         due: impl Fn(u32) -> bool,
     ) -> Result<(), Ended> {
         self.codes.make_room(round);
+        let walks = is_full || self.threads.len() <= MANY;
+        self.threads.iter_mut().for_each(|thread| thread.is_due = due(thread.tid));
         memory.clear();
-        self.want_lists(memory);
-        for thread in self.threads.iter().filter(|thread| due(thread.tid)) {
+        self.want_lists(walks, memory);
+        for thread in self.threads.iter().filter(|thread| thread.is_due) {
             want_frames(thread, &self.layout, memory);
         }
         memory.fill();
-        let generation = self.find_threads(memory)?;
+        let generation =
+            if walks { self.find_threads(memory, keeps) } else { self.check_threads(memory) }?;
         self.codes.begin(generation);
         self.find_holders(memory);
         for thread in &mut self.threads {
-            thread.stack = Stack::None;
+            (thread.stack, thread.is_due) = (Stack::None, due(thread.tid));
         }
-        self.read_stacks(memory, round, |thread| due(thread.tid));
+        self.read_stacks(memory, round, |thread| thread.is_due);
         // Read these once more: most of them changed because a short call began or returned.
         let is_lost = |thread: &Thread| matches!(thread.stack, Stack::Torn | Stack::Unreadable);
         if self.threads.iter().any(is_lost) {
@@ -135,14 +156,15 @@ impl Python {
 
     /// Whether what the layout says leads where it should: the innermost frame of some thread is one of Python.
     pub(super) fn verify(&mut self, memory: &mut Memory) -> bool {
-        let found = self.look(memory, &mut Round::default(), |_| true).is_ok()
+        let found = self.look(memory, &mut Round::default(), (true, |_| true), |_| true).is_ok()
             && self.threads.iter().any(|thread| matches!(thread.stack, Stack::Frames { .. }));
         // The code objects that were just read have to be reported in a later round.
         self.codes = Codes::default();
         found
     }
 
-    fn want_lists(&self, memory: &mut Memory) {
+    /// `walks`: all threads will be read, else those that are due.
+    fn want_lists(&self, walks: bool, memory: &mut Memory) {
         let Layout { runtime, interpreter, gil, .. } = &self.layout;
         let of_runtime = [runtime.head, runtime.finalizing];
         of_runtime
@@ -159,7 +181,9 @@ impl Python {
             if std::mem::replace(&mut last_gil, thread.gil) != thread.gil {
                 memory.want(thread.gil.wrapping_add(gil.holder.min(gil.locked)), 16);
             }
-            self.want_thread(thread, memory);
+            if walks || thread.is_due {
+                self.want_thread(thread, memory);
+            }
         }
     }
 
@@ -168,57 +192,115 @@ impl Python {
         if self.layout.thread.behind.is_some() {
             memory.want(thread.innermost_at, 8);
         }
+        if thread.tid_at != 0 {
+            memory.want(thread.tid_at, 4);
+        }
     }
 
-    /// Walks the lists of interpreters and threads. Returns the code generation; 0 if the version has none.
-    fn find_threads(&mut self, memory: &mut Memory) -> Result<u64, Ended> {
-        let Layout { runtime, interpreter, thread: layout, gil, .. } = self.layout;
-        let base = self.interpreter.runtime;
-        let at =
-            |memory: &mut Memory, base: u64, field: u64| memory.number(base.wrapping_add(field));
-        if at(memory, base, runtime.finalizing).ok_or(Ended::Gone)? != 0 {
+    /// The first interpreter.
+    fn head(&self, memory: &mut Memory) -> Result<u64, Ended> {
+        let (base, runtime) = (self.interpreter.runtime, self.layout.runtime);
+        let mut at = |field: u64| memory.number(base.wrapping_add(field)).ok_or(Ended::Gone);
+        if at(runtime.finalizing)? != 0 {
             return Err(Ended::Finalizing);
         }
-        let mut here =
-            at(memory, base, runtime.head).filter(|head| *head != 0).ok_or(Ended::Gone)?;
-        let (mut count, mut generation, mut left_out) = (0, 0_u64, 0);
-        let mut interpreters = 0;
+        Some(at(runtime.head)?).filter(|head| *head != 0).ok_or(Ended::Gone)
+    }
+
+    /// The code generation of an interpreter; 0 if the version has none.
+    fn generation(&self, interpreter: u64, memory: &mut Memory) -> u64 {
+        let field = self.layout.interpreter.code_generation;
+        field.and_then(|field| memory.number(interpreter.wrapping_add(field))).unwrap_or(0)
+    }
+
+    /// Walks the lists of interpreters and threads. Returns the code generation.
+    fn find_threads(
+        &mut self,
+        memory: &mut Memory,
+        keeps: impl Fn(u32) -> bool,
+    ) -> Result<u64, Ended> {
+        let interpreter = self.layout.interpreter;
+        let at = |memory: &mut Memory, base: u64, field: u64| {
+            memory.number(base.wrapping_add(field)).ok_or(Ended::Torn)
+        };
+        let mut here = self.head(memory)?;
+        let (mut listed, mut generation, mut interpreters) = (Vec::new(), 0_u64, 0);
         while here != 0 && interpreters < MAX_INTERPRETERS {
             interpreters += 1;
-            let own_gil = match interpreter.gil {
-                Some(field) => at(memory, here, field).ok_or(Ended::Torn)?,
-                None => base,
+            let gil = match interpreter.gil {
+                Some(field) => at(memory, here, field)?,
+                None => self.interpreter.runtime,
             };
-            if let Some(field) = interpreter.code_generation {
-                generation = generation.wrapping_add(at(memory, here, field).unwrap_or(0));
-            }
-            let mut state = at(memory, here, interpreter.threads).ok_or(Ended::Torn)?;
-            let mut walked = 0;
+            generation = generation.wrapping_add(self.generation(here, memory));
+            let mut state = at(memory, here, interpreter.threads)?;
             while state != 0 {
-                walked += 1;
                 // The list has a cycle, or far more threads than any process.
-                if walked > 16 * MAX_THREADS || at(memory, state, layout.interpreter) != Some(here)
-                {
+                if listed.len() >= MAX_LISTED {
                     return Err(Ended::Torn);
                 }
-                if count < MAX_THREADS {
-                    self.place(count, state);
-                    let tid = self.tid(state, memory);
-                    let thread = &mut self.threads[count];
-                    (thread.interpreter, thread.gil, thread.tid) = (here, own_gil, tid);
-                    let begin = if interpreter.gil.is_some() { own_gil } else { base };
-                    thread.futexes = begin..begin.saturating_add(gil.bytes);
-                    count += 1;
-                } else {
-                    left_out += 1;
+                let (thread, next) = self.listed(state, memory).ok_or(Ended::Torn)?;
+                if thread.interpreter != here {
+                    return Err(Ended::Torn);
                 }
-                state = at(memory, state, layout.next).ok_or(Ended::Torn)?;
+                listed.push(Listed { gil, ..thread });
+                state = next;
             }
-            here = at(memory, here, interpreter.next).ok_or(Ended::Torn)?;
+            here = at(memory, here, interpreter.next)?;
         }
-        self.threads.truncate(count);
-        self.left_out = left_out;
+        self.left_out = listed.len().saturating_sub(MAX_THREADS) as u64;
+        if self.left_out > 0 {
+            // New threads come first in the list, and the main thread last.
+            listed.sort_by_key(|thread| !keeps(thread.tid));
+            listed.truncate(MAX_THREADS);
+        }
+        for (index, found) in listed.iter().enumerate() {
+            self.place(index, found.state);
+            let thread = &mut self.threads[index];
+            (thread.interpreter, thread.gil) = (found.interpreter, found.gil);
+            (thread.tid, thread.tid_at) = (found.tid, found.tid_at);
+            thread.futexes = found.gil..found.gil.saturating_add(self.layout.gil.bytes);
+        }
+        self.threads.truncate(listed.len());
         Ok(generation)
+    }
+
+    /// Checks the threads that are due, and forgets those that are not there any more. Returns the code generation of
+    /// the interpreters that have threads.
+    fn check_threads(&mut self, memory: &mut Memory) -> Result<u64, Ended> {
+        self.head(memory)?;
+        let (mut generation, mut last) = (0_u64, 0);
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.retain(|thread| {
+            if std::mem::replace(&mut last, thread.interpreter) != thread.interpreter {
+                generation = generation.wrapping_add(self.generation(thread.interpreter, memory));
+            }
+            let is_it = |(listed, _): (Listed, u64)| {
+                listed.interpreter == thread.interpreter && listed.tid == thread.tid
+            };
+            !thread.is_due || self.listed(thread.state, memory).is_some_and(is_it)
+        });
+        self.threads = threads;
+        Ok(generation)
+    }
+
+    /// The thread with this state, and the state behind it in the list.
+    fn listed(&self, state: u64, memory: &mut Memory) -> Option<(Listed, u64)> {
+        let layout = &self.layout.thread;
+        let mut bytes = [0; LONGEST as usize];
+        let bytes = bytes.get_mut(..layout.bytes() as usize)?;
+        memory.get(state, bytes).then_some(())?;
+        let field = |field: u64| -> Option<u64> {
+            let bytes = bytes.get(field as usize..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let (mut tid, mut tid_at) = (layout.tid.map_or(Some(0), field)? as u32, 0);
+        if let Some(in_pthread) = self.tid_in_pthread {
+            let pthread = field(layout.pthread)?;
+            tid_at = if pthread == 0 { 0 } else { pthread.wrapping_add(in_pthread) };
+            tid = memory.small_number(tid_at).unwrap_or(0);
+        }
+        let interpreter = field(layout.interpreter)?;
+        Some((Listed { state, interpreter, gil: 0, tid, tid_at }, field(layout.next)?))
     }
 
     /// Moves the thread with this state to this index of the list, or inserts it there.
@@ -229,19 +311,6 @@ impl Python {
             Some(behind) => self.threads.swap(index, index + behind),
             None => self.threads.insert(index, Thread { state, ..Thread::default() }),
         }
-    }
-
-    fn tid(&self, state: u64, memory: &mut Memory) -> u32 {
-        let layout = &self.layout.thread;
-        let tid = match layout.tid {
-            Some(field) => memory.number(state.wrapping_add(field)).map(|tid| tid as u32),
-            None => {
-                let pthread = memory.number(state.wrapping_add(layout.pthread));
-                let at = pthread.filter(|pthread| *pthread != 0).zip(self.tid_in_pthread);
-                at.and_then(|(pthread, field)| memory.small_number(pthread.wrapping_add(field)))
-            }
-        };
-        tid.unwrap_or(0)
     }
 
     fn find_holders(&mut self, memory: &mut Memory) {
@@ -403,6 +472,8 @@ mod tests {
 
     const CODE_TYPE: u64 = 0xc0de;
     const TEXT_TYPE: u64 = 0x7e87;
+    /// A full look without threads to be kept before others.
+    const ALL: (bool, fn(u32) -> bool) = (true, |_| false);
 
     /// An interpreter in the layout of 3.12, in words.
     struct Fake {
@@ -485,7 +556,7 @@ mod tests {
         let mut result = Ok(());
         for _ in 0..times {
             round.clear();
-            result = python.look(&mut memory, &mut round, |_| true);
+            result = python.look(&mut memory, &mut round, ALL, |_| true);
         }
         (result, python, round)
     }
@@ -525,7 +596,7 @@ mod tests {
         let fake = Fake::new(&[3, 5]);
         let mut memory = Memory::open(false).expect("own memory");
         let (mut python, mut round) = (fake.python(&mut memory), Round::default());
-        assert_eq!(python.look(&mut memory, &mut round, |tid| tid == 2), Ok(()));
+        assert_eq!(python.look(&mut memory, &mut round, ALL, |tid| tid == 2), Ok(()));
         let depths: Vec<_> = python.threads.iter().map(depth).collect();
         assert_eq!(depths, [None, Some((5, false))]);
     }
@@ -570,7 +641,7 @@ mod tests {
         let fake = Fake::new(&[3]);
         let (mut python, mut round) = (fake.python(&mut memory), Round::default());
         assert!(python.verify(&mut memory));
-        assert_eq!(python.look(&mut memory, &mut round, |_| true), Ok(()));
+        assert_eq!(python.look(&mut memory, &mut round, ALL, |_| true), Ok(()));
         assert_eq!(round.codes.len(), 1, "verify does not keep code objects from the rounds");
     }
 
@@ -581,7 +652,7 @@ mod tests {
         let (mut python, mut round) = (fake.python(&mut memory), Round::default());
         let mut tids = |fake: &Fake| {
             std::hint::black_box(&fake.words);
-            assert_eq!(python.look(&mut memory, &mut round, |_| true), Ok(()));
+            assert_eq!(python.look(&mut memory, &mut round, ALL, |_| true), Ok(()));
             let of = |thread: &Thread| (thread.tid, depth(thread).map(|(depth, _)| depth));
             python.threads.iter().map(of).collect::<Vec<_>>()
         };
@@ -594,6 +665,41 @@ mod tests {
         fake.words[second + 1] = fake.at(first);
         fake.words[INTERPRETER + 9] = second_at;
         assert_eq!(tids(&fake), [(2, Some(2)), (1, Some(1))]);
+    }
+
+    /// The main thread is the last one of the list. Between full looks, only those that are due are read.
+    #[test]
+    fn of_too_many_threads_those_that_are_kept_are_read() {
+        let mut fake = Fake::new(&[1; 300]);
+        let mut memory = Memory::open(false).expect("own memory");
+        let (mut python, mut round) = (fake.python(&mut memory), Round::default());
+        let keeps = |tid| tid > 298;
+        let of = |python: &Python, tid| {
+            let mut threads = python.threads.iter().filter(|thread| thread.tid == tid);
+            threads.next().map(|thread| depth(thread).is_some())
+        };
+        assert_eq!(python.look(&mut memory, &mut round, (true, keeps), |tid| tid == 300), Ok(()));
+        assert_eq!(
+            (of(&python, 300), of(&python, 299), of(&python, 254)),
+            (Some(true), Some(false), Some(false))
+        );
+        assert_eq!((of(&python, 255), python.left_out), (None, 44));
+        // Another thread takes the state of one that ended.
+        let last = fake.threads[299];
+        fake.words[last + 18] = 301;
+        std::hint::black_box(&fake.words);
+        round.clear();
+        assert_eq!(python.look(&mut memory, &mut round, (false, keeps), |tid| tid > 298), Ok(()));
+        assert_eq!(
+            (of(&python, 300), of(&python, 299), of(&python, 301)),
+            (None, Some(true), None)
+        );
+        assert_eq!(python.look(&mut memory, &mut round, (true, keeps), |tid| tid > 298), Ok(()));
+        assert_eq!((of(&python, 301), python.threads.len()), (Some(true), MAX_THREADS));
+        fake.words[RUNTIME + 3] = 1;
+        std::hint::black_box(&fake.words);
+        let looked = python.look(&mut memory, &mut round, (false, keeps), |_| true);
+        assert_eq!(looked, Err(Ended::Finalizing));
     }
 
     /// Overwrites random words while they are read.
@@ -625,7 +731,7 @@ mod tests {
             let mut round = Round::default();
             for _ in 0..2 {
                 round.clear();
-                let looked = python.look(&mut memory, &mut round, |_| true);
+                let looked = python.look(&mut memory, &mut round, ALL, |_| true);
                 assert!(
                     round.frames.len() <= MAX_ALL_FRAMES && python.threads.len() <= MAX_THREADS
                 );

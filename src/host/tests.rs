@@ -1,32 +1,5 @@
 use super::*;
 
-#[test]
-fn the_pace_follows_the_shortage_of_processors_and_comes_back() {
-    const MS: Duration = Duration::from_millis(1);
-    let mut pace = Pace::new(10 * MS);
-    let mut look = |late, delay, times| (0..times).filter(|_| pace.note(late, delay)).count();
-    assert_eq!(look(MS, MS / 20, 500), 0, "calm");
-    assert_eq!(look(MS, MS, 50), 1, "delays");
-    assert_eq!(look(11 * MS, MS / 20, 50), 1, "late");
-    assert_eq!(look(100 * MS, 5 * MS, 500), 1, "eight times the interval is the longest");
-    assert_eq!(look(MS, MS / 5, 5_000), 0, "neither");
-    assert_eq!(pace.interval, 80 * MS);
-    let mut look = |times| (0..times).filter(|_| pace.note(MS, MS / 20)).count();
-    assert_eq!(look(200), 0);
-    assert_eq!(pace.interval, 40 * MS);
-    assert_eq!((0..1_000).filter(|_| pace.note(MS, MS / 20)).count(), 0);
-    assert_eq!(pace.interval, 10 * MS, "not below what was asked for");
-}
-
-#[test]
-fn versions_are_read_from_what_the_interpreter_says_of_itself() {
-    assert_eq!(version_of(b"3.10.13 (main, Aug 24 2023) [GCC 12.2.0]"), 0x030a_0000);
-    assert_eq!(version_of(b"3.9.1+ (heads)"), 0x0309_0000);
-    for odd in [&b""[..], b"3", b"3.x", b"x.10", b"3.300", b"\xff\xfe"] {
-        assert_eq!(version_of(odd), 0, "{odd:?}");
-    }
-}
-
 /// This program has no interpreter, and threads.
 #[test]
 fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
