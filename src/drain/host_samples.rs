@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::host::{self, MAX_HOST_CALLS, MAX_HOST_SAMPLES};
@@ -14,6 +15,7 @@ use stage2_contract::trace::{
     HostCall, HostFrame, HostSample, HostSampling, HostStack, HostThread, MonoNs, NONE, Record,
 };
 
+use crate::base::clock::Instant;
 use crate::base::counters::{Counter, Counters};
 use crate::base::diag;
 use crate::drain::intern::{Interner, Sink};
@@ -53,6 +55,8 @@ struct Defined<T> {
 
 #[derive(Default)]
 pub(super) struct HostSamples {
+    made: Instant,
+    has_begun: bool,
     sampling: Option<Sampling>,
     /// `MINOR` of `3.MINOR`; 0: not known.
     minor: u32,
@@ -83,38 +87,55 @@ pub(super) struct HostSamples {
 }
 
 impl HostSamples {
-    /// Starts to sample at `hz`, if that is set and there is a trace file.
-    pub(super) fn start(
-        shared: &'static Shared,
-        hz: Option<u32>,
-        python: Option<Interpreter>,
+    pub(super) fn new() -> Self {
+        HostSamples { made: Instant::now(), ..HostSamples::default() }
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.made.elapsed()
+    }
+
+    /// Whether [`begin`](Self::begin) was called.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Begins to sample at `hz`, if that is set and there is a trace file.
+    pub(super) fn begin(
+        &mut self,
+        (shared, hz, python): (&'static Shared, Option<u32>, Option<Interpreter>),
         has_file: bool,
         output: &mut impl Sink,
-    ) -> Self {
-        let mut samples = HostSamples::default();
-        let Some(hz) = hz else { return samples };
+    ) {
+        self.has_begun = true;
+        let Some(hz) = hz else { return };
         if !has_file {
             diag::warn(format_args!(
                 "the host is not sampled: samples need a trace file; set STAGE2_OUT to a folder"
             ));
-            return samples;
+            return;
         }
         match Sampling::start(hz, python, &shared.call_stacks) {
-            Ok(sampling) => samples.sampling = Some(sampling),
+            Ok(sampling) => {
+                let launching = self.threads.iter().filter(|(_, (_, launches))| *launches);
+                launching.for_each(|(tid, _)| sampling.watch(*tid));
+                self.sampling = Some(sampling);
+            }
             Err(error) => {
                 let why = format!(
                     "no thread can be started ({error}); raise the limit of threads (ulimit -u)"
                 );
-                samples.say_off(why, output);
+                self.say_off(why, output);
             }
         }
-        samples
     }
 
     /// Takes the number of a guest thread, which launches GPU work or opens ranges.
     pub(super) fn meet(&mut self, tid: u32, number: u32) {
-        let Some(sampling) = &self.sampling else { return };
-        sampling.watch(tid);
+        if self.has_begun && self.sampling.is_none() {
+            return;
+        }
+        self.sampling.iter().for_each(|sampling| sampling.watch(tid));
         self.threads.insert(tid, (number, true));
     }
 
@@ -174,7 +195,8 @@ impl HostSamples {
 
     fn say_off(&mut self, why: String, output: &mut impl Sink) {
         if !std::mem::replace(&mut self.off, true) {
-            diag::warn(format_args!("the host is not sampled: {why}"));
+            let no = if self.totals.rounds > 0 { "no longer" } else { "not" };
+            diag::warn(format_args!("the host is {no} sampled: {why}"));
             put_fact(host::OFF, why, output);
         }
     }

@@ -2,6 +2,7 @@
 //! trace file.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use stage2_contract::text;
 use stage2_contract::trace::{Device, Record};
@@ -11,9 +12,9 @@ use crate::base::ancestry::{self, Notice};
 use crate::base::job::JobFacts;
 use crate::base::{clock, diag};
 use crate::drain::device_state::{DeviceStates, Said};
-use crate::drain::host_samples::HostSamples;
 use crate::drain::intern::Sink;
 use crate::guest::pool::FullBuffer;
+use crate::guest::state;
 use crate::host::Interpreter;
 
 /// Names of ranges that one line shows, and characters of each.
@@ -141,11 +142,19 @@ impl Drain {
 
 // Samples of the host.
 impl Drain {
+    /// Begins to sample when CUPTI has started: a limit of threads may leave one, which CUPTI needs more.
     pub(super) fn sample_host(&mut self, python: Option<Interpreter>) {
+        const WITHOUT_CUDA: Duration = Duration::from_secs(1);
+        const START: Duration = Duration::from_secs(5);
+        let patience = if state::cuda_seen() { START } else { WITHOUT_CUDA };
+        let awaits_gpu = self.shared.gpu.get().is_none() && self.host.age() < patience;
+        if awaits_gpu || self.host.has_begun() {
+            return;
+        }
         let has_file = self.output.path().is_some();
         let asked = self.shared.windows.host_hz_asked().map(|hz| Some(hz).filter(|&hz| hz > 0));
         let hz = asked.unwrap_or(self.shared.options.host_hz);
-        self.host = HostSamples::start(self.shared, hz, python, has_file, &mut self.output);
+        self.host.begin((self.shared, hz, python), has_file, &mut self.output);
     }
 
     pub(super) fn take_host(&mut self) {

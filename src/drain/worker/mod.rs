@@ -181,7 +181,6 @@ impl Thread {
         drain.output.flush(&shared.counters);
         shared.ready.set();
         let late = if window.late { drain.begin_late(self.hooks) } else { None };
-        drain.sample_host(self.hooks.python);
         shared.windows.begun(drain.output.path().map(|path| path.display().to_string()), late);
         match self.work(&mut drain) {
             why @ Why::Process(reason) => {
@@ -206,6 +205,7 @@ impl Thread {
             shared.bell.wait(NAP.min(pace.left()).min(limits.left()));
             drain.take_in();
             drain.take_states();
+            drain.sample_host(self.hooks.python);
             drain.take_host();
             drain.check_moves();
             self.watch_exit(drain.moves());
@@ -286,7 +286,7 @@ impl Drain {
             spans: Spans::default(),
             still: Stillness::default(),
             device_states: None,
-            host: HostSamples::default(),
+            host: HostSamples::new(),
             drops_known: true,
             possible: PossibleTimes::default(),
             records: missing_records::RecordWatch::default(),
