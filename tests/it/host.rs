@@ -1,186 +1,12 @@
 //! Samples of the host, of interpreters that are installed here: what they say against what the program measured
 //! itself, and that the program does not notice.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::common;
+use crate::common::Guest;
 use crate::common::calls::{self, FOR_EVER, Fault};
-use crate::common::{Guest, Left, TraceFile};
+use crate::common::host::{Samples, any_python, guest, said, share, with_each, with_each_at_once};
 use stage2_contract::trace::{
-    Ending, HostCall, HostFrame, HostSample, HostSampling, HostStack, HostState, HostThread,
-    Losses, Record, host,
+    Ending, HostCall, HostSample, HostSampling, HostState, Losses, Record, host,
 };
-
-/// Interpreters of the versions whose stacks are read, one of each: `~/.pyenv/versions`, and the system's.
-fn interpreters() -> Vec<(u32, PathBuf)> {
-    let versions = std::env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv/versions"));
-    let installed = versions.and_then(|folder| std::fs::read_dir(folder).ok());
-    let installed =
-        installed.into_iter().flatten().flatten().map(|entry| entry.path().join("bin/python3"));
-    let mut found = BTreeMap::new();
-    for path in installed.chain([PathBuf::from("/usr/bin/python3")]) {
-        let asked =
-            "import sys; print(sys.version_info[1], int('t' in getattr(sys, 'abiflags', '')))";
-        let output = Command::new(&path).args(["-I", "-c", asked]).output();
-        let said = output.ok().map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        let said = said.unwrap_or_default();
-        if let Some((minor, "0")) = said.trim().split_once(' ')
-            && let Ok(minor) = minor.parse::<u32>()
-            && (10..=15).contains(&minor)
-        {
-            found.entry(minor).or_insert(path);
-        }
-    }
-    found.into_iter().collect()
-}
-
-/// Runs `body` with each interpreter, one after the other: they measure times.
-fn with_each(body: impl Fn(u32, &Path)) {
-    let interpreters = interpreters();
-    if interpreters.is_empty() {
-        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
-    }
-    for minor in 10..=15 {
-        match interpreters.iter().find(|(found, _)| *found == minor) {
-            Some((_, path)) => body(minor, path),
-            None => eprintln!("SKIPPED for Python 3.{minor}: it is not installed"),
-        }
-    }
-}
-
-fn guest(python: &Path, what: &str, seconds: &str) -> Guest {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/host.py");
-    Guest::program(python)
-        .argument(script)
-        .argument(what)
-        .argument(seconds)
-        .env("STAGE2_HOST", "1000")
-}
-
-/// What the guest said, by name.
-fn said(left: &Left) -> BTreeMap<String, f64> {
-    let line = |line: &str| {
-        let (name, value) = line.split_once(' ')?;
-        Some((name.to_owned(), value.parse().ok()?))
-    };
-    left.stdout().lines().filter_map(line).collect()
-}
-
-/// The samples of a trace, with what they name.
-struct Samples {
-    samples: Vec<HostSample>,
-    frames: BTreeMap<u32, HostFrame>,
-    stacks: BTreeMap<u32, HostStack>,
-    names: BTreeMap<u32, String>,
-    tids: BTreeMap<u32, u32>,
-    /// Names by the kernel's number.
-    threads: BTreeMap<u32, String>,
-    totals: HostSampling,
-    /// The first and the last times of each thread, by the kernel's number.
-    times: BTreeMap<u32, [HostThread; 2]>,
-}
-
-impl Samples {
-    fn of(trace: &TraceFile) -> Self {
-        let mut all = Samples {
-            samples: Vec::new(),
-            frames: BTreeMap::new(),
-            stacks: BTreeMap::new(),
-            names: BTreeMap::new(),
-            tids: BTreeMap::new(),
-            threads: BTreeMap::new(),
-            totals: HostSampling::default(),
-            times: BTreeMap::new(),
-        };
-        for record in &trace.records {
-            match record {
-                Record::Name { id, bytes } => {
-                    all.names.insert(*id, String::from_utf8(bytes.clone()).expect("UTF-8"));
-                }
-                Record::Thread { id, os_tid, name } => {
-                    all.tids.insert(*id, *os_tid);
-                    if !name.is_empty() {
-                        all.threads.insert(*os_tid, String::from_utf8_lossy(name).into_owned());
-                    }
-                }
-                Record::HostFrame(frame) => {
-                    assert!(
-                        all.names.contains_key(&frame.function)
-                            && all.names.contains_key(&frame.file)
-                    );
-                    all.frames.insert(frame.id, *frame);
-                }
-                Record::HostStack(stack) => {
-                    assert!(stack.parent == 0 || all.stacks.contains_key(&stack.parent));
-                    assert!(all.frames.contains_key(&stack.frame));
-                    all.stacks.insert(stack.id, *stack);
-                }
-                Record::HostSamples(samples) => {
-                    let known = |sample: &HostSample| {
-                        sample.stack == 0 || all.stacks.contains_key(&sample.stack)
-                    };
-                    assert!(samples.iter().all(known), "a stack is defined before it is named");
-                    all.samples.extend_from_slice(samples);
-                }
-                Record::HostSampling(totals) => all.totals = *totals,
-                Record::HostThread(times) => {
-                    // It may have had another number before it launched.
-                    let tid = all.tids[&times.thread];
-                    all.times.entry(tid).or_insert([*times; 2])[1] = *times;
-                }
-                _ => {}
-            }
-        }
-        all
-    }
-
-    fn of_thread(&self, tid: f64) -> Vec<&HostSample> {
-        let is = |sample: &&HostSample| {
-            self.tids.get(&sample.thread).is_some_and(|of| f64::from(*of) == tid)
-        };
-        self.samples.iter().filter(is).collect()
-    }
-
-    /// Calls that block, in the order of the file.
-    fn calls(&self, trace: &TraceFile) -> Vec<HostCall> {
-        let calls = trace.each(|record| match record {
-            Record::HostCalls(calls) => Some(calls.clone()),
-            _ => None,
-        });
-        let calls = calls.concat();
-        let is_known = |stack: u32| stack == 0 || self.stacks.contains_key(&stack);
-        assert!(
-            calls.iter().all(|call| is_known(call.stack) && self.names.contains_key(&call.name))
-        );
-        calls
-    }
-
-    /// Functions and lines, the innermost first.
-    fn lines(&self, sample: &HostSample) -> Vec<(&str, u32)> {
-        self.lines_of(sample.stack)
-    }
-
-    fn lines_of(&self, stack: u32) -> Vec<(&str, u32)> {
-        let (mut lines, mut at) = (Vec::new(), stack);
-        while let Some(stack) = self.stacks.get(&at) {
-            let frame = self.frames[&stack.frame];
-            lines.push((self.names[&frame.function].as_str(), frame.line));
-            at = stack.parent;
-        }
-        lines
-    }
-}
-
-/// The share of the time of samples for which this holds.
-fn share(samples: &[&HostSample], holds: impl Fn(&HostSample) -> bool) -> f64 {
-    let time = |samples: &mut dyn Iterator<Item = &&HostSample>| -> u64 {
-        samples.map(|sample| sample.interval_ns).sum()
-    };
-    let part = time(&mut samples.iter().filter(|sample| holds(sample)));
-    part as f64 / time(&mut samples.iter()) as f64
-}
 
 /// Whether a share is right: within five points, or what chance makes of so few samples. A sampler that has to wait
 /// for processors sees the moments at which the program does not run, as the file says: nothing is judged then.
@@ -229,7 +55,7 @@ fn lines_have_the_shares_that_the_program_measured() {
             .filter(|sample| at(sample, larger) || at(sample, smaller))
             .collect();
         assert!(
-            in_step.len() > 150,
+            in_step.len() > 100,
             "3.{minor}: {} of {}: {:?}",
             in_step.len(),
             main.len(),
@@ -278,7 +104,7 @@ fn lines_have_the_shares_that_the_program_measured() {
 #[test]
 fn a_wait_for_the_gil_is_told_with_its_holder() {
     with_each(|minor, python| {
-        let left = guest(python, "gil", "3").run();
+        let left = guest(python, "gil", "2").run();
         let trace = left.expect_quiet(0).trace();
         let (said, all) = (said(&left), Samples::of(trace));
         let main = all.of_thread(f64::from(trace.pid()));
@@ -305,7 +131,7 @@ fn a_wait_for_the_gil_is_told_with_its_holder() {
 /// Promise: The child is silent until it launches itself, and then has samples of its own.
 #[test]
 fn a_forked_child_is_sampled_from_its_own_start_on() {
-    with_each(|minor, python| {
+    with_each_at_once(|minor, python| {
         let left = guest(python, "fork", "1").run();
         // 3.12 and later warn of forks in a process with threads, of which ours is one.
         assert_eq!(left.output.status.code(), Some(0), "3.{minor}: {}", left.stderr());
@@ -326,12 +152,16 @@ fn a_forked_child_is_sampled_from_its_own_start_on() {
 /// Promise: The innermost frames are told, what is cut is counted, and no function is taken for another one.
 #[test]
 fn deep_stacks_are_cut_and_counted() {
-    with_each(|minor, python| {
+    with_each_at_once(|minor, python| {
         let left = guest(python, "deep", "2").run();
         let trace = left.expect_quiet(0).trace();
         let all = Samples::of(trace);
         let main = all.of_thread(f64::from(trace.pid()));
-        let deep: Vec<_> = main.iter().filter(|sample| all.lines(sample).len() > 900).collect();
+        let is_cut = |sample: &HostSample| {
+            let lines = all.lines(sample);
+            lines.len() > 900 && lines.last().is_some_and(|(outermost, _)| *outermost != "<module>")
+        };
+        let deep: Vec<_> = main.iter().filter(|sample| is_cut(sample)).collect();
         assert!(deep.len() > 20, "3.{minor}: {} of {}: {:?}", deep.len(), main.len(), all.totals);
         assert!(all.totals.cut >= deep.len() as u64);
         let below = if minor == 10 { "below" } else { "deep.<locals>.below" };
@@ -419,7 +249,7 @@ fn calls_that_block_are_told_with_their_exact_times() {
 /// Promise: Each call tells the line that made it.
 #[test]
 fn calls_that_block_tell_their_own_lines() {
-    with_each(|minor, python| {
+    with_each_at_once(|minor, python| {
         let left = guest(python, "blocked", "2")
             .env("STAGE2_HOST", "100")
             .env("STAGE2_SIM_FAULT", "slow-alloc=8")
@@ -455,12 +285,10 @@ fn calls_that_block_tell_their_own_lines() {
 #[test]
 fn where_the_system_refuses_calls_stacks_are_read_another_way() {
     let Some(library) = calls::library() else { return };
-    let Some((minor, python)) = interpreters().into_iter().next_back() else {
-        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
-    };
+    let Some((minor, python)) = any_python() else { return };
     let meet = |function, error, first| {
         let fault = Fault { function, error, first, last: FOR_EVER };
-        let met = calls::meet(guest(&python, "shares", "2"), library, fault);
+        let met = calls::meet(guest(python, "shares", "2"), library, fault);
         assert!(met.failed > 0, "{function}");
         let trace = met.left.expect_quiet(0).trace();
         assert_eq!((trace.kernel_count(), trace.losses()), (10, Losses::default()), "{function}");
@@ -494,10 +322,8 @@ fn a_thread_that_cannot_get_rid_of_descriptors_ends() {
 /// Promise: It gets the numbers that it would get without us.
 #[test]
 fn a_program_keeps_the_numbers_of_its_descriptors() {
-    let Some((_, python)) = interpreters().into_iter().next_back() else {
-        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
-    };
-    let left = guest(&python, "descriptors", "2").run();
+    let Some((_, python)) = any_python() else { return };
+    let left = guest(python, "descriptors", "2").run();
     let trace = left.expect_quiet(0).trace();
     let said = said(&left);
     assert_eq!((said["tries"] > 1000.0, said["wrong"]), (true, 0.0));
@@ -508,11 +334,9 @@ fn a_program_keeps_the_numbers_of_its_descriptors() {
 /// Promise: Each piece defines what its samples name.
 #[test]
 fn each_piece_of_a_trace_defines_what_its_samples_name() {
-    let Some((_, python)) = interpreters().into_iter().next_back() else {
-        return common::skipped("no Python 3.10 to 3.15 in ~/.pyenv/versions or /usr/bin");
-    };
+    let Some((_, python)) = any_python() else { return };
     // Threads that come and go have pieces turn.
-    let left = guest(&python, "descriptors", "2").env("STAGE2_ROTATE", "every=200ms").run();
+    let left = guest(python, "descriptors", "2").env("STAGE2_ROTATE", "every=200ms").run();
     left.expect_quiet(0);
     let with_stacks = left.traces.iter().filter(|trace| {
         let all = Samples::of(trace);

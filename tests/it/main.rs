@@ -17,6 +17,7 @@ mod foreign;
 mod forks;
 mod forks_at_hooks;
 mod host;
+mod host_hazards;
 mod hostile;
 mod job;
 mod layers;

@@ -94,7 +94,7 @@ const HARMLESS: &str = "\
     __tls_get_addr __xpg_strerror_r _dl_find_object abort bcmp clock_nanosleep closedir dirfd \
     dl_iterate_phdr dladdr dlclose dlerror dlinfo dlsym environ exit free fstat getauxval \
     getenv geteuid getpgid getpgrp getpid getppid gettid memcmp memcpy memmove memset mmap64 \
-    pause pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack \
+    pause prctl pthread_attr_destroy pthread_attr_getguardsize pthread_attr_getstack \
     pthread_attr_init pthread_detach pthread_getattr_np pthread_getspecific pthread_key_delete \
     pthread_mutex_lock pthread_mutex_unlock pthread_once pthread_self pthread_setspecific \
     sched_yield sigaction sigaddset sigaltstack sigdelset sigemptyset sigfillset sigismember \

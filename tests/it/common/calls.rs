@@ -58,20 +58,29 @@ pub(crate) fn library() -> Option<&'static Path> {
 
 /// A library of `tests/guests` to be preloaded. `None` as above.
 pub(crate) fn compiled(name: &str) -> Option<(TempDir, PathBuf)> {
+    compile(name, &format!("lib{name}.so"), &["-shared", "-fPIC"])
+}
+
+/// A program of `tests/guests`. `None` as above.
+pub(crate) fn program(name: &str) -> Option<(TempDir, PathBuf)> {
+    compile(name, name, &[])
+}
+
+fn compile(name: &str, result: &str, kind: &[&str]) -> Option<(TempDir, PathBuf)> {
     let folder = tempfile::tempdir().expect("folder");
-    let library = folder.path().join(format!("lib{name}.so"));
+    let result = folder.path().join(result);
     let source = format!("{}/tests/guests/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
-    command.args(["-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-o"]);
-    match command.arg(&library).arg(&source).arg("-ldl").status() {
+    command.args(["-Wall", "-Wextra", "-Werror", "-O1"]).args(kind).arg("-o");
+    match command.arg(&result).arg(&source).arg("-ldl").status() {
         Ok(status) => assert!(status.success(), "{source} does not compile"),
         Err(error) => {
             skipped(&format!("no C compiler ({error})"));
             return None;
         }
     }
-    Some((folder, library))
+    Some((folder, result))
 }
 
 pub(crate) fn meet(guest: Guest, library: &Path, fault: Fault) -> Met {

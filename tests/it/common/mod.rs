@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod cut;
 pub(crate) mod dormant;
+pub(crate) mod host;
 pub(crate) mod trace;
 
 use std::collections::BTreeMap;
