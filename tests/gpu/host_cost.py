@@ -3,8 +3,10 @@
     host_cost.py LIBRARY STAGE2_LAUNCH [ROUNDS [HZ,HZ...]]
 
 One process is recorded in windows: without samples, without them again, and with so many a second;
-every other round in the opposite order. Prints a table in Markdown: the median over the rounds of
-the mean step time, and its ratio to the first way with a 95 % interval.
+every other round in the opposite order. The launching thread stays on one processor, and its time on
+it is measured beside the wall time. Prints a table in Markdown: the median over the rounds of the
+mean step time, and of its ratio to the mean of the two windows without samples of the same round,
+with a 95 % interval.
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ import time
 
 from draws import DRAWS, interval
 
-SECONDS = 1.0
-STEADY_S = 0.3
+SECONDS = 0.5
+STEADY_S = 0.2
 """Left out at the begin of a window: CUPTI starts, and kernels meet it for the first time."""
 
 
 def guest() -> None:
-    """For each line of the input, run steps of 400 small kernels, and print the mean time, us."""
+    """For each line of the input, run steps of 400 small kernels, and print what they took."""
     import torch
 
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     row = torch.randn(16, 256, device="cuda")
     weights = [torch.randn(256, 256, device="cuda") * 0.06 for _ in range(4)]
 
@@ -40,18 +43,20 @@ def guest() -> None:
         torch.cuda.synchronize()
         return value
 
-    def steps(seconds: float) -> float:
-        value, begin, count = row, time.perf_counter(), 0
+    def steps(seconds: float) -> tuple[float, float]:
+        """Return the mean wall time of a step, and the thread's time on its processor, us."""
+        value, begin, used, count = row, time.perf_counter(), time.thread_time(), 0
         while time.perf_counter() - begin < seconds:
             value = step(value)
             count += 1
-        return (time.perf_counter() - begin) / count * 1e6
+        wall, own = time.perf_counter() - begin, time.thread_time() - used
+        return wall / count * 1e6, own / count * 1e6
 
     steps(1.0)
     print("ready", flush=True)
     for _ in sys.stdin:
         steps(STEADY_S)
-        print(steps(SECONDS), flush=True)
+        print(*steps(SECONDS), flush=True)
 
 
 class Guest:
@@ -78,24 +83,24 @@ class Guest:
         command = [self._launch, "ctl", str(self._process.pid), *words, "--wait"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def window(self, host: str) -> float:
-        """Return the mean time of a step in a window, us."""
+    def window(self, host: str) -> tuple[float, float]:
+        """Return the mean wall time and processor time of a step in a window, us."""
         self._ctl("start", "--host", host)
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        found = float(self._answer())
+        wall, own = map(float, self._answer().split())
         self._ctl("stop")
-        return found
+        return wall, own
 
     def end(self) -> None:
         """End it."""
         self._process.communicate(timeout=60)
 
 
-def ratio_of(found: list[float], off: list[float]) -> float:
-    """Divide the median of `found` by that of `off`."""
-    return statistics.median(found) / statistics.median(off)
+def ratios(found: list[float], off: list[float], again: list[float]) -> list[float]:
+    """Divide each round's time by the mean of its two windows without samples."""
+    return [time / ((one + two) / 2) for time, one, two in zip(found, off, again, strict=True)]
 
 
 def main() -> None:
@@ -104,19 +109,25 @@ def main() -> None:
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 10
     rates = sys.argv[4].split(",") if len(sys.argv) > 4 else ["100", "200", "500", "1000"]
     ways = [("off", "off"), ("off again", "off"), *((f"{hz} a second", hz) for hz in rates)]
-    times: dict[str, list[float]] = {name: [] for name, _ in ways}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in ways}
     with tempfile.TemporaryDirectory() as folder:
         program = Guest(library, launch, folder)
         for number in range(rounds):
             for name, host in ways if number % 2 == 0 else ways[::-1]:
                 times[name].append(program.window(host))
         program.end()
-    print("| samples | step, us (median of rounds) | ratio (95 %) |")
-    print("|---|---|---|")
-    for name, found in times.items():
-        ratio = interval([found, times["off"]], ratio_of)
-        text = ratio.text(".4f") if ratio else ""
-        print(f"| {name} | {statistics.median(found):.1f} | {text} |")
+    print("| samples | step, us | ratio (95 %) | on the processor, us | ratio (95 %) |")
+    print("|---|---|---|---|---|")
+    for name in times:
+        cells = [name]
+        for part in (0, 1):
+            found, off, again = (
+                [one[part] for one in times[way]] for way in (name, "off", "off again")
+            )
+            each = ratios(found, off, again)
+            ratio = interval([each], statistics.median)
+            cells += [f"{statistics.median(found):.1f}", ratio.text(".4f") if ratio else ""]
+        print(f"| {' | '.join(cells)} |")
     print(f"\n{rounds} rounds of {SECONDS} s, {DRAWS} draws.")
 
 
