@@ -9,6 +9,7 @@ pub mod engine;
 pub mod files;
 pub mod foreign;
 pub mod gguf;
+pub mod host_stack;
 pub mod kernel_class;
 pub mod layout;
 pub mod ncu;

@@ -8,16 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::BACK_TO_BACK_NS;
-use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{
     self, GpuNs, GpuWork, HostCall, HostSample, HostSampling, HostStack, HostState, HostThread,
     MonoNs, NONE, ReadError, Record, What,
 };
-use stage2_model::HostFrame;
 
 use super::ProcessCapture;
 use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Calls, Hits, Part, StageCalls};
+use super::host_frames::Frame;
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
@@ -33,16 +32,6 @@ const STACKS: usize = 1 << 20;
 const THREADS: usize = 1 << 16;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
-/// Frames of a stack that are read, as many as the collector keeps; and those of all that are exported.
-const DEPTH: usize = 1 << 10;
-const LINES: usize = 1 << 20;
-/// Characters of a function, and of a file.
-const FUNCTION_CHARS: usize = 120;
-const FILE_CHARS: usize = 160;
-/// The last frame of a stack whose sample was taken while the GPU worked for another stage.
-const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
-/// Stands for every further stack of a stage.
-const MORE_STACKS: &str = "(more stacks than are kept)";
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 const LONGEST_NS: u64 = 60_000_000_000;
 /// A copy to the host of at most this many bytes is a single value.
@@ -66,10 +55,11 @@ pub struct HostCapture {
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
     /// The number that stands for another one, and that of each `os_tid`.
-    numbers: FxHashMap<u32, u32>,
+    pub(super) numbers: FxHashMap<u32, u32>,
     by_tid: FxHashMap<u32, u32>,
-    frames: FxHashMap<u32, Frame>,
-    stacks: FxHashMap<u32, (u32, u32)>,
+    pub(super) frames: FxHashMap<u32, Frame>,
+    /// By their identifiers, the parent and the frame. A stack is kept only if its parent is already kept.
+    pub(super) stacks: FxHashMap<u32, (u32, u32)>,
     pending: Option<Pending>,
 }
 
@@ -98,14 +88,6 @@ impl Thread {
         self.delay_ns = self.delay_ns.saturating_add(delay_ns.saturating_sub(delay));
         self.last = Some((cpu_ns, delay_ns));
     }
-}
-
-/// A line of a function. Its texts are indices into the names of the capture.
-#[derive(Clone, Copy, Debug, Default)]
-struct Frame {
-    function: Option<u32>,
-    file: Option<u32>,
-    line: u32,
 }
 
 /// The samples of a stage. The usual instances are neither the cold first one nor outliers.
@@ -203,7 +185,7 @@ impl Idle {
         before.for_each(|(stack, sum)| self.before_copies.entry(*stack).or_default().add(sum));
     }
 
-    fn cause(&mut self, cause: Cause, sum: &Sum) {
+    pub(super) fn cause(&mut self, cause: Cause, sum: &Sum) {
         let has_room = self.by_cause.len() < SUMS || self.by_cause.contains_key(&cause);
         let cause = if has_room { cause } else { Cause::default() };
         self.by_cause.entry(cause).or_default().add(sum);
@@ -214,85 +196,6 @@ impl HostCapture {
     /// Whether sampling was requested for the process.
     pub(super) fn is_there(&self) -> bool {
         self.sampling.is_some() || self.samples > 0
-    }
-
-    /// Returns the lines of a stack, the innermost first. `names` are the names of the capture.
-    pub fn lines(&self, stack: u32, names: &[Vec<u8>]) -> impl Iterator<Item = HostFrame> {
-        let first = self.stacks.get(&stack);
-        // A stack is kept only if its parent is already kept, so this ends.
-        let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
-        let text = |name: Option<u32>, limit| {
-            let bytes = name.and_then(|name| names.get(name as usize));
-            bytes.map_or_else(|| "(not known)".to_owned(), |bytes| shorten(&visible(bytes), limit))
-        };
-        all.take(DEPTH).map(move |(_, frame)| {
-            let Frame { function, file, line } =
-                self.frames.get(frame).copied().unwrap_or_default();
-            let file = in_package(&text(file, FILE_CHARS)).to_owned();
-            HostFrame { function: text(function, FUNCTION_CHARS), file, line }
-        })
-    }
-
-    /// Returns the stacks of launching threads while no work of their stage ran: the stage, the frames from
-    /// the outermost one on with what the thread waited for as the last one, and the time that the samples
-    /// represent, ns.
-    pub fn idle_stacks(&self, names: &[Vec<u8>]) -> Vec<(PathIndex, Vec<String>, u64)> {
-        let mut found: BTreeMap<(PathIndex, Vec<String>), u64> = BTreeMap::new();
-        let mut lines = 0;
-        for (stage, idle) in &self.stages {
-            for (cause, sum) in idle.usual.by_cause.iter().chain(&idle.other.by_cause) {
-                let waits = if cause.other_work { Some(OTHER_WORK) } else { waits(cause.state) };
-                let mut stack: Vec<String> =
-                    waits.iter().map(|waits| (*waits).to_owned()).collect();
-                stack.extend(self.lines(cause.stack, names).map(|line| line.text()));
-                stack.reverse();
-                let mut key = (*stage, stack);
-                if !found.contains_key(&key) {
-                    lines += key.1.len();
-                    key.1 = if lines > LINES { vec![MORE_STACKS.to_owned()] } else { key.1 };
-                }
-                let ns = found.entry(key).or_default();
-                *ns = ns.saturating_add(sum.ns);
-            }
-            for (call, time) in idle.usual.calls.iter().chain(&idle.other.calls) {
-                let waits = match call.other_work {
-                    true => OTHER_WORK.to_owned(),
-                    false => format!("(in {})", call.text(names)),
-                };
-                let lines = self.lines(call.stack, names).map(|line| line.text());
-                let mut stack: Vec<String> = std::iter::once(waits).chain(lines).collect();
-                stack.reverse();
-                let ns = found.entry((*stage, stack)).or_default();
-                *ns = ns.saturating_add(time.ns);
-            }
-        }
-        found.into_iter().map(|((stage, stack), ns)| (stage, stack, ns)).collect()
-    }
-}
-
-/// Returns a path relative to the folder of packages or of the standard library.
-fn in_package(file: &str) -> &str {
-    for folder in ["site-packages/", "dist-packages/"] {
-        if let Some((_, rest)) = file.rsplit_once(folder) {
-            return rest;
-        }
-    }
-    let Some((_, rest)) = file.rsplit_once("/lib/python3.") else { return file };
-    rest.split_once('/').map_or(file, |(_, rest)| rest)
-}
-
-/// Returns what a thread in this state waits for; `None` if it runs.
-fn waits(state: HostState) -> Option<&'static str> {
-    match state {
-        HostState::Running => None,
-        HostState::Runnable => Some("(waiting for a processor)"),
-        HostState::GilWait => Some("(waiting for the GIL)"),
-        HostState::Lock => Some("(waiting for a lock or a thread)"),
-        HostState::Sleep => Some("(sleeping)"),
-        HostState::Poll => Some("(waiting for input or output)"),
-        HostState::Driver => Some("(in the driver)"),
-        HostState::Blocked => Some("(blocked in a system call)"),
-        HostState::Unknown => Some("(unknown)"),
     }
 }
 
@@ -377,7 +280,7 @@ impl HostCapture {
         }
     }
 
-    fn number(&self, thread: u32) -> u32 {
+    pub(super) fn number(&self, thread: u32) -> u32 {
         self.numbers.get(&thread).copied().unwrap_or(thread)
     }
 
@@ -817,25 +720,6 @@ mod tests {
         assert!(pending.push(&sample));
         assert!(!pending.push(&HostSample { interval_ns: 0, ..sample }));
         assert_eq!(pending.samples.len(), 1);
-    }
-
-    #[test]
-    fn stacks_of_any_depth_are_given_in_bounded_space() {
-        let mut host = HostCapture::default();
-        let mut idle = StageIdle::default();
-        let depth = DEPTH as u32;
-        // Each is deeper than all before it.
-        for id in 1..2 * depth {
-            host.stack(&HostStack { id, parent: id - 1, frame: id });
-            host.frame(&trace::HostFrame { id, line: id, ..trace::HostFrame::default() }, |_| None);
-            let sum = Sum { samples: 1, ns: 1, squares: 1.0 };
-            idle.usual.cause(Cause { stack: id, ..Cause::default() }, &sum);
-        }
-        host.stages.insert(1, idle);
-        let stacks = host.idle_stacks(&[]);
-        assert!(stacks.iter().map(|(_, stack, _)| stack.len()).sum::<usize>() <= LINES + 1);
-        assert_eq!(stacks.iter().map(|(_, _, ns)| ns).sum::<u64>(), u64::from(2 * depth - 1));
-        assert!(stacks.iter().any(|(_, stack, _)| *stack == [MORE_STACKS]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub mod file;
 pub mod folder;
 pub mod host;
 pub mod host_calls;
+pub mod host_frames;
 pub mod inferred;
 pub mod libraries;
 pub mod operation;

@@ -10,10 +10,10 @@ use stage2_model::rule::HOST_FAULT_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HostAdvice, HostAdviceKind, HostCause, HostCauseKind, HostFrame,
 };
+use stage2_read::host_stack::Calls;
 use stage2_read::trace::host::{After, Cause, Sum};
 use stage2_read::trace::host_calls::BlockedTime;
 
-use super::stacks::Calls;
 use super::{Part, Shares};
 
 /// The most lines of one problem.

@@ -2,7 +2,6 @@
 //! 100 %, and the known problems among them.
 
 pub(crate) mod advice;
-mod stacks;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +15,12 @@ use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame, HostProcess,
     HostStackTime, HostStage, HostUse, StageRow,
 };
+use stage2_read::host_stack::{Calls, doing};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
 use stage2_read::trace::host_calls::{Blocked, BlockedTime};
 
 use self::advice::Signs;
-use self::stacks::{Calls, Origin};
 
 /// The most causes of a stage; those beyond count as unknown.
 const CAUSES: usize = 1 << 12;
@@ -289,7 +288,10 @@ impl Part {
         let of_holder =
             if holder.is_some() { reading.stack(cause.holder_stack) } else { Vec::new() };
         let of_own = reading.calls(&own);
-        let kind = kind(cause, &of_own);
+        let kind = match cause.other_work {
+            true => HostCauseKind::OtherWork,
+            false => doing(cause.state, &of_own),
+        };
         // If the thread waits for another thread, that thread's line is responsible.
         let responsible = if holder.is_some() { &of_holder } else { &own };
         let calls = reading.calls(responsible);
@@ -337,30 +339,6 @@ impl Part {
                 known.stack = more.stack;
             }
         }
-    }
-}
-
-/// Returns the kind of a cause: from the thread state first, then from the stack.
-fn kind(cause: &Cause, calls: &Calls<'_>) -> HostCauseKind {
-    let waits = !matches!(cause.state, HostState::Running);
-    match cause.state {
-        _ if cause.other_work => HostCauseKind::OtherWork,
-        HostState::Unknown => HostCauseKind::Unknown,
-        HostState::Runnable => HostCauseKind::NotScheduled,
-        HostState::GilWait => HostCauseKind::Gil,
-        _ if calls.waits_for_ranks() => HostCauseKind::OtherRank,
-        HostState::Driver => HostCauseKind::CudaCall,
-        _ if calls.synchronises() => HostCauseKind::CudaCall,
-        _ if waits && calls.waits_for_messages() => HostCauseKind::Requests,
-        HostState::Lock => HostCauseKind::Lock,
-        HostState::Sleep => HostCauseKind::Sleep,
-        HostState::Poll | HostState::Blocked => HostCauseKind::System,
-        HostState::Running => match calls.origin() {
-            None => HostCauseKind::NativeCode,
-            Some(Origin::User) => HostCauseKind::UserCode,
-            Some(Origin::Engine) => HostCauseKind::EngineCode,
-            Some(Origin::Framework) => HostCauseKind::FrameworkCode,
-        },
     }
 }
 

@@ -1,10 +1,13 @@
-//! A Python stack -> the responsible line, and what the thread waits for.
+//! A Python stack and the state of its thread -> the responsible line, and what the thread does or waits for.
+//!
+//! Reports and exports use the same rules, so that a line has one name in all of them.
 
-use stage2_model::HostFrame;
+use stage2_contract::trace::HostState;
+use stage2_model::{HostCauseKind, HostFrame};
 
 /// Where the code of a line comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+enum Origin {
     /// The user.
     User,
     /// An inference engine.
@@ -84,45 +87,47 @@ const RANKS: [&str; 4] =
 const WAITS_IN: usize = 4;
 
 /// The frames of a stack, the innermost first.
-pub(super) struct Calls<'f> {
+#[derive(Debug)]
+pub struct Calls<'f> {
     frames: Vec<&'f HostFrame>,
 }
 
 impl<'f> Calls<'f> {
-    pub(super) fn of(frames: impl Iterator<Item = &'f HostFrame>) -> Self {
+    /// The calls of these frames, the innermost first.
+    pub fn of(frames: impl Iterator<Item = &'f HostFrame>) -> Self {
         Self { frames: frames.collect() }
     }
 
     /// Returns the index of the frame that names the row: the innermost one that is not in [`PLUMBING`],
     /// else the innermost of all.
-    pub(super) fn row(&self) -> Option<usize> {
-        let own = self.frames.iter().position(|frame| !is_of(&frame.file, &PLUMBING));
+    pub fn row(&self) -> Option<usize> {
+        let own = self.frames.iter().position(|frame| !is_plumbing(&frame.file));
         own.or((!self.frames.is_empty()).then_some(0))
     }
 
     /// Returns the library function that this frame called.
-    pub(super) fn called(&self, row: usize) -> Option<String> {
+    pub fn called(&self, row: usize) -> Option<String> {
         let frame = self.frames.get(row.checked_sub(1)?)?;
         Some(frame.function.clone())
     }
 
     /// Returns the origin of the line that names the row; `None` without a stack.
-    pub(super) fn origin(&self) -> Option<Origin> {
+    fn origin(&self) -> Option<Origin> {
         let file = &self.frames.get(self.row()?)?.file;
         Some(match () {
             () if is_of(file, &ENGINES) => Origin::Engine,
-            () if is_of(file, &FRAMEWORKS) || is_of(file, &PLUMBING) => Origin::Framework,
+            () if is_of(file, &FRAMEWORKS) || is_plumbing(file) => Origin::Framework,
             () => Origin::User,
         })
     }
 
     /// Whether the thread waits for messages, according to the innermost frames.
-    pub(super) fn waits_for_messages(&self) -> bool {
+    pub fn waits_for_messages(&self) -> bool {
         self.innermost().any(|frame| is_of(&frame.file, &MESSAGES))
     }
 
     /// Whether the thread waits for other ranks, according to the innermost frames.
-    pub(super) fn waits_for_ranks(&self) -> bool {
+    pub fn waits_for_ranks(&self) -> bool {
         let waits = ["wait", "barrier", "acquire_read", "recv", "dequeue", "broadcast", "all_"];
         self.innermost().any(|frame| {
             let function = frame.function.rsplit('.').next().unwrap_or_default();
@@ -131,26 +136,26 @@ impl<'f> Calls<'f> {
     }
 
     /// Whether the thread waits for the GPU, according to the innermost frames.
-    pub(super) fn synchronises(&self) -> bool {
+    pub fn synchronises(&self) -> bool {
         self.innermost().any(|frame| {
             frame.file.starts_with("torch/cuda/") && frame.function.ends_with("synchronize")
         })
     }
 
     /// Whether the thread writes a log.
-    pub(super) fn logs(&self) -> bool {
+    pub fn logs(&self) -> bool {
         self.frames.iter().any(|frame| frame.file.starts_with("logging/"))
     }
 
     /// Whether the thread tokenises or detokenises text.
-    pub(super) fn tokenises(&self) -> bool {
+    pub fn tokenises(&self) -> bool {
         self.frames
             .iter()
             .any(|frame| ["tokeniz", "tokenis"].iter().any(|word| frame.file.contains(word)))
     }
 
     /// Whether the thread empties the allocator's cache, or collects garbage, which frees GPU memory.
-    pub(super) fn frees(&self) -> bool {
+    pub fn frees(&self) -> bool {
         let frees = ["empty_cache", "gc_collect", "ipc_collect"];
         self.innermost().any(|frame| frees.iter().any(|name| frame.function.ends_with(name)))
     }
@@ -158,6 +163,34 @@ impl<'f> Calls<'f> {
     fn innermost(&self) -> impl Iterator<Item = &&'f HostFrame> {
         self.frames.iter().take(WAITS_IN)
     }
+}
+
+/// Returns what a thread does: from its state first, then from its stack.
+pub fn doing(state: HostState, calls: &Calls<'_>) -> HostCauseKind {
+    let waits = !matches!(state, HostState::Running);
+    match state {
+        HostState::Unknown => HostCauseKind::Unknown,
+        HostState::Runnable => HostCauseKind::NotScheduled,
+        HostState::GilWait => HostCauseKind::Gil,
+        _ if calls.waits_for_ranks() => HostCauseKind::OtherRank,
+        HostState::Driver => HostCauseKind::CudaCall,
+        _ if calls.synchronises() => HostCauseKind::CudaCall,
+        _ if waits && calls.waits_for_messages() => HostCauseKind::Requests,
+        HostState::Lock => HostCauseKind::Lock,
+        HostState::Sleep => HostCauseKind::Sleep,
+        HostState::Poll | HostState::Blocked => HostCauseKind::System,
+        HostState::Running => match calls.origin() {
+            None => HostCauseKind::NativeCode,
+            Some(Origin::User) => HostCauseKind::UserCode,
+            Some(Origin::Engine) => HostCauseKind::EngineCode,
+            Some(Origin::Framework) => HostCauseKind::FrameworkCode,
+        },
+    }
+}
+
+/// Whether the code of a file only calls other code. No row has its name while another line is in the stack.
+pub fn is_plumbing(file: &str) -> bool {
+    is_of(file, &PLUMBING)
 }
 
 fn is_of(file: &str, folders: &[&str]) -> bool {
