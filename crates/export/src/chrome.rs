@@ -15,15 +15,20 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
 use stage2_contract::text::visible;
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN};
-use stage2_read::trace::events::{Event, Range, Span, What, Work};
+use stage2_model::HostFrame;
+use stage2_read::trace::events::{Event, HostCall, Range, Span, Step, What, Work};
 
+use crate::host::{Row, Slice, Slices, Stacks, StepRequests, step_numbers};
 use crate::names::{json_number, json_object};
 use crate::run::Process;
-use crate::selection::Selected;
+use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, names, output};
 
 /// Added to the number of a stream for each further row of it: larger than the numbers of streams.
 const NEXT_ROW: u64 = 1_000_000;
+
+/// Added to the number of a thread for each further row of it: larger than the numbers of threads.
+const THREAD_ROW: u64 = 10_000_000;
 
 /// Ties work to its range. HolisticTraceAnalysis and TraceLens know it under this name.
 const EXTERNAL_ID: &str = "External id";
@@ -33,13 +38,14 @@ pub(crate) fn write(
     out: &Path,
     counts: &mut Counts,
 ) -> Result<Vec<PathBuf>, ExportError> {
+    let requests = &StepRequests::of(selected.run);
     match selected.run.processes() {
         [] => Ok(Vec::new()),
         [process] => output::file(out, |file| {
             if out.extension().is_some_and(|ending| ending == "gz") {
-                gzipped(selected, (0, process), out, file, counts)
+                gzipped(selected, requests, (0, process), out, file, counts)
             } else {
-                document(selected, (0, process), out, file, counts)
+                document(selected, requests, (0, process), out, file, counts)
             }
         }),
         processes => output::folder(out, |folder| {
@@ -50,7 +56,7 @@ pub(crate) fn write(
                 let stem: String = stem.chars().take(50).collect();
                 let path = folder.join(format!("{index}-{stem}.json.gz"));
                 files.extend(output::file(&path, |file| {
-                    gzipped(selected, (index, process), &path, file, counts)
+                    gzipped(selected, requests, (index, process), &path, file, counts)
                 })?);
             }
             Ok(files)
@@ -60,6 +66,7 @@ pub(crate) fn write(
 
 fn gzipped(
     selected: &Selected<'_>,
+    requests: &StepRequests,
     process: (usize, &Process),
     path: &Path,
     out: &mut impl Write,
@@ -68,7 +75,7 @@ fn gzipped(
     // JSON comes in pieces of a few bytes, each of which would cost the compressor a call.
     let packed = GzEncoder::new(out, Compression::fast());
     let mut out = BufWriter::with_capacity(1 << 16, packed);
-    document(selected, process, path, &mut out, counts)?;
+    document(selected, requests, process, path, &mut out, counts)?;
     let packed = out.into_inner().map_err(|error| error.into_error());
     packed.and_then(GzEncoder::finish).map(drop).map_err(ExportError::write(path))
 }
@@ -83,21 +90,34 @@ struct Document<'a, W> {
     pid: u32,
     lanes: Lanes<Stream, Json>,
     first: bool,
+    /// Further rows of threads: their titles, and when the last event of each ended, ns.
+    rows: BTreeMap<(Row, u32), (String, i64)>,
+    stacks: Stacks,
 }
 
 fn document(
     selected: &Selected<'_>,
+    requests: &StepRequests,
     (index, process): (usize, &Process),
     path: &Path,
     out: &mut impl Write,
     counts: &mut Counts,
 ) -> Result<(), ExportError> {
     let base_ns = selected.start_ns();
-    let mut document =
-        Document { out, path, base_ns, pid: process.pid, lanes: Lanes::new(), first: true };
+    let mut document = Document {
+        out,
+        path,
+        base_ns,
+        pid: process.pid,
+        lanes: Lanes::new(),
+        first: true,
+        rows: BTreeMap::new(),
+        stacks: Stacks::default(),
+    };
     document.head(selected, index, process)?;
     let mut threads = BTreeMap::new();
-    selected.for_each(process, false, counts, |event| match event {
+    let mut slices = Slices::default();
+    selected.for_each(process, Holds::Timeline, counts, |event| match event {
         Event::Work(work) => document.work(&work),
         Event::Range(range) => {
             let thread = range.thread;
@@ -114,7 +134,15 @@ fn document(
             "tid": thread.os_tid, "ts": micros(at_ns.saturating_sub(base_ns)),
             "args": {"payload": payload.map(json_number)},
         })),
+        Event::Sample(sample) => {
+            document.row(Row::Host, sample.thread.os_tid, &sample.thread.shown());
+            slices.push(&sample).map_or(Ok(()), |slice| document.sampled(&slice))
+        }
+        Event::Call(call) => document.call(process, &call),
+        Event::Step(step) => document.step(&step, &requests.of_step(selected.run, process, &step)),
+        Event::Request { .. } => Ok(()),
     })?;
+    slices.finish().try_for_each(|slice| document.sampled(&slice))?;
     document.tail(process, &threads)
 }
 
@@ -182,6 +210,57 @@ impl<W: Write> Document<'_, W> {
         self.event(&end)
     }
 
+    /// A further row of a thread: what is known of it beside its ranges.
+    fn row(&mut self, row: Row, os_tid: u32, thread: &str) {
+        self.rows.entry((row, os_tid)).or_insert_with(|| (row.title(thread, os_tid), i64::MIN));
+    }
+
+    /// An event of such a row, which no other one of it overlaps.
+    fn slice(
+        &mut self,
+        (row, os_tid): (Row, u32),
+        span: Span,
+        name: &str,
+        args: Json,
+    ) -> Result<(), ExportError> {
+        let Some((_, reached_ns)) = self.rows.get_mut(&(row, os_tid)) else { return Ok(()) };
+        let start_ns = span.start_ns.max(*reached_ns);
+        *reached_ns = span.end_ns.max(start_ns);
+        let span = Span { start_ns, end_ns: *reached_ns };
+        self.event(&json!({
+            "ph": "X", "cat": row.category(), "name": name, "pid": self.pid,
+            "tid": row_tid(row, os_tid), "ts": micros(span.start_ns.saturating_sub(self.base_ns)),
+            "dur": micros(span.ns()), "args": args,
+        }))
+    }
+
+    fn sampled(&mut self, slice: &Slice) -> Result<(), ExportError> {
+        let line = slice.line.as_ref().map(HostFrame::text);
+        let args = json!({"state": slice.state, "line": line, "samples": slice.samples});
+        self.slice((Row::Host, slice.os_tid), slice.span, &slice.name, args)
+    }
+
+    fn call(&mut self, process: &Process, call: &HostCall<'_>) -> Result<(), ExportError> {
+        self.row(Row::Calls, call.thread.os_tid, &call.thread.shown());
+        let stack = self.stacks.text(&process.file, call.stack);
+        let args = json!({"line": call.frame.map(HostFrame::text), "stack": stack});
+        self.slice((Row::Calls, call.thread.os_tid), call.span, &call.name, args)
+    }
+
+    fn step(&mut self, step: &Step<'_>, requests: &[u64]) -> Result<(), ExportError> {
+        self.row(Row::Steps, step.thread.os_tid, &step.thread.shown());
+        let known = step_numbers(step).into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut args: Map<String, Json> =
+            known.map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        args.extend(step.number.map(|number| ("step".to_owned(), json!(number))));
+        if !requests.is_empty() {
+            args.insert("requests".to_owned(), json!(requests));
+        }
+        args.insert(EXTERNAL_ID.to_owned(), json!(step.range));
+        let row = (Row::Steps, step.thread.os_tid);
+        self.slice(row, step.span, &step.kind.to_string(), Json::Object(args))
+    }
+
     fn in_lane(&mut self, mut event: Json, lane: usize) -> Result<(), ExportError> {
         if lane > 0 {
             let stream = event.get("tid").and_then(Json::as_u64).unwrap_or(0);
@@ -203,6 +282,9 @@ impl<W: Write> Document<'_, W> {
         for (tid, name) in threads {
             let name = if name.is_empty() { format!("thread {tid}") } else { name.clone() };
             events.push(named("thread_name", pid, u64::from(*tid), name));
+        }
+        for ((row, os_tid), (title, _)) in &self.rows {
+            events.push(named("thread_name", pid, row_tid(*row, *os_tid), title.clone()));
         }
         let mut queues: Vec<(Stream, usize)> = self.lanes.queues().collect();
         queues.sort_unstable();
@@ -232,6 +314,11 @@ impl<W: Write> Document<'_, W> {
     fn text(&mut self, text: &str) -> Result<(), ExportError> {
         self.out.write_all(text.as_bytes()).map_err(ExportError::write(self.path))
     }
+}
+
+/// The number of a further row of a thread.
+fn row_tid(row: Row, os_tid: u32) -> u64 {
+    THREAD_ROW * (row as u64 + 1) + u64::from(os_tid)
 }
 
 fn named(what: &str, pid: u32, tid: u64, name: String) -> Json {

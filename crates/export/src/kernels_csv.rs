@@ -14,7 +14,7 @@ use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
 use stage2_read::trace::events::{Event, What, Work};
 
 use crate::run::Process;
-use crate::selection::Selected;
+use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, names, output};
 
 /// Piece of work, and what holds for all of its process.
@@ -119,7 +119,7 @@ fn table(
         let rank = some(process.rank);
         let pid = some(process.file.process().map(|traced| traced.pid));
         let (gpus, host) = (uuids(selected, process), process.host());
-        selected.for_each(process, true, counts, |event| {
+        selected.for_each(process, Holds::Work, counts, |event| {
             let Event::Work(work) = event else { return Ok(()) };
             let gpu = gpus.get(&work.queue.device).map_or("", String::as_str);
             let row = Row { work: &work, host: &host, rank: &rank, pid: &pid, gpu };

@@ -19,6 +19,7 @@ macro_rules! messages {
 }
 
 mod chrome;
+pub mod host;
 mod kernels_csv;
 pub mod names;
 pub mod output;
@@ -26,10 +27,11 @@ mod perfetto;
 mod profiles;
 mod run;
 mod selection;
+mod speedscope;
 mod sqlite;
 
 pub use run::{Gpu, Process, Run};
-pub use selection::{Selected, Selection, Window};
+pub use selection::{Holds, Selected, Selection, Window};
 pub use stage2_read::trace::events;
 pub use stage2_read::trace::events::Traces;
 
@@ -59,6 +61,8 @@ pub enum Format {
     Folded,
     /// Folded stacks of the host while the GPU idles: a stage, frames, and nanoseconds in each line.
     FoldedHost,
+    /// Speedscope's JSON: the samples of the host, a profile for each thread.
+    Speedscope,
 }
 
 impl Format {
@@ -84,6 +88,7 @@ impl Format {
             Self::Pprof => ("pprof", ".pb.gz"),
             Self::Folded => ("folded", ".folded"),
             Self::FoldedHost => ("folded-host", ".host.folded"),
+            Self::Speedscope => ("speedscope", ".speedscope.json"),
         }
     }
 
@@ -141,6 +146,16 @@ pub struct Counts {
     pub marks: u64,
     /// NVTX marks that the format has no place for.
     pub marks_left_out: u64,
+    /// Samples of the host's threads.
+    pub samples: u64,
+    /// Calls of the driver that may wait.
+    pub calls: u64,
+    /// Samples and calls of the host that the format has no place for.
+    pub host_left_out: u64,
+    /// Steps of engines.
+    pub steps: u64,
+    /// Requests of engines.
+    pub requests: u64,
     /// GPU work and ranges outside the stages and the window that were asked for.
     pub not_selected: u64,
 }
@@ -165,6 +180,7 @@ pub fn export(
         Format::Pprof => profiles::pprof(selected, out, counts),
         Format::Folded => profiles::folded(selected, out, counts),
         Format::FoldedHost => profiles::folded_host(selected, out),
+        Format::Speedscope => speedscope::write(selected, out, counts),
     })?;
     if !format.has_marks() {
         exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
@@ -182,9 +198,9 @@ pub fn select(
     selection: &Selection,
     write: impl FnOnce(&Selected<'_>, &mut Counts) -> Result<Vec<PathBuf>, ExportError>,
 ) -> Result<Exported, ExportError> {
-    selection.check(run)?;
+    let stage_times = selection.check(run)?;
     let mut counts = Counts::default();
-    let files = write(&Selected::new(run, selection), &mut counts)?;
+    let files = write(&Selected::new(run, selection, stage_times), &mut counts)?;
     let clocks = run.clocks().map(str::to_owned);
     Ok(Exported { files, counts, missing: run.missing(), sample: run.sample(), clocks })
 }

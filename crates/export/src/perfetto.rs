@@ -12,10 +12,11 @@ use rustc_hash::FxHashMap;
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{Payload, Queue};
-use stage2_read::trace::events::{Event, Range, Thread, Value, What, Work};
+use stage2_read::trace::events::{Event, HostCall, Range, Span, Step, Thread, Value, What, Work};
 
+use crate::host::{Row, Slice, Slices, Stacks, StepRequests, json_list, step_numbers};
 use crate::run::{Gpu, Process};
-use crate::selection::Selected;
+use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, names, output};
 
 /// `BuiltinClock`: the wall clock, ns since the Unix epoch.
@@ -32,6 +33,9 @@ const CUDA: i32 = 4;
 /// `InternedGpuRenderStageSpecification.category`.
 const COMPUTE: i32 = 2;
 
+/// Names of slices of the host that are interned.
+const NAMES: usize = 1 << 16;
+
 /// Writes the run as one file.
 pub(crate) fn write(
     selected: &Selected<'_>,
@@ -42,9 +46,11 @@ pub(crate) fn write(
         let mut file = Packets { out: file, path: out, next_uuid: 1 };
         file.clock(selected)?;
         file.gpus(selected)?;
+        let requests = StepRequests::of(selected.run);
         for (index, process) in selected.run.processes().iter().enumerate() {
             let clocks = selected.run.clocks();
-            Sequence::start(&mut file, index, process, clocks)?.fill(selected, counts)?;
+            let sequence = Sequence::start(&mut file, index, process, clocks)?;
+            sequence.fill(selected, &requests, counts)?;
         }
         Ok(())
     })
@@ -97,8 +103,13 @@ struct Sequence<'p, 'a, W> {
     process_uuid: u64,
     /// The track of each thread, by the number of the thread.
     threads: BTreeMap<u32, u64>,
-    /// What is interned: names of kernels, queues, contexts.
+    /// Further tracks of threads, and when the last slice of each ended, ns.
+    rows: FxHashMap<(Row, u32), (u64, i64)>,
+    stacks: Stacks,
+    /// What is interned: names of kernels, of slices of the host, stacks, queues, contexts.
     names: FxHashMap<String, u64>,
+    event_names: FxHashMap<String, u64>,
+    stack_texts: FxHashMap<u32, Option<u64>>,
     queues: FxHashMap<(u32, u32, u32), u64>,
     contexts: FxHashMap<u32, u64>,
     last_iid: u64,
@@ -132,7 +143,11 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             cleared: false,
             process_uuid,
             threads: BTreeMap::new(),
+            rows: FxHashMap::default(),
+            stacks: Stacks::default(),
             names: FxHashMap::default(),
+            event_names: FxHashMap::default(),
+            stack_texts: FxHashMap::default(),
             queues: FxHashMap::default(),
             contexts: FxHashMap::default(),
             last_iid: 1,
@@ -144,9 +159,15 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         Ok(sequence)
     }
 
-    fn fill(mut self, selected: &Selected<'_>, counts: &mut Counts) -> Result<(), ExportError> {
+    fn fill(
+        mut self,
+        selected: &Selected<'_>,
+        requests: &StepRequests,
+        counts: &mut Counts,
+    ) -> Result<(), ExportError> {
         let process = self.process;
-        selected.for_each(process, false, counts, |event| match event {
+        let mut slices = Slices::default();
+        selected.for_each(process, Holds::Timeline, counts, |event| match event {
             Event::Work(work) => self.work(&work),
             Event::Range(range) => self.range(&range),
             Event::Mark { at_ns, thread, name, payload } => {
@@ -156,10 +177,23 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
                     categories: vec!["nvtx".to_owned()],
                     name: Some(name.to_owned()),
                     debug_annotations: payload.map(|p| number("payload", p)).into_iter().collect(),
+                    ..TrackEvent::default()
                 };
                 self.event(at_ns, mark)
             }
-        })
+            Event::Sample(sample) => {
+                let name = sample.thread.shown();
+                self.row(Row::Host, sample.thread.os_tid, &name)?;
+                slices.push(&sample).map_or(Ok(()), |slice| self.sampled(slice))
+            }
+            Event::Call(call) => self.call(&call),
+            Event::Step(step) => {
+                let requests = requests.of_step(selected.run, process, &step);
+                self.step(&step, &requests)
+            }
+            Event::Request { .. } => Ok(()),
+        })?;
+        slices.finish().try_for_each(|slice| self.sampled(slice))
     }
 
     fn packet(&mut self, packet: Packet) -> Result<(), ExportError> {
@@ -198,6 +232,104 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         Ok(uuid)
     }
 
+    /// A further track of a thread: what is known of it beside its ranges.
+    fn row(&mut self, row: Row, os_tid: u32, thread: &str) -> Result<(), ExportError> {
+        if self.rows.contains_key(&(row, os_tid)) {
+            return Ok(());
+        }
+        let uuid = self.packets.uuid();
+        self.rows.insert((row, os_tid), (uuid, i64::MIN));
+        let name = Some(row.title(thread, os_tid));
+        let parent_uuid = Some(self.process_uuid);
+        self.track(TrackDescriptor { uuid, name, parent_uuid, ..TrackDescriptor::default() })
+    }
+
+    /// A slice of such a track, which no other one of it overlaps.
+    fn slice(
+        &mut self,
+        (row, os_tid): (Row, u32),
+        span: Span,
+        name: &str,
+        debug_annotations: Vec<Annotation>,
+        mut interned: InternedData,
+    ) -> Result<(), ExportError> {
+        let Some((track_uuid, reached_ns)) = self.rows.get_mut(&(row, os_tid)) else {
+            return Ok(());
+        };
+        let (track_uuid, start_ns) = (*track_uuid, span.start_ns.max(*reached_ns));
+        let end_ns = span.end_ns.max(start_ns);
+        *reached_ns = end_ns;
+        let mut begin = TrackEvent {
+            kind: BEGIN,
+            track_uuid,
+            categories: vec![row.category().to_owned()],
+            debug_annotations,
+            ..TrackEvent::default()
+        };
+        let name = name.to_owned();
+        if self.event_names.len() < NAMES || self.event_names.contains_key(&name) {
+            let (iid, is_new) = intern(&mut self.event_names, &mut self.last_iid, name.clone());
+            interned.event_names.extend(is_new.then_some(EventName { iid, name }));
+            begin.name_iid = Some(iid);
+        } else {
+            begin.name = Some(name);
+        }
+        self.packet(Packet {
+            timestamp: Some(u64::try_from(start_ns).unwrap_or(0)),
+            interned_data: (interned != InternedData::default()).then_some(interned),
+            track_event: Some(begin),
+            ..Packet::default()
+        })?;
+        let end = TrackEvent { kind: END, track_uuid, ..TrackEvent::default() };
+        self.event(end_ns, end)
+    }
+
+    fn sampled(&mut self, slice: Slice) -> Result<(), ExportError> {
+        let mut annotations = vec![text("state", slice.state)];
+        annotations.extend(slice.line.map(|line| text("line", &line.text())));
+        annotations.push(number("samples", Payload::U64(slice.samples)));
+        let row = (Row::Host, slice.os_tid);
+        self.slice(row, slice.span, &slice.name, annotations, InternedData::default())
+    }
+
+    fn call(&mut self, call: &HostCall<'_>) -> Result<(), ExportError> {
+        self.row(Row::Calls, call.thread.os_tid, &call.thread.shown())?;
+        let mut interned = InternedData::default();
+        let mut annotations: Vec<Annotation> =
+            call.frame.map(|line| text("line", &line.text())).into_iter().collect();
+        let iid = match self.stack_texts.get(&call.stack) {
+            Some(&iid) => iid,
+            None => {
+                let text = self.stacks.text(&self.process.file, call.stack);
+                let iid = text.map(|text| {
+                    self.last_iid += 1;
+                    let iid = self.last_iid;
+                    interned.texts.push(InternedText { iid, text: text.into_bytes() });
+                    iid
+                });
+                self.stack_texts.insert(call.stack, iid);
+                iid
+            }
+        };
+        annotations.extend(iid.map(|iid| Annotation {
+            name: "stack".to_owned(),
+            text_iid: Some(iid),
+            ..Annotation::default()
+        }));
+        self.slice((Row::Calls, call.thread.os_tid), call.span, &call.name, annotations, interned)
+    }
+
+    fn step(&mut self, step: &Step<'_>, requests: &[u64]) -> Result<(), ExportError> {
+        self.row(Row::Steps, step.thread.os_tid, &step.thread.shown())?;
+        let known = step_numbers(step).into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut annotations: Vec<Annotation> =
+            known.map(|(name, value)| number(name, Payload::U64(value))).collect();
+        annotations.extend(step.number.map(|step| number("step", Payload::U64(step))));
+        annotations.extend(json_list(requests).map(|requests| text("requests", &requests)));
+        let (row, name) = ((Row::Steps, step.thread.os_tid), step.kind.to_string());
+        self.slice(row, step.span, &name, annotations, InternedData::default())
+    }
+
     fn range(&mut self, range: &Range<'_>) -> Result<(), ExportError> {
         let thread = self.thread(range.thread)?;
         // Start/end ranges may overlap others of their thread, which one track cannot hold.
@@ -223,6 +355,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
             categories: vec![domain.to_owned()],
             name: Some(range.name.to_owned()),
             debug_annotations: annotations,
+            ..TrackEvent::default()
         };
         self.event(range.span.start_ns, begin)?;
         let end = TrackEvent { kind: END, track_uuid, ..TrackEvent::default() };
@@ -394,6 +527,7 @@ messages! {
         debug_annotations: Vec<Annotation> = 4, message, repeated;
         kind: i32 = 9, int32;
         track_uuid: u64 = 11, uint64;
+        name_iid: Option<u64> = 10, uint64, optional;
         categories: Vec<String> = 22, string, repeated;
         name: Option<String> = 23, string, optional;
     }
@@ -404,11 +538,24 @@ messages! {
         int: Option<i64> = 4, int64, optional;
         double: Option<f64> = 5, double, optional;
         text: Option<String> = 6, string, optional;
+        text_iid: Option<u64> = 17, uint64, optional;
     }
 
     InternedData {
+        event_names: Vec<EventName> = 2, message, repeated;
+        texts: Vec<InternedText> = 29, message, repeated;
         contexts: Vec<GraphicsContext> = 23, message, repeated;
         specifications: Vec<Specification> = 24, message, repeated;
+    }
+
+    EventName {
+        iid: u64 = 1, uint64;
+        name: String = 2, string;
+    }
+
+    InternedText {
+        iid: u64 = 1, uint64;
+        text: Vec<u8> = 2, bytes = "vec";
     }
 
     GraphicsContext {

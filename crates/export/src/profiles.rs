@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use stage2_read::trace::events::{Event, Work};
 
 use crate::run::Gpu;
-use crate::selection::Selected;
+use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, names, output};
 
 /// Totals of one kernel in one place.
@@ -40,7 +40,7 @@ impl Node {
                 [_] => &mut root,
                 _ => root.children.entry(process.title()).or_default(),
             };
-            selected.for_each(process, true, counts, |event| {
+            selected.for_each(process, Holds::Work, counts, |event| {
                 if let Event::Work(work) = event {
                     top.add(&work, process.gpu(work.queue.device));
                 }

@@ -1,10 +1,11 @@
 //! The part of a run that is exported: some stages, a window of time, or all of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use stage2_contract::text::visible;
-use stage2_read::trace::events::{Event, Span, What};
+use stage2_read::path_label::WHOLE_PROCESS;
+use stage2_read::trace::events::{Event, HostCall, HostSample, Span, What};
 
 use crate::run::{Process, Run};
 use crate::{Counts, ExportError};
@@ -56,41 +57,110 @@ impl std::fmt::Display for Window {
 }
 
 impl Selection {
-    /// That the run has the stages that are asked for, and that the window is not behind its end.
-    pub(crate) fn check(&self, run: &Run) -> Result<(), ExportError> {
-        if !self.stages.is_empty() {
-            self.check_stages(run)?;
-        }
+    /// That the run has the stages that are asked for, and that the window is not behind its end. Gives when
+    /// each process had one of these stages.
+    pub(crate) fn check(&self, run: &Run) -> Result<StageTimes, ExportError> {
+        let times = match self.stages.is_empty() {
+            true => StageTimes::default(),
+            false => self.check_stages(run)?,
+        };
         let length_ns = run.span().map(Span::ns);
         match self.window.zip(length_ns) {
             Some((window, ns)) if window.from_ns > ns => {
                 Err(ExportError::NothingSelected(ns as f64 / 1e9))
             }
-            _ => Ok(()),
+            _ => Ok(times),
         }
     }
 
-    fn check_stages(&self, run: &Run) -> Result<(), ExportError> {
+    fn check_stages(&self, run: &Run) -> Result<StageTimes, ExportError> {
         let mut known = BTreeSet::new();
+        let mut times = StageTimes::default();
         for process in run.processes() {
+            let mut spans = Vec::new();
             process.file.for_each(|event| {
                 let stage = match &event {
                     Event::Range(range) => range.path.stage(),
                     Event::Work(work) => work.path.stage(),
-                    Event::Mark { .. } => return Ok::<(), ExportError>(()),
+                    _ => return Ok::<(), ExportError>(()),
                 };
                 if !known.contains(stage) {
                     known.insert(stage.to_owned());
                 }
+                if let Event::Range(range) = &event
+                    && self.stages.iter().any(|of| of == stage)
+                {
+                    add_span(&mut spans, range.span);
+                }
                 Ok(())
             })?;
+            if self.stages.iter().any(|stage| stage == WHOLE_PROCESS) {
+                spans = process.file.span().into_iter().collect();
+            }
+            times.0.insert(process.pid, joined(spans));
         }
         let Some(unknown) = self.stages.iter().find(|stage| !known.contains(*stage)) else {
-            return Ok(());
+            return Ok(times);
         };
         let known = known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ");
         Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), known })
     }
+}
+
+/// When each process, by its number, had a range of the stages that are asked for: in the order of time.
+#[derive(Debug, Default)]
+pub(crate) struct StageTimes(BTreeMap<u32, Vec<Span>>);
+
+impl StageTimes {
+    /// Whether a time span of a process touches one of its stages.
+    fn touches(&self, process: &Process, span: Span) -> bool {
+        let Some(spans) = self.0.get(&process.pid) else { return false };
+        let behind = spans.partition_point(|of| of.end_ns < span.start_ns);
+        spans.get(behind).is_some_and(|of| of.start_ns < span.end_ns)
+    }
+}
+
+/// Spans of the stages of a process that are kept apart. Of more, the last one grows.
+const SPANS: usize = 1 << 20;
+
+/// Adds the time of a range. Most ranges close after those in them.
+fn add_span(spans: &mut Vec<Span>, span: Span) {
+    while spans.last().is_some_and(|last| last.start_ns >= span.start_ns) {
+        spans.pop();
+    }
+    let is_full = spans.len() >= SPANS;
+    match spans.last_mut() {
+        Some(last) if span.end_ns <= last.end_ns || is_full => {
+            last.end_ns = last.end_ns.max(span.end_ns);
+        }
+        _ => spans.push(span),
+    }
+}
+
+/// The same time in spans that do not overlap, in the order of time.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| (span.start_ns, span.end_ns));
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start_ns <= last.end_ns => {
+                last.end_ns = last.end_ns.max(span.end_ns)
+            }
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+/// What a format holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// GPU work, also without times.
+    Work,
+    /// What has a place in time: ranges, samples of the host and steps of engines as well.
+    Timeline,
+    /// Requests of engines as well.
+    Tables,
 }
 
 /// A run, and the part of it that is exported.
@@ -99,18 +169,20 @@ pub struct Selected<'r> {
     /// The run.
     pub run: &'r Run,
     stages: BTreeSet<&'r str>,
+    stage_times: StageTimes,
     /// On the wall clock.
     window: Option<Span>,
 }
 
 impl<'r> Selected<'r> {
-    pub(crate) fn new(run: &'r Run, selection: &'r Selection) -> Self {
+    pub(crate) fn new(run: &'r Run, selection: &'r Selection, stage_times: StageTimes) -> Self {
         let start_ns = run.span().map_or(0, |span| span.start_ns);
         let window = selection.window.map(|window| Span {
             start_ns: start_ns.saturating_add(window.from_ns),
             end_ns: start_ns.saturating_add(window.to_ns),
         });
-        Self { run, stages: selection.stages.iter().map(String::as_str).collect(), window }
+        let stages = selection.stages.iter().map(String::as_str).collect();
+        Self { run, stages, stage_times, window }
     }
 
     /// Start of what may be exported: the zero of formats that have one, ns since the Unix epoch.
@@ -126,35 +198,50 @@ impl<'r> Selected<'r> {
         self.window.is_some()
     }
 
-    fn has(&self, event: &Event<'_>) -> bool {
+    fn has(&self, process: &Process, event: &Event<'_>) -> bool {
         let (stage, span) = match event {
             Event::Work(work) => (Some(work.path.stage()), work.span),
             Event::Range(range) => (Some(range.path.stage()), Some(range.span)),
+            Event::Step(step) => (Some(step.path.stage()), Some(step.span)),
             // A mark belongs to no stage.
             Event::Mark { at_ns, .. } => (None, Some(Span { start_ns: *at_ns, end_ns: *at_ns })),
+            // Nor does a request, which lasts for many steps.
+            Event::Request { request, arrived_ns } => {
+                let ns = i64::try_from(request.total_ns.unwrap_or(0)).unwrap_or(i64::MAX);
+                let span = |start_ns: i64| Span { start_ns, end_ns: start_ns.saturating_add(ns) };
+                (None, arrived_ns.map(span))
+            }
+            Event::Sample(HostSample { span, .. }) | Event::Call(HostCall { span, .. }) => {
+                let is_in = self.stages.is_empty() || self.stage_times.touches(process, *span);
+                return is_in && self.is_in_window(*span);
+            }
         };
-        let has_time =
-            |w: Span| span.is_some_and(|s| s.start_ns < w.end_ns && s.end_ns >= w.start_ns);
-        (self.stages.is_empty() || stage.is_some_and(|stage| self.has_stage(stage)))
-            && self.window.is_none_or(has_time)
+        let is_in = self.stages.is_empty() || stage.is_some_and(|stage| self.has_stage(stage));
+        is_in && (self.window.is_none() || span.is_some_and(|span| self.is_in_window(span)))
     }
 
-    /// Gives the selected events of `process` to `each`, and counts them. GPU work without times
-    /// is given only where `timeless` is wanted and no window is asked for.
+    fn is_in_window(&self, span: Span) -> bool {
+        self.window.is_none_or(|of| span.start_ns < of.end_ns && span.end_ns >= of.start_ns)
+    }
+
+    /// Gives the selected events of `process` that a format holds to `each`, and counts them. GPU work
+    /// without times is given to [`Holds::Work`] only, where no window is asked for.
     ///
     /// # Errors
     /// The first error of `each`, and a trace file that cannot be read to its end.
     pub fn for_each(
         &self,
         process: &Process,
-        timeless: bool,
+        holds: Holds,
         counts: &mut Counts,
         mut each: impl FnMut(Event<'_>) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
         process.file.for_each(|event| {
-            if !self.has(&event) {
+            if !self.has(process, &event) {
                 // What continues a range was counted with it.
                 let is_new = !matches!(&event, Event::Range(range) if range.continues);
+                // Whether a request is in a part of a run is nobody's question.
+                let is_new = is_new && !matches!(&event, Event::Request { .. });
                 counts.not_selected += u64::from(is_new);
                 return Ok(());
             }
@@ -162,7 +249,7 @@ impl<'r> Selected<'r> {
                 Event::Work(work) => {
                     if work.span.is_none() {
                         counts.without_times += 1;
-                        if !timeless {
+                        if holds != Holds::Work {
                             return Ok(());
                         }
                     }
@@ -174,6 +261,17 @@ impl<'r> Selected<'r> {
                 }
                 Event::Range(range) => counts.ranges += u64::from(!range.continues),
                 Event::Mark { .. } => counts.marks += 1,
+                Event::Sample(_) | Event::Call(_) if holds == Holds::Work => {
+                    counts.host_left_out += 1;
+                    return Ok(());
+                }
+                Event::Sample(_) => counts.samples += 1,
+                Event::Call(_) => counts.calls += 1,
+                // As ranges, every format has them.
+                Event::Step(_) if holds == Holds::Work => return Ok(()),
+                Event::Step(_) => counts.steps += 1,
+                Event::Request { .. } if holds != Holds::Tables => return Ok(()),
+                Event::Request { .. } => counts.requests += 1,
             }
             each(event)
         })
@@ -183,6 +281,17 @@ impl<'r> Selected<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_times_of_ranges_in_any_order_become_spans_in_order() {
+        let mut spans = Vec::new();
+        for (start_ns, end_ns) in [(10, 20), (12, 18), (40, 45), (39, 50), (30, 41), (5, 6)] {
+            add_span(&mut spans, Span { start_ns, end_ns });
+        }
+        let spans = joined(spans);
+        let found: Vec<(i64, i64)> = spans.iter().map(|s| (s.start_ns, s.end_ns)).collect();
+        assert_eq!(found, [(5, 6), (10, 20), (30, 50)]);
+    }
 
     #[test]
     fn windows_are_read_in_seconds_and_refused_where_they_hold_nothing() {

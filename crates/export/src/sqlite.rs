@@ -11,11 +11,15 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, Statement, ToSql, params};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::text::visible;
-use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
-use stage2_read::trace::events::{Event, Range, What, Work};
+use stage2_contract::trace::{NONE, Payload, RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
+use stage2_model::HostFrame;
+use stage2_read::trace::events::{
+    Event, HostCall, HostSample, Range, Request, Step, Thread, What, Work, state_name,
+};
 
+use crate::host::{Stacks, StepRequests, json_list, step_numbers};
 use crate::run::Process;
-use crate::selection::Selected;
+use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, names, output};
 
 pub(crate) fn write(
@@ -34,9 +38,11 @@ pub(crate) fn write(
         let transaction = connection.transaction().map_err(failed)?;
         {
             let mut tables = Tables::prepare(&transaction, selected).map_err(failed)?;
+            let requests = StepRequests::of(selected.run);
             for process in selected.run.processes() {
                 tables.process(process).map_err(failed)?;
-                selected.for_each(process, false, counts, |event| {
+                tables.stacks = Stacks::default();
+                selected.for_each(process, Holds::Tables, counts, |event| {
                     match event {
                         Event::Work(work) => tables.work(process, &work),
                         Event::Range(range) => tables.range(process, &range),
@@ -44,6 +50,15 @@ pub(crate) fn write(
                             let event = Nvtx { kind: MARK, text: name, ..Nvtx::default() };
                             let at = tables.since(at_ns);
                             tables.nvtx(process, &event, (at, None), thread.os_tid, payload)
+                        }
+                        Event::Sample(sample) => tables.sample(process, &sample),
+                        Event::Call(call) => tables.call(process, &call),
+                        Event::Step(step) => {
+                            let requests = requests.of_step(selected.run, process, &step);
+                            tables.step(process, &step, &requests)
+                        }
+                        Event::Request { request, arrived_ns } => {
+                            tables.request(process, request, arrived_ns)
                         }
                     }
                     .map_err(failed)
@@ -64,8 +79,16 @@ struct Tables<'c> {
     ranges: Statement<'c>,
     instances: Statement<'c>,
     string: Statement<'c>,
+    sample: Statement<'c>,
+    stack: Statement<'c>,
+    call: Statement<'c>,
+    step: Statement<'c>,
+    request: Statement<'c>,
+    stacks: Stacks,
     connection: &'c Connection,
     strings: FxHashMap<String, i64>,
+    /// Texts of the host among the strings.
+    host_strings: usize,
     domains: FxHashMap<(u32, String), i64>,
     threads: FxHashSet<i64>,
     start_ns: i64,
@@ -130,8 +153,36 @@ impl<'c> Tables<'c> {
             )?,
             instances: insert(connection, "STAGE2_RANGES", "globalTid, rangeId, start")?,
             string: insert(connection, "StringIds", "id, value")?,
+            sample: insert(
+                connection,
+                "STAGE2_HOST_SAMPLES",
+                "start, end, globalTid, state, activityId, lineId, stackId, holdsGil, holderGlobalTid, \
+                 holderLineId",
+            )?,
+            stack: insert(connection, "STAGE2_HOST_STACKS", "globalPid, stackId, lines")?,
+            call: insert(
+                connection,
+                "STAGE2_HOST_CALLS",
+                "start, end, globalTid, nameId, lineId, stackId",
+            )?,
+            step: insert(
+                connection,
+                "STAGE2_ENGINE_STEPS",
+                "start, end, rangeEnd, globalTid, rangeId, number, kind, prefillRequests, \
+                 prefillTokens, prefillContextTokens, decodeRequests, decodeTokens, \
+                 decodeContextTokens, draftTokens, requests",
+            )?,
+            request: insert(
+                connection,
+                "STAGE2_REQUESTS",
+                "globalPid, number, arrived, queueNs, firstTokenNs, totalNs, promptTokens, \
+                 cachedTokens, outputTokens, firstStep, promptStep, lastStep, promptSteps, \
+                 preemptions, aborted, draftTokens, acceptedTokens",
+            )?,
+            stacks: Stacks::default(),
             connection,
             strings: FxHashMap::default(),
+            host_strings: 0,
             domains: FxHashMap::default(),
             threads: FxHashSet::default(),
             start_ns: selected.start_ns(),
@@ -150,6 +201,120 @@ impl<'c> Tables<'c> {
         self.string.execute(params![id, text])?;
         self.strings.insert(text.to_owned(), id);
         Ok(id)
+    }
+
+    /// The number of a text of the host. After very many, one text stands for all further ones.
+    fn host_string(&mut self, text: &str) -> rusqlite::Result<i64> {
+        if self.strings.contains_key(text) {
+            return self.string(text);
+        }
+        self.host_strings += 1;
+        self.string(if self.host_strings > HOST_STRINGS { MORE_TEXTS } else { text })
+    }
+
+    fn line(&mut self, line: Option<&HostFrame>) -> rusqlite::Result<Option<i64>> {
+        line.map(|line| self.host_string(&line.text())).transpose()
+    }
+
+    /// The number of a stack that is a row of its own, where it has lines.
+    fn stack(&mut self, process: &Process, stack: u32) -> rusqlite::Result<Option<u32>> {
+        if let Some(lines) = self.stacks.first(&process.file, stack) {
+            self.stack.execute(params![global_pid(process), stack, lines])?;
+        }
+        Ok((stack != NONE).then_some(stack))
+    }
+
+    fn thread(&mut self, process: &Process, thread: Thread<'_>) -> rusqlite::Result<i64> {
+        let tid = global_tid(process, thread.os_tid);
+        if !thread.name.is_empty() && self.threads.insert(tid) {
+            let name = self.string(thread.name)?;
+            self.connection
+                .execute("INSERT INTO ThreadNames VALUES (?, NULL, ?)", params![name, tid])?;
+        }
+        Ok(tid)
+    }
+
+    fn sample(&mut self, process: &Process, sample: &HostSample<'_>) -> rusqlite::Result<()> {
+        let (start, end) = (self.since(sample.span.start_ns), self.since(sample.span.end_ns));
+        let tid = self.thread(process, sample.thread)?;
+        let holder = sample.holder.map(|holder| self.thread(process, holder)).transpose()?;
+        let activity = self.host_string(&sample.text())?;
+        let (line, holder_line) = (self.line(sample.frame)?, self.line(sample.holder_frame)?);
+        let stack = self.stack(process, sample.stack)?;
+        let state = state_name(sample.state);
+        self.sample.execute(params![
+            start,
+            end,
+            tid,
+            state,
+            activity,
+            line,
+            stack,
+            sample.holds_gil,
+            holder,
+            holder_line
+        ])?;
+        Ok(())
+    }
+
+    fn call(&mut self, process: &Process, call: &HostCall<'_>) -> rusqlite::Result<()> {
+        let (start, end) = (self.since(call.span.start_ns), self.since(call.span.end_ns));
+        let tid = self.thread(process, call.thread)?;
+        let name = self.host_string(&call.name)?;
+        let line = self.line(call.frame)?;
+        let stack = self.stack(process, call.stack)?;
+        self.call.execute(params![start, end, tid, name, line, stack])?;
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        process: &Process,
+        step: &Step<'_>,
+        requests: &[u64],
+    ) -> rusqlite::Result<()> {
+        let (start, end) = (self.since(step.span.start_ns), self.since(step.span.end_ns));
+        let range_end = self.since(step.range_end_ns);
+        let tid = self.thread(process, step.thread)?;
+        let (range, number) = (signed(step.range), step.number.map(signed));
+        let kind = step.kind.to_string();
+        let counts = step_numbers(step).map(|(_, value)| value.map(signed));
+        let requests = json_list(requests);
+        let head: [&dyn ToSql; 7] = [&start, &end, &range_end, &tid, &range, &number, &kind];
+        let counts = counts.iter().map(|value| value as &dyn ToSql);
+        let row: Vec<&dyn ToSql> =
+            head.into_iter().chain(counts).chain([&requests as &dyn ToSql]).collect();
+        self.step.execute(row.as_slice())?;
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        process: &Process,
+        request: &Request,
+        arrived_ns: Option<i64>,
+    ) -> rusqlite::Result<()> {
+        let Request { queue_ns, first_token_ns, total_ns, steps, .. } = *request;
+        self.request.execute(params![
+            global_pid(process),
+            signed(request.number),
+            arrived_ns.map(|at_ns| self.since(at_ns)),
+            queue_ns.map(signed),
+            first_token_ns.map(signed),
+            total_ns.map(signed),
+            signed(request.prompt_tokens),
+            signed(request.cached_tokens),
+            signed(request.output_tokens),
+            steps.map(|steps| signed(steps.first)),
+            steps.map(|steps| signed(steps.prompt)),
+            steps.map(|steps| signed(steps.last)),
+            steps.map(|steps| signed(steps.of_prompt)),
+            signed(request.preemptions),
+            request.aborted,
+            signed(request.draft_tokens),
+            signed(request.accepted_tokens),
+        ])?;
+        Ok(())
     }
 
     fn process(&mut self, process: &Process) -> rusqlite::Result<()> {
@@ -206,12 +371,7 @@ impl<'c> Tables<'c> {
     }
 
     fn range(&mut self, process: &Process, range: &Range<'_>) -> rusqlite::Result<()> {
-        let tid = global_tid(process, range.thread.os_tid);
-        if !range.thread.name.is_empty() && self.threads.insert(tid) {
-            let name = self.string(range.thread.name)?;
-            self.connection
-                .execute("INSERT INTO ThreadNames VALUES (?, NULL, ?)", params![name, tid])?;
-        }
+        let tid = self.thread(process, range.thread)?;
         let event = Nvtx {
             kind: if range.start_end { START_END } else { PUSH_POP },
             text: range.name,
@@ -328,6 +488,11 @@ impl<'c> Tables<'c> {
     }
 }
 
+/// SQLite's integers are signed.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 /// The bare name of a kernel, as nsys has it: no return type, namespaces, template arguments, parameters.
 fn short_name(demangled: &str) -> &str {
     let mut depth = 0usize;
@@ -408,7 +573,32 @@ CREATE TABLE STAGE2_WORK_RANGES (
   rangeId INTEGER);
 CREATE TABLE STAGE2_RANGES (
   globalTid INTEGER NOT NULL, rangeId INTEGER NOT NULL, start INTEGER NOT NULL);
+CREATE TABLE STAGE2_HOST_SAMPLES (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER NOT NULL, state TEXT NOT NULL,
+  activityId INTEGER NOT NULL, lineId INTEGER, stackId INTEGER, holdsGil INTEGER NOT NULL,
+  holderGlobalTid INTEGER, holderLineId INTEGER);
+CREATE TABLE STAGE2_HOST_STACKS (
+  globalPid INTEGER NOT NULL, stackId INTEGER NOT NULL, lines TEXT NOT NULL);
+CREATE TABLE STAGE2_HOST_CALLS (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, globalTid INTEGER NOT NULL, nameId INTEGER NOT NULL,
+  lineId INTEGER, stackId INTEGER);
+CREATE TABLE STAGE2_ENGINE_STEPS (
+  start INTEGER NOT NULL, end INTEGER NOT NULL, rangeEnd INTEGER NOT NULL,
+  globalTid INTEGER NOT NULL, rangeId INTEGER NOT NULL, number INTEGER, kind TEXT NOT NULL,
+  prefillRequests INTEGER NOT NULL, prefillTokens INTEGER, prefillContextTokens INTEGER,
+  decodeRequests INTEGER NOT NULL, decodeTokens INTEGER, decodeContextTokens INTEGER,
+  draftTokens INTEGER NOT NULL, requests TEXT);
+CREATE TABLE STAGE2_REQUESTS (
+  globalPid INTEGER NOT NULL, number INTEGER NOT NULL, arrived INTEGER, queueNs INTEGER,
+  firstTokenNs INTEGER, totalNs INTEGER, promptTokens INTEGER NOT NULL,
+  cachedTokens INTEGER NOT NULL, outputTokens INTEGER NOT NULL, firstStep INTEGER,
+  promptStep INTEGER, lastStep INTEGER, promptSteps INTEGER, preemptions INTEGER NOT NULL,
+  aborted INTEGER NOT NULL, draftTokens INTEGER NOT NULL, acceptedTokens INTEGER NOT NULL);
 ";
+
+/// Texts of the host that are told apart, and what stands for all further ones.
+const HOST_STRINGS: usize = 1 << 16;
+const MORE_TEXTS: &str = "(more texts than are kept)";
 
 /// Labels of `copyKind` and of kinds of memory; reports of nsys join them.
 const COPIES: [&str; 11] = [

@@ -84,7 +84,22 @@ const RANKS: [&str; 4] =
     ["torch/distributed/", "vllm/distributed/", "sglang/srt/distributed/", "mpi4py/"];
 /// How many of the innermost frames determine what a thread waits for: almost every stack has an event loop
 /// further out.
-const WAITS_IN: usize = 4;
+pub const WAITS_IN: usize = 4;
+
+/// Returns the innermost frames of a stack that tell what [`Calls`] says of it: those after the one that names
+/// the row change nothing.
+pub fn telling(frames: impl Iterator<Item = HostFrame>) -> Vec<HostFrame> {
+    let mut found: Vec<HostFrame> = Vec::new();
+    let mut has_row = false;
+    for frame in frames {
+        if has_row && found.len() >= WAITS_IN {
+            break;
+        }
+        has_row |= !is_plumbing(&frame.file);
+        found.push(frame);
+    }
+    found
+}
 
 /// The frames of a stack, the innermost first.
 #[derive(Debug)]
@@ -189,7 +204,7 @@ pub fn doing(state: HostState, calls: &Calls<'_>) -> HostCauseKind {
 }
 
 /// Whether the code of a file only calls other code. No row has its name while another line is in the stack.
-pub fn is_plumbing(file: &str) -> bool {
+fn is_plumbing(file: &str) -> bool {
     is_of(file, &PLUMBING)
 }
 

@@ -186,6 +186,8 @@ pub(crate) enum ExportFormat {
     Folded,
     /// Folded stacks of the host while the GPU idles, for flame graphs
     FoldedHost,
+    /// Samples of the host for speedscope, a profile for each thread
+    Speedscope,
 }
 
 impl ExportFormat {
@@ -200,6 +202,7 @@ impl ExportFormat {
             Self::Pprof => Format::Pprof,
             Self::Folded => Format::Folded,
             Self::FoldedHost => Format::FoldedHost,
+            Self::Speedscope => Format::Speedscope,
             Self::Parquet => return None,
         })
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::visible_path;
 use stage2_export::{Exported, Run, Selection, export as write};
 use stage2_report::Settings;
@@ -87,9 +87,16 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
         (counts.graphs, "CUDA graph launch"),
         (counts.ranges, "range"),
         (counts.marks, "mark"),
+        (counts.samples, "host sample"),
+        (counts.calls, "blocking call"),
+        (counts.steps, "engine step"),
+        (counts.requests, "request"),
     ];
-    let kinds = kinds.into_iter().filter(|(n, _)| *n > 0);
-    let kinds = std::iter::once((counts.kernels, "kernel")).chain(kinds);
+    let mut kinds: Vec<(u64, &str)> = kinds.into_iter().filter(|(n, _)| *n > 0).collect();
+    if counts.kernels > 0 || kinds.is_empty() {
+        kinds.insert(0, (counts.kernels, "kernel"));
+    }
+    let kinds = kinds.into_iter();
     let held: Vec<String> = kinds.map(|(n, kind)| counted(n, kind)).collect();
     terminal.result(&format!("export: {} ({})", visible_path(out), held.join(", ")));
     if counts.without_times > 0 {
@@ -99,6 +106,12 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
     if counts.marks_left_out > 0 {
         let marks = counted(counts.marks_left_out, "NVTX mark");
         terminal.result(&format!("left out: {marks}, which this format has no place for"));
+    }
+    if counts.host_left_out > 0 {
+        let host = count(counts.host_left_out);
+        terminal.result(&format!(
+            "left out: {host} samples and blocking calls of the host, which this file has no place for"
+        ));
     }
     if counts.not_selected > 0 {
         terminal.detail(&format!("not selected: {}", counted(counts.not_selected, "event")));

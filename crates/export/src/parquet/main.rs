@@ -20,11 +20,15 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{Type, TypePtr};
 use rustc_hash::FxHashMap;
-use stage2_contract::trace::{Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
-use stage2_export::events::{Event, Range, Thread, What, Work};
-use stage2_export::{
-    Counts, ExportError, Process, Run, Selected, Selection, Window, names, output,
+use stage2_contract::trace::{NONE, Payload, RANGE_OUTSIDE, RANGE_UNKNOWN};
+use stage2_export::events::{
+    Event, HostCall, HostSample, Range, Request, Step, Thread, What, Work, state_name,
 };
+use stage2_export::host::{Stacks, StepRequests, json_list, step_numbers};
+use stage2_export::{
+    Counts, ExportError, Holds, Process, Run, Selected, Selection, Window, names, output,
+};
+use stage2_model::HostFrame;
 use stage2_report::Settings;
 
 /// Write the trace files of a run as Parquet
@@ -103,6 +107,42 @@ const MARKS: &str = "message marks {
   optional int64 payload; optional double payload_double;
 }";
 
+const HOST_SAMPLES: &str = "message host_samples {
+  required int64 start_ns; required int64 end_ns; required int64 duration_ns;
+  required int64 thread; optional binary thread_name (UTF8); required binary state (UTF8);
+  required binary activity (UTF8); optional binary line (UTF8); optional int64 stack;
+  required int64 holds_gil; optional int64 holder; optional binary holder_line (UTF8);
+}";
+
+const HOST_STACKS: &str = "message host_stacks {
+  required int64 stack; required binary lines (UTF8);
+}";
+
+const HOST_CALLS: &str = "message host_calls {
+  required int64 start_ns; required int64 end_ns; required int64 duration_ns;
+  required int64 thread; optional binary thread_name (UTF8); required binary name (UTF8);
+  optional binary line (UTF8); optional int64 stack;
+}";
+
+const ENGINE_STEPS: &str = "message engine_steps {
+  required int64 start_ns; required int64 end_ns; required int64 duration_ns;
+  required int64 range_end_ns; required binary stage (UTF8); required int64 range_id;
+  required int64 thread; optional int64 step; required binary kind (UTF8);
+  required int64 prefill_requests; optional int64 prefill_tokens;
+  optional int64 prefill_context_tokens; required int64 decode_requests;
+  optional int64 decode_tokens; optional int64 decode_context_tokens;
+  required int64 draft_tokens; optional binary requests (JSON);
+}";
+
+const REQUESTS: &str = "message requests {
+  required int64 request; optional int64 arrived_ns; optional int64 queue_ns;
+  optional int64 first_token_ns; optional int64 total_ns; required int64 prompt_tokens;
+  required int64 cached_tokens; required int64 output_tokens; optional int64 first_step;
+  optional int64 prompt_step; optional int64 last_step; optional int64 prompt_steps;
+  required int64 preemptions; required int64 aborted; required int64 draft_tokens;
+  required int64 accepted_tokens;
+}";
+
 fn write(
     selected: &Selected<'_>,
     out: &Path,
@@ -110,14 +150,21 @@ fn write(
 ) -> Result<Vec<PathBuf>, ExportError> {
     output::folder(out, |folder| {
         let mut files = Vec::new();
+        let requests = StepRequests::of(selected.run);
         for (index, process) in selected.run.processes().iter().enumerate() {
             let mut tables = Tables::create(folder, index, process, selected.run.clocks())?;
-            selected.for_each(process, false, counts, |event| match event {
+            selected.for_each(process, Holds::Tables, counts, |event| match event {
                 Event::Work(work) => tables.work(&work),
                 Event::Range(range) => tables.range(&range),
                 Event::Mark { at_ns, thread, name, payload } => {
                     tables.mark(at_ns, thread, name, payload)
                 }
+                Event::Sample(sample) => tables.sample(process, &sample),
+                Event::Call(call) => tables.call(process, &call),
+                Event::Step(step) => {
+                    tables.step(&step, &requests.of_step(selected.run, process, &step))
+                }
+                Event::Request { request, arrived_ns } => tables.request(request, arrived_ns),
             })?;
             files.extend(tables.finish()?);
         }
@@ -132,6 +179,12 @@ struct Tables {
     graphs: Table,
     ranges: Table,
     marks: Table,
+    host_samples: Table,
+    host_stacks: Table,
+    host_calls: Table,
+    engine_steps: Table,
+    requests: Table,
+    stacks: Stacks,
 }
 
 impl Tables {
@@ -157,6 +210,12 @@ impl Tables {
             graphs: table("graphs", GRAPHS)?,
             ranges: table("ranges", RANGES)?,
             marks: table("marks", MARKS)?,
+            host_samples: table("host_samples", HOST_SAMPLES)?,
+            host_stacks: table("host_stacks", HOST_STACKS)?,
+            host_calls: table("host_calls", HOST_CALLS)?,
+            engine_steps: table("engine_steps", ENGINE_STEPS)?,
+            requests: table("requests", REQUESTS)?,
+            stacks: Stacks::default(),
         })
     }
 
@@ -221,11 +280,81 @@ impl Tables {
         self.marks.end_row()
     }
 
+    fn sample(&mut self, process: &Process, sample: &HostSample<'_>) -> Result<(), ExportError> {
+        self.stack(process, sample.stack)?;
+        let HostSample { span, thread, state, holds_gil, holder, stack, frame, .. } = *sample;
+        let mut row = self.host_samples.row();
+        row.int(span.start_ns).int(span.end_ns).int(span.ns());
+        row.int(thread.os_tid.into()).maybe_text(named(thread)).text(state_name(state));
+        row.text(&sample.text()).maybe_text(frame.map(HostFrame::text).as_deref());
+        row.maybe((stack != NONE).then_some(stack.into())).int(holds_gil.into());
+        row.maybe(holder.map(|holder| holder.os_tid.into()));
+        row.maybe_text(sample.holder_frame.map(HostFrame::text).as_deref());
+        self.host_samples.end_row()
+    }
+
+    /// A row for a stack that is met for the first time.
+    fn stack(&mut self, process: &Process, stack: u32) -> Result<(), ExportError> {
+        let Some(lines) = self.stacks.first(&process.file, stack) else { return Ok(()) };
+        self.host_stacks.row().int(stack.into()).text(&lines);
+        self.host_stacks.end_row()
+    }
+
+    fn call(&mut self, process: &Process, call: &HostCall<'_>) -> Result<(), ExportError> {
+        self.stack(process, call.stack)?;
+        let mut row = self.host_calls.row();
+        row.int(call.span.start_ns).int(call.span.end_ns).int(call.span.ns());
+        row.int(call.thread.os_tid.into()).maybe_text(named(call.thread)).text(&call.name);
+        row.maybe_text(call.frame.map(HostFrame::text).as_deref());
+        row.maybe((call.stack != NONE).then_some(call.stack.into()));
+        self.host_calls.end_row()
+    }
+
+    fn step(&mut self, step: &Step<'_>, requests: &[u64]) -> Result<(), ExportError> {
+        let mut row = self.engine_steps.row();
+        row.int(step.span.start_ns).int(step.span.end_ns).int(step.span.ns());
+        row.int(step.range_end_ns).text(step.path.stage()).int(signed(step.range));
+        row.int(step.thread.os_tid.into()).maybe(step.number.map(signed));
+        row.text(&step.kind.to_string());
+        for (_, value) in step_numbers(step) {
+            row.maybe(value.map(signed));
+        }
+        row.maybe_text(json_list(requests).as_deref());
+        self.engine_steps.end_row()
+    }
+
+    fn request(&mut self, request: &Request, arrived_ns: Option<i64>) -> Result<(), ExportError> {
+        let steps = request.steps;
+        let mut row = self.requests.row();
+        row.int(signed(request.number)).maybe(arrived_ns).maybe(request.queue_ns.map(signed));
+        row.maybe(request.first_token_ns.map(signed)).maybe(request.total_ns.map(signed));
+        row.int(signed(request.prompt_tokens)).int(signed(request.cached_tokens));
+        row.int(signed(request.output_tokens)).maybe(steps.map(|steps| signed(steps.first)));
+        row.maybe(steps.map(|steps| signed(steps.prompt)));
+        row.maybe(steps.map(|steps| signed(steps.last)));
+        row.maybe(steps.map(|steps| signed(steps.of_prompt))).int(signed(request.preemptions));
+        row.int(request.aborted.into()).int(signed(request.draft_tokens));
+        row.int(signed(request.accepted_tokens));
+        self.requests.end_row()
+    }
+
     fn finish(self) -> Result<Vec<PathBuf>, ExportError> {
-        let tables = [self.kernels, self.memory, self.graphs, self.ranges, self.marks];
-        let written = tables.into_iter().map(Table::finish).collect::<Result<Vec<_>, _>>()?;
+        let work = [self.kernels, self.memory, self.graphs, self.ranges, self.marks];
+        let host = [self.host_samples, self.host_stacks, self.host_calls];
+        let tables = work.into_iter().chain(host).chain([self.engine_steps, self.requests]);
+        let written = tables.map(Table::finish).collect::<Result<Vec<_>, _>>()?;
         Ok(written.into_iter().flatten().collect())
     }
+}
+
+/// The name of a thread, where it has one.
+fn named(thread: Thread<'_>) -> Option<&str> {
+    (!thread.name.is_empty()).then_some(thread.name)
+}
+
+/// All integers of the tables are signed.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// A payload as a whole number, or as another one: what is beyond signed integers becomes the nearest

@@ -2,6 +2,7 @@
 
 mod common;
 mod host;
+mod host_tracks;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -80,27 +80,24 @@ impl Definitions {
         };
         let engines = self.libraries.engines.clone();
         let named = own.and_then(|own| engines.read(self.names.get(own)?));
+        if let Some((_, named)) = &named {
+            self.follow(record.id, around, named);
+        }
         let stand_in = match named {
+            _ if self.libraries.keeps_names => None,
             // The engine's own range of a step, inside a range that already marks the step.
             Some((_, Named::Step(_))) if around.is_some_and(|around| self.is_step(around)) => {
                 return self.leave_out(record, name, domain);
             }
-            Some((_, Named::Empty)) => return self.leave_out(record, name, domain),
-            Some((_, Named::Request)) => {
-                self.requests.insert(record.id);
+            Some((_, Named::Empty | Named::Request)) => {
                 return self.leave_out(record, name, domain);
             }
             Some((_, Named::Captured(module))) => {
                 self.modules.insert(record.id, self.names.add(module.into_bytes()));
                 return self.leave_out(record, name, domain);
             }
-            Some((_, Named::Between)) if around.is_none() => {
-                self.between.insert(record.id);
-                None
-            }
             Some((engine, Named::Step(work))) if around.is_none() => {
                 *self.engines.entry(engine.to_owned()).or_default() += 1;
-                self.works.insert(record.id, work);
                 Some(work.kind().to_string())
             }
             Some((_, Named::Unsound)) if around.is_none() => {
@@ -118,6 +115,21 @@ impl Definitions {
         let in_known = self.paths.define(record, stand_in.or(name), domain, library);
         let index = self.paths.find(record.id).unwrap_or(UNDEFINED);
         DefinedPath { index, name, domain, stand_in, in_known }
+    }
+
+    /// Notes what an engine does in the ranges of the path `id`.
+    fn follow(&mut self, id: u32, around: Option<PathIndex>, named: &Named) {
+        match named {
+            Named::Step(work) if around.is_none() => drop(self.works.insert(id, *work)),
+            Named::Between if around.is_none() => drop(self.between.insert(id)),
+            // They hold no work: none of them is what follows a step.
+            Named::Empty | Named::Captured(_) => drop(self.between.insert(id)),
+            Named::Request => {
+                self.requests.insert(id);
+                self.between.insert(id);
+            }
+            _ => {}
+        }
     }
 
     fn leave_out(&mut self, record: &Path, name: Option<u32>, domain: Option<u32>) -> DefinedPath {
@@ -151,9 +163,12 @@ impl Definitions {
         self.modules.get(&path).copied()
     }
 
-    /// Whether ranges of the path of this identifier lie between two steps of an engine.
-    pub(super) fn is_between_steps(&self, path: u32) -> bool {
-        self.between.contains(&path)
+    /// Whether a range of the path of this identifier begins or ends a step of an engine: it is an outermost
+    /// range of the user, and none that the engine opens between two steps.
+    pub(super) fn tells_steps(&self, path: u32) -> bool {
+        let index = self.paths.find(path).unwrap_or(UNDEFINED);
+        let node = self.paths.node(index);
+        node.user == Some(index) && node.parent.is_none() && !self.between.contains(&path)
     }
 
     /// Whether ranges of the path of this identifier are records of requests.

@@ -20,7 +20,7 @@ const MOST_THREADS: usize = 1 << 10;
 const MOST_NUMBERED: usize = 1 << 19;
 const MOST_PAUSES: usize = 1 << 16;
 /// Name of the field that holds the number of a step.
-pub(super) const STEP_FIELD: &str = "step";
+const STEP_FIELD: &str = "step";
 /// Ranges that are open at the same time.
 const MOST_OPEN: usize = 1 << 12;
 
@@ -115,12 +115,29 @@ pub struct EngineSteps {
 #[derive(Clone, Copy, Debug)]
 struct Range {
     id: u64,
+    thread: u32,
     start: u64,
     end: u64,
     /// What it works on, if it is a step.
     work: Option<StepWork>,
     /// [`NumberedStep::number`].
     number: Option<u64>,
+}
+
+/// A step that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EndedStep {
+    /// Its range, and the number of the thread that opened it.
+    pub(super) range: u64,
+    pub(super) thread: u32,
+    /// Begin and end of the step, and the end of its range, ns on the host's clock.
+    pub(super) start: u64,
+    pub(super) until: u64,
+    pub(super) range_end: u64,
+    /// What it worked on.
+    pub(super) work: StepWork,
+    /// [`NumberedStep::number`].
+    pub(super) number: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +159,8 @@ pub(super) struct StepFollower {
     first: Option<(StepShape, u64, StepWork)>,
     kept: usize,
     share: Share,
+    /// The step that ended last.
+    ended: Option<EndedStep>,
 }
 
 impl StepFollower {
@@ -155,13 +174,23 @@ impl StepFollower {
             && (self.threads.len() < MOST_THREADS || self.threads.contains_key(&thread));
         if has_room {
             self.open.insert(id, thread);
-            let now = Range { id, start, end: start, work, number: None };
+            let now = Range { id, thread, start, end: start, work, number: None };
             self.threads.entry(thread).or_default().now = Some(now);
         }
     }
 
     /// Reads the fields of a range: what the step works on, and its number if it has one.
-    pub(super) fn fields(&mut self, id: u64, work: StepWork, number: Option<u64>) {
+    pub(super) fn fields<'f>(
+        &mut self,
+        id: u64,
+        fields: impl DoubleEndedIterator<Item = (&'f [u8], u64)> + Clone,
+    ) {
+        let Some(work) = StepWork::of_fields(fields.clone()) else { return };
+        let mut numbers = fields.filter(|(name, _)| *name == STEP_FIELD.as_bytes());
+        self.work(id, work, numbers.next_back().map(|(_, number)| number));
+    }
+
+    fn work(&mut self, id: u64, work: StepWork, number: Option<u64>) {
         let thread = self.open.get(&id).and_then(|thread| self.threads.get_mut(thread));
         let now = thread.and_then(|thread| thread.now.as_mut());
         if let Some(now) = now.filter(|now| now.id == id) {
@@ -192,6 +221,8 @@ impl StepFollower {
         self.found.extent = Some((first.min(step.start), last.max(step.end)));
         let goes_on = next.filter(|(_, next)| next.goes_on());
         let until = goes_on.map_or(step.end, |(start, _)| start);
+        let Range { id: range, thread, start, end: range_end, number, .. } = step;
+        self.ended = Some(EndedStep { range, thread, start, until, range_end, work, number });
         if let Some(number) = step.number {
             if self.found.numbered.len() < self.share.of(MOST_NUMBERED) {
                 let ns = until.saturating_sub(step.start);
@@ -234,6 +265,24 @@ impl StepFollower {
         if self.kept > self.share.of(KEPT_IN_FILE) {
             groups.values_mut().for_each(|group| group.times.fold(0));
             self.kept = 0;
+        }
+    }
+
+    /// Takes the step that ended last, unless it was taken already.
+    pub(super) fn take_ended(&mut self) -> Option<EndedStep> {
+        self.ended.take()
+    }
+
+    /// Ends the last step of a thread. Returns `None` if no thread has one.
+    pub(super) fn end_one(&mut self) -> Option<EndedStep> {
+        loop {
+            let of = |thread: &Thread| thread.before.map(|step| (step.start, step.id));
+            let threads = self.threads.values_mut().filter(|thread| thread.before.is_some());
+            let step = threads.min_by_key(|thread| of(thread))?.before.take()?;
+            self.end(step, None);
+            if let Some(ended) = self.take_ended() {
+                return Some(ended);
+            }
         }
     }
 
@@ -284,7 +333,7 @@ mod tests {
         for (range, &(start, end, work)) in (1..).zip(steps) {
             follower.open(range, 7, start, None);
             if let Some(work) = work {
-                follower.fields(range, work, Some(range));
+                follower.work(range, work, Some(range));
             }
             follower.close(range, end);
         }
@@ -343,7 +392,7 @@ mod tests {
         let mut follower = StepFollower::default();
         follower.open(1, 7, 100, Some(decode(1)));
         follower.open(2, 7, 110, Some(decode(1)));
-        follower.fields(1, decode(9), None);
+        follower.work(1, decode(9), None);
         follower.close(1, 120);
         follower.close(2, 130);
         let found = follower.finish();
@@ -422,7 +471,7 @@ mod tests {
     fn a_numbered_step_whose_prompt_tokens_are_not_known_is_not_taken_for_one_without_prompts() {
         let mut follower = StepFollower::default();
         follower.open(1, 7, 10, None);
-        follower.fields(1, StepWork { prefill_requests: 2, ..StepWork::default() }, Some(5));
+        follower.work(1, StepWork { prefill_requests: 2, ..StepWork::default() }, Some(5));
         follower.close(1, 20);
         let found = follower.finish();
         let [step] = &found.numbered[..] else { panic!("{found:?}") };

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{KernelName, kernel_name, visible};
+use stage2_contract::text::{KernelName, kernel_name, shorten, visible};
 use stage2_contract::trace as records;
 use stage2_contract::trace::{
     Device, FieldValue, GpuNs, GpuWork, MonoNs, Payload, Process, Queue, RANGE_OUTSIDE,
@@ -20,12 +20,19 @@ use stage2_model::{ClockPoint, FileEnding, Finding, HostClock, Severity};
 use super::ProcessCapture;
 use super::alike::Alike;
 use super::definitions::Definitions;
+use super::engine_steps::{EndedStep, StepFollower};
 use super::file::Trace;
 use super::folder::load_folder_by_name;
+use super::host_calls::call_name;
+use super::host_events::HostEvents;
+pub use super::host_events::{HostCall, HostSample};
+pub use super::host_frames::{state_name, waits};
 use super::libraries::RangeNames;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
 use super::placed::{Entry, Instances, NO_ROOT};
-use crate::engine::Engines;
+pub use super::requests::{Request, RequestSteps, Requests};
+use super::tally::count;
+use crate::engine::{StepKind, StepWork};
 use crate::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
     shown, visible_name,
@@ -45,7 +52,7 @@ impl Traces {
     /// never around a range of the program, as in reports.
     pub fn read(folder: &Path, libraries: &RangeNames) -> Self {
         // Each range under its own name, as the engine gave it.
-        let libraries = &libraries.clone().and_engines(Engines::none());
+        let libraries = &libraries.clone().and_keeps_names();
         let capture = load_folder_by_name(folder, libraries);
         let serious = |finding: &Finding| finding.severity != Severity::Note;
         let problems = capture.findings.into_iter().filter(serious).collect();
@@ -79,7 +86,7 @@ impl Traces {
 /// A trace file, and what holds for all of it.
 #[derive(Debug)]
 pub struct TraceFile {
-    capture: ProcessCapture,
+    pub(super) capture: ProcessCapture,
     libraries: RangeNames,
     clock: WallClock,
 }
@@ -119,6 +126,41 @@ pub enum Event<'a> {
         /// Its value.
         payload: Option<Payload>,
     },
+    /// A thread of the host was sampled.
+    Sample(HostSample<'a>),
+    /// A call of the driver that may wait was over.
+    Call(HostCall<'a>),
+    /// A step of an engine was over: another one of its thread began, or the file ends.
+    Step(Step<'a>),
+    /// A request of an engine ended. All of them come in the end.
+    Request {
+        /// Its record.
+        request: &'a Request,
+        /// When it arrived, ns since the Unix epoch.
+        arrived_ns: Option<i64>,
+    },
+}
+
+/// A step of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// What it does.
+    pub kind: StepKind,
+    /// What it works on.
+    pub work: StepWork,
+    /// Its number, which requests refer to.
+    pub number: Option<u64>,
+    /// The thread that opened its range.
+    pub thread: Thread<'a>,
+    /// Its range: an identifier of this process.
+    pub range: u64,
+    /// The ranges around it, and its own.
+    pub path: &'a RangePath,
+    /// From its begin to the begin of the next step; to the end of its range where the next one only starts
+    /// requests.
+    pub span: Span,
+    /// The end of its range, ns since the Unix epoch.
+    pub range_end_ns: i64,
 }
 
 /// A typed value of a range.
@@ -229,6 +271,20 @@ pub struct Thread<'a> {
     pub name: &'a str,
 }
 
+impl Thread<'_> {
+    /// Its name as people read it, as in reports.
+    pub fn shown(&self) -> String {
+        match (self.name, self.os_tid) {
+            ("", 0) => "an unknown thread".to_owned(),
+            ("", os_tid) => format!("thread {os_tid}"),
+            (name, _) => shorten(name, THREAD_CHARS),
+        }
+    }
+}
+
+/// The most characters of the name of a thread.
+const THREAD_CHARS: usize = 40;
+
 /// All paths, by index, as reports name them.
 pub fn labels(capture: &ProcessCapture) -> Vec<RangePath> {
     let ProcessCapture { paths, names, whole, .. } = capture;
@@ -284,17 +340,18 @@ impl TraceFile {
 
     /// From the first to the last event; nothing in an empty file.
     pub fn span(&self) -> Option<Span> {
-        let host = self.capture.host_extent.0;
+        let sampled = self.capture.host.as_ref().and_then(|host| host.extent.0);
+        let host = self.capture.host_extent.0.into_iter().chain(sampled);
         let host = host.map(|(first, last)| (self.host(MonoNs(first)), self.host(MonoNs(last))));
         let gpu = self.capture.gpu_extent.0;
         let gpu = gpu.and_then(|(a, b)| Some((self.gpu(GpuNs(a))?, self.gpu(GpuNs(b))?)));
-        let all = host.into_iter().chain(gpu).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let all = host.chain(gpu).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         all.map(|(start_ns, end_ns)| Span { start_ns, end_ns })
     }
 
     /// What is missing from the file, in a few words each; empty: nothing.
     pub fn missing(&self) -> Vec<String> {
-        let ProcessCapture { losses, state, .. } = &self.capture;
+        let ProcessCapture { losses, state, requests, .. } = &self.capture;
         let counts = [
             (losses.cupti_dropped, "activity records dropped by CUPTI"),
             (losses.buffers_refused, "activity buffers refused"),
@@ -306,6 +363,7 @@ impl TraceFile {
             (losses.late_switches, "ranges that opened before collection was on"),
             (losses.beyond_limits, "entries beyond the limits of the collector's tables"),
             (losses.calls_turned_away, "NVTX calls turned away"),
+            (requests.others, "requests beyond those that are read one by one"),
             (state.corrupt_frames, "damaged frames"),
             (state.torn_bytes, "bytes at a torn end"),
         ];
@@ -332,12 +390,18 @@ impl TraceFile {
         Some(found.map(|(path, stack, ns)| (stage(path), stack, ns)).collect())
     }
 
+    /// Requests of an engine that ended in the process.
+    pub fn requests(&self) -> &Requests {
+        &self.capture.requests
+    }
+
     /// The share of range instances that was recorded (`1/N`), where it was not all of them.
     pub fn sample(&self) -> Option<&str> {
         self.capture.sample()
     }
 
-    fn host(&self, at: MonoNs) -> i64 {
+    /// A time of the host on the wall clock, ns since the Unix epoch.
+    pub(super) fn host(&self, at: MonoNs) -> i64 {
         self.clock.at(at)
     }
 
@@ -389,6 +453,8 @@ struct State<'f> {
     /// Open ranges that go on under another identifier.
     continued: FxHashMap<u64, u64>,
     last_ns: i64,
+    engine: StepFollower,
+    host: HostEvents<'f>,
 }
 
 struct OpenRange {
@@ -424,6 +490,8 @@ impl<'f> State<'f> {
             open: BTreeMap::new(),
             continued: FxHashMap::default(),
             last_ns: i64::MIN,
+            engine: StepFollower::default(),
+            host: HostEvents::of(file),
         }
     }
 
@@ -437,6 +505,10 @@ impl<'f> State<'f> {
             Record::RangeOpen(record) => {
                 let path = self.definitions.paths.find(record.path).unwrap_or(UNDEFINED);
                 self.instances.insert(record.range, Entry { path, root: NO_ROOT });
+                if record.continues == 0 && self.definitions.tells_steps(record.path) {
+                    let work = self.definitions.work(record.path);
+                    self.engine.open(record.range, record.thread, record.start.0, work);
+                }
                 let at_ns = self.file.host(record.start);
                 self.last_ns = self.last_ns.max(at_ns);
                 let before = self.open.remove(&record.continues);
@@ -448,6 +520,10 @@ impl<'f> State<'f> {
                 before.map_or(Ok(()), |before| self.close(before, at_ns, each))
             }
             Record::RangeClose { range, end } => {
+                self.engine.close(range, end.0);
+                if let Some(ended) = self.engine.take_ended() {
+                    each(Event::Step(self.step(&ended)))?;
+                }
                 let range = self.continued.remove(&range).unwrap_or(range);
                 let Some(open) = self.open.remove(&range) else { return Ok(()) };
                 let end_ns = self.file.host(end);
@@ -455,6 +531,11 @@ impl<'f> State<'f> {
                 self.close(open, end_ns, each)
             }
             Record::RangeFields { range, fields } => {
+                let names = &self.definitions.names;
+                let counts =
+                    fields.iter().filter_map(|f| Some((names.find(f.name)?, count(f.value)?)));
+                let counts = counts.filter_map(|(name, value)| Some((names.get(name)?, value)));
+                self.engine.fields(range, counts);
                 let value = |value| match value {
                     FieldValue::U64(value) => Value::Number(Payload::U64(value)),
                     FieldValue::I64(value) => Value::Number(Payload::I64(value)),
@@ -476,10 +557,31 @@ impl<'f> State<'f> {
                 name: self.text(mark.name),
                 payload: mark.payload,
             }),
+            Record::HostSamples(samples) => self.host.samples(&samples, each),
+            Record::HostCalls(calls) => calls.iter().try_for_each(|call| {
+                let names = &self.definitions.names;
+                let name = names.find(call.name).and_then(|name| names.get(name));
+                self.host.call(call, call_name(name), each)
+            }),
             other => {
                 self.define(other);
                 Ok(())
             }
+        }
+    }
+
+    fn step(&self, ended: &EndedStep) -> Step<'_> {
+        let path = self.instances.get(ended.range).map_or(UNDEFINED, |entry| entry.path);
+        let start_ns = self.file.host(MonoNs(ended.start));
+        Step {
+            kind: ended.work.kind(),
+            work: ended.work,
+            number: ended.number,
+            thread: self.host.named(ended.thread).unwrap_or_else(|| self.thread(ended.thread)),
+            range: ended.range,
+            path: self.path(path),
+            span: Span { start_ns, end_ns: self.file.host(MonoNs(ended.until)).max(start_ns) },
+            range_end_ns: self.file.host(MonoNs(ended.range_end)).max(start_ns),
         }
     }
 
@@ -617,12 +719,18 @@ impl<'f> State<'f> {
         held.iter().try_for_each(|(inner, end_ns)| each(Event::Range(self.range(inner, *end_ns))))
     }
 
-    /// Ranges that never closed: the innermost first.
+    /// Ranges that never closed: the innermost first. Then the last step of each thread, and the requests.
     fn close_all<E>(&mut self, each: &mut impl FnMut(Event<'_>) -> Result<(), E>) -> Result<(), E> {
         while let Some((_, open)) = self.open.pop_last() {
             self.close(open, self.last_ns, each)?;
         }
-        Ok(())
+        while let Some(ended) = self.engine.end_one() {
+            each(Event::Step(self.step(&ended)))?;
+        }
+        self.file.requests().kept.iter().try_for_each(|request| {
+            let arrived_ns = request.arrived.map(|at| self.file.host(MonoNs(at)));
+            each(Event::Request { request, arrived_ns })
+        })
     }
 }
 

@@ -11,7 +11,6 @@ use super::collectives::{MAX_ALL_CALLS, MAX_CALLS};
 use super::file::{Trace, files_of, one_of_each};
 use super::libraries::RangeNames;
 use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, host, inferred, outliers};
-use crate::engine::Engines;
 use crate::files;
 use crate::threads::{Batches, read_ahead};
 use stage2_contract::text;
@@ -30,7 +29,7 @@ pub fn load_folder(folder: &Path, libraries: &RangeNames) -> Capture {
 
 /// Loads every trace file in `folder`, and joins no names of ranges: exports show each as the program gave it.
 pub fn load_folder_by_name(folder: &Path, libraries: &RangeNames) -> Capture {
-    load(folder, &libraries.clone().and_engines(Engines::none()), false)
+    load(folder, &libraries.clone().and_keeps_names(), false)
 }
 
 fn load(folder: &Path, libraries: &RangeNames, joins: bool) -> Capture {

@@ -13,7 +13,6 @@ use stage2_contract::trace::{
     MonoNs, NONE, ReadError, Record, What,
 };
 
-use super::ProcessCapture;
 use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Calls, Hits, Part, StageCalls};
 use super::host_frames::Frame;
@@ -21,6 +20,7 @@ use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
 use super::stats::Span;
+use super::{Extent, ProcessCapture};
 
 /// After this many samples, only every second moment is kept; after as many again, every fourth, and so on.
 const SAMPLES: usize = 1 << 18;
@@ -29,11 +29,11 @@ const MEMBERS: usize = 1 << 21;
 /// The most frames, and the most stacks.
 const STACKS: usize = 1 << 20;
 /// The most threads whose names are kept.
-const THREADS: usize = 1 << 16;
+pub(super) const THREADS: usize = 1 << 16;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
-const LONGEST_NS: u64 = 60_000_000_000;
+pub(super) const LONGEST_NS: u64 = 60_000_000_000;
 /// A copy to the host of at most this many bytes is a single value.
 const VALUE_BYTES: u64 = 16;
 /// `CUpti_ActivityMemcpyKind`: from a device to the host.
@@ -52,6 +52,8 @@ pub struct HostCapture {
     pub samples: u64,
     /// Samples and calls that contradict the order of time, stand for no time, or had no room.
     pub left_out: u64,
+    /// From the begin of the first sample to the last one, on the monotonic clock.
+    pub extent: Extent,
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
     /// The number that stands for another one, and that of each `os_tid`.
@@ -298,7 +300,13 @@ impl HostCapture {
             self.samples += 1;
             let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
             let known = HostSample { thread, holder, ..*sample };
-            self.left_out += u64::from(!pending.push(&known));
+            let is_in_place = pending.push(&known);
+            self.left_out += u64::from(!is_in_place);
+            if is_in_place {
+                let MonoNs(at) = sample.at;
+                self.extent.add(at.saturating_sub(sample.interval_ns.min(LONGEST_NS)));
+                self.extent.add(at);
+            }
         }
         self.pending = Some(pending);
     }

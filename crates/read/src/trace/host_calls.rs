@@ -10,6 +10,8 @@ use stage2_contract::stats::{Busy, Unions};
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, NONE};
 
+use super::host_frames::ends;
+
 /// Calls that are kept.
 const CALLS: usize = 1 << 19;
 /// Calls of one stage that are told apart, by name, thread and stack.
@@ -36,10 +38,14 @@ pub struct Blocked {
 impl Blocked {
     /// The name of the function; `names` are those of the capture.
     pub fn text(&self, names: &[Vec<u8>]) -> String {
-        let name = self.name.and_then(|name| names.get(name as usize));
-        let text = name.map(|name| shorten(&visible(name), NAME_CHARS));
-        text.unwrap_or_else(|| "a CUDA call".to_owned())
+        call_name(self.name.and_then(|name| names.get(name as usize)).map(Vec::as_slice))
     }
+}
+
+/// The name of a function of CUDA, as reports and exports show it.
+pub(super) fn call_name(name: Option<&[u8]>) -> String {
+    let text = name.map(|name| shorten(&visible(&ends(name)), NAME_CHARS));
+    text.unwrap_or_else(|| "a CUDA call".to_owned())
 }
 
 /// Idle time in calls.

@@ -1,5 +1,6 @@
 //! Stacks of the host's threads -> their lines, as reports and exports show them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use stage2_contract::text::{shorten, visible};
@@ -10,11 +11,13 @@ use super::host::HostCapture;
 use super::paths::PathIndex;
 
 /// Frames of a stack that are read, as many as the collector keeps; and those of all that are exported.
-const DEPTH: usize = 1 << 10;
+pub(super) const DEPTH: usize = 1 << 10;
 const LINES: usize = 1 << 20;
 /// Characters of a function, and of a file.
 const FUNCTION_CHARS: usize = 120;
-const FILE_CHARS: usize = 160;
+pub(super) const FILE_CHARS: usize = 160;
+/// Bytes at each end of a longer name that are read: more than the characters of it that are kept.
+const END_BYTES: usize = 4 * FILE_CHARS;
 /// The last frame of a stack whose sample was taken while the GPU worked for another stage.
 const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
 /// Stands for every further stack of a stage.
@@ -31,17 +34,23 @@ pub(super) struct Frame {
 impl HostCapture {
     /// Returns the lines of a stack, the innermost first. `names` are the names of the capture.
     pub fn lines(&self, stack: u32, names: &[Vec<u8>]) -> impl Iterator<Item = HostFrame> {
+        self.stack_frames(stack).map(move |frame| self.line(frame, names))
+    }
+
+    /// Returns the frames of a stack by their identifiers, the innermost first.
+    pub(super) fn stack_frames(&self, stack: u32) -> impl Iterator<Item = u32> {
         let first = self.stacks.get(&stack);
         // A stack is kept only if its parent is already kept, so this ends.
         let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
-        all.take(DEPTH).map(move |(_, frame)| self.line(*frame, names))
+        all.take(DEPTH).map(|(_, frame)| *frame)
     }
 
     /// Returns a frame with its texts. `names` are the names of the capture.
     pub(super) fn line(&self, frame: u32, names: &[Vec<u8>]) -> HostFrame {
         let text = |name: Option<u32>, limit| {
             let bytes = name.and_then(|name| names.get(name as usize));
-            bytes.map_or_else(|| "(not known)".to_owned(), |bytes| shorten(&visible(bytes), limit))
+            let text = |bytes: &Vec<u8>| shorten(&visible(&ends(bytes)), limit);
+            bytes.map_or_else(|| "(not known)".to_owned(), text)
         };
         let Frame { function, file, line } = self.frames.get(&frame).copied().unwrap_or_default();
         let file = in_package(&text(file, FILE_CHARS)).to_owned();
@@ -85,6 +94,16 @@ impl HostCapture {
     }
 }
 
+/// Returns the part of a name of which [`shorten`] keeps something: a name of any length costs the same.
+pub(super) fn ends(name: &[u8]) -> Cow<'_, [u8]> {
+    match (name.get(..END_BYTES), name.len().checked_sub(END_BYTES)) {
+        (Some(head), Some(tail)) if tail > END_BYTES => {
+            Cow::Owned([head, name.get(tail..).unwrap_or_default()].concat())
+        }
+        _ => Cow::Borrowed(name),
+    }
+}
+
 /// Returns a path relative to the folder of packages or of the standard library.
 fn in_package(file: &str) -> &str {
     for folder in ["site-packages/", "dist-packages/"] {
@@ -94,6 +113,21 @@ fn in_package(file: &str) -> &str {
     }
     let Some((_, rest)) = file.rsplit_once("/lib/python3.") else { return file };
     rest.split_once('/').map_or(file, |(_, rest)| rest)
+}
+
+/// Returns the name of a state in tables.
+pub fn state_name(state: HostState) -> &'static str {
+    match state {
+        HostState::Running => "running",
+        HostState::Runnable => "runnable",
+        HostState::GilWait => "gil_wait",
+        HostState::Lock => "lock",
+        HostState::Sleep => "sleep",
+        HostState::Poll => "poll",
+        HostState::Driver => "driver",
+        HostState::Blocked => "blocked",
+        HostState::Unknown => "unknown",
+    }
 }
 
 /// Returns what a thread in this state waits for; `None` if it runs.
@@ -117,6 +151,15 @@ mod tests {
 
     use super::*;
     use crate::trace::host::{Cause, StageIdle, Sum};
+
+    #[test]
+    fn of_a_huge_name_the_ends_are_kept_as_of_any_other() {
+        for length in [10, 159, 161, 1_281, 50_000] {
+            let whole: String = ('a'..='z').chain(['\n', 'é', '😀']).cycle().take(length).collect();
+            let cut = shorten(&visible(&ends(whole.as_bytes())), FILE_CHARS);
+            assert_eq!(cut, shorten(&visible(whole.as_bytes()), FILE_CHARS), "{length}");
+        }
+    }
 
     #[test]
     fn stacks_of_any_depth_are_given_in_bounded_space() {

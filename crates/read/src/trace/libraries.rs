@@ -22,6 +22,8 @@ pub struct RangeNames {
     pub engines: Engines,
     /// Makes each process without ranges one stage.
     pub keeps_whole: bool,
+    /// Ranges of engines keep their own names and places, although their steps are followed.
+    pub keeps_names: bool,
 }
 
 impl RangeNames {
@@ -44,6 +46,11 @@ impl RangeNames {
     /// Whether stages are inferred in processes without ranges.
     pub fn and_infers_stages(self, infers: bool) -> Self {
         Self { keeps_whole: !infers, ..self }
+    }
+
+    /// Each range keeps its own name and place, as the engine gave them.
+    pub fn and_keeps_names(self) -> Self {
+        Self { keeps_names: true, ..self }
     }
 
     /// Whether `domain` is that of a library.

@@ -19,6 +19,18 @@ const MOST_OPEN: usize = 1 << 6;
 /// Maximum number of tokens of a request, and of steps of an engine.
 const MOST: u64 = 1 << 40;
 
+/// Identifier of an engine of a run.
+pub type EngineId = u64;
+
+/// The engine of a step of the process of this index. A program that numbers its steps from 1 is an engine of
+/// its own.
+pub fn engine_of(process: usize, step: u64) -> EngineId {
+    match step >> 32 {
+        0 => u64::MAX - process as u64,
+        id => id,
+    }
+}
+
 /// A field of the record of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString)]
 #[strum(serialize_all = "snake_case")]

@@ -15,7 +15,7 @@ use super::alike::Alike;
 use super::clock::ClockMap;
 use super::collectives::{CommunicationKernel, Gather};
 use super::definitions::{DefinedPath, Definitions, Devices, Shapes, UNKNOWN};
-use super::engine_steps::{EngineSteps, STEP_FIELD, StepFollower};
+use super::engine_steps::{EngineSteps, StepFollower};
 use super::host::HostCapture;
 use super::libraries::RangeNames;
 use super::outliers::Found;
@@ -27,7 +27,6 @@ use super::step_times::{StepTrack, Steps};
 use super::steps::{Follow, GRAPH, Launch, Repeats, Sequences};
 use super::work_unions::{self, Part, WorkUnions};
 use super::{Captured, Counts, META_OPEN_AT_END, ModuleWork, ProcessCapture, StageCapture};
-use crate::engine::StepWork;
 
 /// Maximum number of pairs of a group of kernels and a module. Kernels of further ones belong to no module.
 const MOST_IN_MODULES: usize = 1 << 16;
@@ -59,6 +58,15 @@ pub struct Tally {
     requests: RequestRecords,
     /// Threads, and their samples where there are any.
     host: HostCapture,
+}
+
+/// A value that counts something.
+pub(super) fn count(value: FieldValue) -> Option<u64> {
+    match value {
+        FieldValue::U64(value) => Some(value),
+        FieldValue::I64(value) => u64::try_from(value).ok(),
+        FieldValue::F64(_) | FieldValue::Name(_) => None,
+    }
 }
 
 #[derive(Debug)]
@@ -127,10 +135,10 @@ impl Tally {
                     self.host.windows(windows.unwrap_or_default());
                 }
                 self.ranges.open(&open, index, path.is_some(), paths);
-                let node = paths.node(index);
-                let is_outermost = node.user == Some(index) && node.parent.is_none();
-                let is_between = self.definitions.is_between_steps(open.path);
-                if open.continues == 0 && is_outermost && !is_between {
+                if self.definitions.is_of_requests(open.path) {
+                    self.requests.open(open.range);
+                }
+                if open.continues == 0 && self.definitions.tells_steps(open.path) {
                     let work = self.definitions.work(open.path);
                     self.engine.open(open.range, open.thread, open.start.0, work);
                 }
@@ -240,21 +248,13 @@ impl Tally {
     }
 
     fn fields(&mut self, range: u64, fields: &[Field]) {
-        let number = |value| match value {
-            FieldValue::U64(value) => Some(value),
-            FieldValue::I64(value) => u64::try_from(value).ok(),
-            FieldValue::F64(_) | FieldValue::Name(_) => None,
-        };
         let names = &self.definitions.names;
-        let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, number(f.value)?)));
+        let numbers = fields.iter().filter_map(|f| Some((names.find(f.name)?, count(f.value)?)));
         let named = numbers.clone().filter_map(|(name, value)| Some((names.get(name)?, value)));
         if self.requests.fields(range, named.clone()) {
             return;
         }
-        if let Some(work) = StepWork::of_fields(named.clone()) {
-            let mut numbers = named.filter(|(name, _)| *name == STEP_FIELD.as_bytes());
-            self.engine.fields(range, work, numbers.next_back().map(|(_, number)| number));
-        }
+        self.engine.fields(range, named);
         self.collectives.fields(range, numbers);
     }
 

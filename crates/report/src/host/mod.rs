@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::visible;
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
 use stage2_contract::trace::{HostState, NONE};
 use stage2_model::{
@@ -16,9 +16,9 @@ use stage2_model::{
     HostStackTime, HostStage, HostUse, StageRow,
 };
 use stage2_read::host_stack::{Calls, doing};
-use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
 use stage2_read::trace::host_calls::{Blocked, BlockedTime};
+use stage2_read::trace::{ProcessCapture, events};
 
 use self::advice::Signs;
 
@@ -35,8 +35,6 @@ const FRAMES: usize = 1 << 18;
 const STACK_SHOWN: usize = 64;
 /// The most threads of a stage that are named.
 const THREADS: usize = 8;
-/// The most characters of the name of a thread.
-const THREAD_CHARS: usize = 40;
 
 /// The samples of all processes, by the number of the stage in the run.
 #[derive(Debug, Default)]
@@ -194,12 +192,8 @@ impl Reading<'_> {
 
     fn thread(&self, id: u32) -> String {
         let known = self.host.threads.get(&id);
-        let name = known.map(|thread| shorten(&visible(&thread.name), THREAD_CHARS));
-        let name = name.filter(|name| !name.is_empty());
-        name.unwrap_or_else(|| match known {
-            Some(thread) => format!("thread {}", thread.os_tid),
-            None => "an unknown thread".to_owned(),
-        })
+        let name = known.map_or_else(String::new, |thread| visible(&thread.name));
+        events::Thread { os_tid: known.map_or(0, |thread| thread.os_tid), name: &name }.shown()
     }
 }
 

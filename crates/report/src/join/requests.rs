@@ -12,7 +12,7 @@ use stage2_model::{
 use stage2_read::engine::StepKind;
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::NumberedStep;
-use stage2_read::trace::requests::{Request, RequestSteps, Requests};
+use stage2_read::trace::requests::{EngineId, Request, RequestSteps, Requests, engine_of};
 use stage2_read::trace::stats::{EXACT_VALUES, Series};
 
 /// Maximum number of requests that are shown one by one.
@@ -21,17 +21,6 @@ const MOST_ROWS: usize = 10;
 const P90_VALUES: u64 = 10;
 /// Relative difference above which prompt tokens do not match the known requests.
 const ALIKE: f64 = 0.01;
-
-/// Identifier of an engine of the run.
-type EngineId = u64;
-
-/// The engine of a step. A program that numbers its steps from 1 is an engine of its own.
-fn engine_of(process: usize, step: u64) -> EngineId {
-    match step >> 32 {
-        0 => u64::MAX - process as u64,
-        id => id,
-    }
-}
 
 /// The steps of one engine, as one of its ranks ran them.
 #[derive(Default)]
