@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_model::HostFrame;
 use stage2_read::trace::events::{HostSample, Span, Step, TraceFile, state_name};
 use stage2_read::trace::requests::engine_of;
@@ -15,6 +15,8 @@ const APART_NS: i64 = 1_000;
 const LINES_SHOWN: usize = 64;
 /// Lines of all stacks of a process that are written.
 const LINES_WRITTEN: usize = 1 << 19;
+/// Texts of frames that are kept: of more, they are read again.
+const TEXTS_KEPT: usize = 1 << 14;
 /// Requests of a step that are named.
 const REQUESTS_SHOWN: usize = 1_024;
 /// Requests that are looked at to find those of a step.
@@ -111,12 +113,14 @@ impl Slices {
 pub struct Stacks {
     lines_left: usize,
     /// Stacks that were asked for by [`Stacks::first`].
-    known: FxHashMap<u32, ()>,
+    known: FxHashSet<u32>,
+    /// Texts of frames.
+    texts: FxHashMap<u32, String>,
 }
 
 impl Default for Stacks {
     fn default() -> Self {
-        Self { lines_left: LINES_WRITTEN, known: FxHashMap::default() }
+        Self { lines_left: LINES_WRITTEN, known: FxHashSet::default(), texts: FxHashMap::default() }
     }
 }
 
@@ -127,16 +131,25 @@ impl Stacks {
         if self.lines_left == 0 {
             return None;
         }
-        let line = |line: HostFrame| line.text().replace(';', ":");
-        let mut lines: Vec<String> = file.stack(stack).take(LINES_SHOWN).map(line).collect();
-        self.lines_left = self.lines_left.saturating_sub(lines.len());
-        lines.reverse();
-        (!lines.is_empty()).then(|| lines.join(";"))
+        if self.texts.len() >= TEXTS_KEPT {
+            self.texts.clear();
+        }
+        let mut frames: Vec<u32> = file.stack(stack).take(LINES_SHOWN).collect();
+        self.lines_left = self.lines_left.saturating_sub(frames.len());
+        frames.reverse();
+        let mut text = String::new();
+        for frame in &frames {
+            let line = self.texts.entry(*frame);
+            let line = line.or_insert_with(|| file.line(*frame).text().replace(';', ":"));
+            text.push_str(if text.is_empty() { "" } else { ";" });
+            text.push_str(line);
+        }
+        (!frames.is_empty()).then_some(text)
     }
 
     /// [`text`](Self::text) where the stack is asked for the first time.
     pub fn first(&mut self, file: &TraceFile, stack: u32) -> Option<String> {
-        if self.lines_left == 0 || self.known.insert(stack, ()).is_some() {
+        if self.lines_left == 0 || !self.known.insert(stack) {
             return None;
         }
         self.text(file, stack)

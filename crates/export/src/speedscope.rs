@@ -17,8 +17,10 @@ use crate::{Counts, ExportError, output};
 
 /// Samples of all threads that are kept, after those that follow each other and say the same were joined.
 const SAMPLES: usize = 1 << 20;
-/// Frames in all stacks of these samples: what the viewer has to read.
+/// Frames in all stacks of these samples: what the viewer has to read. And those of stacks that differ, which are
+/// read from the trace file.
 const FRAMES: usize = 1 << 24;
+const LINES: usize = 1 << 21;
 /// Frames that are told apart, and stacks.
 const FRAMES_APART: usize = 1 << 18;
 /// What a thread is said to run where its stack is not known.
@@ -35,7 +37,7 @@ pub(crate) fn write(
 ) -> Result<Vec<PathBuf>, ExportError> {
     let mut shared = Shared::default();
     let mut processes = Vec::new();
-    let mut room = Room { samples: SAMPLES, frames: FRAMES };
+    let mut room = Room { samples: SAMPLES, frames: FRAMES, lines: LINES };
     for process in selected.run.processes() {
         let mut threads = Threads::new(process, selected.start_ns());
         // GPU work is not in the file.
@@ -82,6 +84,7 @@ pub(crate) fn write(
 struct Room {
     samples: usize,
     frames: usize,
+    lines: usize,
 }
 
 /// The frames of all profiles.
@@ -124,12 +127,14 @@ struct Threads<'p> {
     /// The frames of each stack with what its thread waits for, by their numbers.
     stacks: FxHashMap<(u32, Option<&'static str>), u32>,
     frames: Vec<Vec<u32>>,
+    /// The numbers of the frames of the trace file.
+    lines: FxHashMap<u32, u32>,
 }
 
 impl<'p> Threads<'p> {
     fn new(process: &'p Process, start_ns: i64) -> Self {
-        let (by_tid, stacks) = (BTreeMap::new(), FxHashMap::default());
-        Self { process, start_ns, by_tid, stacks, frames: Vec::new() }
+        let (by_tid, stacks, lines) = (BTreeMap::new(), FxHashMap::default(), FxHashMap::default());
+        Self { process, start_ns, by_tid, stacks, frames: Vec::new(), lines }
     }
 
     /// Whether there was room for the sample.
@@ -143,17 +148,19 @@ impl<'p> Threads<'p> {
         let key = (sample.stack, waits(sample.state));
         let stack = match self.stacks.get(&key) {
             Some(&stack) => stack,
-            None if room.frames == 0 => return false,
+            None if room.lines == 0 => return false,
             None => {
-                let mut frames: Vec<u32> =
-                    file.stack(sample.stack).map(|frame| shared.frame(frame)).collect();
+                let number = |frame: u32| {
+                    let line = || shared.frame(file.line(frame));
+                    *self.lines.entry(frame).or_insert_with(line)
+                };
+                let mut frames: Vec<u32> = file.stack(sample.stack).map(number).collect();
                 frames.reverse();
                 if frames.is_empty() {
                     frames.push(shared.word(NO_STACK));
                 }
                 frames.extend(key.1.map(|waits| shared.word(waits)));
-                // Each stack is kept once, and written for every sample.
-                room.frames = room.frames.saturating_sub(frames.len());
+                room.lines = room.lines.saturating_sub(frames.len());
                 let stack = self.frames.len() as u32;
                 self.stacks.insert(key, stack);
                 self.frames.push(frames);

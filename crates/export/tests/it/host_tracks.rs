@@ -375,14 +375,14 @@ fn files_that_are_cut_anywhere_are_exported_as_far_as_they_go() {
     assert!(exports > 100, "{exports}");
 }
 
-/// A file of a few megabytes whose stacks are each deeper than the last, with names of 50,000 characters, a stack
-/// that is its own parent, and samples of as many threads.
+/// Stacks of which each is deeper than the last, with names of 50,000 characters, stacks that are said again as their
+/// own callers, and samples of as many threads.
 #[test]
 fn deep_stacks_and_huge_names_take_bounded_space_and_time() {
     let mut records = engine();
     let huge = "x".repeat(50_000);
     records.push(Record::Name { id: 100, bytes: huge.into() });
-    let depth = 10_000;
+    let depth = 1_000;
     records.push(Record::HostStack(HostStack { id: 9, parent: NONE, frame: 10 }));
     for id in 10..depth {
         records.push(Record::HostFrame(HostFrame { id, function: 100, file: 100, line: id }));
@@ -411,8 +411,10 @@ fn deep_stacks_and_huge_names_take_bounded_space_and_time() {
     let scratch = scratch(&records);
     for format in [Format::Perfetto, Format::Chrome, Format::Sqlite, Format::Speedscope] {
         let (exported, path) = scratch.export(format);
-        assert!(exported.counts.samples > u64::from(depth), "{format:?}: {exported:?}");
+        let counts = exported.counts;
+        let samples = counts.samples + counts.host_left_out;
+        assert!(samples > u64::from(depth), "{format:?}: {counts:?}");
         let bytes = fs::metadata(path).expect("file").len();
-        assert!(bytes < 1 << 29, "{format:?}: {bytes} bytes");
+        assert!(bytes < 1 << 26, "{format:?}: {bytes} bytes");
     }
 }
