@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{KernelName, kernel_name, shorten, visible};
+use stage2_contract::text::{KernelName, kernel_name, visible};
 use stage2_contract::trace as records;
 use stage2_contract::trace::{
     Device, FieldValue, GpuNs, GpuWork, MonoNs, Payload, Process, Queue, RANGE_OUTSIDE,
@@ -270,20 +270,6 @@ pub struct Thread<'a> {
     /// The name that the thread gave itself; may be empty.
     pub name: &'a str,
 }
-
-impl Thread<'_> {
-    /// Its name as people read it, as in reports.
-    pub fn shown(&self) -> String {
-        match (self.name, self.os_tid) {
-            ("", 0) => "an unknown thread".to_owned(),
-            ("", os_tid) => format!("thread {os_tid}"),
-            (name, _) => shorten(name, THREAD_CHARS),
-        }
-    }
-}
-
-/// The most characters of the name of a thread.
-const THREAD_CHARS: usize = 40;
 
 /// All paths, by index, as reports name them.
 pub fn labels(capture: &ProcessCapture) -> Vec<RangePath> {

@@ -18,6 +18,9 @@ const STACKS_KEPT: usize = 1 << 14;
 /// looked at: no program has so many stacks without a line of its own.
 const FRAMES_READ: usize = 1 << 22;
 
+/// The most characters of the name of a thread.
+const THREAD_CHARS: usize = 40;
+
 /// A sample of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct HostSample<'a> {
@@ -69,6 +72,17 @@ pub struct HostCall<'a> {
     pub stack: u32,
     /// The line that stands for that stack.
     pub frame: Option<&'a HostFrame>,
+}
+
+impl Thread<'_> {
+    /// Its name as people read it, as in reports.
+    pub fn shown(&self) -> String {
+        match (self.name, self.os_tid) {
+            ("", 0) => "an unknown thread".to_owned(),
+            ("", os_tid) => format!("thread {os_tid}"),
+            (name, _) => shorten(name, THREAD_CHARS),
+        }
+    }
 }
 
 impl TraceFile {
