@@ -6,20 +6,21 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use stage2_contract::trace::MonoNs;
 
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::{generation, own_memory, scheduling};
 
 /// A call that took less time is not worth the reading, ns.
 pub(crate) const LEAST_NS: u64 = 100_000;
 /// Readings of a process in a second.
 const MOST: u64 = 200;
-const SLOTS: usize = 16;
-const THREADS: usize = 64;
+// loom follows every one of them: a model has as few as show an order.
+const SLOTS: usize = if cfg!(feature = "models") { 1 } else { 16 };
+const THREADS: usize = if cfg!(feature = "models") { 2 } else { 64 };
 /// The innermost frames that are read.
-const FRAMES: usize = 64;
+const FRAMES: usize = if cfg!(feature = "models") { 2 } else { 64 };
 /// Bytes that are read at once: frames that were called from each other lie near each other, from 3.11 on.
 const WINDOW: usize = 2048;
 const PAGE: u64 = 4096;
@@ -86,11 +87,11 @@ impl Default for CallStacks {
             thread: AtomicU32::new(0),
             begin: AtomicU64::new(0),
             count: AtomicU32::new(0),
-            frames: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; FRAMES],
+            frames: std::array::from_fn(|_| (AtomicU64::new(0), AtomicU64::new(0))),
         };
         CallStacks {
             layout: OnceLock::new(),
-            threads: [const { (AtomicU32::new(0), AtomicU64::new(0)) }; THREADS],
+            threads: std::array::from_fn(|_| (AtomicU32::new(0), AtomicU64::new(0))),
             slots: std::array::from_fn(|_| slot()),
             spent: AtomicU64::new(0),
         }
@@ -121,40 +122,46 @@ impl CallStacks {
     pub(crate) fn read(&self, thread: u32, begin: MonoNs, end: MonoNs) -> bool {
         let Some((layout, filters)) = self.layout.get() else { return false };
         let tid = generation::thread_id() as u32;
-        let place = self.threads.iter().find(|(place, _)| place.load(Ordering::Acquire) == tid);
-        let Some(state) = place.map(|(_, state)| state.load(Ordering::Relaxed)) else {
-            return false;
-        };
+        let Some(state) = self.state_of(tid) else { return false };
         // A new filter may end the process for the reading.
         if scheduling::Filters::of_caller() != *filters || !self.may_read(end) {
             return false;
         }
+        self.fill_slot(|slot| {
+            let count = slot.fill(layout, state).unwrap_or(0);
+            slot.describe(thread, begin, count)
+        })
+    }
+
+    /// Takes a reading, if there is one. For the thread that samples only.
+    pub(crate) fn take(&self) -> Option<CallStack> {
+        self.empty_slot(Slot::reading)
+    }
+
+    /// The address of the state of a thread. A thread that looks while the place gets another thread may have the
+    /// state of that one: whoever reads the state compares the thread in it.
+    fn state_of(&self, tid: u32) -> Option<u64> {
+        let place = self.threads.iter().find(|(place, _)| place.load(Ordering::Acquire) == tid);
+        place.map(|(_, state)| state.load(Ordering::Relaxed))
+    }
+
+    /// Has a free slot filled, if there is one. Whether `fill` says that it holds a reading now.
+    fn fill_slot(&self, fill: impl FnOnce(&Slot) -> bool) -> bool {
         let take = |slot: &&Slot| {
             let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
             slot.state.compare_exchange(FREE, TAKEN, success, failure).is_ok()
         };
         let Some(slot) = self.slots.iter().find(take) else { return false };
-        let count = slot.fill(layout, state).unwrap_or(0);
-        slot.thread.store(thread, Ordering::Relaxed);
-        slot.begin.store(begin.0, Ordering::Relaxed);
-        slot.count.store(count as u32, Ordering::Relaxed);
-        slot.state.store(if count > 0 { FULL } else { FREE }, Ordering::Release);
-        count > 0
+        let is_full = fill(slot);
+        slot.state.store(if is_full { FULL } else { FREE }, Ordering::Release);
+        is_full
     }
 
-    /// Takes a reading, if there is one. For the thread that samples only.
-    pub(crate) fn take(&self) -> Option<CallStack> {
+    /// Has a slot with a reading looked at, if there is one, and frees it.
+    fn empty_slot<T>(&self, look: impl FnOnce(&Slot) -> T) -> Option<T> {
         let is_full = |slot: &&Slot| slot.state.load(Ordering::Acquire) == FULL;
         let slot = self.slots.iter().find(is_full)?;
-        let count = slot.count.load(Ordering::Relaxed) as usize;
-        let number = |(code, at): &(AtomicU64, AtomicU64)| {
-            (code.load(Ordering::Relaxed), at.load(Ordering::Relaxed))
-        };
-        let found = CallStack {
-            thread: slot.thread.load(Ordering::Relaxed),
-            begin: MonoNs(slot.begin.load(Ordering::Relaxed)),
-            frames: slot.frames.iter().take(count).map(number).collect(),
-        };
+        let found = look(slot);
         slot.state.store(FREE, Ordering::Release);
         Some(found)
     }
@@ -170,6 +177,26 @@ impl CallStacks {
 }
 
 impl Slot {
+    /// Says of whom the frames are. Whether there are any.
+    fn describe(&self, thread: u32, begin: MonoNs, count: usize) -> bool {
+        self.thread.store(thread, Ordering::Relaxed);
+        self.begin.store(begin.0, Ordering::Relaxed);
+        self.count.store(count as u32, Ordering::Relaxed);
+        count > 0
+    }
+
+    fn reading(&self) -> CallStack {
+        let count = self.count.load(Ordering::Relaxed) as usize;
+        let number = |(code, at): &(AtomicU64, AtomicU64)| {
+            (code.load(Ordering::Relaxed), at.load(Ordering::Relaxed))
+        };
+        CallStack {
+            thread: self.thread.load(Ordering::Relaxed),
+            begin: MonoNs(self.begin.load(Ordering::Relaxed)),
+            frames: self.frames.iter().take(count).map(number).collect(),
+        }
+    }
+
     /// Reads the frames of the calling thread; gives how many.
     fn fill(&self, layout: &FrameLayout, state: u64) -> Option<usize> {
         let pid = std::process::id() as libc::pid_t;
@@ -229,7 +256,10 @@ impl Window {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "models"))]
+mod models;
+
+#[cfg(all(test, not(feature = "models")))]
 mod tests {
     use super::*;
 
