@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const PHONE = { width: 400, height: 800 };
+const PHONE = { width: 390, height: 800 };
 const DESK = { width: 1280, height: 900 };
 const DEADLINE_MS = 120_000;
 
@@ -97,7 +97,7 @@ class Browser {
   }
 
   async key(key) {
-    await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, text: key });
+    await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, text: key === "Enter" ? "\r" : key });
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key });
     await this.pause();
   }
@@ -187,6 +187,55 @@ async function useKernels(browser, problems) {
   if ((await column(1)).length !== names.length) problems.push("an empty filter hides rows");
 }
 
+async function useFlame(browser, problems) {
+  const box = 'document.querySelector(".flame")';
+  if (!(await browser.value(`Boolean(${box})`))) {
+    console.log("  no flame graph: its zoom and its search are not checked");
+    return;
+  }
+  const width = () => browser.value(`${box}.querySelector(".stacks").getBoundingClientRect().width`);
+  const said = () => browser.value(`${box}.querySelector("output").textContent`);
+  const count = (what) => browser.value(`${box}.querySelectorAll("${what}").length`);
+  const all = await width();
+  // One that is narrower than the graph.
+  const share = await browser.value(
+    `(() => { const f = [...${box}.querySelectorAll("svg.frame")].filter((f) => parseFloat(f.getAttribute("width")) < 90)[0]; f.dispatchEvent(new MouseEvent("click", { bubbles: true })); return parseFloat(f.getAttribute("width")) / 100; })()`,
+  );
+  const zoomed = await width();
+  if (Math.abs((zoomed * share) / all - 1) > 0.02) problems.push(`a frame of ${share} of the width is ${zoomed * share} px of ${all}`);
+  const place = await browser.value(
+    `(() => { const f = ${box}.querySelector(".picked").getBoundingClientRect(), s = ${box}.querySelector(".scroll").getBoundingClientRect(); return f.left - s.left; })()`,
+  );
+  if (Math.abs(place) > 3) problems.push(`the frame that fills the width begins ${place} px from its edge`);
+  if (!/: [\d.]+ %, [\d,]+ samples$/.test(await said())) problems.push(`a frame says: ${await said()}`);
+  await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
+  await browser.key("0");
+  if (Math.abs((await width()) - all) > 1) problems.push("0 does not show all frames");
+  const before = await said();
+  await browser.key("n");
+  if ((await said()) === before || (await count(".picked")) !== 1) problems.push(`n does not step on from: ${before}`);
+  await browser.key("p");
+  if ((await said()) !== before) problems.push(`p does not step back to: ${before}`);
+  await browser.key("Enter");
+  if (Math.abs((await width()) - zoomed) > 1) problems.push("Enter does not show the frame");
+  await browser.value(`${box}.querySelector('button[aria-label="Show all frames"]').click()`);
+  if (Math.abs((await width()) - all) > 1) problems.push("the button does not show all frames");
+  const type = (text) =>
+    browser.value(`(() => { const i = ${box}.querySelector("input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
+  const word = before.match(/[A-Za-z_]{4,}/)[0];
+  await type(word.toUpperCase());
+  const [found, frames] = [await count(".found"), await count("svg.frame")];
+  const right = await browser.value(
+    `[...${box}.querySelectorAll("svg.frame")].every((f) => f.matches(".found") === f.querySelector("title").textContent.toLowerCase().includes(${JSON.stringify(word.toLowerCase())}))`,
+  );
+  if (found === 0 || !right) problems.push(`a search for ${word} marks ${found} frames`);
+  const percent = Number((await said()).match(/^\d+ of \d+ frames, ([\d.]+) % of the time$/)?.[1]);
+  if (!(percent > 0 && percent <= 100.1) || !(await said()).startsWith(`${found} of ${frames} `)) problems.push(`a search says: ${await said()}`);
+  await type("no frame has this name");
+  if ((await count(".found")) > 0) problems.push("a search that nothing matches marks frames");
+  await type("");
+}
+
 async function check(browser, page, pictures) {
   const problems = [];
   const url = pathToFileURL(resolve(page)).href;
@@ -212,6 +261,11 @@ async function check(browser, page, pictures) {
   await browser.show(DESK);
   await useTimeline(browser, problems);
   await useKernels(browser, problems);
+  for (const size of [DESK, PHONE]) {
+    await browser.show(size);
+    await useFlame(browser, problems);
+  }
+  await browser.show(DESK);
   await browser.value('document.querySelector(".theme").click()');
   const theme = await browser.value("document.documentElement.dataset.theme");
   if (theme !== "dark") problems.push(`the switch of light and dark gives ${theme}`);

@@ -223,27 +223,75 @@
     frame.before(make("div", { className: "filter" }, input, found));
   };
 
-  // A frame of a flame graph fills the width when it is chosen.
+  // A frame of a flame graph fills the width when it is chosen; those that hold a text can be marked.
   const flame = (box) => {
     const scroll = box.querySelector(".scroll");
     const picture = box.querySelector(".stacks");
+    // In the order of the document a frame comes directly before those that it called.
+    const frames = [...picture.querySelectorAll("svg.frame")];
     const said = make("output", { textContent: "Click a frame to look at it and what it called." });
+    const part = (frame, name) => parseFloat(frame.getAttribute(name));
+    const about = (frame) => frame.querySelector("title").textContent;
+    const say = (text) => said.replaceChildren(make("bdi", { textContent: text }));
     const show = (x, width) => {
       picture.style.width = `${1e4 / Math.max(width, 0.01)}%`;
       scroll.scrollLeft = (x / 100) * picture.clientWidth;
       box.dataset.from = String(x);
     };
-    const part = (frame, name) => parseFloat(frame.getAttribute(name));
-    picture.addEventListener("click", (event) => {
-      const frame = event.target.closest("svg.frame");
+    let picked = null;
+    const pick = (frame) => {
+      if (picked) picked.classList.remove("picked");
+      picked = frame;
+      frame.classList.add("picked");
+      say(about(frame));
+    };
+    const zoomInto = (frame) => {
       if (!frame) return;
       show(part(frame, "x"), part(frame, "width"));
-      said.replaceChildren(make("bdi", { textContent: frame.querySelector("title").textContent }));
+      pick(frame);
+    };
+    const find = make("input", { type: "search", placeholder: "Find a function or a file" });
+    find.setAttribute("aria-label", "Mark the frames that contain a text");
+    find.addEventListener("input", () => {
+      const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let [found, percent, until] = [0, 0, -1];
+      for (const frame of frames) {
+        const text = about(frame).toLowerCase();
+        const is = words.length > 0 && words.every((word) => text.includes(word));
+        frame.classList.toggle("found", is);
+        found += is ? 1 : 0;
+        // What a marked frame called is part of its time already.
+        if (!is || part(frame, "x") < until - 1e-3) continue;
+        percent += part(frame, "width");
+        until = part(frame, "x") + part(frame, "width");
+      }
+      if (words.length > 0) say(`${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time`);
     });
+    const step = (by) => {
+      const marked = frames.filter((frame) => frame.matches(".found"));
+      const among = marked.length > 0 ? marked : frames;
+      const at = among.indexOf(picked);
+      const next = among[at < 0 ? 0 : Math.min(among.length - 1, Math.max(0, at + by))];
+      pick(next);
+      const x = (part(next, "x") / 100) * picture.clientWidth;
+      if (x < scroll.scrollLeft || x > scroll.scrollLeft + scroll.clientWidth) scroll.scrollLeft = x;
+    };
+    picture.addEventListener("click", (event) => zoomInto(event.target.closest("svg.frame")));
+    scroll.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      const act = {
+        0: () => show(0, 100), n: () => step(1), p: () => step(-1), Enter: () => zoomInto(picked),
+      }[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act();
+    });
+    scroll.setAttribute("aria-label",
+      "Flame graph: arrow keys pan, n and p step through frames, Enter shows one, 0 shows all");
     const all = make("button", { type: "button", textContent: "All" });
     all.setAttribute("aria-label", "Show all frames");
     all.addEventListener("click", () => show(0, 100));
-    box.prepend(make("div", { className: "tools" }, all, said));
+    box.prepend(make("div", { className: "tools" }, all, find, said));
   };
 
   themes();
