@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
+use crate::numbers::Batch;
 use crate::tables::Place;
 
 /// Ranges whose place is kept, open or closed.
@@ -26,7 +27,7 @@ pub(crate) struct Root {
     pub(crate) worked_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
-    tokens: Option<u64>,
+    batch: Batch,
     /// Not the rest of an instance that counted under another stage.
     counted: bool,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Step {
     pub(crate) stage: u16,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) tokens: Option<u64>,
+    pub(crate) batch: Batch,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +128,15 @@ impl Instances {
             return NO_ROOT;
         }
         self.next_root += 1;
-        let root = Root { stage, start, end: None, worked_to: 0, recorded, tokens: None, counted };
+        let root = Root {
+            stage,
+            start,
+            end: None,
+            worked_to: 0,
+            recorded,
+            batch: Batch::default(),
+            counted,
+        };
         self.roots.insert(self.next_root, root);
         self.next_root
     }
@@ -178,7 +187,7 @@ impl Instances {
         let end = end.max(root.start);
         root.end = Some(end);
         if root.counted {
-            steps.push(Step { stage: root.stage, start: root.start, end, tokens: root.tokens });
+            steps.push(Step { stage: root.stage, start: root.start, end, batch: root.batch });
         }
     }
 
@@ -193,11 +202,12 @@ impl Instances {
         }
     }
 
-    /// The range says how many tokens it is about; counted where it is the instance of a stage.
-    pub(crate) fn tokens(&mut self, range: u64, tokens: u64) {
+    /// The range says what it works on; counted where it is the instance of a stage.
+    pub(crate) fn batch(&mut self, range: u64, batch: Batch) {
         let Some(open) = self.open.get(&range).filter(|open| open.is_root) else { return };
         if let Some(root) = self.roots.get_mut(&open.root) {
-            root.tokens = Some(tokens);
+            root.batch.tokens = batch.tokens.or(root.batch.tokens);
+            root.batch.requests = batch.requests.or(root.batch.requests);
         }
     }
 
@@ -228,7 +238,7 @@ mod tests {
     }
 
     fn step(stage: u16, start: u64, end: u64) -> Step {
-        Step { stage, start, end, tokens: None }
+        Step { stage, start, end, batch: Batch::default() }
     }
 
     #[test]

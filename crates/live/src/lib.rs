@@ -11,6 +11,7 @@
 
 mod counters;
 mod follow;
+mod host;
 mod instances;
 mod numbers;
 mod process;
@@ -20,6 +21,7 @@ mod watch;
 
 pub use counters::Counter;
 pub use follow::FileState;
+pub use host::HostIdle;
 pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, StageNumbers, Window};
 pub use process::Options;
 pub use tables::class_label;

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::Histogram;
+use stage2_read::engine::StepWork;
 
 use crate::WINDOW_S;
+use crate::host::{HostIdle, HostSlot};
 use crate::tables::{COUNT, KernelId};
 
 /// Upper bounds of the buckets of step times, seconds. Fixed, so that they can be added over processes
@@ -15,6 +17,20 @@ pub const BUCKETS_S: [f64; 19] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0, 25.0, 50.0, 100.0,
 ];
+
+/// What a step works on, as far as it says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    pub(crate) tokens: Option<u64>,
+    pub(crate) requests: Option<u64>,
+}
+
+impl From<StepWork> for Batch {
+    fn from(work: StepWork) -> Self {
+        let requests = work.prefill_requests.saturating_add(work.decode_requests);
+        Self { tokens: work.tokens(), requests: Some(requests) }
+    }
+}
 
 /// Sums over a time, of one stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +48,10 @@ pub struct StageNumbers {
     pub tokens: u64,
     /// Steps that said how many tokens.
     pub steps_with_tokens: u64,
+    /// Requests of those steps of an engine that say so, added over the steps.
+    pub requests: u64,
+    /// Steps that said how many requests.
+    pub steps_with_requests: u64,
     /// Union of the windows of its recorded instances, ns.
     pub window_ns: u64,
     /// Time in which any GPU work of the stage ran, ns.
@@ -47,7 +67,7 @@ pub struct StageNumbers {
 }
 
 impl StageNumbers {
-    pub(crate) fn step(&mut self, ns: u64, tokens: Option<u64>) {
+    pub(crate) fn step(&mut self, ns: u64, batch: Batch) {
         self.steps = self.steps.saturating_add(1);
         self.steps_ns = self.steps_ns.saturating_add(ns);
         self.step_times.add(ns);
@@ -56,9 +76,13 @@ impl StageNumbers {
         if let Some(bucket) = self.step_buckets.get_mut(at) {
             *bucket += 1;
         }
-        if let Some(tokens) = tokens {
+        if let Some(tokens) = batch.tokens {
             self.steps_with_tokens += 1;
             self.tokens = self.tokens.saturating_add(tokens);
+        }
+        if let Some(requests) = batch.requests {
+            self.steps_with_requests += 1;
+            self.requests = self.requests.saturating_add(requests);
         }
     }
 
@@ -78,6 +102,8 @@ impl StageNumbers {
             (&mut self.steps_ns, other.steps_ns),
             (&mut self.tokens, other.tokens),
             (&mut self.steps_with_tokens, other.steps_with_tokens),
+            (&mut self.requests, other.requests),
+            (&mut self.steps_with_requests, other.steps_with_requests),
             (&mut self.window_ns, other.window_ns),
             (&mut self.busy_ns, other.busy_ns),
             (&mut self.gaps_ns, other.gaps_ns),
@@ -100,6 +126,12 @@ impl StageNumbers {
     /// Share of the windows that launch gaps take.
     pub fn gap_share(&self) -> Option<f64> {
         self.share_of_windows(self.gaps_ns)
+    }
+
+    /// How many requests a step works on, in the mean of the steps that say so.
+    pub fn requests_per_step(&self) -> Option<f64> {
+        let steps = self.steps_with_requests;
+        (steps > 0).then(|| self.requests as f64 / steps as f64)
     }
 
     fn share_of_windows(&self, ns: u64) -> Option<f64> {
@@ -135,6 +167,8 @@ pub struct Window {
     pub kernels: Vec<KernelRow>,
     /// GPUs with work.
     pub devices: Vec<DeviceBusy>,
+    /// What the host did while no work ran on them.
+    pub host: HostIdle,
 }
 
 /// A kernel within a stage.
@@ -173,6 +207,7 @@ pub(crate) struct Slot {
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
+    pub(crate) host: HostSlot,
 }
 
 impl Slot {
@@ -234,12 +269,13 @@ mod tests {
     fn a_step_is_in_the_bucket_whose_bound_it_does_not_exceed() {
         let mut numbers = StageNumbers::default();
         for ns in [100_000, 100_001, 1_000_000, 200_000_000_000] {
-            numbers.step(ns, None);
+            numbers.step(ns, Batch::default());
         }
-        numbers.step(5, Some(7));
+        numbers.step(5, Batch { tokens: Some(7), requests: Some(2) });
         assert_eq!(numbers.step_buckets[..4], [2, 1, 0, 1]);
         assert_eq!(numbers.step_buckets[BUCKETS_S.len()], 1);
         assert_eq!((numbers.steps, numbers.tokens, numbers.steps_with_tokens), (5, 7, 1));
+        assert_eq!((numbers.requests, numbers.steps_with_requests), (2, 1));
     }
 
     #[test]
@@ -248,8 +284,9 @@ mod tests {
             (StageNumbers::default(), [StageNumbers::default(), StageNumbers::default()]);
         for at in 0..20u64 {
             let part = &mut parts[(at % 2) as usize];
-            whole.step(at * 1_000_000, Some(at));
-            part.step(at * 1_000_000, Some(at));
+            let batch = Batch { tokens: Some(at), requests: Some(at + 1) };
+            whole.step(at * 1_000_000, batch);
+            part.step(at * 1_000_000, batch);
             whole.work((at % 5) as u8, at);
             part.work((at % 5) as u8, at);
         }
@@ -263,14 +300,14 @@ mod tests {
     fn a_window_is_ten_seconds_and_what_is_older_goes() {
         let mut slots = Slots::default();
         for second in 100..130 {
-            slots.at(second * SLOT_NS).stages.entry(1).or_default().step(5, None);
+            slots.at(second * SLOT_NS).stages.entry(1).or_default().step(5, Batch::default());
         }
         let steps = |slots: &Slots, end| {
             by_stage(slots.window(end * SLOT_NS)).get(&1).map_or(0, |numbers| numbers.steps)
         };
         assert_eq!((steps(&slots, 126), slots.all.len() as u64), (10, KEPT + 1));
         assert_eq!(steps(&slots, 109), 3, "the seconds from 107 on are kept");
-        slots.at(3).stages.entry(1).or_default().step(5, None);
+        slots.at(3).stages.entry(1).or_default().step(5, Batch::default());
         assert_eq!((steps(&slots, 3), slots.all.len() as u64), (0, KEPT + 1));
     }
 

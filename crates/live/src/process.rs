@@ -8,11 +8,13 @@ use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
     Record, What,
 };
+use stage2_read::engine::StepWork;
 
 use crate::counters::Counters;
+use crate::host::{Host, HostIdle};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
-    Counts, DeviceBusy, KernelRow, SLOT_NS, Slots, StageNumbers, Window, by_stage,
+    Batch, Counts, DeviceBusy, KernelRow, SLOT_NS, Slots, StageNumbers, Window, by_stage,
 };
 use crate::settled::{Settled, Stage};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
@@ -46,6 +48,7 @@ pub(crate) struct Process {
     stages: FxHashMap<u16, Stage>,
     devices: FxHashMap<u32, (Settled, u64)>,
     pub(crate) counters: Counters,
+    host: Host,
     slots: Slots,
     steps: Vec<Step>,
     anchor: Option<Anchor>,
@@ -85,7 +88,11 @@ impl Process {
                     && let Some(stage) = place.stage.filter(|_| place.of_program)
                     && self.is_tokens(stage)
                 {
-                    self.instances.tokens(open.range, whole(payload).unwrap_or(0));
+                    let tokens = Some(whole(payload).unwrap_or(0));
+                    self.instances.batch(open.range, Batch { tokens, ..Batch::default() });
+                }
+                if let Some(work) = self.tables.step_work(open.path) {
+                    self.instances.batch(open.range, work.into());
                 }
             }
             Record::RangeClose { range, end } if !self.skims => {
@@ -97,14 +104,18 @@ impl Process {
                 self.instances.sample(range, recorded);
             }
             Record::RangeFields { range, fields } => {
-                for field in fields.iter().filter(|field| self.tables.is_name(field.name, TOKENS)) {
-                    let tokens = match field.value {
-                        FieldValue::U64(tokens) => Some(tokens),
-                        FieldValue::I64(tokens) => u64::try_from(tokens).ok(),
+                let named = fields.iter().filter_map(|field| {
+                    let number = match field.value {
+                        FieldValue::U64(number) => Some(number),
+                        FieldValue::I64(number) => u64::try_from(number).ok(),
                         FieldValue::F64(_) | FieldValue::Name(_) => None,
                     };
-                    tokens.into_iter().for_each(|tokens| self.instances.tokens(range, tokens));
-                }
+                    Some((self.tables.bytes(field.name)?, number?))
+                });
+                let tokens = named.clone().rfind(|(name, _)| *name == TOKENS);
+                let batch = StepWork::of_fields(named).map(Batch::from).unwrap_or_default();
+                let tokens = tokens.map(|(_, tokens)| tokens).or(batch.tokens);
+                self.instances.batch(range, Batch { tokens, ..batch });
             }
             Record::Work(work) if !self.skims => self.work(&work),
             other => self.describe(other),
@@ -143,6 +154,18 @@ impl Process {
             Record::Shape(shape) => self.tables.shape(&shape),
             Record::Path(path) => self.tables.path(&path),
             Record::Queue(queue) => self.tables.queue(queue.id, queue.device),
+            record @ (Record::Thread { .. }
+            | Record::HostFrame(_)
+            | Record::HostStack(_)
+            | Record::HostThread(_)
+            | Record::HostSampling(_)
+            | Record::HostSamples(_)
+            | Record::HostCalls(_)) => {
+                // They go on where neither ranges nor work do.
+                if let Some(at) = self.host.take(record, self.skims) {
+                    self.seen(at);
+                }
+            }
             Record::CounterSet(set) => self.counters.define(&set),
             Record::CounterSamples(samples) => self.counters.add(&samples),
             Record::Losses(losses) => self.losses = losses,
@@ -162,9 +185,9 @@ impl Process {
     fn count_steps(&mut self) {
         for step in std::mem::take(&mut self.steps) {
             let ns = step.end - step.start;
-            self.stages.entry(step.stage).or_default().totals.step(ns, step.tokens);
+            self.stages.entry(step.stage).or_default().totals.step(ns, step.batch);
             let slot = self.slots.at(step.end);
-            slot.stages.entry(step.stage).or_default().step(ns, step.tokens);
+            slot.stages.entry(step.stage).or_default().step(ns, step.batch);
         }
     }
 
@@ -198,6 +221,7 @@ impl Process {
         known.totals.work(class, end - start);
         let late = known.work.add(start, end);
         let mut full = known.work.is_full();
+        full |= self.host.worked(start, end);
         let slot = self.slots.at(end);
         slot.stages.entry(stage).or_default().work(class, end - start);
         self.late_ns = self.late_ns.saturating_add(late);
@@ -234,6 +258,7 @@ impl Process {
     }
 
     fn settle_slice(&mut self, to: u64) {
+        let mut recorded = Vec::new();
         for root in self.instances.roots.values() {
             if self.gated && root.recorded != Some(true) {
                 continue;
@@ -242,8 +267,11 @@ impl Process {
             let (start, end) = (root.start.max(self.settled), end.min(to));
             if start < end {
                 self.stages.entry(root.stage).or_default().window(start, end);
+                recorded.extend(self.gated.then_some((start, end)));
             }
         }
+        // Where only some of the work is recorded, the GPU may work at all other times.
+        let spans = if self.gated { union_of(recorded) } else { vec![(self.settled, to)] };
         self.instances.forget(to);
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
@@ -259,6 +287,7 @@ impl Process {
             *total = total.saturating_add(busy);
             *slot.device_busy.entry(device).or_default() += busy;
         }
+        self.host.settle(to, &spans, &self.tables, &mut slot.host);
         self.settled = to;
     }
 
@@ -273,7 +302,10 @@ impl Process {
     }
 
     pub(crate) fn window(&self) -> Window {
-        let Some(begin) = self.begin.filter(|_| self.settled > 0) else { return Window::default() };
+        let Some(begin) = self.begin.filter(|_| self.settled > 0) else {
+            // Why the host is not sampled may be known already.
+            return Window { host: self.host_idle(0), ..Window::default() };
+        };
         let last = self.settled - 1;
         let from = (last / SLOT_NS + 1).saturating_sub(WINDOW_S) * SLOT_NS;
         let mut kernels: FxHashMap<(u16, KernelId), (u64, u64)> = FxHashMap::default();
@@ -303,7 +335,24 @@ impl Process {
             stages: self.by_name(&by_stage(self.slots.window(last))),
             kernels,
             devices: devices.into_iter().map(busy).collect(),
+            host: self.host_idle(last),
         }
+    }
+
+    /// What the host did in the seconds up to `last` while no work ran on the GPUs.
+    fn host_idle(&self, last: u64) -> HostIdle {
+        let slots = self.slots.window(last).map(|slot| &slot.host);
+        let fact = |key: &str| self.fact(key).map(|value| visible(value.as_bytes()));
+        let idle = self.host.idle(slots, fact, &self.tables);
+        let unknown = match () {
+            () if self.fact("gpu.off").is_some() => "no GPU work is recorded",
+            () if self.counts.work > 0 && self.gpu_behind_ns.is_none() => {
+                "the clocks of GPU and host are not tied yet"
+            }
+            () => return idle,
+        };
+        let why_none = Some(format!("it is not known when the GPU is idle: {unknown}"));
+        HostIdle { why_none, ns: 0, idle_ns: 0, causes: Vec::new(), ..idle }
     }
 
     fn wall_ns(&self, at: u64) -> Option<u64> {
@@ -346,6 +395,16 @@ impl Process {
     pub(crate) fn fact(&self, key: &str) -> Option<&str> {
         self.facts.get(key).map(String::as_str)
     }
+}
+
+/// Spans that overlap become one.
+fn union_of(spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let mut union = Settled::default();
+    let last = spans.iter().map(|span| span.1).max().unwrap_or(0);
+    spans.into_iter().for_each(|(start, end)| {
+        union.add(start, end);
+    });
+    union.settle(last.saturating_add(1)).pieces
 }
 
 fn whole(payload: Payload) -> Option<u64> {
@@ -523,6 +582,46 @@ mod tests {
         steps(&mut told, 3);
         told.finish();
         assert_eq!(tokens(&told), (6, 3));
+    }
+
+    #[test]
+    fn steps_of_an_engine_have_their_kind_requests_and_tokens_by_fields_and_by_names() {
+        let mut process = process();
+        let step = |process: &mut Process, range: u64, path: u32, fields: Vec<Field>| {
+            let at = S + range * 10 * MS;
+            let Record::RangeOpen(open) = opened(range, at) else { unreachable!("it opens") };
+            process.push(Record::RangeOpen(RangeOpen { path, ..open }));
+            process.push(Record::RangeFields { range, fields });
+            process.push(Record::RangeClose { range, end: MonoNs(at + 10 * MS) });
+        };
+        let names = [
+            (5, "decode_requests"),
+            (6, "decode_tokens"),
+            (7, "execute_context_1(32)_generation_4(4)"),
+            (8, "execute_context_0(0)_generation_0(0)"),
+        ];
+        for (id, name) in names {
+            process.push(Record::Name { id, bytes: name.into() });
+        }
+        // By its fields, in the range `decode`; 31 requests, and as many drafted tokens again.
+        let field = |name, value| Field { name, value: FieldValue::U64(value) };
+        step(&mut process, 1, 1, vec![field(5, 31), field(6, 62)]);
+        step(&mut process, 2, 1, vec![field(5, 33), field(6, 66)]);
+        // By its name; the last one holds no work.
+        for id in [7, 8] {
+            process.push(Record::Path(Path { id, parent: 0, name: id, domain: 0 }));
+        }
+        step(&mut process, 3, 7, Vec::new());
+        step(&mut process, 4, 8, Vec::new());
+        process.finish();
+        let totals = process.totals();
+        let of = |stage: &str| {
+            let numbers = &totals[stage];
+            (numbers.steps, numbers.tokens, numbers.requests_per_step())
+        };
+        assert_eq!(of("decode"), (2, 128, Some(32.0)));
+        assert_eq!(of("mixed"), (1, 36, Some(5.0)));
+        assert_eq!(totals.len(), 2, "{:?}", totals.keys());
     }
 
     #[test]

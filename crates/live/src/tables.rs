@@ -7,6 +7,7 @@ use stage2_contract::text::{
     is_library_domain, is_record, kernel_name, pattern_of, shorten, visible,
 };
 use stage2_contract::trace::{NONE, Path, Shape};
+use stage2_read::engine::{Engines, Named, StepWork};
 use stage2_read::kernel_class::{KernelClass, class_of};
 
 use crate::{MAX_STAGES, OTHER};
@@ -59,6 +60,9 @@ pub(crate) struct Tables {
     kernels: Vec<(String, u8)>,
     kernel_ids: HashMap<Box<[u8]>, KernelId>,
     paths: FxHashMap<u32, Place>,
+    engines: Engines,
+    /// What the steps of an engine work on whose names say so, by their paths.
+    works: FxHashMap<u32, StepWork>,
     stages: Vec<String>,
     stage_ids: HashMap<String, u16>,
     /// Stages that were joined into another one, such as `step 17` into `step *`.
@@ -86,8 +90,8 @@ impl Tables {
         self.names.insert(id, bytes.into());
     }
 
-    pub(crate) fn is_name(&self, id: u32, name: &[u8]) -> bool {
-        self.names.get(&id).is_some_and(|known| **known == *name)
+    pub(crate) fn bytes(&self, id: u32) -> Option<&[u8]> {
+        self.names.get(&id).map(|name| &**name)
     }
 
     pub(crate) fn shape(&mut self, shape: &Shape) {
@@ -138,9 +142,19 @@ impl Tables {
             NONE => None,
             id => self.paths.get(&id).map_or(Some(UNDEFINED), |place| place.stage),
         };
-        let stage = match around {
-            None if !of_library => Some(self.stage(path)),
-            around => around,
+        self.works.remove(&path.id);
+        let is_outermost = around.is_none() && !of_library;
+        let own = self.names.get(&path.name).filter(|_| is_outermost);
+        let named = own.and_then(|name| self.engines.read(name)).map(|(_, named)| named);
+        // A range of an engine that holds no work is no stage either.
+        let of_library = of_library || matches!(named, Some(Named::Empty | Named::Captured(_)));
+        let stage = match (around, named) {
+            (None, Some(Named::Step(work))) => {
+                keep(&mut self.works, PATHS, path.id, work);
+                Some(self.known_stage(work.kind().to_string()))
+            }
+            (None, _) if !of_library => Some(self.stage(path)),
+            (around, _) => around,
         };
         let place = Place { stage, of_program: !of_library };
         self.left_out += u64::from(!keep(&mut self.paths, PATHS, path.id, place));
@@ -157,6 +171,10 @@ impl Tables {
             NONE => shown(path.name),
             domain => format!("{}@{}", shown(path.name), shown(domain)),
         };
+        self.known_stage(name)
+    }
+
+    fn known_stage(&mut self, name: String) -> u16 {
         if let Some(&known) = self.stage_ids.get(&name) {
             return known;
         }
@@ -191,6 +209,11 @@ impl Tables {
             self.parts.insert(part, all);
         }
         Some(self.add_stage(pattern))
+    }
+
+    /// What a step of an engine works on, as the name of its path says.
+    pub(crate) fn step_work(&self, path: u32) -> Option<StepWork> {
+        self.works.get(&path).copied()
     }
 
     /// The stage that it is a part of, or itself.

@@ -31,7 +31,7 @@ pub(crate) struct View {
     pub(crate) state: State,
 }
 
-const HELP: [&str; 19] = [
+const HELP: [&str; 22] = [
     "up, down, k, j   choose a stage: its classes and kernels are shown",
     "s                start recording in all processes, or, after a question, stop",
     "                 it where any of them records (asks the sockets)",
@@ -46,12 +46,18 @@ const HELP: [&str; 19] = [
     "                   they were open",
     "BUSY       part of the time in steps in which GPU work of the stage ran",
     "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
-    "TOKENS/S   where ranges have a field `tokens`, or with --tokens STAGE",
+    "TOKENS/S   where steps say how many: those of an engine, ranges with a field",
+    "           `tokens`, or with --tokens STAGE; REQS: mean requests of a step",
     "GPU        part of the 10 s in which the GPU worked for the process",
+    "IDLE       part of the 10 s without any work; below it what the threads that",
+    "           launch did then, in shares of it that exceed their sampling error",
     "Numbers are final 3 s after the event, and the collector writes once a second:",
     "so old is the data.",
     "Any key goes back.",
 ];
+
+/// The most causes of a process.
+const CAUSES: usize = 3;
 
 const KEYS: &str = "q end  s start/stop  j/k stage  f freeze  w write  ? help";
 
@@ -84,14 +90,18 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
     let foot = foot(view, width);
     // What is left is shared: stages first, then processes, then kernels.
-    let left = height.saturating_sub(lines.len() + foot.len() + 3);
+    let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
     let counters = counters(view, width);
-    let for_kernels = left.saturating_sub(for_stages + for_processes + counters.len());
+    let hosts = hosts(view, (left / 4).max(1), width);
+    // The titles have their lines already.
+    let for_hosts = hosts.len().saturating_sub(1);
+    let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + counters.len());
     lines.extend(stage_table(&rows, chosen, for_stages, width));
     lines.extend(kernel_table(view, rows.get(chosen), for_kernels, width));
     lines.extend(counters);
+    lines.extend(hosts);
     lines.extend(processes(view, rows.get(chosen), for_processes, width));
     lines.truncate(height.saturating_sub(foot.len()));
     let above = lines.len().max(height.saturating_sub(foot.len()));
@@ -156,15 +166,16 @@ fn rows(look: &Look) -> Vec<Row> {
 }
 
 fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<Line<'static>> {
-    let name_width = width.saturating_sub(59).max(8);
+    let name_width = width.saturating_sub(62).max(8);
     let title = format!(
-        "  {} {:>8} {:>8} {:>8} {:>6} {:>6} {:>8} {:>6}",
+        "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}",
         padded("STAGE", name_width),
         "STEPS/S",
         "P50 ms",
         "P99 ms",
         "BUSY",
         "GAPS",
+        "REQS",
         "TOKENS/S",
         "WORK/S"
     );
@@ -180,7 +191,7 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
         let has_tokens = row.sum.steps_with_tokens > 0;
         let tokens = or_dash(has_tokens.then(|| short(mean(row.tokens_per_s))));
         let text = format!(
-            "{} {} {:>8} {:>8} {:>8} {:>6} {:>6} {:>8} {:>6}",
+            "{} {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}",
             if at == chosen { ">" } else { " " },
             padded(&row.name, name_width),
             short(mean(row.steps_per_s)),
@@ -188,6 +199,7 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
             time(99),
             or_dash(row.sum.busy_share().map(share)),
             or_dash(row.sum.gap_share().map(share)),
+            or_dash(row.sum.requests_per_step().map(short)),
             tokens,
             short(mean(row.launches_per_s)),
         );
@@ -271,6 +283,76 @@ fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
         text = format!("{} of {all}", shorten(&text, width.saturating_sub(8)));
     }
     vec![plain(&text, width)]
+}
+
+/// What the host did while the GPUs were idle: of each process as many causes as there is room for, three at most, or
+/// why there is none.
+fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
+    let all = &view.look.processes;
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let shown = all.len().min(height);
+    let each = (height / shown.max(1)).clamp(1, CAUSES);
+    let title = format!("  {:>8} {:>6} {:>6}  WHAT THE HOST DID MEANWHILE", "PID", "IDLE", "SHARE");
+    let mut lines = vec![bold(&title, width)];
+    let text_width = width.saturating_sub(26);
+    for process in all.iter().take(shown) {
+        let host = &process.window.host;
+        let idle = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
+        // Why there are no causes, or no lines in them.
+        let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
+        let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
+        let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
+        let causes = host.causes.iter().take(for_causes);
+        let causes: Vec<(String, String)> = causes
+            .map(|cause| {
+                let text = cause.text(true);
+                let text = shorten(without_wait(&text, text_width), text_width);
+                (share(cause.percent / 100.0), text)
+            })
+            .collect();
+        let room = each.saturating_sub(causes.len());
+        let why = why.map_or_else(Vec::new, |why| wrapped(why, text_width, room));
+        let others = why.into_iter().map(|line| (String::new(), line));
+        for (at, (share, text)) in causes.into_iter().chain(others).enumerate() {
+            let (pid, idle) = match at {
+                0 => (process.pid.to_string(), idle.as_str()),
+                _ => (String::new(), ""),
+            };
+            lines.push(plain(&format!("  {pid:>8} {idle:>6} {share:>6}  {text}"), width));
+        }
+    }
+    lines
+}
+
+/// The words in so many lines at most; of what is longer the begin.
+fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_full = lines.len() >= most;
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(line) if is_full => {
+                *line = format!("{}…", clip(line, width.saturating_sub(1)));
+                break;
+            }
+            _ if !is_full => lines.push(clip(word, width)),
+            _ => break,
+        }
+    }
+    lines
+}
+
+/// Where there is no room for it, that a thread waits for the GIL or a lock need not be said.
+fn without_wait(text: &str, width: usize) -> &str {
+    let is_long = text.chars().count() > width;
+    let what =
+        ["waiting for the ", "waiting for a "].iter().find_map(|wait| text.strip_prefix(wait));
+    what.filter(|_| is_long).unwrap_or(text)
 }
 
 fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
@@ -407,7 +489,8 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use stage2_live::{Counts, DeviceBusy, KernelRow, Window};
+    use stage2_live::{Counts, DeviceBusy, HostIdle, KernelRow, Window};
+    use stage2_model::{HostCause, HostCauseKind, HostFrame};
 
     use super::*;
 
@@ -418,6 +501,8 @@ mod tests {
             busy_ns: 6_300_000_000,
             gaps_ns: 900_000_000,
             launches: 8_000,
+            requests: 6_400,
+            steps_with_requests: 200,
             ..StageNumbers::default()
         };
         (0..200u64).for_each(|at| decode.step_times.add(40_000_000 + at * 100_000));
@@ -444,6 +529,7 @@ mod tests {
                     .map(|(name, at)| kernel(name, 5_000_000_000 / at))
                     .collect(),
                 devices: vec![DeviceBusy { device: 0, busy_ns: 6_500_000_000 }],
+                host: host(),
             },
             counts: Counts {
                 work: 1_000_000,
@@ -452,6 +538,32 @@ mod tests {
                 ..Counts::default()
             },
             ..Watched::default()
+        }
+    }
+
+    fn host() -> HostIdle {
+        let cause = |kind, line, percent| HostCause {
+            kind,
+            frame: Some(HostFrame {
+                function: "Scheduler.schedule".into(),
+                file: "vllm/v1/core/sched/scheduler.py".into(),
+                line,
+            }),
+            thread: (kind == HostCauseKind::Gil).then(|| "detokenizer".into()),
+            percent,
+            ..HostCause::default()
+        };
+        HostIdle {
+            ns: 10_000_000_000,
+            idle_ns: 3_500_000_000,
+            samples: 350,
+            causes: vec![
+                cause(HostCauseKind::EngineCode, 212, 41.0),
+                cause(HostCauseKind::Gil, 99, 22.0),
+                cause(HostCauseKind::Lock, 7, 9.0),
+                cause(HostCauseKind::Sleep, 8, 3.0),
+            ],
+            ..HostIdle::default()
         }
     }
 
@@ -483,12 +595,73 @@ mod tests {
         let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
         let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
         // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
-        assert_eq!(numbers, ["20.0", "49.8", "59.2", "70.0%", "10.0%", "-", "800"], "{decode}");
+        assert_eq!(
+            numbers,
+            ["20.0", "49.8", "59.2", "70.0%", "10.0%", "32.0", "-", "800"],
+            "{decode}"
+        );
         let small = text(&view(), 80, 16).join("\n");
         assert!(small.contains(" others ") && small.contains("q end"), "{small}");
         let styles = page(&view(), 80, 24);
         let spans = styles.iter().flat_map(|line| &line.spans);
         assert!(spans.into_iter().all(|span| span.style.fg.is_none() && span.style.bg.is_none()));
+    }
+
+    /// The lines of the table of the host, without its title.
+    fn of_hosts(shown: &[String]) -> Vec<&str> {
+        let title = shown.iter().position(|line| line.contains("WHAT THE HOST DID"));
+        let rest = shown.iter().skip(title.expect("a title") + 1);
+        rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
+    }
+
+    #[test]
+    fn the_causes_of_idle_time_have_a_line_each_and_three_where_there_is_room() {
+        let mut view = view();
+        let line = "Scheduler.schedule (scheduler.py:212)";
+        let two = text(&view, 80, 24);
+        let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
+        let gil =
+            "                   22.0%  GIL held by `detokenizer` i…schedule (scheduler.py:99)";
+        assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
+        assert!(of_hosts(&text(&view, 200, 50)).len() == 6);
+        view.look.processes.truncate(1);
+        let one = text(&view, 80, 24);
+        let expected = [
+            first.as_str(),
+            gil,
+            "                    9.0%  lock or a thread in Schedul….schedule (scheduler.py:7)",
+        ];
+        assert_eq!(of_hosts(&one), expected, "{one:#?}");
+        let wide = text(&view, 200, 50).join("\n");
+        let whole =
+            "waiting for the GIL held by `detokenizer` in Scheduler.schedule (scheduler.py:99)";
+        assert!(wide.contains(whole), "{wide}");
+    }
+
+    #[test]
+    fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
+        let mut view = view();
+        view.look.processes.truncate(1);
+        view.look.processes[0].window.host = HostIdle {
+            why_none: Some("not sampled: STAGE2_HOST is off".into()),
+            ..HostIdle::default()
+        };
+        let shown = text(&view, 80, 24);
+        let expected = ["        71      -         not sampled: STAGE2_HOST is off"];
+        assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
+        // States without lines.
+        let mut host = host();
+        host.causes.iter_mut().for_each(|cause| cause.frame = None);
+        let why = "the memory layout of Python 3.9 is not known: samples have no stacks; use another version";
+        host.note = Some(why.into());
+        view.look.processes[0].window.host = host;
+        let shown = text(&view, 80, 24);
+        let expected = [
+            "        71  35.0%  41.0%  code",
+            "                   22.0%  waiting for the GIL held by `detokenizer`",
+            "                          the memory layout of Python 3.9 is not known: samples…",
+        ];
+        assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
     }
 
     #[test]

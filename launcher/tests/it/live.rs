@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::guest::{Guest, Running, get, serving};
+use crate::common::simulated::{built, collector};
 use crate::common::{self, LAUNCH, expect_parts, json, lossy, send, text, wait_until};
 use nix::sys::signal::Signal;
 use stage2_contract::trace::{Reader, Record};
@@ -126,6 +127,55 @@ fn a_process_is_watched_from_its_first_window_to_its_death() {
     until("was taken away before it ended");
     send(&top.0, Signal::SIGTERM);
     assert_eq!(top.0.wait().expect("ends").code(), Some(0));
+}
+
+/// Variables of a guest, by name.
+type Variables<'v> = [(&'v str, &'v str)];
+
+/// `tests/guests/host.py` with a real collector and the simulated GPU; `what` it does, for longer than any test waits.
+fn python_guest(folder: &Path, what: &str, variables: &Variables<'_>) -> Running {
+    let said = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let mut guest = Command::new(lossy(&said.expect("python3").stdout).trim());
+    guest.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/guests/host.py")).args([what, "120"]);
+    guest.env("LD_PRELOAD", built("libstage2.so")).env("STAGE2_SUMMARY", "off").envs(collector());
+    guest.env("STAGE2_OUT", folder.join("traces")).env("XDG_RUNTIME_DIR", folder.join("run"));
+    guest.env("STAGE2_TEST_SIM", built("libstage2_sim.so")).env("STAGE2_SIM_FAST", "1");
+    guest.envs(variables.iter().copied()).stdout(Stdio::null());
+    Running(guest.spawn().expect("the guest starts"))
+}
+
+/// Looks at the guest until a page of `top` has this part; the table of the host on that page.
+fn awaits_host(folder: &Path, part: &str) -> Vec<String> {
+    let traces = folder.join("traces");
+    let mut page = String::new();
+    wait_until(part, || {
+        page =
+            if traces.is_dir() { launch(&["top", "--once", utf8(&traces)]) } else { String::new() };
+        page.contains(part)
+    });
+    let table = page.lines().skip_while(|line| !line.contains("WHAT THE HOST DID"));
+    table.skip(1).take_while(|line| !line.contains("RANK")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_the_host_does_while_the_gpu_is_idle_is_seen_live() {
+    let sampled = ("STAGE2_HOST", "200");
+    let slow = [sampled, ("STAGE2_SIM_FAULT", "slow-alloc=7")];
+    // What it does, the part of the page that tells it, and the part of the time that is idle.
+    let runs: [(&str, &Variables<'_>, &str, &str); 4] = [
+        ("shares", &[sampled], "%  Scheduler.spin (host.py:", "100%"),
+        ("gil", &[sampled], "%  GIL held by `", "100%"),
+        ("blocked", &slow, "%  blocked in cuMemAlloc from allocate (host.py:", "100%"),
+        ("shares", &[("STAGE2_HOST", "off")], "  not sampled: STAGE2_HOST is off", "-"),
+    ];
+    for (what, variables, part, idle) in runs {
+        let folder = tempfile::tempdir().expect("a folder");
+        let guest = python_guest(folder.path(), what, variables);
+        let table = awaits_host(folder.path(), part);
+        let words: Vec<&str> = table[0].split_whitespace().take(2).collect();
+        assert_eq!(words, [guest.0.id().to_string().as_str(), idle], "{table:#?}");
+        assert!(table.iter().all(|line| line.chars().count() <= 80), "{table:#?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,675 @@
+//! Samples of the host and its calls that block -> what the launching threads of a process did in the last seconds
+//! while no work ran on its GPUs.
+//!
+//! Causes and lines are those of a report. A sample waits until it is known when the GPUs worked; then it is part of
+//! the sums of its second. Nothing is asked of the process: the samples are in its trace file.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+use stage2_contract::text::{shorten, visible};
+use stage2_contract::trace::{HostCall, HostSample, HostState, NONE, Record};
+use stage2_model::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame};
+use stage2_read::host_cause::Calls;
+use stage2_read::host_stacks::HostStacks;
+use stage2_read::trace::host::Sum;
+
+use crate::settled::Settled;
+use crate::tables::Tables;
+
+/// Samples, and calls, that wait for the records of the GPU.
+const WAITING: usize = 1 << 16;
+/// Frames and stacks of a file; stacks whose cause is kept; lines that are told apart.
+const STACKS: usize = 1 << 17;
+const KNOWN: usize = 1 << 14;
+const LINES: usize = 1 << 13;
+/// Causes of a second that are told apart, and launching threads of it.
+const CAUSES: usize = 1 << 10;
+const LAUNCHING: usize = 1 << 8;
+const THREADS: usize = 1 << 12;
+const NAME_CHARS: usize = 40;
+/// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// What the host did in the last seconds while no work ran on the GPUs of a process.
+#[derive(Clone, Debug, Default)]
+pub struct HostIdle {
+    /// The time that was looked at, ns.
+    pub ns: u64,
+    /// The part of it in which no work ran, ns.
+    pub idle_ns: u64,
+    /// Samples of launching threads in that part.
+    pub samples: u64,
+    /// What these threads did, the largest share first. Only what exceeds its sampling error is here.
+    pub causes: Vec<HostCause>,
+    /// Why there is no cause; nothing where there is one.
+    pub why_none: Option<String>,
+    /// The limits of the samples, as the collector reported them.
+    pub note: Option<String>,
+}
+
+/// What distinguishes one cause from another. Lines are numbers of [`Host::lines`], calls those of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    kind: HostCauseKind,
+    line: Option<u32>,
+    thread: Option<u32>,
+    call: Option<u32>,
+}
+
+/// The idle time of a second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostSlot {
+    ns: u64,
+    idle_ns: u64,
+    /// Samples in the idle time, outside of calls whose times are known and within them.
+    outside: Sum,
+    in_calls: Sum,
+    /// Samples outside of calls, and time in calls, ns.
+    causes: FxHashMap<Key, (Sum, u64)>,
+    threads: BTreeSet<u32>,
+}
+
+impl HostSlot {
+    fn cause(&mut self, key: Key) -> &mut (Sum, u64) {
+        let has_room = self.causes.len() < CAUSES || self.causes.contains_key(&key);
+        self.causes.entry(if has_room { key } else { Key::default() }).or_default()
+    }
+
+    fn launched(&mut self, thread: u32) {
+        if self.threads.len() < LAUNCHING {
+            self.threads.insert(thread);
+        }
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.ns = self.ns.saturating_add(more.ns);
+        self.idle_ns = self.idle_ns.saturating_add(more.idle_ns);
+        self.outside.add(&more.outside);
+        self.in_calls.add(&more.in_calls);
+        for (key, (sum, ns)) in &more.causes {
+            let known = self.cause(*key);
+            known.0.add(sum);
+            known.1 = known.1.saturating_add(*ns);
+        }
+        more.threads.iter().for_each(|thread| self.launched(*thread));
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    os_tid: u32,
+    name: String,
+    launches: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    stacks: HostStacks,
+    threads: FxHashMap<u32, Thread>,
+    /// The number that stands for another one of the same thread, and that of each `os_tid`.
+    numbers: FxHashMap<u32, u32>,
+    by_tid: FxHashMap<u32, u32>,
+    samples: Vec<HostSample>,
+    calls: Vec<HostCall>,
+    work: Settled,
+    lines: Vec<HostFrame>,
+    line_numbers: FxHashMap<HostFrame, u32>,
+    /// The line that names the row of a stack, and what a thread does with it.
+    rows: FxHashMap<u32, Option<u32>>,
+    kinds: FxHashMap<(u32, HostState), HostCauseKind>,
+    is_sampled: bool,
+    /// Samples that came after the time that they are of was final.
+    late: u64,
+    settled: u64,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            stacks: HostStacks::with_limit(STACKS),
+            threads: FxHashMap::default(),
+            numbers: FxHashMap::default(),
+            by_tid: FxHashMap::default(),
+            samples: Vec::new(),
+            calls: Vec::new(),
+            work: Settled::default(),
+            lines: Vec::new(),
+            line_numbers: FxHashMap::default(),
+            rows: FxHashMap::default(),
+            kinds: FxHashMap::default(),
+            is_sampled: false,
+            late: 0,
+            settled: 0,
+        }
+    }
+}
+
+impl Host {
+    /// Takes a record of the host; gives the time of the last sample in it. `skims`: only what later records refer to.
+    pub(crate) fn take(&mut self, record: Record, skims: bool) -> Option<u64> {
+        match record {
+            Record::Thread { id, os_tid, name } => self.thread(id, os_tid, &name),
+            Record::HostFrame(frame) => {
+                self.stacks.frame(frame.id, (Some(frame.function), Some(frame.file)), frame.line);
+            }
+            Record::HostStack(stack) => self.stacks.stack(&stack),
+            Record::HostThread(times) => {
+                let number = self.number(times.thread);
+                if let Some(thread) = self.threads.get_mut(&number) {
+                    thread.launches |= times.launches;
+                }
+            }
+            Record::HostSampling(_) => self.is_sampled = true,
+            Record::HostSamples(samples) if !skims => return self.take_samples(samples),
+            Record::HostCalls(calls) if !skims => {
+                let room = WAITING.saturating_sub(self.calls.len());
+                let own = |call: HostCall| HostCall { thread: self.number(call.thread), ..call };
+                let calls: Vec<HostCall> = calls.into_iter().take(room).map(own).collect();
+                self.calls.extend(calls);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn take_samples(&mut self, samples: Vec<HostSample>) -> Option<u64> {
+        self.is_sampled = true;
+        let last = samples.iter().map(|sample| sample.at.0).max();
+        for sample in samples.into_iter().filter(|sample| sample.interval_ns > 0) {
+            if sample.at.0 < self.settled || self.samples.len() >= WAITING {
+                self.late += 1;
+                continue;
+            }
+            let (thread, holder) = (self.number(sample.thread), self.number(sample.holder));
+            self.samples.push(HostSample { thread, holder, ..sample });
+        }
+        last
+    }
+
+    fn thread(&mut self, id: u32, os_tid: u32, name: &[u8]) {
+        if self.numbers.len() >= THREADS && !self.numbers.contains_key(&id) {
+            return;
+        }
+        // A thread may have two numbers, one from before it launched. They are one here.
+        let number = if os_tid == 0 { id } else { *self.by_tid.entry(os_tid).or_insert(id) };
+        self.numbers.insert(id, number);
+        let thread = self.threads.entry(number).or_default();
+        thread.os_tid = os_tid;
+        if !name.is_empty() {
+            thread.name = shorten(&visible(name), NAME_CHARS);
+        }
+    }
+
+    fn number(&self, thread: u32) -> u32 {
+        self.numbers.get(&thread).copied().unwrap_or(thread)
+    }
+
+    fn launches(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(|thread| thread.launches)
+    }
+
+    /// Work ran on a GPU of the process. Whether too much waits now.
+    pub(crate) fn worked(&mut self, start: u64, end: u64) -> bool {
+        self.work.add(start, end);
+        self.work.is_full()
+    }
+
+    /// Adds what is final before `to` to its second. `spans`, disjoint and ascending, are the times in which all work
+    /// is recorded.
+    pub(crate) fn settle(
+        &mut self,
+        to: u64,
+        spans: &[(u64, u64)],
+        tables: &Tables,
+        slot: &mut HostSlot,
+    ) {
+        self.settled = to;
+        let busy = self.work.settle(to).pieces;
+        if !self.is_sampled {
+            return;
+        }
+        let idle = without(spans, &busy);
+        let length = |all: &[(u64, u64)]| all.iter().map(|(start, end)| end - start).sum::<u64>();
+        slot.ns = slot.ns.saturating_add(length(spans));
+        slot.idle_ns = slot.idle_ns.saturating_add(length(&idle));
+        let calls = self.settle_calls(to, &idle, tables, slot);
+        let (now, later): (Vec<HostSample>, Vec<HostSample>) =
+            std::mem::take(&mut self.samples).into_iter().partition(|sample| sample.at.0 < to);
+        self.samples = later;
+        let stacks: FxHashMap<(u64, u32), u32> =
+            now.iter().map(|sample| ((sample.at.0, sample.thread), sample.stack)).collect();
+        for sample in &now {
+            if !self.launches(sample.thread) || !holds(&idle, sample.at.0) {
+                continue;
+            }
+            slot.launched(sample.thread);
+            let mut sum = Sum::default();
+            sum.push(sample.interval_ns.min(LONGEST_NS));
+            if is_in_call(&calls, sample) {
+                slot.in_calls.add(&sum);
+                continue;
+            }
+            slot.outside.add(&sum);
+            let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
+            let key = self.key(sample, of_holder.unwrap_or(NONE), tables);
+            slot.cause(key).0.add(&sum);
+        }
+    }
+
+    /// Adds the idle time in calls; gives the calls that began before `to`, by thread and time.
+    fn settle_calls(
+        &mut self,
+        to: u64,
+        idle: &[(u64, u64)],
+        tables: &Tables,
+        slot: &mut HostSlot,
+    ) -> Vec<HostCall> {
+        let begun = |call: &&HostCall| call.begin.0 < to && self.launches(call.thread);
+        let mut calls: Vec<HostCall> = self.calls.iter().filter(begun).copied().collect();
+        calls.sort_unstable_by_key(|call| (call.thread, call.begin.0));
+        self.calls.retain(|call| call.end.0 > to);
+        for call in &calls {
+            let first = idle.partition_point(|span| span.1 <= call.begin.0);
+            let within = idle.iter().skip(first).take_while(|span| span.0 < call.end.0);
+            let ns: u64 = within
+                .map(|span| span.1.min(call.end.0).saturating_sub(span.0.max(call.begin.0)))
+                .sum();
+            if ns == 0 {
+                continue;
+            }
+            slot.launched(call.thread);
+            let kind = self.kind(call.stack, HostState::Driver, tables);
+            let line = self.row(call.stack, tables);
+            let call = Some(call.name).filter(|_| kind == HostCauseKind::CudaCall);
+            let known = slot.cause(Key { kind, line, thread: None, call });
+            known.1 = known.1.saturating_add(ns);
+        }
+        calls
+    }
+
+    fn key(&mut self, sample: &HostSample, holder_stack: u32, tables: &Tables) -> Key {
+        let kind = self.kind(sample.stack, sample.state, tables);
+        let waits = matches!(sample.state, HostState::GilWait | HostState::Lock);
+        let holder = Some(sample.holder).filter(|holder| waits && *holder != NONE);
+        // If the thread waits for another thread, that thread's line is responsible.
+        let stack = if holder.is_some() { holder_stack } else { sample.stack };
+        let line = if kind.has_line() { self.row(stack, tables) } else { None };
+        let thread = match kind {
+            HostCauseKind::NativeCode => Some(sample.thread),
+            _ => holder.filter(|_| kind.has_line()),
+        };
+        Key { kind, line, thread, call: None }
+    }
+
+    fn kind(&mut self, stack: u32, state: HostState, tables: &Tables) -> HostCauseKind {
+        if let Some(known) = self.kinds.get(&(stack, state)) {
+            return *known;
+        }
+        let frames = self.frames(stack, tables);
+        let kind = Calls::of(frames.iter()).kind(state);
+        if self.kinds.len() >= KNOWN {
+            self.kinds.clear();
+        }
+        self.kinds.insert((stack, state), kind);
+        kind
+    }
+
+    /// The line that names the row of a stack.
+    fn row(&mut self, stack: u32, tables: &Tables) -> Option<u32> {
+        if let Some(known) = self.rows.get(&stack) {
+            return *known;
+        }
+        let mut frames = self.frames(stack, tables);
+        let row = Calls::of(frames.iter()).row();
+        let line = row.and_then(|row| self.line(frames.swap_remove(row)));
+        if self.rows.len() >= KNOWN {
+            self.rows.clear();
+        }
+        self.rows.insert(stack, line);
+        line
+    }
+
+    fn frames(&self, stack: u32, tables: &Tables) -> Vec<HostFrame> {
+        self.stacks.lines(stack, |name| tables.bytes(name)).collect()
+    }
+
+    fn line(&mut self, frame: HostFrame) -> Option<u32> {
+        if let Some(known) = self.line_numbers.get(&frame) {
+            return Some(*known);
+        }
+        let number = u32::try_from(self.lines.len()).ok().filter(|_| self.lines.len() < LINES)?;
+        self.lines.push(frame.clone());
+        self.line_numbers.insert(frame, number);
+        Some(number)
+    }
+
+    /// The idle time of these seconds. Facts of the file are read by `fact`.
+    pub(crate) fn idle<'s>(
+        &self,
+        slots: impl Iterator<Item = &'s HostSlot>,
+        fact: impl Fn(&str) -> Option<String>,
+        tables: &Tables,
+    ) -> HostIdle {
+        let mut sum = HostSlot::default();
+        slots.for_each(|slot| sum.add(slot));
+        let samples = sum.outside.samples.saturating_add(sum.in_calls.samples);
+        let causes = match samples >= HOST_SAMPLES_LEAST {
+            true => self.causes(&sum, tables),
+            false => Vec::new(),
+        };
+        let off = fact(stage2_contract::trace::host::OFF);
+        let why = || match off {
+            Some(off) => format!("not sampled: {off}"),
+            None if !self.is_sampled => "not sampled: STAGE2_HOST is off".to_owned(),
+            None if samples == 0 && self.late > 0 => {
+                "samples come too late; set STAGE2_FLUSH_MS to 1000 at most".to_owned()
+            }
+            None if sum.ns > 0 && sum.idle_ns == 0 => "no time is idle".to_owned(),
+            None if samples == 0 => "no sample of a launching thread in idle time yet".to_owned(),
+            None if samples < HOST_SAMPLES_LEAST => {
+                format!("too few samples: {samples} of the {HOST_SAMPLES_LEAST} that shares need")
+            }
+            None => "no cause exceeds its sampling error".to_owned(),
+        };
+        let why_none = causes.is_empty().then(why);
+        let note = fact(stage2_contract::trace::host::NOTE);
+        HostIdle { ns: sum.ns, idle_ns: sum.idle_ns, samples, causes, why_none, note }
+    }
+
+    fn causes(&self, sum: &HostSlot, tables: &Tables) -> Vec<HostCause> {
+        let exact_ns = sum.causes.values().fold(0u64, |all, (_, ns)| all.saturating_add(*ns));
+        let sampled_ns = sum.outside.ns.saturating_add(sum.in_calls.ns);
+        // The idle time is that of one thread; of several threads it is what their samples and calls say.
+        let whole_ns = match sum.threads.len() {
+            0 | 1 => sum.idle_ns.max(exact_ns),
+            _ => sum.outside.ns.saturating_add(exact_ns),
+        };
+        let whole = whole_ns.max(1) as f64;
+        let covered = match sum.threads.len() {
+            0 | 1 => (sampled_ns as f64 / whole).min(1.0),
+            _ => 1.0,
+        };
+        let outside = (1.0 - exact_ns as f64 / whole) * covered;
+        let cause = |(key, (samples, ns)): (&Key, &(Sum, u64))| {
+            let (percent, error) = samples.percent_of(&sum.outside);
+            let line = key.line.and_then(|line| self.lines.get(line as usize));
+            HostCause {
+                kind: key.kind,
+                frame: line.cloned(),
+                called: key.call.map(|name| called(name, tables)),
+                thread: key.thread.map(|thread| self.thread_name(thread)),
+                percent: percent * outside + *ns as f64 / whole * 100.0,
+                error_percent: error * outside,
+                samples: samples.samples,
+                ..HostCause::default()
+            }
+        };
+        let mut causes: Vec<(&Key, HostCause)> =
+            sum.causes.iter().map(|of| (of.0, cause(of))).collect();
+        causes.retain(|(_, cause)| {
+            let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
+            cause.is_finding() && cause.percent > 0.0 && is_sure
+        });
+        causes.sort_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(b.0)));
+        causes.into_iter().map(|(_, cause)| cause).collect()
+    }
+
+    fn thread_name(&self, thread: u32) -> String {
+        match self.threads.get(&thread) {
+            Some(known) if !known.name.is_empty() => known.name.clone(),
+            Some(known) => format!("thread {}", known.os_tid),
+            None => "an unknown thread".to_owned(),
+        }
+    }
+}
+
+fn called(name: u32, tables: &Tables) -> String {
+    let text = tables.bytes(name).map(|name| shorten(&visible(name), NAME_CHARS));
+    text.unwrap_or_else(|| "a CUDA call".to_owned())
+}
+
+/// What of `spans` is in no piece of `busy`; both disjoint and ascending.
+fn without(spans: &[(u64, u64)], busy: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let (mut free, mut first) = (Vec::new(), 0);
+    for &(start, end) in spans {
+        while busy.get(first).is_some_and(|piece| piece.1 <= start) {
+            first += 1;
+        }
+        let mut from = start;
+        for piece in busy.iter().skip(first).take_while(|piece| piece.0 < end) {
+            free.extend((from < piece.0).then_some((from, piece.0)));
+            from = from.max(piece.1);
+        }
+        free.extend((from < end).then_some((from, end)));
+    }
+    free
+}
+
+fn holds(spans: &[(u64, u64)], at: u64) -> bool {
+    let next = spans.partition_point(|span| span.1 <= at);
+    spans.get(next).is_some_and(|span| span.0 <= at)
+}
+
+/// Whether the thread was in one of the calls, which are sorted by thread and begin.
+fn is_in_call(calls: &[HostCall], sample: &HostSample) -> bool {
+    let at = (sample.thread, sample.at.0);
+    let next = calls.partition_point(|call| (call.thread, call.begin.0) <= at);
+    let last = next.checked_sub(1).and_then(|last| calls.get(last));
+    last.is_some_and(|call| call.thread == sample.thread && sample.at.0 < call.end.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use stage2_contract::trace::{self, HostSampling, HostStack, HostThread, MonoNs};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Names of the file: functions and files of frames, and a call.
+    fn tables() -> Tables {
+        let mut tables = Tables::new();
+        let names = ["Scheduler.schedule", "/srv/serve.py", "decode", "/srv/text.py", "cuMemAlloc"];
+        (1..).zip(names).for_each(|(id, name)| tables.name(id, name.into()));
+        tables
+    }
+
+    /// Thread 1 launches; `detok` is thread 2. Stack 1 is in the scheduler, stack 2 in `decode`.
+    fn host() -> Host {
+        let mut host = Host::default();
+        let thread =
+            |id: u32, name: &str| Record::Thread { id, os_tid: 100 + id, name: name.into() };
+        let frame = |id: u32, line| {
+            let (function, file) = (2 * id - 1, 2 * id);
+            Record::HostFrame(trace::HostFrame { id, function, file, line })
+        };
+        let stack = |id| Record::HostStack(HostStack { id, parent: NONE, frame: id });
+        let launches = HostThread { thread: 1, launches: true, ..HostThread::default() };
+        let records = [
+            thread(1, "main"),
+            thread(2, "detok"),
+            frame(1, 212),
+            frame(2, 88),
+            stack(1),
+            stack(2),
+            Record::HostThread(launches),
+            Record::HostSampling(HostSampling::default()),
+        ];
+        records.into_iter().for_each(|record| {
+            host.take(record, false);
+        });
+        host
+    }
+
+    fn sample(at: u64, thread: u32, state: HostState, stack: u32) -> HostSample {
+        let holder = if state == HostState::GilWait { 2 } else { NONE };
+        let (at, interval_ns) = (MonoNs(at), MS);
+        HostSample { at, thread, state, stack, holder, interval_ns, ..HostSample::default() }
+    }
+
+    fn found(host: &Host, slot: &HostSlot) -> HostIdle {
+        host.idle([slot].into_iter(), |_| None, &tables())
+    }
+
+    fn rows(idle: &HostIdle) -> Vec<(u64, String)> {
+        idle.causes.iter().map(|cause| (cause.percent.round() as u64, cause.text(true))).collect()
+    }
+
+    /// A second in which the GPU is busy from 400 ms on, and idle before: 200 ms in a line, 120 ms for the GIL and
+    /// 80 ms in a call.
+    #[test]
+    fn the_idle_time_is_divided_among_lines_the_gil_and_calls() {
+        let mut host = host();
+        host.worked(400 * MS, 1_000 * MS);
+        let state = |at| if at < 200 { HostState::Running } else { HostState::GilWait };
+        let own = (0..1_000).map(|at| sample(at * MS, 1, state(at), 1));
+        let other = (0..1_000).map(|at| sample(at * MS, 2, HostState::Running, 2));
+        let mut all: Vec<HostSample> = own.chain(other).collect();
+        all.sort_by_key(|sample| sample.at);
+        assert_eq!(host.take(Record::HostSamples(all), false), Some(999 * MS));
+        let (begin, end) = (MonoNs(320 * MS), MonoNs(500 * MS));
+        let call = HostCall { name: 5, thread: 1, begin, end, stack: 1 };
+        host.take(Record::HostCalls(vec![call]), false);
+        let mut slot = HostSlot::default();
+        let tables = tables();
+        // In two pieces, the first of which ends within the call.
+        host.settle(350 * MS, &[(0, 350 * MS)], &tables, &mut slot);
+        host.settle(1_000 * MS, &[(350 * MS, 1_000 * MS)], &tables, &mut slot);
+        let idle = found(&host, &slot);
+        assert_eq!((idle.ns, idle.idle_ns, idle.samples), (1_000 * MS, 400 * MS, 400));
+        assert_eq!(
+            rows(&idle),
+            [
+                (50, "Scheduler.schedule (serve.py:212)".to_owned()),
+                (30, "waiting for the GIL held by `detok` in decode (text.py:88)".to_owned()),
+                (20, "blocked in cuMemAlloc from Scheduler.schedule (serve.py:212)".to_owned()),
+            ]
+        );
+        assert_eq!(idle.why_none, None);
+        // Nothing is kept of what is final, and what comes for it counts as late.
+        assert!(host.samples.is_empty() && host.calls.is_empty());
+        host.take(Record::HostSamples(vec![sample(5, 1, HostState::Running, 1)]), false);
+        assert_eq!((host.samples.len(), host.late), (0, 1));
+    }
+
+    #[test]
+    fn times_in_which_not_all_work_is_recorded_are_left_out() {
+        let mut host = host();
+        let all = (0..1_000).map(|at| sample(at * MS, 1, HostState::Sleep, 1));
+        host.take(Record::HostSamples(all.collect()), false);
+        let mut slot = HostSlot::default();
+        let spans = [(100 * MS, 200 * MS), (500 * MS, 550 * MS)];
+        host.settle(1_000 * MS, &spans, &tables(), &mut slot);
+        let idle = found(&host, &slot);
+        assert_eq!((idle.ns, idle.idle_ns, idle.samples), (150 * MS, 150 * MS, 150));
+        assert_eq!(
+            rows(&idle),
+            [(100, "sleeping in Scheduler.schedule (serve.py:212)".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_reason_is_given_where_there_is_no_cause() {
+        let reason = |host: &Host, off: Option<&str>, count: u64| {
+            let mut slot = HostSlot::default();
+            (0..count).for_each(|_| slot.outside.push(MS));
+            let fact = |key: &str| off.filter(|_| key == "host.off").map(str::to_owned);
+            host.idle([&slot].into_iter(), fact, &tables()).why_none.expect("a reason")
+        };
+        let mut sampled = host();
+        let reasons = [
+            reason(&Host::default(), None, 0),
+            reason(&sampled, Some("Python 3.9 is not known"), 0),
+            reason(&sampled, None, 0),
+            reason(&sampled, None, HOST_SAMPLES_LEAST - 1),
+            reason(&sampled, None, HOST_SAMPLES_LEAST),
+        ];
+        let busy = HostSlot { ns: MS, ..HostSlot::default() };
+        assert_eq!(found(&sampled, &busy).why_none.as_deref(), Some("no time is idle"));
+        sampled.late = 1;
+        let all: Vec<String> = reasons.into_iter().chain([reason(&sampled, None, 0)]).collect();
+        assert_eq!(
+            all,
+            [
+                "not sampled: STAGE2_HOST is off",
+                "not sampled: Python 3.9 is not known",
+                "no sample of a launching thread in idle time yet",
+                "too few samples: 29 of the 30 that shares need",
+                "no cause exceeds its sampling error",
+                "samples come too late; set STAGE2_FLUSH_MS to 1000 at most",
+            ]
+        );
+    }
+
+    /// Hazard (Watching what runs): A trace file has samples, calls, stacks and threads without end, or of impossible
+    ///  times.
+    /// Promise: Memory is bounded, and the reader goes on.
+    #[test]
+    fn memory_is_bounded_whatever_is_sampled() {
+        let (mut host, tables) = (host(), tables());
+        for id in 1..=2 * THREADS as u32 {
+            host.take(Record::Thread { id, os_tid: 1_000 + id, name: vec![b'x'; 500] }, false);
+            host.take(
+                Record::HostThread(HostThread {
+                    thread: id,
+                    launches: true,
+                    ..HostThread::default()
+                }),
+                false,
+            );
+        }
+        for id in 3..STACKS as u32 + 9 {
+            let frame = trace::HostFrame { id, function: 1, file: 2, line: id };
+            host.take(Record::HostFrame(frame), false);
+            host.take(Record::HostStack(HostStack { id, parent: NONE, frame: id }), false);
+        }
+        let mut slot = HostSlot::default();
+        for turn in 0..2 {
+            let of =
+                |at: u32| sample(u64::from(at), at % 7_000, HostState::Running, turn * 40_000 + at);
+            let samples: Vec<HostSample> = (0..80_000).map(of).collect();
+            host.take(Record::HostSamples(samples), false);
+            let (begin, end) = (MonoNs(5), MonoNs(u64::MAX));
+            let call = |name: u32| HostCall { name, thread: name % 7, begin, end, stack: name };
+            host.take(Record::HostCalls((0..80_000).map(call).collect()), false);
+            assert!(host.samples.len() <= WAITING && host.calls.len() <= WAITING);
+            let from = u64::from(turn) * 100_000;
+            host.settle(from + 100_000, &[(from, from + 100_000)], &tables, &mut slot);
+        }
+        host.settle(u64::MAX, &[(200_000, u64::MAX)], &tables, &mut slot);
+        assert!(host.threads.len() <= THREADS + 1 && slot.threads.len() <= LAUNCHING);
+        assert!(slot.causes.len() <= CAUSES + 1 && host.lines.len() <= LINES);
+        assert!(host.rows.len() <= KNOWN && host.kinds.len() <= KNOWN);
+        let idle = found(&host, &slot);
+        assert!(
+            idle.causes.iter().all(|cause| cause.percent <= 100.0),
+            "{:?}",
+            idle.causes.first()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_free_of_work_is_what_a_count_of_every_moment_gives(
+            spans in prop::collection::vec((1u64..20, 1u64..20), 0..6),
+            busy in prop::collection::vec((1u64..20, 1u64..20), 0..6),
+        ) {
+            let ascending = |all: Vec<(u64, u64)>| -> Vec<(u64, u64)> {
+                let place = |at: &mut u64, (gap, length): (u64, u64)| {
+                    let start = *at + gap;
+                    *at = start + length;
+                    Some((start, *at))
+                };
+                all.into_iter().scan(0, place).collect()
+            };
+            let (spans, busy) = (ascending(spans), ascending(busy));
+            let free = without(&spans, &busy);
+            for at in 0..300 {
+                prop_assert_eq!(holds(&free, at), holds(&spans, at) && !holds(&busy, at), "{}", at);
+            }
+            prop_assert!(free.windows(2).all(|two| two[0].1 <= two[1].0));
+        }
+    }
+}
