@@ -18,6 +18,7 @@ use stage2_report::{Settings, Sources, analyse};
 use crate::mutate::{self, Mutator};
 use crate::{Limits, scratch};
 
+mod live;
 mod nvtx;
 mod python;
 
@@ -39,6 +40,7 @@ const MIB: usize = 1 << 20;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     new("trace", check_trace, mutate::trace, limits(1, MIB, 400)),
+    new("live", live::check, mutate::trace, limits(2, 64 * MIB, 2_000)),
     new("bundle", check_bundle, mutate::bundle, limits(5, 64 * MIB, 2_000)),
     // SQLite lists the pages of a record by the length that it claims, 8 bytes a page: of at most
     // 4 GiB in pages of 512 bytes these are 64 MiB.

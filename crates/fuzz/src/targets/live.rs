@@ -1,0 +1,48 @@
+//! A trace file that grows, as `top` and `feed` read it.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use stage2_live::{Options, Source, Watch, Watched};
+
+use super::same_twice;
+use crate::scratch;
+
+/// More ticks than it takes until what waits is final.
+const TICKS: usize = 8;
+
+pub(super) fn check(input: &[u8]) {
+    // Not the numbers of the whole file: what comes behind a record of the end is not read.
+    let (first, rest) = input.split_at(input.len() / 2);
+    same_twice("numbers of a file that grows", || numbers(&[first, rest]));
+    same_twice("numbers", || numbers(&[input]));
+}
+
+/// What is seen of a file that is written part by part.
+fn numbers(parts: &[&[u8]]) -> String {
+    let folder = scratch::folder();
+    let path = folder.path().join("host-1.s2t");
+    let mut file = File::create(&path).expect("room for a temporary file");
+    let mut watch = Watch::new(vec![Source::File(path)], Options::default());
+    for part in parts {
+        file.write_all(part).expect("room for a temporary file");
+        watch.tick();
+    }
+    (0..TICKS).for_each(|_| watch.tick());
+    let look = watch.look();
+    look.processes.iter().for_each(check_host);
+    let shown = |process: &Watched| {
+        let Watched { window, totals, device_totals, counts, losses, .. } = process;
+        format!("{window:?} {totals:?} {device_totals:?} {counts:?} {losses:?} {}", process.late_ns)
+    };
+    look.processes.iter().map(shown).collect()
+}
+
+/// Shares are of the idle time, which is a part of the time that was looked at.
+fn check_host(process: &Watched) {
+    let host = &process.window.host;
+    assert!(host.idle_ns <= host.ns, "{} ns of {} are idle", host.idle_ns, host.ns);
+    let all: f64 = host.causes.iter().map(|cause| cause.percent).sum();
+    assert!(all.is_finite() && all <= 100.001, "the causes add up to {all} %");
+    assert!(host.causes.is_empty() != host.why_none.is_none(), "no cause, and no reason");
+}
