@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, HostSample, HostState, NONE, Record};
 use stage2_model::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame};
-use stage2_read::host_cause::Calls;
+use stage2_read::host_cause::{Calls, doing};
 use stage2_read::host_stacks::HostStacks;
 use stage2_read::trace::host::Sum;
 
@@ -307,7 +307,7 @@ impl Host {
             return *known;
         }
         let frames = self.frames(stack, tables);
-        let kind = Calls::of(frames.iter()).kind(state);
+        let kind = doing(state, &Calls::of(frames.iter()));
         if self.kinds.len() >= KNOWN {
             self.kinds.clear();
         }

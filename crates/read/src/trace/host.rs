@@ -15,19 +15,18 @@ use stage2_contract::trace::{
 
 use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Calls, Hits, Part, StageCalls};
-use super::host_frames::Frame;
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
 use super::stats::Span;
 use super::{Extent, ProcessCapture};
+use crate::host_stacks::HostStacks;
+pub use crate::host_sum::Sum;
 
 /// After this many samples, only every second moment is kept; after as many again, every fourth, and so on.
 const SAMPLES: usize = 1 << 18;
 /// The most pairs of a sample and a stage that contains it.
 const MEMBERS: usize = 1 << 21;
-/// The most frames, and the most stacks.
-const STACKS: usize = 1 << 20;
 /// The most threads whose names are kept.
 pub(super) const THREADS: usize = 1 << 16;
 /// The most sums of a stage.
@@ -59,9 +58,7 @@ pub struct HostCapture {
     /// The number that stands for another one, and that of each `os_tid`.
     pub(super) numbers: FxHashMap<u32, u32>,
     by_tid: FxHashMap<u32, u32>,
-    pub(super) frames: FxHashMap<u32, Frame>,
-    /// By their identifiers, the parent and the frame. A stack is kept only if its parent is already kept.
-    pub(super) stacks: FxHashMap<u32, (u32, u32)>,
+    pub(super) stacks: HostStacks,
     pending: Option<Pending>,
 }
 
@@ -151,30 +148,6 @@ pub enum After {
     Nonzero,
 }
 
-/// A number of samples and the time that they represent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sum {
-    /// Samples.
-    pub samples: u64,
-    /// The time, ns.
-    pub ns: u64,
-    /// The sum of the squares of their times, for the standard error of a share.
-    pub squares: f64,
-}
-
-impl Sum {
-    fn push(&mut self, ns: u64) {
-        self.add(&Self { samples: 1, ns, squares: (ns as f64).powi(2) });
-    }
-
-    /// Adds another sum.
-    pub fn add(&mut self, other: &Self) {
-        self.samples = self.samples.saturating_add(other.samples);
-        self.ns = self.ns.saturating_add(other.ns);
-        self.squares += other.squares;
-    }
-}
-
 impl Idle {
     /// Adds other samples of the same stage of the same process.
     pub fn add(&mut self, other: &Self) {
@@ -252,20 +225,13 @@ struct Members {
 impl HostCapture {
     /// Adds a frame. `find` returns the index of a name.
     pub(super) fn frame(&mut self, frame: &trace::HostFrame, find: impl Fn(u32) -> Option<u32>) {
-        if self.frames.len() < STACKS {
-            let (function, file) = (find(frame.function), find(frame.file));
-            let frame_of = Frame { function, file, line: frame.line };
-            self.frames.entry(frame.id).or_insert(frame_of);
-        }
+        let (function, file) = (find(frame.function), find(frame.file));
+        self.stacks.frame(frame.id, (function, file), frame.line);
     }
 
-    /// A repeated definition, as in a later piece of a trace, changes nothing: so stacks cannot form a
-    /// cycle.
+    /// Adds a stack.
     pub(super) fn stack(&mut self, stack: &HostStack) {
-        let is_rooted = stack.parent == NONE || self.stacks.contains_key(&stack.parent);
-        if is_rooted && stack.id != NONE && self.stacks.len() < STACKS {
-            self.stacks.entry(stack.id).or_insert((stack.parent, stack.frame));
-        }
+        self.stacks.stack(stack);
     }
 
     /// A thread may have two numbers, one from before it launched. They are one here.

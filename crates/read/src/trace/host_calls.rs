@@ -10,7 +10,7 @@ use stage2_contract::stats::{Busy, Unions};
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, NONE};
 
-use super::host_frames::ends;
+use crate::host_stacks::ends;
 
 /// Calls that are kept.
 const CALLS: usize = 1 << 19;

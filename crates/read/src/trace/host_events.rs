@@ -9,8 +9,8 @@ use stage2_model::{HostCause, HostCauseKind, HostFrame};
 
 use super::events::{Event, Span, Thread, TraceFile};
 use super::host::{HostCapture, LONGEST_NS, THREADS};
-use super::host_frames::{DEPTH, FILE_CHARS, ends};
-use crate::host_stack::{Calls, WAITS_IN, doing, telling};
+use crate::host_cause::{Calls, WAITS_IN, doing, telling};
+use crate::host_stacks::{DEPTH, FILE_CHARS, ends};
 
 /// Stacks whose meaning is kept: of more, it is read again.
 const STACKS_KEPT: usize = 1 << 14;

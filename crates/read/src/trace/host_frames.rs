@@ -1,35 +1,19 @@
 //! Stacks of the host's threads -> their lines, as reports and exports show them.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::HostState;
 use stage2_model::HostFrame;
 
 use super::host::HostCapture;
 use super::paths::PathIndex;
 
-/// Frames of a stack that are read, as many as the collector keeps; and those of all that are exported.
-pub(super) const DEPTH: usize = 1 << 10;
+/// The most frames of all stacks that are exported.
 const LINES: usize = 1 << 20;
-/// Characters of a function, and of a file.
-const FUNCTION_CHARS: usize = 120;
-pub(super) const FILE_CHARS: usize = 160;
-/// Bytes at each end of a longer name that are read: more than the characters of it that are kept.
-const END_BYTES: usize = 4 * FILE_CHARS;
 /// The last frame of a stack whose sample was taken while the GPU worked for another stage.
 const OTHER_WORK: &str = "(work of another stage ran on the GPU)";
 /// Stands for every further stack of a stage.
 const MORE_STACKS: &str = "(more stacks than are kept)";
-
-/// A line of a function. Its texts are indices into the names of the capture.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Frame {
-    pub(super) function: Option<u32>,
-    pub(super) file: Option<u32>,
-    pub(super) line: u32,
-}
 
 impl HostCapture {
     /// Returns the lines of a stack, the innermost first. `names` are the names of the capture.
@@ -39,22 +23,12 @@ impl HostCapture {
 
     /// Returns the frames of a stack by their identifiers, the innermost first.
     pub(super) fn stack_frames(&self, stack: u32) -> impl Iterator<Item = u32> {
-        let first = self.stacks.get(&stack);
-        // A stack is kept only if its parent is already kept, so this ends.
-        let all = std::iter::successors(first, |(parent, _)| self.stacks.get(parent));
-        all.take(DEPTH).map(|(_, frame)| *frame)
+        self.stacks.frames_of(stack)
     }
 
     /// Returns a frame with its texts. `names` are the names of the capture.
     pub(super) fn line(&self, frame: u32, names: &[Vec<u8>]) -> HostFrame {
-        let text = |name: Option<u32>, limit| {
-            let bytes = name.and_then(|name| names.get(name as usize));
-            let text = |bytes: &Vec<u8>| shorten(&visible(&ends(bytes)), limit);
-            bytes.map_or_else(|| "(not known)".to_owned(), text)
-        };
-        let Frame { function, file, line } = self.frames.get(&frame).copied().unwrap_or_default();
-        let file = in_package(&text(file, FILE_CHARS)).to_owned();
-        HostFrame { function: text(function, FUNCTION_CHARS), file, line }
+        self.stacks.line(frame, |name| names.get(name as usize).map(Vec::as_slice))
     }
 
     /// Returns the stacks of launching threads while no work of their stage ran: the stage, the frames from
@@ -94,27 +68,6 @@ impl HostCapture {
     }
 }
 
-/// Returns the part of a name of which [`shorten`] keeps something: a name of any length costs the same.
-pub(super) fn ends(name: &[u8]) -> Cow<'_, [u8]> {
-    match (name.get(..END_BYTES), name.len().checked_sub(END_BYTES)) {
-        (Some(head), Some(tail)) if tail > END_BYTES => {
-            Cow::Owned([head, name.get(tail..).unwrap_or_default()].concat())
-        }
-        _ => Cow::Borrowed(name),
-    }
-}
-
-/// Returns a path relative to the folder of packages or of the standard library.
-fn in_package(file: &str) -> &str {
-    for folder in ["site-packages/", "dist-packages/"] {
-        if let Some((_, rest)) = file.rsplit_once(folder) {
-            return rest;
-        }
-    }
-    let Some((_, rest)) = file.rsplit_once("/lib/python3.") else { return file };
-    rest.split_once('/').map_or(file, |(_, rest)| rest)
-}
-
 /// Returns the name of a state in tables.
 pub fn state_name(state: HostState) -> &'static str {
     match state {
@@ -150,16 +103,8 @@ mod tests {
     use stage2_contract::trace::{self, HostStack};
 
     use super::*;
+    use crate::host_stacks::DEPTH;
     use crate::trace::host::{Cause, StageIdle, Sum};
-
-    #[test]
-    fn of_a_huge_name_the_ends_are_kept_as_of_any_other() {
-        for length in [10, 159, 161, 1_281, 50_000] {
-            let whole: String = ('a'..='z').chain(['\n', 'é', '😀']).cycle().take(length).collect();
-            let cut = shorten(&visible(&ends(whole.as_bytes())), FILE_CHARS);
-            assert_eq!(cut, shorten(&visible(whole.as_bytes()), FILE_CHARS), "{length}");
-        }
-    }
 
     #[test]
     fn stacks_of_any_depth_are_given_in_bounded_space() {

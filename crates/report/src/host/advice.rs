@@ -10,7 +10,7 @@ use stage2_model::rule::HOST_FAULT_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HostAdvice, HostAdviceKind, HostCause, HostCauseKind, HostFrame,
 };
-use stage2_read::host_stack::Calls;
+use stage2_read::host_cause::Calls;
 use stage2_read::trace::host::{After, Cause, Sum};
 use stage2_read::trace::host_calls::BlockedTime;
 

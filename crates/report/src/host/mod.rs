@@ -15,7 +15,7 @@ use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame, HostProcess,
     HostStackTime, HostStage, HostUse, StageRow,
 };
-use stage2_read::host_stack::{Calls, doing};
+use stage2_read::host_cause::{Calls, doing};
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
 use stage2_read::trace::host_calls::{Blocked, BlockedTime};
 use stage2_read::trace::{ProcessCapture, events};
@@ -336,20 +336,6 @@ impl Part {
     }
 }
 
-/// Returns a share of `all` and its standard error, percent.
-fn share(sum: &Sum, all: &Sum) -> (f64, f64) {
-    if all.ns == 0 {
-        return (0.0, 0.0);
-    }
-    let whole = all.ns as f64;
-    let part = (sum.ns as f64 / whole).min(1.0);
-    // Each sample has its own weight (the time that it represents). The samples of the cause deviate from
-    // the share p by 1 - p, and the others by p.
-    let others = (all.squares - sum.squares).max(0.0);
-    let variance = sum.squares * (1.0 - part).powi(2) + others * part.powi(2);
-    (part * 100.0, variance.sqrt() / whole * 100.0)
-}
-
 impl Stage {
     fn finish(
         self,
@@ -416,7 +402,7 @@ impl Shares {
 
     /// The share of samples and of exact times, and its standard error, percent.
     fn share(&self, sum: &Sum, exact: &BlockedTime, part: &Part) -> (f64, f64) {
-        let (percent, error) = share(sum, &part.idle);
+        let (percent, error) = sum.percent_of(&part.idle);
         let sampled = self.outside * self.covered;
         let exact_error = exact.variance.sqrt() / self.idle_ns * 100.0;
         let percent = percent * sampled + exact.ns as f64 / self.idle_ns * 100.0;
