@@ -7,9 +7,10 @@
 //   start                      the driver, its context, a stream, and the kernels; any step that needs them does it
 //   load, sub[@B], multi[@B]   dlopen of libcupti; subscribe (`multi`: beside others, second API)
 //   register[@B], pool:N       hand CUPTI the functions for buffers; make and touch N buffers of 1 MB in advance (0)
-//   on:KINDS[@B], off:KINDS    k kernels, g whole graphs, m copies, s fills, r and d calls of both CUDA APIs
+//   on:KINDS[@B], off:KINDS    k kernels, g whole graphs, m copies, s fills, e events, r and d calls of both CUDA APIs
 //   onctx:KINDS, offctx:KINDS  the same for the one context
 //   attr:N:VALUE, show:N       attributes of CUPTI; alloc:0|1 cuptiActivityEnableAllocationSource
+//   eventtimes:0|1             records of events with the GPU's time (CUDA 13.0)
 //   fields:min|name            second API: records of five fields, without or with the kernel's name
 //   flush:0|1, unsub[@B], finalize, sleep:MS
 //   callback:none|time|events  of cuGraphLaunch: does nothing, takes times, or records an event before and behind
@@ -193,6 +194,7 @@ CUpti_ActivityKind kind_of(char letter) {
     case 'g': return CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
     case 'm': return CUPTI_ACTIVITY_KIND_MEMCPY;
     case 's': return CUPTI_ACTIVITY_KIND_MEMSET;
+    case 'e': return CUPTI_ACTIVITY_KIND_CUDA_EVENT;
     case 'r': return CUPTI_ACTIVITY_KIND_RUNTIME;
     case 'd': return CUPTI_ACTIVITY_KIND_DRIVER;
     default: throw std::runtime_error(std::string("no kind has the letter ") + letter);
@@ -284,6 +286,17 @@ void say_events(long from, long to) {
   say("event_p99_us", at_share(elapsed, 0.99));
 }
 
+// Pairs of events that CUPTI recorded, the first one of each before a launch.
+void say_recorded_events(std::vector<uint64_t>& times) {
+  if (times.empty()) return;
+  say("event_records", times.size());
+  say("untimed_events", std::count(times.begin(), times.end(), 0u));
+  std::sort(times.begin(), times.end());
+  std::vector<double> between;
+  for (size_t i = 0; i + 1 < times.size(); i += 2) between.push_back((times[i + 1] - times[i]) / 1e3);
+  say("recorded_events_us", median(between));
+}
+
 // What CUPTI handed over since the last step.
 void say_records(const std::vector<Span>& on) {
   if (loaded && subscribers[0].registered) {
@@ -302,7 +315,12 @@ void say_records(const std::vector<Span>& on) {
   std::map<uint32_t, Replay> replays;
   long counts[3] = {}, untimed[3] = {}, inside[3] = {};
   std::vector<double> graph_us;
+  std::vector<uint64_t> event_times;
   for (const Record& record : records) {
+    if (record.kind == CUPTI_ACTIVITY_KIND_CUDA_EVENT) {
+      event_times.push_back(record.start);
+      continue;
+    }
     const int sort = record.kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE ? 1 : record.graph != 0 ? 0 : 2;
     const bool timed = record.start != 0 && record.end >= record.start;
     ++counts[sort];
@@ -338,6 +356,7 @@ void say_records(const std::vector<Span>& on) {
   }
   if (!span_us.empty()) say("span_us", median(span_us)), say("kernels_us", median(sum_us));
   if (!graph_us.empty()) say("graph_us", median(graph_us)), say("graph_p99_us", at_share(graph_us, 0.99));
+  say_recorded_events(event_times);
   if (other_records > 0) say("others", other_records);
   if (unread_bytes > 0) say("unread_bytes", unread_bytes);
   {
@@ -458,6 +477,10 @@ bool run_cupti(const std::string& verb, const std::vector<std::string>& words, i
     if (second_api) subscribe(slot, false, on_callback);
     if (verb == "attr") set_attribute(slot, number, std::stoul(words[2]));
     say("value", attribute_of(slot, number));
+  } else if (verb == "eventtimes") {
+    load();
+    if (second_api) subscribe(slot, false, on_callback), set_attribute(slot, 17, number);
+    else CUPTI(cuptiActivityEnableCudaEventDeviceTimestamps, static_cast<uint8_t>(number));
   } else if (verb == "alloc") load(), CUPTI(cuptiActivityEnableAllocationSource, static_cast<uint8_t>(number));
   else if (verb == "fields") {
     load();

@@ -41,6 +41,7 @@
   each(cuptiActivityDisable) each(cuptiActivityEnableContext) each(cuptiActivityDisableContext)                  \
   each(cuptiActivityFlushAll) each(cuptiActivityGetNextRecord) each(cuptiActivityGetNumDroppedRecords)           \
   each(cuptiActivitySetAttribute) each(cuptiActivityGetAttribute) each(cuptiActivityEnableAllocationSource)      \
+  each(cuptiActivityEnableCudaEventDeviceTimestamps)                                                             \
   each(cuptiFinalize) each(cuptiSubscribe_v2) each(cuptiActivityEnable_v2) each(cuptiActivityDisable_v2)         \
   each(cuptiActivityRegisterCallbacks_v2) each(cuptiActivitySetAttribute_v2)                                     \
   each(cuptiActivityGetAttribute_v2) each(cuptiActivityGetNextRecord_v2) each(cuptiGetTimestamp_v2)
@@ -94,7 +95,7 @@ inline double now_us() {
   return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-// One kernel or one replay of a graph.
+// One kernel, one replay of a graph, or one event, which ends when it starts.
 struct Record {
   uint32_t kind;
   uint64_t start, end;
@@ -109,6 +110,8 @@ struct Subscriber {
 constexpr size_t kBytes = 1 << 20;
 constexpr size_t kMostRecords = 2 << 20;
 constexpr int kSubscribers = 2;
+// CUDA 13.0: records of events have the GPU's time.
+constexpr uint32_t kEventsWithTimes = 130000;
 
 inline Subscriber subscribers[kSubscribers];
 inline bool second_api = false, chosen_fields = false, with_name = false;
@@ -160,6 +163,11 @@ inline uint64_t field(const uint8_t* record, const CUpti_ActivityRecordLayout& l
 inline void keep(const CUpti_Activity* raw, const CUpti_BufferCallbackCompleteInfo* info) {
   const uint32_t kind = raw->kind;
   const bool is_graph = kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
+  if (kind == CUPTI_ACTIVITY_KIND_CUDA_EVENT && cupti.version >= kEventsWithTimes && !chosen_fields) {
+    const auto* event = reinterpret_cast<const CUpti_ActivityCudaEvent2*>(raw);
+    records.push_back({kind, event->deviceTimestamp, event->deviceTimestamp, event->correlationId, event->eventId});
+    return;
+  }
   if (!is_graph && kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && kind != CUPTI_ACTIVITY_KIND_KERNEL) {
     ++other_records;
     return;
