@@ -33,6 +33,7 @@ CASES.read_string(Path(__file__).with_suffix(".ini").read_text())
 COUNTED_LIMIT_S = 20
 TIMED_LIMIT_S = 40
 SHORT_LIMIT_S = 12
+KILLED_LIMIT_S = 5
 MOST_SAID = 50
 REPLAYS = 2000
 FEWER_REPLAYS = 600
@@ -101,8 +102,12 @@ def run(options: argparse.Namespace, case: Case, limit_s: float) -> list[dict[st
         end = process.returncode
     except subprocess.TimeoutExpired:
         process.kill()
-        out, errors = process.communicate()
         end = None
+        try:
+            out, errors = process.communicate(timeout=KILLED_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            # The driver does not let it go.
+            out, errors = b"> -", b"not even killed"
     lines = out.decode(errors="replace").splitlines()
     found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
     begin = [line[2:] for line in lines if line.startswith("> ")]
