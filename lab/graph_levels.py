@@ -138,7 +138,7 @@ def say(text: str) -> None:
 SHOWN = {"step", "error", "cupti", "api", "case", "us", "nodes", "graphs", "eager", "version"}
 ENDS = ("blocks_us", "first_us", "sum_us", "max_us", "median_us", "p99_us")
 # Steps that stand in the table only if they fail.
-QUIET = re.compile("nodes|distinct|pool|start|set|make|module|again|update|upload")
+QUIET = re.compile("nodes|distinct|pool|warm|start|set|make|module|again|update|upload")
 
 
 def number(value: float | None) -> str:
