@@ -27,6 +27,9 @@ pub enum LayerPart {
     /// The choice of the next tokens.
     #[strum(to_string = "sampling")]
     Sampling,
+    /// The model that drafts tokens.
+    #[strum(to_string = "drafts")]
+    Draft,
     /// Communication with other GPUs.
     #[strum(to_string = "communication")]
     Communication,

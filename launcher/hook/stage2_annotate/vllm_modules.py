@@ -20,6 +20,9 @@ from .notice import Notices
 RANGE = "stage2.module "
 """The prefix of the name of such a range; the path of a module follows."""
 
+DRAFT = "draft."
+"""What the paths of the modules of a draft model begin with."""
+
 _MOST_WEIGHTS = 1 << 17
 _ENTRY = "compile_or_warm_up_model"
 
@@ -28,22 +31,29 @@ class _Modules:
     """Opens a range around each call that belongs to a module of a model."""
 
     def __init__(
-        self, models: Iterable[Any], push: Callable[[str], None], pop: Callable[[], None]
+        self,
+        models: Iterable[tuple[str, Any]],
+        push: Callable[[str], None],
+        pop: Callable[[], None],
     ) -> None:
-        """Store the names of the modules, and the addresses of their weights."""
+        """Store the names of the modules, and the addresses of their weights.
+
+        Each model comes with what its names begin with in a range.
+        """
         self._push, self._pop = push, pop
-        self._names: set[str] = set()
+        self._of_name: dict[str, str] = {}
         self._of_module: dict[int, str] = {}
         self._of_weight: dict[int, str] = {}
-        for model in models:
+        for prefix, model in models:
             for name, module in model.named_modules():
                 if not name or len(self._of_weight) >= _MOST_WEIGHTS:
                     continue
-                self._names.add(name)
-                self._of_module[id(module)] = name
+                path = prefix + name
+                self._of_name.setdefault(name, path)
+                self._of_module.setdefault(id(module), path)
                 for weight in module.parameters(recurse=False):
                     # Tied weights belong to the first module that holds them.
-                    self._of_weight.setdefault(_address(weight.data_ptr), name)
+                    self._of_weight.setdefault(_address(weight.data_ptr), path)
         self._of_weight.pop(0, None)
 
     def of_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -57,8 +67,8 @@ class _Modules:
             text = getattr(value, "value", value)
             if address_of is not None:
                 name = self._of_weight.get(_address(address_of))
-            elif isinstance(text, str) and text in self._names:
-                name = text
+            elif isinstance(text, str):
+                name = self._of_name.get(text)
             if name is not None:
                 return name
         return None
@@ -208,10 +218,10 @@ def _of_worker(worker: Any) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
     import torch
 
-    models = [worker.get_model(), worker.get_draft_model()]
+    models = [("", worker.get_model()), (DRAFT, worker.get_draft_model())]
     push = backend.push
     modules = _Modules(
-        (model for model in models if model is not None),
+        ((prefix, model) for prefix, model in models if model is not None),
         lambda name: push(name, {}),
         backend.pop,
     )

@@ -114,6 +114,28 @@ class Modules(unittest.TestCase):
         check = "assert Worker().compile_or_warm_up_model(captured) == 'ran'"
         self.assertEqual(self.found(check), FOUND)
 
+    def test_modules_of_a_draft_model_are_told_apart(self):
+        draft = """
+# A weight of the model serves the drafts as well; the names of the layers of attention differ.
+drafts = Module(shared=model.modules["layers"], layers=Module(**{"9": Module(
+    attn=Module(), mlp=Module(down=Module([Tensor(30), Tensor(40)])))}))
+class Worker(Worker):
+    def get_draft_model(self): return drafts
+"""
+        check = """
+def captured():
+    with torch.cuda.graph():
+        for address in (20, 30, 40):
+            extern_kernels.mm(Tensor(1), Tensor(address), out=Tensor(2))
+        attention = torch._ops.OpOverloadPacket(lambda q, layer: extern_kernels.mm(q, q, out=q))
+        attention(Tensor(None), "layers.9.attn")
+        return "ran"
+assert Worker().compile_or_warm_up_model(captured) == 'ran'
+"""
+        found = self.found(check, worker=WORKER + draft)
+        own = ["layers.0.mlp.up", "layers.0.mlp.down"]
+        self.assertEqual(found, [*own, "draft.layers.9.mlp.down", "draft.layers.9.attn"])
+
     def test_nothing_stays_behind_a_capture(self):
         check = """
 places = lambda: (vars(torch.cuda.graph)["__enter__"], vars(torch.cuda.graph)["__exit__"],

@@ -31,6 +31,8 @@ const PARTS: [(&str, LayerPart); 13] = [
     ("wte", LayerPart::Embedding),
     ("sampler", LayerPart::Sampling),
 ];
+/// What the paths of a draft model begin with: `DRAFT` of the hook's `vllm_modules.py`.
+const DRAFT: &str = "draft.";
 /// Activation functions, which belong to the MLP.
 const ACTIVATIONS: [&str; 4] = ["silu", "gelu", "swiglu", "act_and_mul"];
 
@@ -115,6 +117,9 @@ fn sorted(sums: BTreeMap<(&str, LayerPart, Option<String>), Captured>) -> Vec<La
 }
 
 fn part_of_module(path: &str) -> LayerPart {
+    if path.starts_with(DRAFT) {
+        return LayerPart::Draft;
+    }
     let part = |segment: &str| {
         let found = PARTS.iter().find(|(text, _)| segment.contains(text));
         found.map(|(_, part)| *part)
@@ -167,6 +172,8 @@ mod tests {
             ("lm_head", LayerPart::LmHead),
             ("model.embed_tokens", LayerPart::Embedding),
             ("model.layers.*.gate", LayerPart::Other),
+            ("draft.model.layers.*.self_attn.qkv_proj", LayerPart::Draft),
+            ("model.draft.mlp", LayerPart::Mlp),
         ] {
             assert_eq!(part_of_module(path), part, "{path}");
         }
