@@ -1,6 +1,7 @@
 //! What the launching threads of a stage were doing while the GPU was idle.
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::text::numbers::counted;
 
 /// The fewest samples of the idle time of a stage for which shares are given.
 pub const HOST_SAMPLES_LEAST: u64 = 30;
@@ -56,8 +57,11 @@ pub struct HostStage {
 pub struct HostCause {
     /// The kind of cause.
     pub kind: HostCauseKind,
-    /// The responsible line of code; null: not known, or several.
+    /// The responsible line of code, of several lines of a function the one with the most time; null: not known.
     pub frame: Option<HostFrame>,
+    /// The lines of the function, the one with the most time first; empty: there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<HostLine>,
     /// What that called in a library, which did the work, or the function of CUDA that it was in; null: it did it
     /// itself, or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +81,31 @@ pub struct HostCause {
     /// The stack with the longest time, the outermost frame first; empty: none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
+    /// In which processes the time is, the one with the most of it first; empty: only one was sampled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<HostCauseProcess>,
+}
+
+/// A line of the function that a cause is named by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostLine {
+    /// The line, from 1; 0: not known.
+    pub line: u32,
+    /// Share of the idle time, percent.
+    pub percent: f64,
+    /// Standard error of that share, percentage points.
+    pub error_percent: f64,
+    /// Samples.
+    pub samples: u64,
+}
+
+/// The part of a cause in a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostCauseProcess {
+    /// [`HostProcess::file`].
+    pub file: String,
+    /// Share of the time of the cause, percent.
+    pub percent: f64,
 }
 
 /// A line of Python code. The texts are printable, and not escaped for any format.
@@ -158,7 +187,7 @@ impl HostCauseKind {
         matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
     }
 
-    /// Whether each line of code is a row of its own.
+    /// Whether each function is a row of its own.
     pub fn has_line(self) -> bool {
         !matches!(
             self,
@@ -170,8 +199,7 @@ impl HostCauseKind {
 impl HostCause {
     /// Describes the cause, with whole paths of files if not `short`.
     pub fn text(&self, short: bool) -> String {
-        let shown = |frame: &HostFrame| if short { frame.short() } else { frame.text() };
-        let frame = self.frame.as_ref().map(shown);
+        let frame = self.frame.as_ref().map(|frame| self.of_function(frame, short));
         let at = |what: &str, word: &str| match &frame {
             Some(frame) => format!("{what} {word} {frame}"),
             None => what.to_owned(),
@@ -214,7 +242,18 @@ impl HostCause {
     pub fn without_line(&self) -> String {
         let frame = self.frame.as_ref().map(|frame| HostFrame { line: 0, ..frame.clone() });
         let called = self.called.clone().filter(|_| self.kind == HostCauseKind::CudaCall);
-        Self { frame, called, ..self.clone() }.text(false)
+        Self { frame, called, lines: Vec::new(), ..self.clone() }.text(false)
+    }
+
+    /// Describes a frame, and how many more lines of its function there are:
+    /// `copy (buffer_utils.py:40 and 1 more line)`.
+    fn of_function(&self, frame: &HostFrame, short: bool) -> String {
+        let shown = if short { frame.short() } else { frame.text() };
+        let more = (self.lines.len() as u64).saturating_sub(1);
+        match shown.strip_suffix(')').filter(|_| more > 0) {
+            Some(open) => format!("{open} and {})", counted(more, "more line")),
+            None => shown,
+        }
     }
 
     /// Whether it is a single, known cause whose share exceeds its sampling error.
@@ -326,6 +365,19 @@ pub struct HostProcess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_in_several_lines_names_the_first_and_how_many_more_there_are() {
+        let frame = HostFrame { function: "copy".into(), file: "gpu/buffer.py".into(), line: 40 };
+        let line = |line| HostLine { line, ..HostLine::default() };
+        let (kind, frame) = (HostCauseKind::EngineCode, Some(frame));
+        let one = HostCause { kind, frame, ..HostCause::default() };
+        assert_eq!(one.text(true), "copy (buffer.py:40)");
+        let two = HostCause { lines: vec![line(40), line(41)], ..one.clone() };
+        assert_eq!(two.text(true), "copy (buffer.py:40 and 1 more line)");
+        assert_eq!(two.text(false), "copy (gpu/buffer.py:40 and 1 more line)");
+        assert_eq!(two.without_line(), one.without_line());
+    }
 
     #[test]
     fn a_file_outside_of_packages_has_its_last_folders() {

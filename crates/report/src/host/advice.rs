@@ -178,6 +178,10 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
 /// Returns what to do about a cause that is not a known problem.
 pub(crate) fn remedy(cause: &HostCause) -> &'static str {
     match cause.kind {
+        kind if kind.is_code() && cause.lines.len() > 1 => {
+            "Make these lines faster, do this while the GPU works (launch first), or move it to another \
+             process."
+        }
         HostCauseKind::UserCode | HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
             "Make this line faster, do it while the GPU works (launch first), or move it to another process."
         }

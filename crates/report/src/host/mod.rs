@@ -12,8 +12,8 @@ use stage2_contract::text::visible;
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
 use stage2_contract::trace::{HostState, NONE};
 use stage2_model::{
-    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame, HostProcess,
-    HostStackTime, HostStage, HostUse, StageRow,
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess, HostFrame,
+    HostLine, HostProcess, HostStackTime, HostStage, HostUse, StageRow,
 };
 use stage2_read::host_cause::{Calls, doing};
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
@@ -88,6 +88,34 @@ struct CauseSum {
     called: Option<String>,
     /// The stack with the longest time so far.
     stack: (u64, Vec<u32>),
+    /// The time in each process, by its number in the run, ns.
+    by_process: BTreeMap<usize, u64>,
+}
+
+impl CauseSum {
+    /// Adds another one. The stack is that with the longest time.
+    fn add(&mut self, more: &Self) {
+        self.sum.add(&more.sum);
+        self.exact.add(&more.exact);
+        self.launch_gaps_ns = self.launch_gaps_ns.saturating_add(more.launch_gaps_ns);
+        if self.called.is_none() {
+            self.called.clone_from(&more.called);
+        }
+        if more.stack.0 > self.stack.0 {
+            self.stack.clone_from(&more.stack);
+        }
+        more.by_process.iter().for_each(|(process, ns)| self.in_process(*process, *ns));
+    }
+
+    fn in_process(&mut self, process: usize, ns: u64) {
+        let known = self.by_process.entry(process).or_default();
+        *known = known.saturating_add(ns);
+    }
+
+    /// The time of the samples and of the calls, ns.
+    fn ns(&self) -> u64 {
+        self.sum.ns.saturating_add(self.exact.ns)
+    }
 }
 
 impl HostTotals {
@@ -98,7 +126,8 @@ impl HostTotals {
             return;
         };
         self.processes.push(of_process(process, &host));
-        let mut reading = Reading { process, host: &host, frames: &mut self.frames };
+        let number = self.processes.len().saturating_sub(1);
+        let mut reading = Reading { process, number, host: &host, frames: &mut self.frames };
         for (stage, idle) in &host.stages {
             let known = self.stages.entry(path(*stage)).or_default();
             known.usual.add(&idle.usual, &mut reading);
@@ -121,9 +150,9 @@ impl HostTotals {
             self.stages.into_iter().map(|(path, stage)| (label(path), stage)).collect();
         let finish = |row: &StageRow| {
             let stage = stages.remove(row.stage.as_str())?;
-            Some(stage.finish(row, &self.frames, &mut names))
+            Some(stage.finish(row, &self.frames, &self.processes, &mut names))
         };
-        let stages = rows.iter().filter_map(finish).collect();
+        let stages: Vec<HostStage> = rows.iter().filter_map(finish).collect();
         Some(HostUse { stages, processes: self.processes, names: names.into_iter().collect() })
     }
 }
@@ -170,6 +199,8 @@ fn of_process(process: &ProcessCapture, host: &HostCapture) -> HostProcess {
 /// A process whose samples are being read.
 struct Reading<'r> {
     process: &'r ProcessCapture,
+    /// Its number in the run.
+    number: usize,
     host: &'r HostCapture,
     frames: &'r mut IndexSet<HostFrame>,
 }
@@ -241,6 +272,7 @@ impl Part {
         let call = Some(call).filter(|_| kind == HostCauseKind::CudaCall);
         let (key, known) = self.known(CauseKey { kind, frame, thread: None, call });
         known.exact.add(time);
+        known.in_process(reading.number, time.ns);
         known.called = key.call.clone();
         if time.ns > known.stack.0 {
             known.stack = (time.ns, own.clone());
@@ -301,6 +333,7 @@ impl Part {
         };
         let (key, known) = self.known(CauseKey { kind, frame, thread, call: None });
         known.sum.add(sum);
+        known.in_process(reading.number, sum.ns);
         let gap_ns = if cause.launch_gap { sum.ns } else { 0 };
         known.launch_gaps_ns = known.launch_gaps_ns.saturating_add(gap_ns);
         known.called = known.called.take().or(called);
@@ -324,14 +357,7 @@ impl Part {
             self.stacks.entry(stack).or_default().add(&sum);
         }
         for (key, more) in other.causes {
-            let known = self.causes.entry(key).or_default();
-            known.sum.add(&more.sum);
-            known.exact.add(&more.exact);
-            known.launch_gaps_ns = known.launch_gaps_ns.saturating_add(more.launch_gaps_ns);
-            known.called = known.called.take().or(more.called);
-            if more.stack.0 > known.stack.0 {
-                known.stack = more.stack;
-            }
+            self.causes.entry(key).or_default().add(&more);
         }
     }
 }
@@ -341,6 +367,7 @@ impl Stage {
         self,
         row: &StageRow,
         frames: &IndexSet<HostFrame>,
+        processes: &[HostProcess],
         names: &mut IndexSet<String>,
     ) -> HostStage {
         let Self { usual: mut part, other } = self;
@@ -369,7 +396,7 @@ impl Stage {
             threads: part.threads.iter().cloned().collect(),
             samples,
             covered_percent: covered * 100.0,
-            causes: if is_enough { causes(&part, &shares, frames) } else { Vec::new() },
+            causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
             advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
             stacks,
             stacks_left_out_ns,
@@ -411,25 +438,35 @@ impl Shares {
 }
 
 /// The causes, which add up to 100 %: of time that no sample stands for nothing is known, unless it is in calls.
-fn causes(part: &Part, shares: &Shares, frames: &IndexSet<HostFrame>) -> Vec<HostCause> {
-    let frame = |at: u32| frames.get_index(at as usize).cloned();
-    let row = |(key, found): (&CauseKey, &CauseSum)| {
+fn causes(
+    part: &Part,
+    shares: &Shares,
+    frames: &IndexSet<HostFrame>,
+    processes: &[HostProcess],
+) -> Vec<HostCause> {
+    let frame = |at: u32| frames.get_index(at as usize);
+    let several = part.causes.values().flat_map(|found| found.by_process.keys());
+    let several = several.collect::<BTreeSet<_>>().len() > 1;
+    let row = |function: Function<'_>| {
+        let found = &function.sum;
         let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
         let launch_gaps = found.launch_gaps_ns as f64 / part.idle.ns.max(1) as f64;
         let shown = found.stack.1.iter().take(STACK_SHOWN).rev();
         HostCause {
-            kind: key.kind,
-            frame: key.frame.and_then(frame),
+            kind: function.key.kind,
+            frame: function.hottest().and_then(frame).cloned(),
+            lines: function.lines(part, shares, frames),
             called: found.called.clone(),
-            thread: key.thread.clone(),
+            thread: function.key.thread.clone(),
             percent,
             error_percent,
             samples: found.sum.samples.saturating_add(found.exact.samples),
             launch_gaps_percent: launch_gaps * shares.outside * shares.covered * 100.0,
             stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),
+            processes: if several { in_processes(found, processes) } else { Vec::new() },
         }
     };
-    let all = with_sure_lines(part.causes.iter().map(row).collect());
+    let all = with_sure_lines(functions(part, frames).into_iter().map(row).collect());
     let is_small = |cause: &HostCause| {
         let has_error = !is_call(cause) || cause.frame.is_some();
         has_error && cause.is_finding() && is_within_error(cause)
@@ -462,6 +499,63 @@ fn causes(part: &Part, shares: &Shares, frames: &IndexSet<HostFrame>) -> Vec<Hos
     rows
 }
 
+/// The lines of a function that have the same cause.
+struct Function<'p> {
+    key: &'p CauseKey,
+    sum: CauseSum,
+    /// The line with the most time first.
+    lines: Vec<(Option<u32>, &'p CauseSum)>,
+}
+
+impl Function<'_> {
+    fn hottest(&self) -> Option<u32> {
+        self.lines.first().and_then(|(frame, _)| *frame)
+    }
+
+    /// Nothing where there is only one.
+    fn lines(&self, part: &Part, shares: &Shares, frames: &IndexSet<HostFrame>) -> Vec<HostLine> {
+        let line = |&(frame, found): &(Option<u32>, &CauseSum)| {
+            let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
+            let samples = found.sum.samples.saturating_add(found.exact.samples);
+            let line = frames.get_index(frame? as usize)?.line;
+            Some(HostLine { line, percent, error_percent, samples })
+        };
+        let several = self.lines.len() > 1;
+        self.lines.iter().filter(|_| several).filter_map(line).collect()
+    }
+}
+
+/// A loop over two lines is one cause: which of them a sample meets is chance.
+fn functions<'p>(part: &'p Part, frames: &'p IndexSet<HostFrame>) -> Vec<Function<'p>> {
+    let mut found: BTreeMap<_, Function<'p>> = BTreeMap::new();
+    for (key, sum) in &part.causes {
+        let frame = key.frame.and_then(|at| frames.get_index(at as usize));
+        let function = frame.map(|frame| (frame.file.as_str(), frame.function.as_str()));
+        let function = (key.kind, function, key.thread.as_deref(), key.call.as_deref());
+        let (all, lines) = (CauseSum::default(), Vec::new());
+        let known = found.entry(function).or_insert(Function { key, sum: all, lines });
+        known.lines.push((key.frame, sum));
+    }
+    let mut found: Vec<Function<'p>> = found.into_values().collect();
+    for function in &mut found {
+        function.lines.sort_by_key(|(frame, sum)| (Reverse(sum.ns()), *frame));
+        function.lines.iter().for_each(|(_, sum)| function.sum.add(sum));
+    }
+    found
+}
+
+/// In which processes the time of a cause is, the one with the most of it first.
+fn in_processes(found: &CauseSum, processes: &[HostProcess]) -> Vec<HostCauseProcess> {
+    let all: u64 = found.by_process.values().fold(0, |sum, ns| sum.saturating_add(*ns));
+    let mut by_time: Vec<(&usize, &u64)> = found.by_process.iter().collect();
+    by_time.sort_by_key(|(process, ns)| (Reverse(**ns), **process));
+    let share = |(process, ns): (&usize, &u64)| {
+        let file = processes.get(*process)?.file.clone();
+        Some(HostCauseProcess { file, percent: *ns as f64 * 100.0 / all.max(1) as f64 })
+    };
+    by_time.into_iter().filter_map(share).collect()
+}
+
 fn is_within_error(cause: &HostCause) -> bool {
     cause.percent < cause.error_percent * HOST_ERRORS_LEAST
 }
@@ -480,9 +574,12 @@ fn with_sure_lines(all: Vec<HostCause>) -> Vec<HostCause> {
         let is_same =
             |row: &&mut HostCause| is_call(row) && row.frame.is_none() && row.called == line.called;
         let Some(row) = rows.iter_mut().find(is_same) else {
-            rows.push(HostCause { frame: None, stack: Vec::new(), ..line });
+            let (lines, stack) = (Vec::new(), Vec::new());
+            rows.push(HostCause { frame: None, lines, stack, processes: Vec::new(), ..line });
             continue;
         };
+        // Of parts of several rows it is not known in which processes they are.
+        row.processes.clear();
         row.percent += line.percent;
         row.error_percent = row.error_percent.hypot(line.error_percent);
         row.samples = row.samples.saturating_add(line.samples);
@@ -523,7 +620,8 @@ mod tests {
     fn sums_of_any_times_stay_sums() {
         let (process, host) = (ProcessCapture::default(), HostCapture::default());
         let mut frames = IndexSet::new();
-        let mut reading = Reading { process: &process, host: &host, frames: &mut frames };
+        let (process, host) = (&process, &host);
+        let mut reading = Reading { process, number: 0, host, frames: &mut frames };
         let mut part = Part::default();
         let cause = Cause { launch_gap: true, ..Cause::default() };
         let sum = Sum { samples: 1, ns: u64::MAX, squares: 1.0 };
