@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::utilisation::Role;
+
 /// What an inference engine did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EngineRun {
@@ -26,6 +28,9 @@ pub struct EngineRun {
     pub waiting_pause_ns: Option<u64>,
     /// Time from the begin of the first step to the end of the last one, ns.
     pub extent_ns: u64,
+    /// The part of `extent_ns` that the first step took, ns: it may load and compile. Null: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_step_ns: Option<u64>,
     /// Steps that are in no row, because there are too many different batches.
     pub other_steps: u64,
     /// Names that look like those of steps but hold impossible numbers.
@@ -33,6 +38,13 @@ pub struct EngineRun {
     /// Requests of the engine; null: the engine does not record them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<EngineRequests>,
+}
+
+impl EngineRun {
+    /// The timed steps that a stage stands for.
+    pub fn timed(&self, stage: &str) -> Option<&EngineSteps> {
+        self.kinds.iter().find(|kind| kind.stage == stage && kind.p50_ns.is_some())
+    }
 }
 
 /// Steps of one kind.
@@ -58,13 +70,49 @@ pub struct EngineSteps {
     pub decode_requests_mean: f64,
     /// Mean sum of their context lengths after the step, tokens; null: not known.
     pub decode_context_mean: Option<f64>,
-    /// Tokens per second over the timed steps: for prefill the prompt tokens, else one token for each
-    /// request that decodes.
+    /// Tokens per second over the timed steps; null: not known.
     pub tokens_per_s: Option<f64>,
+    /// The tokens that `tokens_per_s` counts.
+    #[serde(default)]
+    pub tokens_counted: TokensCounted,
     /// Steps by number of requests, or for prefill by number of tokens if that is known; ascending.
     pub rows: Vec<EngineStepRow>,
     /// A line through the medians of the rows; null: there are too few rows, or it fits badly.
     pub fit: Option<StepFit>,
+}
+
+/// The tokens that a rate counts.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TokensCounted {
+    /// Prompt tokens that were read.
+    #[strum(serialize = "prompt tokens")]
+    Prompt,
+    /// One token for each request that decodes.
+    #[default]
+    #[strum(serialize = "tokens")]
+    Generated,
+    /// Both of these.
+    #[strum(serialize = "prompt and generated tokens")]
+    PromptAndGenerated,
+}
+
+impl TokensCounted {
+    /// Those of a stage, by the steps of an engine that it stands for, or by what it is to the model.
+    pub fn of(steps: Option<&EngineSteps>, role: Role) -> Self {
+        match (steps, role) {
+            (Some(steps), _) => steps.tokens_counted,
+            (None, Role::Prefill) => Self::Prompt,
+            (None, _) => Self::Generated,
+        }
+    }
+
+    /// What every page calls them.
+    pub fn noun(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// Steps of one kind with about the same amount of work.

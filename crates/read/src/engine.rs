@@ -132,9 +132,13 @@ impl StepWork {
 
     /// New tokens of all requests; `None`: not known for some requests.
     pub fn tokens(&self) -> Option<u64> {
-        let known = |requests: u64, tokens: u64| (requests == 0 || tokens > 0).then_some(tokens);
-        let prefill = known(self.prefill_requests, self.prefill_tokens)?;
-        Some(prefill.saturating_add(known(self.decode_requests, self.decode_tokens)?))
+        let generated = known(self.decode_requests, self.decode_tokens)?;
+        Some(self.prompt_tokens()?.saturating_add(generated))
+    }
+
+    /// Prompt tokens that the step reads; `None`: not known.
+    pub fn prompt_tokens(&self) -> Option<u64> {
+        known(self.prefill_requests, self.prefill_tokens)
     }
 
     /// Whether there is a request, each request has at least one token if tokens are known, and no
@@ -145,6 +149,11 @@ impl StepWork {
             && (!has_prefill_tokens || fits(self.prefill_requests, self.prefill_tokens))
             && (self.decode_tokens == 0 || fits(self.decode_requests, self.decode_tokens))
     }
+}
+
+/// The tokens of so many requests; `None`: not known, because each request has at least one.
+fn known(requests: u64, tokens: u64) -> Option<u64> {
+    (requests == 0 || tokens > 0).then_some(tokens)
 }
 
 /// An adapter as `conf/engine` has it.

@@ -65,6 +65,7 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
 
 fn about(run: &EngineRun) -> String {
     let EngineRun { engine, version, processes, pauses, pause_ns, extent_ns, .. } = run;
+    let first_step_ns = run.first_step_ns;
     let named = engine.as_deref().map(|name| match version {
         Some(version) => format!("{name} {version}"),
         None => name.to_owned(),
@@ -83,13 +84,18 @@ fn about(run: &EngineRun) -> String {
     let waiting = run.waiting_pause_ns.map(|ns| {
         format!("; requests waited during {} ms of it; in the rest there was no request", ms3(ns))
     });
+    let first = first_step_ns.map_or_else(String::new, |ns| {
+        format!("; the first step, which may load and compile, took {} ms of these", ms3(ns))
+    });
     let paused = match pauses {
         0 => String::new(),
         _ => format!(
-            "; it paused {} before steps that only start requests, for {} ms ({} % of the time){}",
+            "; it paused {} before steps that only start requests, for {} ms ({} % of the {} ms from the begin \
+             of the first step to the end of the last one{first}){}",
             times(*pauses),
             ms3(*pause_ns),
             percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
+            ms3(*extent_ns),
             waiting.unwrap_or_default(),
         ),
     };
@@ -100,7 +106,7 @@ fn times(number: u64) -> String {
     if number == 1 { "once".to_owned() } else { format!("{} times", count(number)) }
 }
 
-/// `decode: 189 steps, median 2.100 ms at 16.0 requests (7,600 tok/s); 1.800 ms + 0.020 ms for each request`.
+/// `decode: 189 steps, median 2.100 ms at 16.0 requests (7,600 tokens/s); 1.800 ms + 0.020 ms for each request`.
 fn steps(kind: &EngineSteps) -> String {
     let mut work = Vec::new();
     if kind.prefill_requests_mean > 0.0 {
@@ -120,9 +126,10 @@ fn steps(kind: &EngineSteps) -> String {
         None => "no time is known, because no step continues their requests".to_owned(),
     };
     let p99 = kind.p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
-    let rate = kind
-        .tokens_per_s
-        .map_or_else(String::new, |rate| format!(", {} tok/s", count(rate.round() as u64)));
+    let counted_per_s = format!("{}/s", kind.tokens_counted.noun());
+    let rate = kind.tokens_per_s.map_or_else(String::new, |rate| {
+        format!(", {} {counted_per_s}", count(rate.round() as u64))
+    });
     let fit = kind.fit.as_ref().map_or_else(String::new, |fit| format!("; {}", line(fit)));
     let work = match work.is_empty() {
         true => String::new(),
@@ -209,9 +216,12 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     [first].into_iter().chain(times).chain(drafts).chain(tokens)
 }
 
-/// `output tokens: 1,024 at 3,806 tok/s, 0.290 GPU ms each, 0.081 J each, 0.322 US dollars per million`.
+/// `output tokens: 1,024 at 3,806 tokens/s from their first step to their last, 0.290 GPU ms each, 0.081 J
+/// each, 0.322 US dollars per million`.
 fn token_cost(name: &str, of: &TokenCost) -> String {
-    let rate = of.tokens_per_s.map(|rate| format!(" at {} tok/s", count(rate.round() as u64)));
+    let rate = of.tokens_per_s.map(|rate| {
+        format!(" at {} tokens/s from their first step to their last", count(rate.round() as u64))
+    });
     let each = of.gpu_ns as f64 / 1e6 / of.tokens.max(1) as f64;
     let joules = of.joules.map(|joules| format!(", {joules:.3} J each"));
     let price =
@@ -342,14 +352,17 @@ mod tests {
             pauses: 1,
             pause_ns: 5_000_000,
             extent_ns: 100_000_000,
+            first_step_ns: Some(60_000_000),
             ..EngineRun::default()
         };
         let report = Report { engine: Some(run), ..Report::default() };
         let text = section(&report, false);
         for part in [
-            "vllm 0.26.0; it paused once before steps that only start requests, for 5.000 ms (5.0 % of",
+            "vllm 0.26.0; it paused once before steps that only start requests, for 5.000 ms (5.0 % of \
+             the 100.000 ms from the begin of the first step to the end of the last one; the first step, which \
+             may load and compile, took 60.000 ms of these)",
             "decode: 1,234 steps, median 2.100 ms at a mean of 16.0 requests (500 tokens of context each), \
-             7,600 tok/s; 1.800 ms + 20.000 us for each request (R2 0.99, 6 rows)",
+             7,600 tokens/s; 1.800 ms + 20.000 us for each request (R2 0.99, 6 rows)",
             "| 1 to 2 |",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
@@ -402,8 +415,8 @@ mod tests {
             "40 requests ended, 1 aborted",
             "300 of 1,200 drafted tokens (25.0 %) were accepted",
             "time to first token: median 90.000 ms, p99 200.000 ms; time in the queue: median 30.000 ms",
-            "output tokens: 1,000 at 3,806 tok/s, 0.2900 GPU ms each, 0.081 J each, 0.322 US dollars \
-             per million",
+            "output tokens: 1,000 at 3,806 tokens/s from their first step to their last, 0.2900 GPU ms each, \
+             0.081 J each, 0.322 US dollars per million",
         ] {
             assert!(brief.contains(part), "{part}\n{brief}");
         }

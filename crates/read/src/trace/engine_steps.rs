@@ -105,6 +105,8 @@ pub struct EngineSteps {
     pub more_numbered: u64,
     /// Begin of the first step and end of the last one, ns on the host's clock.
     pub extent: Option<(u64, u64)>,
+    /// Time of the first step, ns: to the begin of the next one, or to its own end if a pause follows.
+    pub first_ns: u64,
     /// Engines whose adapters match names of steps, with the number of matching paths.
     pub engines: BTreeMap<String, u64>,
     /// Paths that are named like steps but hold impossible numbers.
@@ -221,6 +223,9 @@ impl StepFollower {
         self.found.extent = Some((first.min(step.start), last.max(step.end)));
         let goes_on = next.filter(|(_, next)| next.goes_on());
         let until = goes_on.map_or(step.end, |(start, _)| start);
+        if is_first {
+            self.found.first_ns = until.saturating_sub(step.start);
+        }
         let Range { id: range, thread, start, end: range_end, number, .. } = step;
         self.ended = Some(EndedStep { range, thread, start, until, range_end, work, number });
         if let Some(number) = step.number {
@@ -372,6 +377,7 @@ mod tests {
         );
         assert_eq!((decodes.work.decode_tokens, decodes.timed_work.decode_tokens), (5, 2));
         assert_eq!((found.pauses, found.pause_ns), (2, 2 + 9_000 - 280));
+        assert_eq!((found.first_ns, found.extent), (85, Some((10, 9_120))));
         assert_eq!(found.pause_spans, [(98, 100), (280, 9_000)]);
         // A step before a pause, and the last step, last as long as their ranges.
         let times: Vec<_> = found.numbered.iter().map(|step| (step.number, step.ns)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stage2_contract::text::numbers::{count, counted};
-use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit};
+use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit, TokensCounted};
 use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::engine_steps::{self, StepGroup, StepShape};
@@ -57,7 +57,7 @@ fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
     let mut kinds: Vec<EngineSteps> =
         kinds.into_iter().map(|(kind, groups)| steps_of(kind, &groups)).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.timed_ns));
-    let engine_steps::EngineSteps { pauses, pause_ns, extent, other_steps, .. } = *found;
+    let engine_steps::EngineSteps { pauses, pause_ns, extent, first_ns, other_steps, .. } = *found;
     EngineRun {
         engine: engine.map(|(name, _)| name.clone()),
         version: None,
@@ -67,6 +67,7 @@ fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
         pauses,
         pause_ns,
         extent_ns: extent.map_or(0, |(first, last)| last.saturating_sub(first)),
+        first_step_ns: extent.map(|_| first_ns),
         other_steps,
         unsound_names: found.unsound_names,
         ..EngineRun::default()
@@ -79,9 +80,17 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
     let mean = |total: u64| total as f64 / steps;
     let StepWork { prefill_requests, decode_requests, decode_context_tokens, .. } = all.work;
     let timed = &all.timed_work;
+    // Of drafted tokens it is not known here how many were accepted.
     let tokens = match kind {
-        StepKind::Prefill => timed.tokens(),
-        _ => Some(timed.decode_requests),
+        StepKind::Prefill | StepKind::Mixed => {
+            timed.prompt_tokens().map(|read| read.saturating_add(timed.decode_requests))
+        }
+        StepKind::Decode | StepKind::Verify => Some(timed.decode_requests),
+    };
+    let tokens_counted = match kind {
+        StepKind::Prefill => TokensCounted::Prompt,
+        StepKind::Mixed => TokensCounted::PromptAndGenerated,
+        StepKind::Decode | StepKind::Verify => TokensCounted::Generated,
     };
     let timed_ns = u64::try_from(all.times.sum()).unwrap_or(u64::MAX);
     let rows = rows_of(kind, groups);
@@ -100,6 +109,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
         tokens_per_s: tokens
             .filter(|_| timed_ns > 0)
             .map(|tokens| tokens as f64 / (timed_ns as f64 / 1e9)),
+        tokens_counted,
         fit: fit(kind, &rows),
         rows,
     }
@@ -230,6 +240,37 @@ mod tests {
         assert!((fit.r2 - 1.0).abs() < 1e-9);
         let per_s = kind.tokens_per_s.expect("timed");
         assert!((per_s - 210.0 / (30.0 * 1.07e-3)).abs() < 1e-6, "{per_s}");
+    }
+
+    #[test]
+    fn the_rate_of_a_mixed_step_counts_the_prompt_tokens_that_it_reads() {
+        let mut process = decode(&[4]);
+        let groups = std::mem::take(&mut process.engine.groups);
+        for (shape, mut group) in groups {
+            for work in [&mut group.work, &mut group.timed_work] {
+                (work.prefill_requests, work.prefill_tokens) = (20, 10_000);
+            }
+            let shape = StepShape {
+                kind: StepKind::Mixed,
+                prefill_requests: 2,
+                prefill_tokens: 1_000,
+                ..shape
+            };
+            process.engine.groups.insert(shape, group);
+        }
+        let kind = |process: &ProcessCapture| {
+            let (run, _) = run(std::slice::from_ref(process));
+            run.expect("an engine").kinds.remove(0)
+        };
+        let mixed = kind(&process);
+        // 10 steps of 1.04 ms, each with 1,000 prompt tokens and 4 generated ones.
+        let per_s = mixed.tokens_per_s.expect("timed");
+        assert!((per_s - 1_004.0 / 1.04e-3).abs() < 1e-3, "{per_s}");
+        assert_eq!(mixed.tokens_counted.noun(), "prompt and generated tokens");
+        for group in process.engine.groups.values_mut() {
+            group.timed_work.prefill_tokens = 0;
+        }
+        assert_eq!(kind(&process).tokens_per_s, None, "the prompts have no known length");
     }
 
     #[test]
