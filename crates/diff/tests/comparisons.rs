@@ -399,7 +399,9 @@ fn answer(stage: &str) -> StageAnswer {
         slowdown: None,
         time_to_first_token_ns: none(),
         tokens_per_s: none(),
+        tokens_counted: Default::default(),
         window: None,
+        bottleneck: None,
         floor: Floor {
             memory_ns: none(),
             compute_ns: none(),

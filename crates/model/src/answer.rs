@@ -8,6 +8,8 @@ use stage2_contract::text::numbers::percent1;
 /// Of fewer values there is no 99th percentile.
 pub use stage2_contract::stats::P99_VALUES;
 
+use crate::bottleneck::Bottleneck;
+use crate::engine::TokensCounted;
 use crate::figure::Figure;
 use crate::rule::Rule;
 use crate::utilisation::Role;
@@ -51,8 +53,14 @@ pub struct StageAnswer {
     pub time_to_first_token_ns: Figure,
     /// Tokens per second of wall time.
     pub tokens_per_s: Figure,
+    /// The tokens that `tokens_per_s` counts.
+    #[serde(default)]
+    pub tokens_counted: TokensCounted,
     /// Where its window goes; null: not known.
     pub window: Option<WindowSplit>,
+    /// What holds up its mean step most; null: where its window goes is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
     /// The least time that the hardware would need for a step.
     pub floor: Floor,
     /// What to do first in this stage.

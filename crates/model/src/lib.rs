@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod bottleneck;
 mod counters;
 mod coverage;
 mod engine;
@@ -25,6 +26,7 @@ mod steps;
 mod utilisation;
 
 pub use answer::*;
+pub use bottleneck::*;
 pub use counters::*;
 pub use coverage::*;
 pub use engine::*;

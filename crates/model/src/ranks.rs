@@ -129,6 +129,9 @@ pub struct RankStageRow {
     pub gpu_busy_ns: Option<u64>,
     /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
+    /// Idle time without the first, cold instance; null where that is not told apart, or `gpu_idle_ns` is null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_idle: Option<WarmIdle>,
     /// Kernels.
     pub kernels: Option<u64>,
     /// Sum of the durations of communication kernels, waiting included, ns.
@@ -137,6 +140,15 @@ pub struct RankStageRow {
     pub waiting_ns: Option<u64>,
     /// Time in these from that arrival on, ns.
     pub transfer_ns: Option<u64>,
+}
+
+/// Window minus busy time of the instances of a stage but the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmIdle {
+    /// Instances.
+    pub instances: u64,
+    /// The time, ns.
+    pub ns: u64,
 }
 
 /// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks; of a
@@ -238,7 +250,7 @@ pub struct LateDelays {
     /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
     /// ns. The rest came about on the host.
     pub work_ns: u64,
-    /// What all members waited there, percent of what they waited in all compared collectives.
+    /// What all members waited there, percent of what they waited in all compared collectives of the stage.
     pub waiting_percent: f64,
     /// Path of the innermost range that all of it happens in.
     pub range: String,
@@ -286,7 +298,7 @@ impl LateRow {
             false => String::new(),
         };
         Some(format!(
-            "{} is {} late{spread} at {} of {} collectives{}, in {}; {:.0} % of all waiting",
+            "{} is {} late{spread} at {} of {} collectives{}, in {}; {:.0} % of all waiting in {}",
             self.who,
             time1(delays.mean_ns),
             count(delays.collectives),
@@ -294,6 +306,7 @@ impl LateRow {
             delays.period.map_or_else(String::new, LatePeriod::phrase),
             delays.range,
             delays.waiting_percent,
+            self.stage,
         ))
     }
 
@@ -466,7 +479,8 @@ mod tests {
             range: "decode/step".into(),
             period: Some(period),
         };
-        let row = LateRow { who: "rank 1".into(), collectives: 768, ..LateRow::default() };
+        let (who, stage) = ("rank 1".into(), "decode".into());
+        let row = LateRow { who, stage, collectives: 768, ..LateRow::default() };
         assert_eq!((row.sentence(), row.delay_sentence()), (None, None), "noise");
         let told = |delays: LateDelays| {
             LateRow { delays: Some(delays), ..row.clone() }.delay_sentence().expect("late")
@@ -474,14 +488,14 @@ mod tests {
         assert_eq!(
             told(delays.clone()),
             "rank 1 is 10.7 ms late at 24 of 768 collectives, every eighth step, in decode/step; 87 % of \
-             all waiting"
+             all waiting in decode"
         );
         let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
         let rare = LateDelays { period: Some(of_stage), max_ns: 30_000_000, ..delays.clone() };
         assert_eq!(
             told(rare),
             "rank 1 is 10.7 ms late on average (up to 30.0 ms) at 24 of 768 collectives from instance 91 \
-             to 96 of 96, in decode/step; 87 % of all waiting"
+             to 96 of 96, in decode/step; 87 % of all waiting in decode"
         );
         let why = LateRow { delays: Some(delays), ..row }.sentence().expect("late");
         assert!(

@@ -6,16 +6,18 @@ use crate::table::{ROWS, Table, decimal, name, none, text};
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::{
-    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostProcess, HostStage, HostUse, Report,
-    StageRow,
+    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
+    Report, StageRow,
 };
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "What the GPU waits for";
 /// The most stages with a table.
 const STAGES: usize = 12;
-/// Causes of a stage: the largest.
+/// Rows of a stage: the largest causes, with their lines.
 const CAUSES: usize = 40;
+/// Lines of a cause.
+const LINES: usize = 4;
 
 /// Returns the section; empty if sampling was requested for no process.
 pub(super) fn host_md(report: &Report) -> String {
@@ -38,7 +40,8 @@ pub(super) fn host_md(report: &Report) -> String {
              samples of its launching threads. ±: standard error, from the number of samples. Causes below \
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
-             line outside of libraries.\n\n"
+             function outside of libraries, and by its line with the most time. A row `of it line` is a part \
+             of the row above it.\n\n"
         ));
     }
     out + &processes(host)
@@ -63,19 +66,24 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         );
         return out + &none(&why, "record for longer, or sample more often: STAGE2_HOST=1000");
     }
-    let ns = |cause: &HostCause| {
+    let ns = |row: &Row<'_>| {
         let idle_ns = stage.idle_ns?;
-        Some(ms3((idle_ns as f64 * cause.percent / 100.0).round() as u64))
+        Some(ms3((idle_ns as f64 * row.share().percent / 100.0).round() as u64))
     };
-    let table = Table::first(CAUSES, &stage.causes)
-        .right("% of the idle time", |cause| percent1(cause.percent))
-        .right("±", |cause| percent1(cause.error_percent))
+    let rows: Vec<Row<'_>> = stage.causes.iter().flat_map(rows_of).collect();
+    let table = Table::first(CAUSES, &rows)
+        .right("% of the idle time", |row| percent1(row.share().percent))
+        .right("±", |row| percent1(row.share().error_percent))
         .right("ms", ns)
-        .left("what the host did", |cause| text(&cause.text(false)))
-        .right("% in launch gaps", |cause| {
+        .left("what the host did", |row| match row {
+            Row::Cause(cause) => text(&cause.text(false)),
+            Row::Line(line) => format!("of it line {}", line.line),
+        })
+        .right("% in launch gaps", |row| {
+            let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
         })
-        .right("samples", |cause| count(cause.samples));
+        .right("samples", |row| count(row.share().samples));
     out.push_str(&table.markdown());
     for advice in &stage.advice {
         let most = advice.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.text()));
@@ -87,6 +95,35 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         ));
     }
     if stage.advice.is_empty() { out } else { out + "\n" }
+}
+
+/// A cause, or a line of its function.
+#[derive(Clone, Copy)]
+enum Row<'r> {
+    Cause(&'r HostCause),
+    Line(&'r HostLine),
+}
+
+impl Row<'_> {
+    /// Its shares, as those of a line.
+    fn share(self) -> HostLine {
+        match self {
+            Row::Line(line) => line.clone(),
+            Row::Cause(cause) => HostLine {
+                line: 0,
+                percent: cause.percent,
+                error_percent: cause.error_percent,
+                samples: cause.samples,
+            },
+        }
+    }
+}
+
+/// The row of a cause, and below it those of its largest lines beyond their sampling error.
+fn rows_of(cause: &HostCause) -> impl Iterator<Item = Row<'_>> {
+    let is_sure = |line: &&HostLine| line.percent >= line.error_percent * HOST_ERRORS_LEAST;
+    let lines = cause.lines.iter().filter(is_sure).take(LINES);
+    [Row::Cause(cause)].into_iter().chain(lines.map(Row::Line))
 }
 
 fn processes(host: &HostUse) -> String {
@@ -125,14 +162,16 @@ mod tests {
         for words in [
             "### `decode`",
             "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
-            "| 65.3 | 3.1 | 3.918 |",
-            "Scheduler.schedule (vllm/v1/core/scheduler.py:212)",
+            "| 65.3 | 3.1 | 3.918 | Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) |",
+            "| 40.0 | 3.2 | 2.400 | of it line 212 |",
+            "| 20.0 | 2.6 | 1.200 | of it line 214 |",
             "waiting for the GIL held by \\`detok\\` in",
             "- 32.7 ± 3.0 % of the idle time passed while the launching thread waited",
             "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",
         ] {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
+        assert!(!markdown.contains("of it line 230"), "it is within its error: {markdown}");
         let sum: f64 = host().stages[0].causes.iter().map(|cause| cause.percent).sum();
         assert!((sum - 100.0).abs() < 1e-9);
         assert_eq!(host_md(&Report::default()), "");

@@ -9,7 +9,7 @@ use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
-    StageRow, StepTimes, StepUnit, WindowKind,
+    StageRow, StepTimes, StepUnit, TokensCounted, WindowKind,
 };
 use stage2_report::conclusions::vision::{Nested, nested};
 use stage2_report::in_part;
@@ -128,6 +128,20 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     if rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
             "A row with a step is about the part that repeats within the stage; the other rows are about whole instances.",
+        ));
+    }
+    if steps().any(|step| step.unit == StepUnit::OfEngine) {
+        out.push_str(&paragraph(
+            "From begin to begin: until the next step of the engine begins, in the process with the most steps. The \
+             row above it is the range alone, in all processes.",
+        ));
+    }
+    if answers().any(|answer| {
+        answer.tokens_counted != TokensCounted::Generated && answer.tokens_per_s.value().is_some()
+    }) {
+        out.push_str(&paragraph(
+            "Tokens/s: of a prefill the prompt tokens, of mixed steps the prompt tokens and the generated ones, else \
+             the generated tokens.",
         ));
     }
     if !parts.is_empty() {

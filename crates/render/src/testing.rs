@@ -51,6 +51,17 @@ pub(super) fn host() -> HostUse {
         thread: Some("detok".into()),
         ..cause(HostCauseKind::Gil, Some(decode.clone()), 32.7, 3.0, 80)
     };
+    let lines = [(212, 40.0, 3.2, 98), (214, 20.0, 2.6, 49), (230, 5.3, 3.0, 13)];
+    let line = |(line, percent, error_percent, samples)| HostLine {
+        line,
+        percent,
+        error_percent,
+        samples,
+    };
+    let code = HostCause {
+        lines: lines.map(line).into(),
+        ..cause(HostCauseKind::EngineCode, Some(schedule.clone()), 65.3, 3.1, 160)
+    };
     let stage = HostStage {
         stage: "decode".into(),
         window_ns: Some(10_000_000),
@@ -58,11 +69,7 @@ pub(super) fn host() -> HostUse {
         threads: vec!["engine".into()],
         samples: 240,
         covered_percent: 98.0,
-        causes: vec![
-            cause(HostCauseKind::EngineCode, Some(schedule.clone()), 65.3, 3.1, 160),
-            gil,
-            cause(HostCauseKind::Unknown, None, 2.0, 0.0, 0),
-        ],
+        causes: vec![code, gil, cause(HostCauseKind::Unknown, None, 2.0, 0.0, 0)],
         advice: vec![HostAdvice {
             kind: HostAdviceKind::Gil,
             percent: 32.7,
@@ -96,6 +103,7 @@ pub(super) fn host() -> HostUse {
 
 fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
     let part = |kind, ns, percent| WindowPart { kind, ns, percent };
+    let bottleneck_part = |kind, ns| BottleneckPart { kind, ns };
     StageAnswer {
         stage: name.into(),
         role: Role::Decode,
@@ -117,6 +125,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
         slowdown: None,
         time_to_first_token_ns: Figure::Absent(Absent::NotMeasured),
         tokens_per_s: Figure::of(465.0),
+        tokens_counted: TokensCounted::Generated,
         window: Some(WindowSplit {
             window_ns: 412_000_000,
             steps: Some(192.0),
@@ -125,6 +134,17 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
                 part(WindowKind::Copies, 500_000, 0.1),
                 part(WindowKind::LaunchGaps, 325_500_000, 79.0),
             ],
+        }),
+        bottleneck: Some(Bottleneck {
+            of: "token".into(),
+            ns: 2_145_834,
+            parts: vec![
+                bottleneck_part(BottleneckKind::Launches, 1_695_313),
+                bottleneck_part(BottleneckKind::Memory, 447_917),
+                bottleneck_part(BottleneckKind::Copies, 2_604),
+            ],
+            kernels_over_floor: Some(1.066),
+            ranks: Vec::new(),
         }),
         floor: Floor {
             memory_ns: Figure::of(420_000.0),

@@ -320,13 +320,14 @@ fn figures(answer: &StageAnswer) -> String {
     let floor_ns = floor.floor_ns.value();
     let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
     let times_floor = |times: f64| format!("{times:.1}x");
+    let counted_per_s = format!("{}/s", answer.tokens_counted.noun());
     let shown = [
         step.map(steps),
         step.map(|times| per_unit("p50", times, times.p50_ns)),
         step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
         answer.slowdown.as_ref().map(|cost| (label("times its baseline"), ratio3(cost.ratio))),
         first_token_ns.map(|ns| (label("ms from a request to its first token, p50"), ms(ns))),
-        answer.tokens_per_s.value().map(|rate| (label("tokens/s"), format!("{rate:.1}"))),
+        answer.tokens_per_s.value().map(|rate| (counted_per_s, format!("{rate:.1}"))),
         floor_ns.map(|ns| (format!("ms per {unit}: floor of the hardware"), ms(ns))),
         floor.distance.value().map(|times| (label("of the floor"), times_floor(times))),
         floor.baseline_distance.map(|x| (label("of the floor by the baseline"), times_floor(x))),

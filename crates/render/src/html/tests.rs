@@ -199,7 +199,9 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
         slowdown: Some(Slowdown { pass: "collect".into(), ratio: 1.25 }),
         time_to_first_token_ns: Figure::Absent(Absent::DecodeOnly),
         tokens_per_s: Figure::of(993.4),
+        tokens_counted: TokensCounted::Generated,
         window: (stage == decode).then_some(split),
+        bottleneck: None,
         floor: Floor {
             memory_ns: Figure::of(250_000.0),
             compute_ns: Figure::of(1_000.0),

@@ -1,23 +1,26 @@
 //! A report that is complete otherwise -> its answer: how long a step takes, where the time goes, what
 //! the hardware would need, what to do first, and whether the capture can be trusted.
 
+mod bottleneck;
 mod lines;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use crate::answer::bottleneck::Known;
 use crate::answer::lines::AnsweredStage;
-use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, whole_window_ns};
+use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
 use crate::roofline::takeaways::{FUSIBLE, HostEvidence, RunMeasurements, StageMeasurements};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor,
+    Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor, HostStage,
     InferredStepRow, LateRow, ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST, Removed, Report,
     Role, Rule, Slowdown, StageAnswer, StageCost, StageRow, StageSteps, StageUtilisation, Status,
-    StepTimes, StepUnit, Takeaway, WindowKind, WindowPart, WindowSplit, is_first_token_range,
+    StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind, WindowPart, WindowSplit,
+    is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -63,6 +66,7 @@ struct StageIndex<'r> {
     /// The pass that the times are of, and what it cost each stage.
     pass: &'static str,
     costs: HashMap<&'r str, &'r StageCost>,
+    host: HashMap<&'r str, &'r HostStage>,
 }
 
 impl<'r> StageIndex<'r> {
@@ -73,6 +77,7 @@ impl<'r> StageIndex<'r> {
         let pass = if report.source == Origin::Nsys.label() { NSYS } else { COLLECT };
         let costs = report.costs.stages.iter().rev().filter(|cost| cost.pass == pass);
         let stages = report.stages.iter();
+        let host = report.host.iter().flat_map(|host| &host.stages);
         Self {
             measured: measured.stages.iter().map(|row| (row.stage.as_str(), row)).collect(),
             numbers: outermost.map(|numbers| (numbers.stage.as_str(), numbers)).collect(),
@@ -83,6 +88,7 @@ impl<'r> StageIndex<'r> {
             first_tokens: stages.filter(|row| is_first_token_range(&row.stage)).collect(),
             pass,
             costs: costs.map(|cost| (cost.stage.as_str(), cost)).collect(),
+            host: host.map(|found| (found.stage.as_str(), found)).collect(),
         }
     }
 }
@@ -90,6 +96,7 @@ impl<'r> StageIndex<'r> {
 fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> AnsweredStage<'r> {
     let used = report.insight.utilisation.as_ref();
     let stage = row.stage.as_str();
+    let engine = engine_kind(report, row);
     let measured = index.measured.get(stage).copied();
     let numbers = index.numbers.get(stage).copied();
     let takeaways = of_stage(&index.takeaways, stage);
@@ -103,6 +110,12 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let late = of_stage(&index.late, stage);
     let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
     let gain = of_stage.largest_gain(takeaways, &floor);
+    let step = steps.map(|steps| steps.times);
+    let bottleneck = window.as_ref().ok().and_then(|window| {
+        let host = index.host.get(stage).copied();
+        let (step, floor) = (step.as_ref(), &floor);
+        bottleneck::bottleneck(report, row, &Known { window, step, floor, measured, host })
+    });
     let saved_ns = gain.saved.zip(usual_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     AnsweredStage {
         row,
@@ -115,27 +128,20 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
             basis: basis(report, row),
             slowdown: ratio.map(|ratio| Slowdown { pass: index.pass.to_owned(), ratio }),
             time_to_first_token_ns: time_to_first_token(report, index, row),
-            tokens_per_s: match engine_kind(report, row).and_then(|kind| kind.tokens_per_s) {
+            tokens_per_s: match engine.and_then(|kind| kind.tokens_per_s) {
                 Some(rate) => Figure::of(rate),
                 None => numbers.map_or_else(
                     || Figure::Absent(why_no_numbers(used)),
                     |numbers| numbers.tokens_per_s.clone(),
                 ),
             },
-            step: steps.map(|steps| steps.times),
+            tokens_counted: TokensCounted::of(engine, row.role),
+            step,
             window: window.ok(),
+            bottleneck,
             floor,
             first: gain.step,
         },
-    }
-}
-
-/// The window of a stage in the whole run, without its first, cold instance if that can be told apart: an engine
-/// may compile for longer in it than it serves afterwards.
-fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
-    match row.warm.as_ref().filter(|_| is_warm(report, row)) {
-        Some(warm) => Some(warm.gpu_window_ns),
-        None => whole_window_ns(report, row),
     }
 }
 
@@ -180,8 +186,7 @@ fn steps_of_stage(report: &Report, index: &StageIndex<'_>, row: &StageRow) -> Op
 
 /// The timed steps of the engine that the stage stands for.
 fn engine_kind<'r>(report: &'r Report, row: &StageRow) -> Option<&'r EngineSteps> {
-    let kinds = &report.engine.as_ref()?.kinds;
-    kinds.iter().find(|kind| kind.stage == row.stage && kind.p50_ns.is_some())
+    report.engine.as_ref()?.timed(&row.stage)
 }
 
 /// Times from begin to begin, which include what the engine does between two steps.

@@ -1,4 +1,4 @@
-use stage2_model::{Absent, Figure, Floor, Role, StageAnswer};
+use stage2_model::{Absent, Figure, Floor, Role, StageAnswer, TokensCounted};
 
 fn no_floor() -> Floor {
     let [memory_ns, compute_ns, floor_ns, distance] =
@@ -16,7 +16,9 @@ pub(crate) fn stage_answer(stage: &str) -> StageAnswer {
         slowdown: None,
         time_to_first_token_ns: Figure::Absent(Absent::NoModel),
         tokens_per_s: Figure::Absent(Absent::NoModel),
+        tokens_counted: TokensCounted::Generated,
         window: None,
+        bottleneck: None,
         floor: no_floor(),
         first: None,
     }
@@ -399,7 +401,7 @@ mod first {
         let two = gain_in(&ranks(2), &rules, &parts, None);
         assert_eq!((two.rule, two.factor), (Rule::Waiting, Some(5.0)));
         let said = "no rank waits for others (rank 1 is 10.7 ms late at 24 of 768 collectives, in \
-                    decode/step; 87 % of all waiting)";
+                    decode/step; 87 % of all waiting in decode)";
         assert_eq!(two.condition, said);
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected = [("waiting for ranks", 40.0), ("other idle of the late rank", 40.0)];

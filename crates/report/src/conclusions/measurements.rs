@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::conclusions::counted::Counted;
-use crate::conclusions::sample_basis::{is_warm, sample_basis, whole_window_ns};
+use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice;
 use crate::join::kernels::percent;
@@ -15,7 +15,7 @@ use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
     CollectiveRow, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow, ModelUse,
     Origin, PathKind, Report, Role, SampledKernel, StageKernelRow, StageRow, StageUtilisation,
-    Status,
+    Status, TokensCounted,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -237,16 +237,21 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
     let stage_name = row.stage.as_str();
     let numbers = rows.numbers.get(stage_name);
     let figure = |pick: fn(&StageUtilisation) -> &Figure| pick(numbers?).value();
+    // As on the first line: a rate of the ranges alone leaves out what the engine does between them.
+    let engine = report.engine.as_ref().and_then(|run| run.timed(stage_name));
+    let of_engine = engine.and_then(|kind| kind.tokens_per_s);
+    let tokens_counted = TokensCounted::of(engine, row.role);
     StageMeasurements {
         stage: row.stage.clone(),
         decode: row.role == Role::Decode,
         caveat: caveat(report, row),
-        window_ns: whole_window_ns(report, row),
+        window_ns: usual_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),
         kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
         graph_percent,
         kernels_per_token: figure(|s| &s.kernels_per_token),
-        tokens_per_s: figure(|s| &s.tokens_per_s),
+        tokens_per_s: of_engine.or_else(|| figure(|s| &s.tokens_per_s)),
+        tokens_counted,
         batch_size: rows.used.tokens.batch_size,
         mfu_wall: figure(|s| &s.mfu_wall),
         mfu_busy: figure(|s| &s.mfu_busy),

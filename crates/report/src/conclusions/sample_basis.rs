@@ -110,8 +110,17 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
     }
 }
 
+/// The window of a stage in the whole run, without its first, cold instance if that can be told apart: an engine
+/// may compile for longer in it than it serves afterwards.
+pub(crate) fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
+    match row.warm.as_ref().filter(|_| is_warm(report, row)) {
+        Some(warm) => Some(warm.gpu_window_ns),
+        None => whole_window_ns(report, row),
+    }
+}
+
 /// The window of all instances but outliers, as it would be, had all been recorded.
-pub(crate) fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
+fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
     let Some(all) = row.instances.filter(|_| is_in_part(report, row)) else {
         let without = |ns| row.outliers.as_ref().map_or(ns, |outliers| outliers.without(ns));
         return row.gpu_window_ns.map(without);

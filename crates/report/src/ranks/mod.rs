@@ -14,7 +14,7 @@ use stage2_contract::text::numbers::count;
 use stage2_contract::trace::GpuNs;
 use stage2_model::{
     ClockPoint, ComparedCalls, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow,
-    Ranks, StageRow,
+    Ranks, StageRow, WarmIdle,
 };
 use stage2_read::trace::collectives::{Call, Communicator, Kind, NO_NUMBER, Thinning};
 use stage2_read::trace::operation::is_communication;
@@ -203,6 +203,7 @@ impl JobProcesses {
                     waiting_ns: share.map(|&(waiting, _)| waiting),
                     transfer_ns: share.map(|&(_, transfer)| transfer),
                     gpu_idle_ns: row.gpu_idle_ns.filter(|_| !on_shared),
+                    warm_idle: row.warm_idle.filter(|_| !on_shared),
                     ..row.clone()
                 }
             }));
@@ -236,6 +237,8 @@ fn stage_rows(
         let on_gpu = |value: u64| (some_recorded && captured.recorded).then_some(value);
         let (calls, communication_ns) = kernels.get(&path).copied().unwrap_or_default();
         let busy_ns = captured.busy.all.busy_ns;
+        let warm = captured.times.as_ref().and_then(|times| times.warm);
+        let warm_busy_ns = captured.busy.without(captured.cold_busy).all.busy_ns;
         let row = RankStageRow {
             file: process.file.clone(),
             instances: host.map_or(0, |host| host.instances),
@@ -243,6 +246,10 @@ fn stage_rows(
             host_warm_median_ns: host.and_then(|host| host.host_warm_ns.median()),
             gpu_busy_ns: on_gpu(busy_ns),
             gpu_idle_ns: window_ns.map(|window| window.saturating_sub(busy_ns)),
+            warm_idle: warm.filter(|_| window_ns.is_some()).map(|warm| WarmIdle {
+                instances: warm.instances,
+                ns: warm.window_ns.saturating_sub(warm_busy_ns),
+            }),
             kernels: on_gpu(calls),
             communication_ns: on_gpu(communication_ns),
             ..RankStageRow::default()

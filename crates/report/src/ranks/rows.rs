@@ -198,7 +198,6 @@ pub(super) fn late_rows<'l>(
     who: impl Fn(Member) -> LateRow,
 ) -> Vec<LateRow> {
     let mut stages: BTreeMap<u32, Stage<'_>> = BTreeMap::new();
-    let mut waiting_ns = Estimate::default();
     // Instances of the stages, and of the ranges right within them, by their paths.
     let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
     for split in &found.split {
@@ -208,7 +207,6 @@ pub(super) fn late_rows<'l>(
             let of = stages.entry(call.stage).or_default();
             of.took_part.entry(made.member()).or_default().add(1, call.weight);
             of.waiting_ns.add(waiting, call.weight);
-            waiting_ns.add(waiting, call.weight);
             waited_ns.add(waiting, call.weight);
             for (path, number) in
                 [Some((call.stage, call.instance)), call.step].into_iter().flatten()
@@ -226,7 +224,6 @@ pub(super) fn late_rows<'l>(
             late.entry(last.member()).or_default().push(delay);
         }
     }
-    let all_ns = waiting_ns.get();
     let mut rows = Vec::new();
     for (place, of) in stages {
         let mut every_ns: Vec<u64> = of.late.values().flatten().map(|delay| delay.ns).collect();
@@ -244,7 +241,7 @@ pub(super) fn late_rows<'l>(
                     collectives: sum(told, |_| 1),
                     mean_ns: mean(told).round() as u64,
                     max_ns: told.first().map_or(0, |delay| delay.ns),
-                    waiting_percent: percent(waiting_of(told), all_ns),
+                    waiting_percent: percent(waiting_of(told), of.waiting_ns.get()),
                     total_ns: sum(told, |delay| delay.ns),
                     work_ns: sum(told, |delay| delay.work_ns),
                     range: path(range).to_owned(),
@@ -421,10 +418,21 @@ mod tests {
         weight: impl Fn(u32) -> Sampled,
         late: impl Fn(u32) -> (u32, u64),
     ) -> Vec<LateRow> {
+        staged(members, collectives, weight, |_| 0, late)
+    }
+
+    /// `stage` gives the stage of a collective.
+    fn staged(
+        members: u32,
+        collectives: u32,
+        weight: impl Fn(u32) -> Sampled,
+        stage: impl Fn(u32) -> u32,
+        late: impl Fn(u32) -> (u32, u64),
+    ) -> Vec<LateRow> {
         let mut calls = Calls::default();
         for member in 0..members {
             let weight = weight(member);
-            let call = |at: u32| Call { instance: at, weight, ..Call::default() };
+            let call = |at: u32| Call { instance: at, weight, stage: stage(at), ..Call::default() };
             let calls_of = (0..collectives).map(call).collect();
             calls.processes.push(ProcessCalls { calls: calls_of, ..ProcessCalls::default() });
         }
@@ -443,7 +451,8 @@ mod tests {
             who: format!("rank {}", member.process),
             ..LateRow::default()
         };
-        late_rows(&found, |_| "decode", |_| "decode", who)
+        let name = |stage: u32| if stage == 0 { "decode" } else { "prefill" };
+        late_rows(&found, name, name, who)
     }
 
     fn sentences(rows: &[LateRow]) -> Vec<String> {
@@ -467,7 +476,7 @@ mod tests {
             sentences(&rows(2, 768, late)),
             [
                 "rank 1 is 10.7 ms late at 24 of 768 collectives, every 32nd instance, in decode; 87 % of \
-              all waiting"
+              all waiting in decode"
             ]
         );
     }
@@ -487,7 +496,28 @@ mod tests {
         let late = |at: u32| if at % 10 == 3 { (0, 30_000) } else { (1, 50_000) };
         assert_eq!(
             sentences(&rows(2, 1_000, late)),
-            ["rank 1 is 50.0 us late at 900 of 1,000 collectives, in decode; 94 % of all waiting"]
+            [
+                "rank 1 is 50.0 us late at 900 of 1,000 collectives, in decode; 94 % of all waiting in decode"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_waiting_of_a_late_rank_is_a_share_of_that_in_its_stage() {
+        // Each of two ranks waits as long for the other one in a prefill as nobody does in decode.
+        let late = |at: u32| match at {
+            768.. => (at % 2, 400_000_000),
+            _ if at % 8 == 7 => (1, 4_000_000),
+            _ => (0, 1_000),
+        };
+        let stage = |at: u32| u32::from(at >= 768);
+        let rows = staged(2, 784, |_| Sampled::default(), stage, late);
+        assert_eq!(
+            sentences(&rows)[..1],
+            [
+                "rank 1 is 4.0 ms late at 96 of 768 collectives, every eighth instance, in decode; 100 % of \
+              all waiting in decode"
+            ]
         );
     }
 

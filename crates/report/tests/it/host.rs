@@ -224,14 +224,84 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
         ]
     );
     let text = line(&report, "host");
-    let begin = "decode waits 6.00 ms of 10.00 ms for the host: 50 ± 3 % Scheduler.schedule \
+    let begin = "decode waits 6.00 of 10.00 ms for the host in the mean instance: 50 ± 3 % Scheduler.schedule \
                  (scheduler.py:212), 33 ± 3 % waiting for the GIL held by `detok` in Tokenizer.decode \
                  (tokenizer.py:88)";
     assert!(text.starts_with(begin), "{text}");
+    let window = line(&report, "window");
+    let begin = "decode is bound by the host: the GPU waits 6.00 of 10.00 ms for it (60.0 % of the mean instance); \
+                 then the kernels 4.00 ms. decode: compute 40.0 %, other idle 60.0 %";
+    assert_eq!(window, begin);
     let first = line(&report, "first");
     assert!(first.contains("Scheduler.schedule (scheduler.py:212)"), "{first}");
     // Half of the idle time, which is 60 % of the window: 10 / 7.
     assert!(first.contains("1.43x faster"), "{first}");
+}
+
+#[test]
+fn lines_of_one_function_are_one_cause_and_its_rows_stand_below_it() {
+    let mut trace = Trace::new();
+    let (function, file) = ("async_copy_to_gpu", "vllm/v1/worker/gpu/buffer_utils.py");
+    let lines = [40, 41].map(|line| trace.stack(&[LOOP, (function, file, line)]));
+    let elsewhere = trace.stack(&[LOOP, (function, "vllm/other.py", 41)]);
+    // Of the six idle milliseconds three in line 40, two in line 41, and one in a function of the same name.
+    let sample = move |_, ms: u64| {
+        let stack = match ms {
+            4..7 => lines[0],
+            7..9 => lines[1],
+            _ => elsewhere,
+        };
+        vec![state(HostState::Running, stack)]
+    };
+    trace.decode(41, &[], sample);
+    let report = trace.report();
+    let causes = &decode(&report).causes;
+    let text = "async_copy_to_gpu (buffer_utils.py:40 and 1 more line)";
+    // sqrt(p (1 - p) / 240): of the sum, not of the lines.
+    let expected = [(text, (83.3, 2.4)), ("async_copy_to_gpu (other.py:41)", (16.7, 2.4))];
+    assert_eq!(shares(causes), expected.map(|(text, share)| (text.to_owned(), share)).into());
+    let first = causes.first().expect("the function");
+    let lines: Vec<(u32, f64, u64)> =
+        first.lines.iter().map(|line| (line.line, line.percent.round(), line.samples)).collect();
+    assert_eq!(lines, [(40, 50.0, 120), (41, 33.0, 80)]);
+    assert!(first.processes.is_empty(), "there is only one: {first:?}");
+    let host = line(&report, "host");
+    assert!(
+        host.contains(": 83 ± 2 % async_copy_to_gpu (buffer_utils.py:40 and 1 more line)"),
+        "{host}"
+    );
+    let first = line(&report, "first");
+    assert!(first.contains("Make these lines faster"), "{first}");
+}
+
+#[test]
+fn a_cause_has_its_part_in_each_of_several_processes() {
+    let run = tempfile::tempdir().expect("folder");
+    let folder = run.path().join("collector");
+    fs::create_dir_all(&folder).expect("folder");
+    for (pid, in_scheduler) in [(7, 4..8), (8, 4..5)] {
+        let mut trace = Trace::new();
+        let process = Process { pid, host: "node".into(), ..Process::default() };
+        trace.records.retain(|record| !matches!(record, Record::Process(_)));
+        trace.records.insert(0, Record::Process(process));
+        let [schedule, step] = [trace.stack(&[LOOP, SCHEDULE]), trace.stack(&[LOOP])];
+        let sample = move |_, ms: u64| {
+            let stack = if in_scheduler.contains(&ms) { schedule } else { step };
+            vec![state(HostState::Running, stack)]
+        };
+        trace.decode(41, &[], sample);
+        fs::write(folder.join(format!("node-{pid}.s2t")), trace.bytes()).expect("file");
+    }
+    let report = of(run.path());
+    let causes = &decode(&report).causes;
+    let scheduler = causes.iter().find(|cause| cause.text(true).starts_with("Scheduler.schedule"));
+    let parts: Vec<(&str, f64)> = scheduler
+        .iter()
+        .flat_map(|cause| &cause.processes)
+        .map(|process| (process.file.as_str(), process.percent))
+        .collect();
+    // Four milliseconds of each instance against one.
+    assert_eq!(parts, [("node-7.s2t", 80.0), ("node-8.s2t", 20.0)]);
 }
 
 /// The sum of all shares.

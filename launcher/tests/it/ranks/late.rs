@@ -18,7 +18,7 @@ const TRANSFER: u64 = 20 * US;
 const JITTER: u64 = 3 * US;
 const LATE: u64 = STEPS / EVERY;
 const SENTENCE: &str = "rank 1 is 4.0 ms late at 4 of 32 collectives, every eighth instance, in decode; 100 % \
-    of all waiting";
+    of all waiting in decode";
 
 /// Why rank 1 is late.
 #[derive(Clone, Copy, PartialEq)]

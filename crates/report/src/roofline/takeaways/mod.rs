@@ -5,7 +5,9 @@
 
 use stage2_contract::text::numbers::count;
 use stage2_model::rule::*;
-use stage2_model::{Answer, Bound, FirstStep, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway};
+use stage2_model::{
+    Answer, Bound, FirstStep, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway, TokensCounted,
+};
 use stage2_read::kernel_class::KernelClass;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +46,7 @@ pub(crate) struct StageMeasurements {
     pub(crate) graph_percent: Option<f64>,
     pub(crate) kernels_per_token: Option<f64>,
     pub(crate) tokens_per_s: Option<f64>,
+    pub(crate) tokens_counted: TokensCounted,
     pub(crate) batch_size: Option<u64>,
     /// MFU over wall time, share.
     pub(crate) mfu_wall: Option<f64>,
@@ -358,7 +361,8 @@ impl Speaker<'_> {
         // A stage that is alone says nothing by being the longest.
         let several = percent < 100.0;
         (several && percent >= DOMINANT_STAGE_PERCENT).then(|| {
-            let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} tokens/s"));
+            let counted = self.stage.tokens_counted.noun();
+            let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} {counted}/s"));
             let text =
                 format!("{percent:.1} % of the time of all stages{}", rate.unwrap_or_default());
             self.say(Rule::DominantStage, Some(1.0), text, None)
@@ -445,7 +449,7 @@ impl Speaker<'_> {
             Some(most) if most.percent >= HOST_MAIN_PERCENT => None,
             Some(most) => {
                 spread = format!(
-                    "No single line is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
+                    "No single function is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
                      prepare the next step while the GPU works (asynchronous scheduling, CUDA graphs), or \
                      give the GPU more per step (a larger batch).",
                     most.name, most.percent

@@ -1,6 +1,6 @@
 use super::*;
 use Rule::*;
-use stage2_model::{Absent, Figure, Floor, Role, StageAnswer};
+use stage2_model::StageAnswer;
 
 /// The example of an eager decode: short kernels, the GPU mostly idle.
 fn eager_decode() -> StageMeasurements {
@@ -425,22 +425,8 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
     let given = recommendations(&takeaways, &first);
     assert_eq!(given[0].text, "Waiting in the words of the answer");
     let of_stage = |rule, stage: &str| StageAnswer {
-        stage: stage.into(),
-        role: Role::Other,
-        basis: String::new(),
-        step: None,
-        slowdown: None,
-        time_to_first_token_ns: Figure::Absent(Absent::NoModel),
-        tokens_per_s: Figure::Absent(Absent::NoModel),
-        window: None,
-        floor: Floor {
-            memory_ns: Figure::Absent(Absent::NoModel),
-            compute_ns: Figure::Absent(Absent::NoModel),
-            floor_ns: Figure::Absent(Absent::NoModel),
-            distance: Figure::Absent(Absent::NoModel),
-            baseline_distance: None,
-        },
         first: Some(step(rule, stage)),
+        ..crate::answer::tests::stage_answer(stage)
     };
     // In each stage, too: where the weightiest of the stage would stand.
     let stages = vec![of_stage(Waiting, "decode"), of_stage(Fusible, "prefill")];

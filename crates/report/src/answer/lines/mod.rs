@@ -1,22 +1,27 @@
 //! What is known of all stages -> the five lines that every view of a report begins with; one more where
-//! there are outliers, and one where the host was sampled. Each can be read alone.
+//! there are outliers, and one where the host was sampled. Each can be read alone. That on the window begins
+//! with what the steps are bound by.
+
+mod bound_by;
+mod host;
 
 use std::collections::HashMap;
 
+use self::bound_by::bottlenecks;
+use self::host::host;
 use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage,
-    ModelUse, Origin, Outlier, Outliers, PathKind, Report, Role, StageAnswer, StageRow, Status,
-    StepUnit, WindowKind, WindowPart, times_faster,
+    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
+    Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
 };
 
 /// Stages in a line.
 const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
-const LINE_LIMIT: usize = 300;
+const LINE_LIMIT: usize = 340;
 const LIST_LIMIT: usize = 210;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
@@ -42,6 +47,7 @@ pub(super) fn lines(
     first: Option<&FirstStep>,
 ) -> Vec<AnswerLine> {
     let used = report.insight.utilisation.as_ref();
+    let bound_by = bottlenecks(stages);
     let texts = [
         ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
         ("window", Some(window(report, stages))),
@@ -57,6 +63,8 @@ pub(super) fn lines(
         // What is missing is never cut, and neither is a command.
         let is_whole = label == "coverage" || (label == "floor" && asks);
         let text = if is_whole { text } else { cut(&text, LINE_LIMIT) };
+        // The bottlenecks have a bound of their own.
+        let text = if label == "window" { format!("{bound_by}{text}") } else { text };
         Some(AnswerLine { label: label.to_owned(), text })
     };
     texts.into_iter().filter_map(line).collect()
@@ -121,7 +129,9 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     what.extend(
         answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
     );
-    let rate = answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} tokens/s on average"));
+    let counted = answer.tokens_counted.noun();
+    let rate =
+        answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} {counted}/s on average"));
     let requests = step.requests.map(|requests| match requests {
         1.0 => " of 1 request".to_owned(),
         requests => format!(" of {requests:.1} requests"),
@@ -163,11 +173,7 @@ fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
                 (None, Some(NO_GPU_WORK)) => NO_GPU_WORK.to_owned(),
                 (None, why) => format!("not known ({})", why.unwrap_or("nothing was recorded")),
             };
-            let which = told.answer.window.as_ref().and_then(|_| {
-                let is_cold = told.row.instances == Some(1);
-                let cold = || is_cold.then(|| "its only instance, a cold one".to_owned());
-                told.row.only_words().or_else(cold)
-            });
+            let which = told.answer.window.as_ref().and_then(|_| told.which_instances());
             let which = which.map_or_else(String::new, |which| format!(" ({which})"));
             Some(format!("{}{which}: {parts}", told.name()))
         }),
@@ -179,9 +185,7 @@ fn outliers(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
     let found = || stages.iter().filter_map(|told| Some((told, told.row.outliers.as_ref()?)));
     let first = found().next()?.1;
     let alike = found().all(|(_, outliers)| outliers.left_out == first.left_out);
-    let ranks = report.processes.iter().filter(|_| report.processes.len() > 1).rev();
-    let ranks: HashMap<&str, Option<u64>> =
-        ranks.map(|process| (process.file.as_str(), process.rank)).collect();
+    let ranks = ranks_of(report);
     let text = list_stages(found().map(|(told, _)| told), |told| {
         let outliers = told.row.outliers.as_ref()?;
         let hold = if outliers.count == 1 { "holds" } else { "hold" };
@@ -236,62 +240,10 @@ fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<St
     Some(what)
 }
 
-/// Causes of a stage in the line.
-const HOST_CAUSES: usize = 3;
-/// The least share of idle time that has a place there, percent.
-const HOST_PERCENT: f64 = 1.0;
-
-/// For what of the host the stages wait; nothing where it was not sampled.
-fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
-    let sampled = report.host.as_ref()?;
-    let by_stage: HashMap<&str, &HostStage> =
-        sampled.stages.iter().map(|found| (found.stage.as_str(), found)).collect();
-    let text = list_stages(stages.iter(), |told| {
-        Some(host_of(told, by_stage.get(told.row.stage.as_str())?))
-    });
-    let why = || {
-        let mut off = sampled.processes.iter().filter_map(|process| process.off.as_deref());
-        let why = off.next().unwrap_or("no sample lies in a stage with GPU work");
-        format!("not known: {why}")
-    };
-    Some(if text.is_empty() { why() } else { text })
-}
-
-fn host_of(told: &AnsweredStage<'_>, found: &HostStage) -> String {
-    let name = told.name();
-    // The GPU is busy then, and the stage waits for its turn.
-    let other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
-    let other_percent: f64 = found.causes.iter().filter(other).map(|cause| cause.percent).sum();
-    let idle = told.answer.window.as_ref().map(|window| {
-        let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
-        let idle = window.parts.iter().filter(|part| idle.contains(&part.kind));
-        let idle_ns = idle.map(|part| part.ns).fold(0, u64::saturating_add);
-        let idle_ns = (idle_ns as f64 * (1.0 - other_percent / 100.0)) as u64;
-        let (part, all) = (window.per_step(idle_ns), window.per_step(window.window_ns));
-        format!(" waits {} of {} for the host", shown_time(part), shown_time(all))
-    });
-    let idle = idle.unwrap_or_default();
-    if found.causes.is_empty() {
-        let samples = counted(found.samples, "sample");
-        return format!(
-            "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
-             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=1000)"
-        );
-    }
-    let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
-    let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(HOST_CAUSES);
-    let mut causes: Vec<String> = findings
-        .map(|cause| {
-            let of_host = 1.0 - other_percent / 100.0;
-            let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
-            let share = format!("{share:.0} ± {error:.0} %");
-            format!("{share} {}", cause.text(true))
-        })
-        .collect();
-    if causes.is_empty() {
-        causes.push("no cause stands out".to_owned());
-    }
-    format!("{name}{idle}: {} (of that time; {} samples)", causes.join(", "), count(found.samples))
+/// The rank of each trace file, if there are several.
+fn ranks_of(report: &Report) -> HashMap<&str, Option<u64>> {
+    let several = report.processes.iter().filter(|_| report.processes.len() > 1).rev();
+    several.map(|process| (process.file.as_str(), process.rank)).collect()
 }
 
 fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> String {
@@ -344,7 +296,7 @@ fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
     };
     let mut text = format!("{name} {} per {per} ({of_what})", shown_time(ns));
     if let Some(distance) = floor.distance.value().filter(|distance| *distance >= 1.0) {
-        text += &format!(": the run takes {} as long", times_faster(distance));
+        text += &format!(": the run takes {} as long (p50)", times_faster(distance));
         if let Some(baseline) = floor.baseline_distance {
             text += &format!(", its baseline {}", times_faster(baseline));
         }
@@ -373,6 +325,13 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
 impl AnsweredStage<'_> {
     fn name(&self) -> String {
         shorten(&self.row.stage, NAME_LIMIT)
+    }
+
+    /// What its times are of, where they are of no warm instances.
+    fn which_instances(&self) -> Option<String> {
+        let is_cold = self.row.instances == Some(1);
+        let cold = || is_cold.then(|| "its only instance, a cold one".to_owned());
+        self.row.only_words().or_else(cold)
     }
 }
 
@@ -426,10 +385,11 @@ mod tests {
     use super::*;
     use crate::answer::tests::stage_answer;
     use stage2_model::{
-        Coverage, Removed, Rule, Slowdown, StepTimes, Verdict, WindowKind, WindowSplit, WorkloadEnd,
+        Bottleneck, BottleneckKind, BottleneckPart, Coverage, Removed, Rule, Slowdown, StepTimes,
+        Verdict, WindowKind, WindowSplit, WorkloadEnd,
     };
 
-    fn stage(row: &StageRow) -> AnsweredStage<'_> {
+    pub(super) fn stage(row: &StageRow) -> AnsweredStage<'_> {
         AnsweredStage {
             row,
             why_no_window: None,
@@ -461,12 +421,12 @@ mod tests {
         report.insight.utilisation.expect("made by hand")
     }
 
-    fn report() -> Report {
+    pub(super) fn report() -> Report {
         let verdict = Verdict { status: Status::Complete, text: "complete: all of it".into() };
         Report { coverage: Coverage { verdict, ..Coverage::default() }, ..Report::default() }
     }
 
-    fn texts(
+    pub(super) fn texts(
         report: &Report,
         stages: &[AnsweredStage<'_>],
         first: Option<&FirstStep>,
@@ -474,7 +434,11 @@ mod tests {
         let lines = lines(report, stages, first);
         let labels: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
         assert_eq!(labels, ["time", "window", "floor", "first", "coverage"]);
-        assert!(lines.iter().all(|line| line.text.chars().count() <= LINE_LIMIT + 4), "{lines:?}");
+        let is_long = |line: &AnswerLine| line.text.chars().count() > LINE_LIMIT + 4;
+        let without = bottlenecks(stages).chars().count();
+        let long =
+            lines.iter().find(|line| is_long(line) && (line.label != "window" || without == 0));
+        assert_eq!(long, None);
         lines.into_iter().map(|line| line.text).collect()
     }
 
@@ -513,6 +477,16 @@ mod tests {
                 "complete: all of it",
             ]
         );
+    }
+
+    pub(super) fn bound(
+        parts: &[(BottleneckKind, u64)],
+        kernels_over_floor: Option<f64>,
+    ) -> Bottleneck {
+        let part = |&(kind, us): &(BottleneckKind, u64)| BottleneckPart { kind, ns: us * 1_000 };
+        let parts: Vec<BottleneckPart> = parts.iter().map(part).collect();
+        let ns = parts.iter().map(|part| part.ns).sum();
+        Bottleneck { of: "step".into(), ns, parts, kernels_over_floor, ranks: Vec::new() }
     }
 
     #[test]
@@ -571,7 +545,7 @@ mod tests {
         assert_eq!(cut(&"é".repeat(50), 10), format!("{} ...", "é".repeat(10)));
     }
 
-    fn row(stage: &str) -> StageRow {
+    pub(super) fn row(stage: &str) -> StageRow {
         StageRow { stage: stage.to_owned(), ..StageRow::default() }
     }
 
@@ -598,7 +572,7 @@ mod tests {
         assert!(lines[0].starts_with(time), "{lines:?}");
         assert_eq!(
             lines[2],
-            "simulated GPU: decode 0.10 ms per token (peak rates): the run takes 10.0x as long, its \
+            "simulated GPU: decode 0.10 ms per token (peak rates): the run takes 10.0x as long (p50), its \
          baseline 8.0x"
         );
     }

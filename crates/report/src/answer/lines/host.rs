@@ -1,0 +1,146 @@
+//! Samples of the host -> the line that says for what of it the GPU waits.
+
+use std::collections::HashMap;
+
+use super::bound_by::part_of;
+use super::{AnsweredStage, list_stages, ranks_of, shown_time};
+use stage2_contract::text::numbers::{count, counted};
+use stage2_model::{
+    Bottleneck, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, RankIdle, Report,
+};
+
+/// Causes of a stage in the line.
+const HOST_CAUSES: usize = 3;
+/// The least share of idle time that has a place there, percent.
+const HOST_PERCENT: f64 = 1.0;
+
+/// For what of the host the stages wait; nothing where it was not sampled.
+pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
+    let sampled = report.host.as_ref()?;
+    let by_stage: HashMap<&str, &HostStage> =
+        sampled.stages.iter().map(|found| (found.stage.as_str(), found)).collect();
+    let ranks = ranks_of(report);
+    let text = list_stages(stages.iter(), |told| {
+        Some(host_of(told, by_stage.get(told.row.stage.as_str())?, &ranks))
+    });
+    let why = || {
+        let mut off = sampled.processes.iter().filter_map(|process| process.off.as_deref());
+        let why = off.next().unwrap_or("no sample lies in a stage with GPU work");
+        format!("not known: {why}")
+    };
+    Some(if text.is_empty() { why() } else { text })
+}
+
+/// ` waits 1.40 of 3.62 ms for the host in the mean step (rank 0 2.04 ms, rank 1 0.77 ms)`.
+fn waits(found: &Bottleneck) -> String {
+    let idle_ns = found.idle().map_or(0, |part| part.ns);
+    let of_rank = |rank: &RankIdle| format!("{} {}", rank.who, shown_time(rank.ns as f64));
+    let ranks = match found.ranks.as_slice() {
+        [most, least] => format!(" ({}, {})", of_rank(most), of_rank(least)),
+        [most, .., least] => format!(" (from {} to {})", of_rank(least), of_rank(most)),
+        _ => String::new(),
+    };
+    let mean = if found.of == "window" { "" } else { "mean " };
+    format!(" waits {} for the host in the {mean}{}{ranks}", part_of(idle_ns, found.ns), found.of)
+}
+
+/// A process that has this part of the time of a cause is named, percent.
+const IN_RANK_PERCENT: f64 = 75.0;
+
+/// Where most of a cause is, if several ranks were sampled.
+fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
+    let first = cause.processes.first();
+    let most = first.filter(|process| process.percent >= IN_RANK_PERCENT);
+    let rank = most.and_then(|most| Some((most, ranks.get(most.file.as_str()).copied()??)));
+    match rank {
+        Some((most, rank)) if most.percent > 99.95 => format!(" in rank {rank}"),
+        Some((_, rank)) => format!(" mostly in rank {rank}"),
+        None => String::new(),
+    }
+}
+
+fn host_of(
+    told: &AnsweredStage<'_>,
+    found: &HostStage,
+    ranks: &HashMap<&str, Option<u64>>,
+) -> String {
+    let name = told.name();
+    // The GPU is busy then, and the stage waits for its turn.
+    let other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
+    let other_percent: f64 = found.causes.iter().filter(other).map(|cause| cause.percent).sum();
+    let idle = told.answer.bottleneck.as_ref().map(waits).unwrap_or_default();
+    if found.causes.is_empty() {
+        let samples = counted(found.samples, "sample");
+        return format!(
+            "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
+             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=1000)"
+        );
+    }
+    let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
+    let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(HOST_CAUSES);
+    let mut causes: Vec<String> = findings
+        .map(|cause| {
+            let of_host = 1.0 - other_percent / 100.0;
+            let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
+            let share = format!("{share:.0} ± {error:.0} %");
+            format!("{share} {}{}", cause.text(true), in_rank(cause, ranks))
+        })
+        .collect();
+    if causes.is_empty() {
+        causes.push("no cause stands out".to_owned());
+    }
+    format!("{name}{idle}: {} (of that time; {} samples)", causes.join(", "), count(found.samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::lines::tests::{bound, row, stage};
+    use stage2_model::{BottleneckKind, HostCauseProcess, HostFrame};
+
+    #[test]
+    fn the_host_line_names_the_ranks_that_wait_and_those_of_a_cause() {
+        let decode = row("decode");
+        let mut told = stage(&decode);
+        let idle = |ns: &[u64]| {
+            let rank = |(at, ns): (usize, &u64)| RankIdle { who: format!("rank {at}"), ns: *ns };
+            ns.iter().enumerate().map(rank).collect()
+        };
+        let found = bound(&[(BottleneckKind::Host, 1_400), (BottleneckKind::Kernels, 600)], None);
+        told.answer.bottleneck =
+            Some(Bottleneck { ranks: idle(&[2_030_000, 770_000]), ..found.clone() });
+        let cause = |function: &str, percents: &[f64]| HostCause {
+            kind: HostCauseKind::EngineCode,
+            frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 1 }),
+            percent: 20.0,
+            processes: (0..)
+                .zip(percents)
+                .map(|(at, &percent)| HostCauseProcess { file: format!("{at}.s2t"), percent })
+                .collect(),
+            ..HostCause::default()
+        };
+        let causes = vec![
+            cause("one", &[100.0]),
+            cause("most", &[80.0, 20.0]),
+            cause("both", &[55.0, 45.0]),
+        ];
+        let host = HostStage { samples: 40, causes, ..HostStage::default() };
+        let files = [("0.s2t", Some(0)), ("1.s2t", Some(1))].into();
+        assert_eq!(
+            host_of(&told, &host, &files),
+            "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 ± 0 \
+             % one (a.py:1) in rank 0, 20 ± 0 % most (a.py:1) mostly in rank 0, 20 ± 0 % both (a.py:1) (of that \
+             time; 40 samples)"
+        );
+        told.answer.bottleneck =
+            Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });
+        let many = host_of(&told, &host, &HashMap::new());
+        assert!(
+            many.starts_with(
+                "decode waits 1.40 of 2.00 ms for the host in the mean step (from rank 2 0.77 ms to rank 0 2.03 \
+                 ms): 20 ± 0 % one (a.py:1), 20"
+            ),
+            "{many}"
+        );
+    }
+}
