@@ -252,7 +252,9 @@ fn check_export(format: Format, path: &Path, of: &str) {
             names.for_each(|name| check_text(&name.expect("UTF-8"), of));
         }
         Format::Csv => check_csv(&fs::read(path).expect("file"), of),
-        Format::Hatchet | Format::Speedscope => check_json(&serde_json::from_str(&read(path)).expect(of), of),
+        Format::Hatchet | Format::Speedscope => {
+            check_json(&serde_json::from_str(&read(path)).expect(of), of)
+        }
         Format::Pprof => {
             let profile = unpacked(path);
             let strings = fields(&profile, of).into_iter().filter(|(number, _)| *number == 6);
