@@ -8,6 +8,8 @@ pub const HOST_SAMPLES_LEAST: u64 = 30;
 /// A row is a finding if its share is at least this many standard errors: chance alone gives one row in
 /// twenty.
 pub const HOST_ERRORS_LEAST: f64 = 2.0;
+/// A launching thread that waits for running GPU work for less of the time never waits, percent.
+const HOST_WAITS_PERCENT: f64 = 2.0;
 /// Folders of a file outside of packages that are shown.
 const FOLDERS_SHOWN: usize = 2;
 /// The widest frame of a [`HostFrame::short`], characters.
@@ -39,6 +41,9 @@ pub struct HostStage {
     pub samples: u64,
     /// Part of the windows that the samples represent, percent.
     pub covered_percent: f64,
+    /// Part of the windows in which the launching threads were in calls that wait for running GPU work, percent.
+    #[serde(default)]
+    pub waits_for_work_percent: f64,
     /// The causes of the idle time, the largest first: they add up to 100 %. Empty: there are too few
     /// samples.
     pub causes: Vec<HostCause>,
@@ -50,6 +55,14 @@ pub struct HostStage {
     /// The time of all other stacks, ns.
     #[serde(default)]
     pub stacks_left_out_ns: u64,
+}
+
+impl HostStage {
+    /// Whether the launching threads hardly ever wait for the GPU. Then the host alone sets the pace: without a
+    /// function, each step is shorter by all of its time, not only by what of it falls into idle time.
+    pub fn never_waits(&self) -> bool {
+        self.waits_for_work_percent < HOST_WAITS_PERCENT
+    }
 }
 
 /// A cause of idle time.
@@ -78,6 +91,10 @@ pub struct HostCause {
     pub samples: u64,
     /// Share of the idle time that is in launch gaps, percent.
     pub launch_gaps_percent: f64,
+    /// Share of the windows in which the launching thread ran this function while GPU work ran, percent: see
+    /// [`HostStage::never_waits`].
+    #[serde(default)]
+    pub beside_work_percent: f64,
     /// The stack with the longest time, the outermost frame first; empty: none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,

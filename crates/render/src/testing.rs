@@ -59,6 +59,7 @@ pub(super) fn host() -> HostUse {
         samples,
     };
     let code = HostCause {
+        beside_work_percent: 4.2,
         lines: lines.map(line).into(),
         ..cause(HostCauseKind::EngineCode, Some(schedule.clone()), 65.3, 3.1, 160)
     };
@@ -69,6 +70,7 @@ pub(super) fn host() -> HostUse {
         threads: vec!["engine".into()],
         samples: 240,
         covered_percent: 98.0,
+        waits_for_work_percent: 0.5,
         causes: vec![code, gil, cause(HostCauseKind::Unknown, None, 2.0, 0.0, 0)],
         advice: vec![HostAdvice {
             kind: HostAdviceKind::Gil,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::trace::{
     self, GpuNs, GpuWork, HostCall, HostSample, HostSampling, HostStack, HostState, HostThread,
@@ -14,7 +14,7 @@ use stage2_contract::trace::{
 };
 
 use super::file::Trace;
-use super::host_calls::{Blocked, BlockedTime, Calls, Hits, Part, StageCalls};
+use super::host_calls::{Blocked, BlockedTime, Call, Calls, Hits, Part, StageCalls};
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
@@ -33,6 +33,9 @@ pub(super) const THREADS: usize = 1 << 16;
 const SUMS: usize = 1 << 15;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 pub(super) const LONGEST_NS: u64 = 60_000_000_000;
+/// A call that waits for a copy may seem to begin behind its end, or to end before it, by so much: between the
+/// launch of the copy and the wait for it the thread is in no call, and clocks differ.
+const WAIT_SLACK_NS: u64 = 20_000;
 /// A copy to the host of at most this many bytes is a single value.
 const VALUE_BYTES: u64 = 16;
 /// `CUpti_ActivityMemcpyKind`: from a device to the host.
@@ -111,6 +114,10 @@ pub struct Idle {
     pub calls: BTreeMap<Blocked, BlockedTime>,
     /// While work ran, and what ended next was a copy to the host: by the stack that most likely waits for it.
     pub before_copies: FxHashMap<u32, Sum>,
+    /// While work of the stage ran and the thread ran code: by its stack.
+    pub beside_work: FxHashMap<u32, Sum>,
+    /// While work of the stage ran and the thread was in a call that waits for the GPU.
+    pub waits_for_work: Sum,
 }
 
 /// What a thread was doing, according to its sample.
@@ -158,6 +165,9 @@ impl Idle {
         calls.for_each(|(call, time)| self.calls.entry(*call).or_default().add(time));
         let before = other.before_copies.iter();
         before.for_each(|(stack, sum)| self.before_copies.entry(*stack).or_default().add(sum));
+        let beside = other.beside_work.iter();
+        beside.for_each(|(stack, sum)| self.beside_work.entry(*stack).or_default().add(sum));
+        self.waits_for_work.add(&other.waits_for_work);
     }
 
     pub(super) fn cause(&mut self, cause: Cause, sum: &Sum) {
@@ -504,7 +514,7 @@ impl StageSamples {
         }
     }
 
-    fn sums(mut self, pending: &Pending, any_work: &[bool]) -> StageIdle {
+    fn sums(mut self, pending: &Pending, any_work: &[bool], waits: &Waits) -> StageIdle {
         self.spread();
         let mut found = StageIdle::default();
         let mut hits: [Hits; 2] = Default::default();
@@ -529,6 +539,11 @@ impl StageSamples {
                 if ending.1 != After::Other && idle.before_copies.len() < SUMS {
                     idle.before_copies.entry(sample.stack).or_default().add(&sum);
                 }
+                if call.is_some_and(|call| waits.for_gpu(call)) {
+                    idle.waits_for_work.add(&sum);
+                } else if sample.state == HostState::Running && idle.beside_work.len() < SUMS {
+                    idle.beside_work.entry(sample.stack).or_default().add(&sum);
+                }
                 continue;
             }
             if call.is_some() {
@@ -544,7 +559,11 @@ impl StageSamples {
                 holder: sample.holder,
                 holder_stack: holder_stack.unwrap_or(NONE),
                 launch_gap: next.saturating_sub(before.0) <= BACK_TO_BACK_NS,
-                after: before.1,
+                after: if waits.ended(pending, sample.thread, before.0) {
+                    before.1
+                } else {
+                    After::Other
+                },
             };
             idle.cause(cause, &sum);
         }
@@ -593,7 +612,9 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
         }
     }
     let any_work = any_work.busy();
-    let sums = stages.into_iter().map(|(path, stage)| (path, stage.sums(&pending, &any_work)));
+    let waits = Waits::of(&pending, &capture.names);
+    let sums =
+        stages.into_iter().map(|(path, stage)| (path, stage.sums(&pending, &any_work, &waits)));
     let sums: BTreeMap<PathIndex, StageIdle> = sums.collect();
     if let Some(host) = &mut capture.host {
         host.stages = sums;
@@ -641,6 +662,39 @@ fn stage_samples(
     });
     let samples = |(stage, of): (_, Members)| (stage, StageSamples::of(of.all, of.calls, pending));
     members.into_iter().map(samples).collect()
+}
+
+/// Which calls wait for the GPU.
+#[derive(Debug)]
+struct Waits {
+    /// Indices of the names of the capture.
+    names: FxHashSet<u32>,
+    /// The file has no calls at all, so that nothing says whether a thread waited.
+    unknown: bool,
+}
+
+impl Waits {
+    fn of(pending: &Pending, names: &[Vec<u8>]) -> Self {
+        let is_wait = |name: &u32| {
+            let name = names.get(*name as usize).map_or(&[][..], Vec::as_slice);
+            name.starts_with(b"cuMemcpy") || name.windows(11).any(|part| part == b"Synchronize")
+        };
+        let unknown = pending.calls.is_empty();
+        Self { names: pending.calls.names().filter(is_wait).collect(), unknown }
+    }
+
+    fn for_gpu(&self, call: &Call) -> bool {
+        call.name.is_some_and(|name| self.names.contains(&name))
+    }
+
+    /// Whether a thread may have waited for work that ended then. A copy that nobody waits for explains no idle
+    /// time behind it.
+    fn ended(&self, pending: &Pending, thread: u32, end: u64) -> bool {
+        let (from, to) = (end.saturating_sub(WAIT_SLACK_NS), end.saturating_add(WAIT_SLACK_NS));
+        let mut calls = pending.calls.within(thread, from, to);
+        self.unknown
+            || calls.any(|part| pending.calls.get(part.call).is_some_and(|of| self.for_gpu(of)))
+    }
 }
 
 /// Distinguishes copies to the host by the work before them in their queue.

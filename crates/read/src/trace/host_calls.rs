@@ -104,7 +104,16 @@ impl Calls {
         true
     }
 
-    fn get(&self, number: u32) -> Option<&Call> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The names of all calls, each as often as there are calls of it.
+    pub(super) fn names(&self) -> impl Iterator<Item = u32> {
+        self.all.iter().filter_map(|call| call.name)
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Call> {
         self.all.get(number as usize)
     }
 

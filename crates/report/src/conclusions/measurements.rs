@@ -110,13 +110,22 @@ fn host_causes(found: &HostStage) -> Vec<HostEvidence> {
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
         let text = format!("{share} of the idle time: {name} (of {} samples)", found.samples);
         let then = format!("{name}: {}", advice::remedy(cause));
-        HostEvidence { is_fault: false, percent: cause.percent, name, text, then }
+        let beside = if found.never_waits() { cause.beside_work_percent } else { 0.0 };
+        HostEvidence {
+            is_fault: false,
+            percent: cause.percent,
+            beside_work_percent: beside,
+            name,
+            text,
+            then,
+        }
     });
     let faults = found.advice.iter().map(|fault| {
         let most = fault.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.short()));
         HostEvidence {
             is_fault: true,
             percent: fault.percent,
+            beside_work_percent: 0.0,
             name: fault.kind.what().to_owned(),
             text: fault.text.clone(),
             then: format!("{}{}", fault.remedy, most.unwrap_or_default()),

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
+use rustc_hash::FxHashMap;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible;
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
@@ -67,6 +68,9 @@ struct Part {
     signs: Signs,
     /// The lines that the threads were in directly before copies to the host ended.
     before_copies: BTreeMap<u32, Sum>,
+    /// The lines of code that they ran while work ran, and the time that they waited for it in calls.
+    beside_work: BTreeMap<u32, Sum>,
+    waits_for_work: Sum,
 }
 
 /// What distinguishes one row from another.
@@ -228,16 +232,27 @@ impl Reading<'_> {
     }
 }
 
+/// Adds the time of stacks to the lines that stand for them.
+fn add_rows(
+    rows: &mut BTreeMap<u32, Sum>,
+    stacks: &FxHashMap<u32, Sum>,
+    reading: &mut Reading<'_>,
+) {
+    for (stack, sum) in stacks {
+        let stack = reading.stack(*stack);
+        let row = reading.calls(&stack).row().and_then(|at| stack.get(at)).copied();
+        if let Some(row) = row {
+            rows.entry(row).or_default().add(sum);
+        }
+    }
+}
+
 impl Part {
     fn add(&mut self, idle: &Idle, reading: &mut Reading<'_>) {
         self.all.add(&idle.all);
-        for (stack, sum) in &idle.before_copies {
-            let stack = reading.stack(*stack);
-            let row = reading.calls(&stack).row().and_then(|at| stack.get(at)).copied();
-            if let Some(row) = row {
-                self.before_copies.entry(row).or_default().add(sum);
-            }
-        }
+        add_rows(&mut self.before_copies, &idle.before_copies, reading);
+        add_rows(&mut self.beside_work, &idle.beside_work, reading);
+        self.waits_for_work.add(&idle.waits_for_work);
         // In the same order each time.
         let mut causes: Vec<(&Cause, &Sum)> = idle.by_cause.iter().collect();
         causes.sort_unstable_by_key(|(cause, _)| **cause);
@@ -353,6 +368,10 @@ impl Part {
         for (frame, sum) in other.before_copies {
             self.before_copies.entry(frame).or_default().add(&sum);
         }
+        for (frame, sum) in other.beside_work {
+            self.beside_work.entry(frame).or_default().add(&sum);
+        }
+        self.waits_for_work.add(&other.waits_for_work);
         for (stack, sum) in other.stacks {
             self.stacks.entry(stack).or_default().add(&sum);
         }
@@ -396,6 +415,7 @@ impl Stage {
             threads: part.threads.iter().cloned().collect(),
             samples,
             covered_percent: covered * 100.0,
+            waits_for_work_percent: part.waits_for_work.percent_of(&part.all).0,
             causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
             advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
             stacks,
@@ -462,6 +482,7 @@ fn causes(
             error_percent,
             samples: found.sum.samples.saturating_add(found.exact.samples),
             launch_gaps_percent: launch_gaps * shares.outside * shares.covered * 100.0,
+            beside_work_percent: function.beside_work(part, frames),
             stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),
             processes: if several { in_processes(found, processes) } else { Vec::new() },
         }
@@ -508,6 +529,20 @@ struct Function<'p> {
 }
 
 impl Function<'_> {
+    /// The share of the windows in which the threads ran it while work of the stage ran, percent.
+    fn beside_work(&self, part: &Part, frames: &IndexSet<HostFrame>) -> f64 {
+        let frame = |at: &u32| frames.get_index(*at as usize);
+        let own = self.key.frame.as_ref().and_then(frame).filter(|_| self.key.kind.is_code());
+        let Some(own) = own else { return 0.0 };
+        let mut sum = Sum::default();
+        for (line, time) in &part.beside_work {
+            if frame(line).is_some_and(|of| of.file == own.file && of.function == own.function) {
+                sum.add(time);
+            }
+        }
+        sum.percent_of(&part.all).0
+    }
+
     fn hottest(&self) -> Option<u32> {
         self.lines.first().and_then(|(frame, _)| *frame)
     }

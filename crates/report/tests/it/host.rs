@@ -543,6 +543,63 @@ fn copies_to_the_host_are_recognised() {
     only(HostAdviceKind::Copy, ".cpu()", &advice(&[USER], &[to_host(4_096)], running));
 }
 
+/// Hazard (reports): a copy that runs in the background stands before most idle time of an engine that overlaps
+/// steps, and is blamed for it.
+/// Promise: only a copy that the launching thread was waiting for when it ended explains the time behind it.
+#[test]
+fn a_copy_that_nobody_waits_for_explains_nothing() {
+    let copies = |call: (u64, u64)| {
+        let mut trace = Trace::new();
+        let stack = trace.stack(&[USER]);
+        trace.decode(41, &[to_host(4_096)], |_, _| {
+            vec![HostSample { thread: MAIN, stack, ..state(HostState::Running, 0) }]
+        });
+        trace.calls(41, "cuEventSynchronize", call, stack);
+        let report = trace.report();
+        decode(&report).advice.iter().filter(|of| of.kind == HostAdviceKind::Copy).count()
+    };
+    assert_eq!(copies((7 * MS, 100_000)), 0, "a call long after it");
+    assert_eq!(copies((3 * MS, 500_000)), 0, "a call long before its end");
+    assert_eq!(copies((3 * MS, MS + 3_500)), 1, "a call that ends with it");
+    assert_eq!(copies((4 * MS + 10_000, 100_000)), 1, "the wait behind its launch");
+}
+
+/// Hazard (reports): a host that never waits for the GPU is the limit of every step, and the time of a function that
+/// the GPU overlaps is left out of what its removal gains.
+/// Promise: that time counts too where the launching thread never waits for the GPU, and only there.
+#[test]
+fn a_function_beside_gpu_work_counts_where_the_host_never_waits() {
+    let first = |waits: bool| {
+        let mut trace = Trace::new();
+        let (slow, other) = (trace.stack(&[USER]), trace.stack(&[LOOP]));
+        // The GPU works in the first 4 ms; the function runs from 2 to 9 ms.
+        trace.decode(41, &[], |_, ms| {
+            let stack = if (2..9).contains(&ms) { slow } else { other };
+            vec![HostSample { thread: MAIN, stack, ..state(HostState::Running, 0) }]
+        });
+        if waits {
+            trace.calls(41, "cuStreamSynchronize", (MS, MS), other);
+        }
+        let report = trace.report();
+        let stage = decode(&report);
+        assert_eq!(stage.never_waits(), !waits, "{}", stage.waits_for_work_percent);
+        let cause = stage.causes.iter().find(|cause| cause.kind == HostCauseKind::UserCode);
+        let beside = cause.expect("the function").beside_work_percent;
+        assert!((beside - 20.0).abs() < 0.5, "{beside}");
+        line(&report, "first").to_owned()
+    };
+    let whole = first(false);
+    // 5 of 6 idle ms, and 1 of the 2 beside work: then nothing is idle.
+    assert!(whole.contains("if no time goes into generate (serve.py:42)"), "{whole}");
+    assert!(
+        whole.contains("while the GPU works, for which the host never waits 10.0 %"),
+        "{whole}"
+    );
+    assert!(whole.contains("= 60.0 % of the window"), "{whole}");
+    let idle = first(true);
+    assert!(idle.contains("if no idle time goes into generate (serve.py:42)"), "{idle}");
+}
+
 #[test]
 fn sizes_that_depend_on_data_are_recognised() {
     let seek = (What::Kernel { shape: 0 }, BUSY, 500);

@@ -95,6 +95,8 @@ pub(crate) struct HostEvidence {
     pub(crate) is_fault: bool,
     /// Share of the idle time, percent.
     pub(crate) percent: f64,
+    /// Share of the window that it takes while the GPU works, and that would be saved as well, percent.
+    pub(crate) beside_work_percent: f64,
     /// What it is, in words.
     pub(crate) name: String,
     /// What the samples say of it.
