@@ -9,11 +9,12 @@
 //   register[@B], pool:N       hand CUPTI the functions for buffers; make and touch N buffers of 1 MB in advance (0)
 //   on:KINDS[@B], off:KINDS    k kernels, g whole graphs, m copies, s fills, e events, r and d calls of both CUDA APIs
 //   onctx:KINDS, offctx:KINDS  the same for the one context
-//   attr:N:VALUE, show:N       attributes of CUPTI; alloc:0|1 cuptiActivityEnableAllocationSource
+//   attr:N:VALUE, show:N       attributes of CUPTI; alloc:0|1 cuptiActivityEnableAllocationSource (first API only)
 //   eventtimes:0|1             records of events with the GPU's time (CUDA 13.0)
 //   fields:min|name            second API: records of five fields, without or with the kernel's name
 //   flush:0|1, unsub[@B], finalize, sleep:MS
-//   callback:none|time|events  of cuGraphLaunch: does nothing, takes times, or records an event before and behind
+//   callback:none|time|events  of cuGraphLaunch: off; cuptiGetTimestamp, which is of the first API and may make the
+//                              second one refuse buffers that are registered later; an event before and behind
 //   nodes:N, distinct:0|1      of graphs to be made (400): all of one kernel (0), or of those of the last module
 //   make:NAME, set:NAME:COUNT  capture and instantiate one graph, or NAME0 to NAME{COUNT-1}
 //   again:NAME, update:NAME, upload:NAME    instantiate it anew, cuGraphExecUpdate by a new capture, cuGraphUpload

@@ -76,7 +76,7 @@ def plan(versions: list[str]) -> tuple[list[Case], list[Case]]:
         for each in programs("timed")
     ]
     for way in full:
-        wanted = programs("start") + (programs("start v2") if way[1] == "v2" else [])
+        wanted = programs("start") + programs(f"start {way[1]}")
         timed += [Case(*way, f"start, {name}", steps, 0) for name, steps in wanted]
         timed += others
         others = []
@@ -139,6 +139,8 @@ SHOWN = {"step", "error", "cupti", "api", "case", "us", "nodes", "graphs", "eage
 ENDS = ("blocks_us", "first_us", "sum_us", "max_us", "median_us", "p99_us")
 # Steps that stand in the table only if they fail.
 QUIET = re.compile("nodes|distinct|pool|warm|start|set|make|module|again|update|upload")
+# Steps of the table of first launches: besides launches, what may be CUPTI's first call.
+STARTED = re.compile("first|replay|eager|each|on|load|register|sub|attr|show|alloc|fields")
 
 
 def number(value: float | None) -> str:
@@ -251,7 +253,7 @@ def report(cases: list[list[dict[str, Any]]]) -> str:
         + "\nTimes: medians, and the medians of ten blocks from the least to the most\n\n"
         + table(timed)
         + "\nThe first launches: ms of all, and of the longest\n\n"
-        + side_by_side(start, started, re.compile("first|replay|eager|each|on|load|register"))
+        + side_by_side(start, started, STARTED)
     )
 
 
