@@ -60,12 +60,16 @@ def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[t
         steps = int(expected["window"]) * (NEW - 1)
         found.append((steps <= decode["steps"] <= steps + 1, f"{decode['steps']} decode steps"))
     if "streamed" in expected:
-        found += of_requests(requests, log, int(expected["streamed"]))
+        # SGLang answers a look at its health by a request of its own.
+        own = 1 if expected.get("engine") == "sglang" else 0
+        found += of_requests(requests, log, int(expected["streamed"]), own)
     elif "calls" in expected:
         cost = requests.get("cost") or {}
         whole = int(expected["calls"]) * int(expected["requests"])
         found += [(cost.get("whole_requests") == whole, f"{cost.get('whole_requests')} requests")]
-        found += of_calls(kinds, log, int(expected["calls"]), int(expected["requests"]))
+        # SGLang loads and compiles kernels before the first step of its first call.
+        cold = 1 if expected.get("engine") == "sglang" else 0
+        found += of_calls(kinds, log, int(expected["calls"]), int(expected["requests"]), cold)
     return found
 
 
@@ -108,8 +112,10 @@ def of_engine(requests: dict[str, Any], log: str) -> list[tuple[bool, str]]:
     return found
 
 
-def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list[tuple[bool, str]]:
-    """Check steps against calls of as many requests side by side."""
+def of_calls(
+    kinds: dict[str, Any], log: str, calls: int, requests: int, cold: int
+) -> list[tuple[bool, str]]:
+    """Check steps against calls of as many requests side by side, after so many cold calls."""
     read = [kinds[kind] for kind in ("prefill", "mixed") if kind in kinds]
     # The engine warms itself up with prompts that are far shorter.
     rows = [row for kind in read for row in kind["rows"] if (row["tokens_mean"] or 0) >= PROMPT]
@@ -119,7 +125,8 @@ def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list
     ours = decode["timed_ns"] / max(decode["timed_steps"], 1) * steps
     ours += sum((row["p50_ns"] or 0) * row["steps"] for row in rows)
     said = [float(text) for text in re.findall(r"^generate \d+: ([0-9.]+) s", log, re.MULTILINE)]
-    ratio = ours / 1e9 / sum(said) if said else 0.0
+    warm = said[cold:]
+    ratio = ours / 1e9 / calls * len(warm) / sum(warm) if warm else 0.0
     return [
         (abs(tokens - calls * requests * PROMPT) <= 256, f"{tokens:.0f} tokens of prompts"),
         (steps <= decode["steps"] <= steps + 4 * calls, f"{decode['steps']} decode steps"),
@@ -127,12 +134,20 @@ def of_calls(kinds: dict[str, Any], log: str, calls: int, requests: int) -> list
     ]
 
 
-def of_requests(requests: dict[str, Any], log: str, streamed: int) -> list[tuple[bool, str]]:
-    """Check the times and costs of requests against those that engine_client.py measured."""
+def of_requests(
+    requests: dict[str, Any], log: str, streamed: int, own: int
+) -> list[tuple[bool, str]]:
+    """Check the times and costs of requests against those that engine_client.py measured.
+
+    The server may have sent itself `own` requests more.
+    """
     cost = requests.get("cost") or {}
     taken, steps = cost.get("requests_gpu_ns", 0), cost.get("steps_gpu_ns", 0)
     found = [
-        (cost.get("whole_requests") == streamed, f"{cost.get('whole_requests')} whole requests"),
+        (
+            streamed <= cost.get("whole_requests", 0) <= streamed + own,
+            f"{cost.get('whole_requests')} whole requests",
+        ),
         (0 < taken <= steps <= taken * 1.001, f"requests took {taken} ns of {steps} ns"),
     ]
     said = re.search(r"first token ([0-9.]+) ms, token ([0-9.]+) ms", log)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 BATCH, PROMPT, TOKENS, CALLS = 16, 128, 96, 12
-WORDS_BACK = 64
+WORDS_BACK = 128
 """Tokens that the logits processor looks at in each sequence."""
 KEYS = 400
 """Numbers that go into the key of a request."""

@@ -543,7 +543,7 @@ fn copies_to_the_host_are_recognised() {
     only(HostAdviceKind::Copy, ".cpu()", &advice(&[USER], &[to_host(4_096)], running));
 }
 
-/// Hazard (host samples): a copy that runs in the background stands before most idle time of an engine that overlaps
+/// Hazard (Host samples): a copy that runs in the background stands before most idle time of an engine that overlaps
 /// steps, and is blamed for it.
 /// Promise: only a copy that the launching thread was waiting for when it ended explains the time behind it.
 #[test]
@@ -564,7 +564,7 @@ fn a_copy_that_nobody_waits_for_explains_nothing() {
     assert_eq!(copies((4 * MS + 10_000, 100_000)), 1, "the wait behind its launch");
 }
 
-/// Hazard (host samples): a host that never waits for the GPU is the limit of every step, and the time of a function that
+/// Hazard (Host samples): a host that never waits for the GPU is the limit of every step, and the time of a function that
 /// the GPU overlaps is left out of what its removal gains.
 /// Promise: that time counts too where the launching thread never waits for the GPU, and only there.
 #[test]
