@@ -124,20 +124,24 @@ impl StageTimes {
 const SPANS: usize = 1 << 20;
 
 /// Adds the time of a range. Most ranges close after those in them.
-fn add_span(spans: &mut Vec<Span>, span: Span) {
-    while spans.last().is_some_and(|last| last.start_ns >= span.start_ns) {
-        spans.pop();
+fn add_span(spans: &mut Vec<Span>, mut span: Span) {
+    // Ranges mostly end in order, those within before those around them.
+    while let Some(last) =
+        spans.pop_if(|last| (span.start_ns..=span.end_ns).contains(&last.start_ns))
+    {
+        span.end_ns = span.end_ns.max(last.end_ns);
     }
     let is_full = spans.len() >= SPANS;
     match spans.last_mut() {
-        Some(last) if span.end_ns <= last.end_ns || is_full => {
+        Some(last) if is_full || (last.start_ns..=last.end_ns).contains(&span.start_ns) => {
+            last.start_ns = last.start_ns.min(span.start_ns);
             last.end_ns = last.end_ns.max(span.end_ns);
         }
         _ => spans.push(span),
     }
 }
 
-/// The same time in spans that do not overlap, in the order of time.
+/// Joins spans that overlap: the result is in the order of time.
 fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_unstable_by_key(|span| (span.start_ns, span.end_ns));
     let mut joined: Vec<Span> = Vec::new();
