@@ -110,11 +110,11 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
     }
 }
 
-/// The window of a stage in the whole run, without its first, cold instance if that can be told apart: an engine
+/// The window of a stage in the whole run without outliers, and without its first, cold instance if that can be told apart: an engine
 /// may compile for longer in it than it serves afterwards.
 pub(crate) fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
-    match row.warm.as_ref().filter(|_| is_warm(report, row)) {
-        Some(warm) => Some(warm.gpu_window_ns),
+    match row.ordinary().filter(|_| is_warm(report, row)) {
+        Some(usual) => Some(usual.gpu_window_ns),
         None => whole_window_ns(report, row),
     }
 }
