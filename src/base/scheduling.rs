@@ -29,10 +29,10 @@ pub(crate) fn has_filter(tid: u32) -> bool {
     })
 }
 
-/// What two short system calls tell of the seccomp filters of a thread. A filter that the program gives to all its
-/// threads at once changes it, except where the process began both with a filter and without the right to gain
-/// privileges (`allowPrivilegeEscalation: false` of Kubernetes): then only files of `/proc`, which cost ten times as
-/// much, tell of one more.
+/// What two short system calls show of the seccomp filters of a thread. A filter that the program installs for all its
+/// threads at once changes it, unless the process started both with a filter and with `no_new_privs`
+/// (`allowPrivilegeEscalation: false` of Kubernetes). Then only files of `/proc`, which cost ten times as much, show
+/// another filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Filters {
     mode: c_int,
@@ -40,7 +40,7 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// Async-signal-safe.
+    /// Returns those of the calling thread. Async-signal-safe.
     pub(crate) fn of_caller() -> Self {
         let zero: libc::c_ulong = 0;
         // SAFETY: both only return a number. Without seccomp in the kernel the first one is an error.

@@ -100,7 +100,7 @@ impl HostSamples {
         self.has_begun
     }
 
-    /// Begins to sample at `hz`, if that is set and there is a trace file.
+    /// Starts sampling `hz` times a second, if that is set and there is a trace file.
     pub(super) fn begin(
         &mut self,
         (shared, hz, python): (&'static Shared, Option<u32>, Option<Interpreter>),

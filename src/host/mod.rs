@@ -309,7 +309,7 @@ struct Sampler<'a> {
     any_launches: bool,
     changes: usize,
     pid: u32,
-    /// The filters of this thread when it began.
+    /// The seccomp filters of this thread when it started.
     filters: scheduling::Filters,
     /// The thread can open files of `/proc`.
     has_files: bool,
@@ -479,8 +479,8 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Whether the program has given this thread a filter, and says so. What is done after that may end the process,
-    /// so this comes first in a round.
+    /// Whether the program has installed a seccomp filter for this thread; reports it if so. Any system call after
+    /// that may end the process, so this comes first in a round.
     fn is_filtered(&self) -> bool {
         let is_it = scheduling::Filters::of_caller() != self.filters;
         if is_it {

@@ -36,7 +36,7 @@ pub(super) struct Thread {
     gil: u64,
     /// Address of the pointer to the innermost frame.
     innermost_at: u64,
-    /// Address of its ID; 0: not known, or in its state.
+    /// Address of its thread ID; 0: not known, or the ID is in its state.
     tid_at: u64,
     /// Addresses of its frames, the outermost first.
     chain: Vec<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Thread {
     is_fresh: bool,
 }
 
-/// A thread as the lists have it.
+/// A thread in the interpreter's lists.
 struct Listed {
     state: u64,
     interpreter: u64,
@@ -102,7 +102,7 @@ impl Python {
     }
 
     /// Reads the stacks of the threads that are `due`. A look that `is_full`, and any look at few threads, walks the
-    /// lists of threads before. If these have too many, those that it `keeps` come first.
+    /// lists of threads first. If these are too long, the threads that it `keeps` come first.
     ///
     /// # Errors
     /// The interpreter has ended, or its lists of threads are inconsistent at the moment.
@@ -163,7 +163,7 @@ impl Python {
         found
     }
 
-    /// `walks`: all threads will be read, else those that are due.
+    /// `walks`: all threads will be read; otherwise those that are due.
     fn want_lists(&self, walks: bool, memory: &mut Memory) {
         let Layout { runtime, interpreter, gil, .. } = &self.layout;
         let of_runtime = [runtime.head, runtime.finalizing];
@@ -264,8 +264,8 @@ impl Python {
         Ok(generation)
     }
 
-    /// Checks the threads that are due, and forgets those that are not there any more. Returns the code generation of
-    /// the interpreters that have threads.
+    /// Checks the threads that are due, and removes those that no longer exist. Returns the code generation of the
+    /// interpreters that have threads.
     fn check_threads(&mut self, memory: &mut Memory) -> Result<u64, Ended> {
         self.head(memory)?;
         let (mut generation, mut last) = (0_u64, 0);
@@ -472,7 +472,7 @@ mod tests {
 
     const CODE_TYPE: u64 = 0xc0de;
     const TEXT_TYPE: u64 = 0x7e87;
-    /// A full look without threads to be kept before others.
+    /// A full look that prefers no threads.
     const ALL: (bool, fn(u32) -> bool) = (true, |_| false);
 
     /// An interpreter in the layout of 3.12, in words.

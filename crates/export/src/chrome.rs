@@ -210,7 +210,7 @@ impl<W: Write> Document<'_, W> {
         self.event(&end)
     }
 
-    /// A further row of a thread: what is known of it beside its ranges.
+    /// An additional row of a thread: what is known of it besides its ranges.
     fn row(&mut self, row: Row, os_tid: u32, thread: &str) {
         self.rows.entry((row, os_tid)).or_insert_with(|| (row.title(thread, os_tid), i64::MIN));
     }

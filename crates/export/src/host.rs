@@ -9,20 +9,20 @@ use stage2_read::trace::requests::engine_of;
 
 use crate::run::{Process, Run};
 
-/// Samples of a thread that are less than this apart follow each other, ns.
+/// Samples of a thread that are less than this apart are consecutive, ns.
 const APART_NS: i64 = 1_000;
 /// Lines of a stack that are shown, the innermost.
 const LINES_SHOWN: usize = 64;
 /// Lines of all stacks of a process that are written.
 const LINES_WRITTEN: usize = 1 << 19;
-/// Texts of frames that are kept: of more, they are read again.
+/// Texts of frames that are cached; further ones are read again.
 const TEXTS_KEPT: usize = 1 << 14;
 /// Requests of a step that are named.
 const REQUESTS_SHOWN: usize = 1_024;
 /// Requests that are looked at to find those of a step.
 const REQUESTS_SEARCHED: usize = 4_096;
 
-/// What a further track of a thread shows.
+/// What an additional track of a thread shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Row {
     /// What it did, according to samples.
@@ -54,7 +54,7 @@ impl Row {
     }
 }
 
-/// What a thread did for some time, according to samples that follow each other.
+/// What a thread did for some time, according to consecutive samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     /// The thread.
@@ -70,7 +70,7 @@ pub(crate) struct Slice {
     pub(crate) samples: u64,
 }
 
-/// Joins samples of a thread that follow each other and say the same.
+/// Joins consecutive samples of a thread that agree.
 #[derive(Debug, Default)]
 pub(crate) struct Slices {
     open: BTreeMap<u32, Slice>,
@@ -125,8 +125,8 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// The innermost lines of a stack, from the outside in, separated by `;`; nothing where it has none, or
-    /// after too many lines.
+    /// The innermost lines of a stack, the outermost of them first, separated by `;`; `None` if it has none, or after
+    /// too many lines.
     pub fn text(&mut self, file: &TraceFile, stack: u32) -> Option<String> {
         if self.lines_left == 0 {
             return None;
@@ -185,8 +185,8 @@ impl StepRequests {
         Self { by_engine }
     }
 
-    /// The numbers of the requests whose first to last step contain this one, ascending, and not all of them
-    /// where there are very many.
+    /// The numbers of the requests that had begun and not ended at this step, ascending; not all of them if there are
+    /// very many.
     pub fn of_step(&self, run: &Run, process: &Process, step: &Step<'_>) -> Vec<u64> {
         let index = run.processes().iter().position(|other| other.pid == process.pid);
         let Some((index, number)) = index.zip(step.number) else { return Vec::new() };
@@ -202,7 +202,7 @@ impl StepRequests {
     }
 }
 
-/// The numbers of a step, by name; nothing: not known.
+/// The numbers of a step, by name; `None`: not known.
 pub fn step_numbers(step: &Step<'_>) -> [(&'static str, Option<u64>); 7] {
     let work = &step.work;
     // A step without requests of a kind has no tokens of them; one with requests has some.
@@ -219,7 +219,7 @@ pub fn step_numbers(step: &Step<'_>) -> [(&'static str, Option<u64>); 7] {
     ]
 }
 
-/// Numbers as a JSON array; nothing where there are none.
+/// Numbers as a JSON array; `None` if there are none.
 pub fn json_list(numbers: &[u64]) -> Option<String> {
     (!numbers.is_empty()).then(|| serde_json::json!(numbers).to_string())
 }

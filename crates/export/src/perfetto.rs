@@ -232,7 +232,7 @@ impl<'p, 'a, W: Write> Sequence<'p, 'a, W> {
         Ok(uuid)
     }
 
-    /// A further track of a thread: what is known of it beside its ranges.
+    /// An additional track of a thread: what is known of it besides its ranges.
     fn row(&mut self, row: Row, os_tid: u32, thread: &str) -> Result<(), ExportError> {
         if self.rows.contains_key(&(row, os_tid)) {
             return Ok(());

@@ -57,8 +57,8 @@ impl std::fmt::Display for Window {
 }
 
 impl Selection {
-    /// That the run has the stages that are asked for, and that the window is not behind its end. Gives when
-    /// each process had one of these stages.
+    /// Checks that the run has the selected stages, and that the window does not begin after the end of the run.
+    /// Returns when each process had one of these stages.
     pub(crate) fn check(&self, run: &Run) -> Result<StageTimes, ExportError> {
         let times = match self.stages.is_empty() {
             true => StageTimes::default(),
@@ -107,7 +107,7 @@ impl Selection {
     }
 }
 
-/// When each process, by its number, had a range of the stages that are asked for: in the order of time.
+/// When each process, by its number, had a range of the selected stages, in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct StageTimes(BTreeMap<u32, Vec<Span>>);
 
@@ -120,7 +120,7 @@ impl StageTimes {
     }
 }
 
-/// Spans of the stages of a process that are kept apart. Of more, the last one grows.
+/// Spans of the stages of a process that are kept separately. Beyond that, the last one grows.
 const SPANS: usize = 1 << 20;
 
 /// Adds the time of a range. Most ranges close after those in them.
@@ -159,7 +159,7 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
 /// What a format holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
-    /// GPU work, also without times.
+    /// GPU work, including work without times.
     Work,
     /// What has a place in time: ranges, samples of the host and steps of engines as well.
     Timeline,
@@ -228,8 +228,8 @@ impl<'r> Selected<'r> {
         self.window.is_none_or(|of| span.start_ns < of.end_ns && span.end_ns >= of.start_ns)
     }
 
-    /// Gives the selected events of `process` that a format holds to `each`, and counts them. GPU work
-    /// without times is given to [`Holds::Work`] only, where no window is asked for.
+    /// Passes the selected events of `process` that a format holds to `each`, and counts them. Only [`Holds::Work`]
+    /// gets GPU work without times, and only without a window.
     ///
     /// # Errors
     /// The first error of `each`, and a trace file that cannot be read to its end.
@@ -244,7 +244,7 @@ impl<'r> Selected<'r> {
             if !self.has(process, &event) {
                 // What continues a range was counted with it.
                 let is_new = !matches!(&event, Event::Range(range) if range.continues);
-                // Whether a request is in a part of a run is nobody's question.
+                // A request belongs to no part of a run.
                 let is_new = is_new && !matches!(&event, Event::Request { .. });
                 counts.not_selected += u64::from(is_new);
                 return Ok(());

@@ -15,15 +15,15 @@ use crate::run::Process;
 use crate::selection::{Holds, Selected};
 use crate::{Counts, ExportError, output};
 
-/// Samples of all threads that are kept, after those that follow each other and say the same were joined.
+/// Samples of all threads that are kept, after consecutive equal ones were joined.
 const SAMPLES: usize = 1 << 20;
-/// Frames in all stacks of these samples: what the viewer has to read. And those of stacks that differ, which are
-/// read from the trace file.
+/// Frames in all stacks of these samples, which the viewer has to read; and frames of distinct stacks, which are read
+/// from the trace file.
 const FRAMES: usize = 1 << 24;
 const LINES: usize = 1 << 21;
-/// Frames that are told apart, and stacks.
+/// Distinct frames, and distinct stacks.
 const FRAMES_APART: usize = 1 << 18;
-/// What a thread is said to run where its stack is not known.
+/// The frame of a running thread whose stack is not known.
 const NO_STACK: &str = "(no Python stack)";
 /// Stands for every further frame.
 const MORE_FRAMES: &str = "(more lines than are kept)";
@@ -113,7 +113,7 @@ impl Shared {
         number
     }
 
-    /// A frame that is no line of code.
+    /// A frame that is not a line of code.
     fn word(&mut self, word: &str) -> u32 {
         self.frame(HostFrame { function: word.to_owned(), ..HostFrame::default() })
     }
@@ -209,7 +209,7 @@ fn title(process: &Process, thread: Thread<'_>) -> String {
     format!("{}, {} ({})", process.title(), thread.shown(), thread.os_tid)
 }
 
-/// A thread, and what it did: a stack and how long, ns; no stack where nothing is known.
+/// A thread, and what it did: stacks and their durations, ns; no stack where nothing is known.
 struct Profile {
     name: String,
     start: u64,

@@ -596,7 +596,7 @@ CREATE TABLE STAGE2_REQUESTS (
   aborted INTEGER NOT NULL, draftTokens INTEGER NOT NULL, acceptedTokens INTEGER NOT NULL);
 ";
 
-/// Texts of the host that are told apart, and what stands for all further ones.
+/// Distinct texts of the host, and the one that represents all further ones.
 const HOST_STRINGS: usize = 1 << 16;
 const MORE_TEXTS: &str = "(more texts than are kept)";
 

@@ -19,16 +19,16 @@ use crate::tables::Tables;
 
 /// Samples, and calls, that wait for the records of the GPU.
 const WAITING: usize = 1 << 16;
-/// Frames and stacks of a file; stacks whose cause is kept; lines that are told apart.
+/// Frames and stacks of a file that are kept; stacks whose cause is kept; distinct lines.
 const STACKS: usize = 1 << 17;
 const KNOWN: usize = 1 << 14;
 const LINES: usize = 1 << 13;
-/// Causes of a second that are told apart, and launching threads of it.
+/// Distinct causes in a second, and launching threads in it.
 const CAUSES: usize = 1 << 10;
 const LAUNCHING: usize = 1 << 8;
 const THREADS: usize = 1 << 12;
 const NAME_CHARS: usize = 40;
-/// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
+/// The longest time that a sample may represent, ns: no sampler has a longer interval.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// What the host did in the last seconds while no work ran on the GPUs of a process.
@@ -42,7 +42,7 @@ pub struct HostIdle {
     pub samples: u64,
     /// What these threads did, the largest share first. Only what exceeds its sampling error is here.
     pub causes: Vec<HostCause>,
-    /// Why there is no cause; nothing where there is one.
+    /// Why there is no cause; `None` if there is one.
     pub why_none: Option<String>,
     /// The limits of the samples, as the collector reported them.
     pub note: Option<String>,
@@ -119,7 +119,7 @@ pub(crate) struct Host {
     rows: FxHashMap<u32, Option<u32>>,
     kinds: FxHashMap<(u32, HostState), HostCauseKind>,
     is_sampled: bool,
-    /// Samples that came after the time that they are of was final.
+    /// Samples that came after their time was final.
     late: u64,
     settled: u64,
 }
@@ -209,7 +209,7 @@ impl Host {
         self.threads.get(&thread).is_some_and(|thread| thread.launches)
     }
 
-    /// Work ran on a GPU of the process. Whether too much waits now.
+    /// Adds work that ran on a GPU of the process, ns. Returns whether too much waits now.
     pub(crate) fn worked(&mut self, start: u64, end: u64) -> bool {
         self.work.add(start, end);
         self.work.is_full()
@@ -429,7 +429,7 @@ fn called(name: u32, tables: &Tables) -> String {
     text.unwrap_or_else(|| "a CUDA call".to_owned())
 }
 
-/// What of `spans` is in no piece of `busy`; both disjoint and ascending.
+/// The parts of `spans` outside all pieces of `busy`, ns; both are disjoint and ascending.
 fn without(spans: &[(u64, u64)], busy: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let (mut free, mut first) = (Vec::new(), 0);
     for &(start, end) in spans {

@@ -48,9 +48,9 @@ pub struct StageNumbers {
     pub tokens: u64,
     /// Steps that said how many tokens.
     pub steps_with_tokens: u64,
-    /// Requests of those steps of an engine that say so, added over the steps.
+    /// Sum of the requests over the engine steps that give them.
     pub requests: u64,
-    /// Steps that said how many requests.
+    /// Steps that gave their requests.
     pub steps_with_requests: u64,
     /// Union of the windows of its recorded instances, ns.
     pub window_ns: u64,
@@ -128,7 +128,7 @@ impl StageNumbers {
         self.share_of_windows(self.gaps_ns)
     }
 
-    /// How many requests a step works on, in the mean of the steps that say so.
+    /// Mean number of requests in a step, over the steps that give it.
     pub fn requests_per_step(&self) -> Option<f64> {
         let steps = self.steps_with_requests;
         (steps > 0).then(|| self.requests as f64 / steps as f64)

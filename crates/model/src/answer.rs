@@ -58,7 +58,7 @@ pub struct StageAnswer {
     pub tokens_counted: TokensCounted,
     /// Where its window goes; null: not known.
     pub window: Option<WindowSplit>,
-    /// What holds up its mean step most; null: where its window goes is not known.
+    /// What bounds its mean step; null: the division of its window is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<Bottleneck>,
     /// The least time that the hardware would need for a step.

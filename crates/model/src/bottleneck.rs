@@ -1,19 +1,19 @@
-//! What holds up the steps of a stage most.
+//! What bounds the steps of a stage.
 
 use serde::{Deserialize, Serialize};
 
-/// The mean step of a stage, divided among what it is spent on.
+/// The mean step of a stage, divided by what its time is spent on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// What is divided: the mean `token`, `step` or `instance`, or the whole `window` where steps are not
-    /// told apart.
+    /// What is divided: the mean `token`, `step` or `instance`, or the whole `window` if single steps cannot be
+    /// separated.
     pub of: String,
     /// Its time, which is the sum of the parts, ns.
     pub ns: u64,
     /// The parts, the longest first: the first one is the bottleneck.
     pub parts: Vec<BottleneckPart>,
-    /// Time of the kernels over the floor ([`crate::Floor::floor_ns`]); null: the floor is not known, or is
-    /// longer than the kernels.
+    /// Time of the kernels divided by the floor (a ratio; [`crate::Floor::floor_ns`]); null: the floor is not
+    /// known, or is longer than the kernels.
     pub kernels_over_floor: Option<f64>,
     /// Idle time of the GPUs in each rank, the longest first; empty: only one rank ran the stage, or it is not
     /// known.
@@ -43,27 +43,27 @@ pub struct RankIdle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 pub enum BottleneckKind {
-    /// Kernels that take at most [`NEAR_FLOOR`] times the floor of memory bandwidth, or of which counters show
-    /// that they are bound by it.
+    /// Kernels that take at most [`NEAR_FLOOR`] times the floor of memory bandwidth, or that are bound by it
+    /// according to counters.
     #[strum(serialize = "memory")]
     Memory,
-    /// Kernels that take at most [`NEAR_FLOOR`] times the floor of FLOPs, or of which counters show that they
-    /// are bound by these.
+    /// Kernels that take at most [`NEAR_FLOOR`] times the floor of FLOPs, or that are bound by FLOPs according
+    /// to counters.
     #[strum(serialize = "compute")]
     Compute,
-    /// Kernels that are far from the floor, or of which it is not known.
+    /// Kernels that are far from the floor, or whose limit is not known.
     #[strum(serialize = "its kernels")]
     Kernels,
     /// Exposed waiting for other ranks in collectives.
     #[strum(serialize = "waiting for ranks")]
     Ranks,
-    /// Exposed communication; with waiting where that is not told apart.
+    /// Exposed communication, plus waiting where the two cannot be separated.
     #[strum(serialize = "communication")]
     Communication,
     /// Exposed copies and fills.
     #[strum(serialize = "copies")]
     Copies,
-    /// Idle time, most of it in launch gaps, or behind work that the host had launched already.
+    /// Idle time, most of it in launch gaps, or before kernels that the host had launched already.
     #[strum(serialize = "launches")]
     Launches,
     /// Idle time, most of it in longer gaps.
@@ -74,11 +74,11 @@ pub enum BottleneckKind {
     OtherWork,
 }
 
-/// Kernels that take so many times the floor are still bound by what the floor is made of.
+/// Kernels that take at most this many times the floor are still bound by what the floor counts (bytes or FLOPs).
 pub const NEAR_FLOOR: f64 = 2.0;
 
 impl BottleneckKind {
-    /// What every page calls it, to be read after "bound by".
+    /// Its name on every page, to be read after "bound by".
     pub fn label(self) -> &'static str {
         self.into()
     }
@@ -100,12 +100,12 @@ impl Bottleneck {
         self.parts.first()
     }
 
-    /// The part that the GPU is idle, with what that is bound by; nothing where it never is.
+    /// The part in which the GPU is idle, with its cause; `None` if it never is.
     pub fn idle(&self) -> Option<&BottleneckPart> {
         self.parts.iter().find(|part| part.kind.is_idle())
     }
 
-    /// The part of the kernels; nothing where there is none.
+    /// The part of the kernels; `None` if there are none.
     pub fn kernels(&self) -> Option<&BottleneckPart> {
         self.parts.iter().find(|part| part.kind.is_kernels())
     }

@@ -100,7 +100,7 @@ pub enum TokensCounted {
 }
 
 impl TokensCounted {
-    /// Those of a stage, by the steps of an engine that it stands for, or by what it is to the model.
+    /// The tokens of a stage: according to its engine steps, or else to its role.
     pub fn of(steps: Option<&EngineSteps>, role: Role) -> Self {
         match (steps, role) {
             (Some(steps), _) => steps.tokens_counted,
@@ -109,7 +109,7 @@ impl TokensCounted {
         }
     }
 
-    /// What every page calls them.
+    /// Their name on every page.
     pub fn noun(self) -> &'static str {
         self.into()
     }

@@ -8,7 +8,7 @@ pub const HOST_SAMPLES_LEAST: u64 = 30;
 /// A row is a finding if its share is at least this many standard errors: chance alone gives one row in
 /// twenty.
 pub const HOST_ERRORS_LEAST: f64 = 2.0;
-/// A launching thread that waits for running GPU work for less of the time never waits, percent.
+/// Below this share of its time, percent, a launching thread counts as never waiting for running GPU work.
 const HOST_WAITS_PERCENT: f64 = 2.0;
 /// Folders of a file outside of packages that are shown.
 const FOLDERS_SHOWN: usize = 2;
@@ -41,7 +41,7 @@ pub struct HostStage {
     pub samples: u64,
     /// Part of the windows that the samples represent, percent.
     pub covered_percent: f64,
-    /// Part of the windows in which the launching threads were in calls that wait for running GPU work, percent.
+    /// Share of the windows in which the launching threads were in calls that wait for running GPU work, percent.
     #[serde(default)]
     pub waits_for_work_percent: f64,
     /// The causes of the idle time, the largest first: they add up to 100 %. Empty: there are too few
@@ -59,7 +59,7 @@ pub struct HostStage {
 
 impl HostStage {
     /// Whether the launching threads hardly ever wait for the GPU. Then the host alone sets the pace: without a
-    /// function, each step is shorter by all of its time, not only by what of it falls into idle time.
+    /// function, each step is shorter by all of that function's time, not only by the part that is idle time.
     pub fn never_waits(&self) -> bool {
         self.waits_for_work_percent < HOST_WAITS_PERCENT
     }
@@ -70,7 +70,7 @@ impl HostStage {
 pub struct HostCause {
     /// The kind of cause.
     pub kind: HostCauseKind,
-    /// The responsible line of code, of several lines of a function the one with the most time; null: not known.
+    /// The responsible line of code: of several lines of a function, the one with the most time; null: not known.
     pub frame: Option<HostFrame>,
     /// The lines of the function, the one with the most time first; empty: there is only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,12 +98,12 @@ pub struct HostCause {
     /// The stack with the longest time, the outermost frame first; empty: none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
-    /// In which processes the time is, the one with the most of it first; empty: only one was sampled.
+    /// The processes that the time is in, the one with the most of it first; empty: only one was sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<HostCauseProcess>,
 }
 
-/// A line of the function that a cause is named by.
+/// A line of the function that a cause is named after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostLine {
     /// The line, from 1; 0: not known.
@@ -112,7 +112,7 @@ pub struct HostLine {
     pub percent: f64,
     /// Standard error of that share, percentage points.
     pub error_percent: f64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
@@ -204,7 +204,7 @@ impl HostCauseKind {
         matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
     }
 
-    /// Whether each function is a row of its own.
+    /// Whether each function has its own row.
     pub fn has_line(self) -> bool {
         !matches!(
             self,

@@ -129,7 +129,7 @@ pub struct RankStageRow {
     pub gpu_busy_ns: Option<u64>,
     /// Window minus busy time, ns; null where other processes may have filled it.
     pub gpu_idle_ns: Option<u64>,
-    /// Idle time without the first, cold instance; null where that is not told apart, or `gpu_idle_ns` is null.
+    /// Idle time without the first, cold instance; null: that instance cannot be separated, or `gpu_idle_ns` is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_idle: Option<WarmIdle>,
     /// Kernels.
@@ -142,7 +142,7 @@ pub struct RankStageRow {
     pub transfer_ns: Option<u64>,
 }
 
-/// Window minus busy time of the instances of a stage but the first one.
+/// Window minus busy time of all instances of a stage except the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmIdle {
     /// Instances.
@@ -250,7 +250,7 @@ pub struct LateDelays {
     /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
     /// ns. The rest came about on the host.
     pub work_ns: u64,
-    /// What all members waited there, percent of what they waited in all compared collectives of the stage.
+    /// Time that all members waited there, in percent of their waiting in all compared collectives of the stage.
     pub waiting_percent: f64,
     /// Path of the innermost range that all of it happens in.
     pub range: String,

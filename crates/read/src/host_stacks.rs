@@ -41,7 +41,7 @@ impl Default for HostStacks {
 }
 
 impl HostStacks {
-    /// Keeps at most so many frames, and so many stacks.
+    /// Keeps at most this many frames, and this many stacks.
     pub fn with_limit(most: usize) -> Self {
         Self { frames: FxHashMap::default(), stacks: FxHashMap::default(), most }
     }

@@ -1,8 +1,8 @@
 //! Python frames of a thread at the end of a call that blocked it, read by the thread itself.
 //!
-//! Within the call its frames stay as they are. Where they are kept the thread says that samples the host. They are
-//! read through the kernel all the same: an interpreter that ends takes them away from threads that are in a call.
-//! A reading needs one of a few slots; where none is free, or after many in a second, it is left out.
+//! The frames do not change within the call. The sampling thread of the host stores where they are. The thread reads
+//! them through the kernel, because an interpreter that ends frees them even if their thread is in a call.
+//! A reading needs one of a few slots. If none is free, or after [`MOST`] readings in a second, it is left out.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ use super::{generation, own_memory, scheduling};
 pub(crate) const LEAST_NS: u64 = 100_000;
 /// Readings of a process in a second.
 const MOST: u64 = 200;
-// loom follows every one of them: a model has as few as show an order.
+// loom explores every slot and frame, so a model has as few as possible.
 const SLOTS: usize = if cfg!(feature = "models") { 1 } else { 16 };
 const THREADS: usize = if cfg!(feature = "models") { 2 } else { 64 };
 /// The innermost frames that are read.
@@ -43,7 +43,7 @@ pub(crate) struct FrameLayout {
     pub(crate) code: u64,
     pub(crate) instruction: u64,
     pub(crate) owner: Option<u64>,
-    /// Frames with this owner or a higher one are none of Python.
+    /// Frames with this owner or a higher one are not Python frames.
     pub(crate) no_owner: u8,
     /// Bytes of a frame up to the last of these.
     pub(crate) bytes: u64,
@@ -62,7 +62,7 @@ pub(crate) struct CallStack {
 /// What the threads of the guest and the one that samples them share.
 #[derive(Debug)]
 pub struct CallStacks {
-    /// With the filters of a thread that may read its frames.
+    /// And the seccomp filters that a thread must have to read its frames.
     layout: OnceLock<(FrameLayout, scheduling::Filters)>,
     /// The kernel's number of a thread, and the address of its state.
     threads: [(AtomicU32, AtomicU64); THREADS],
@@ -99,13 +99,14 @@ impl Default for CallStacks {
 }
 
 impl CallStacks {
-    /// Says how the interpreter of this process keeps frames. A thread with other filters than the caller reads none.
+    /// Stores how the interpreter of this process keeps frames. A thread whose seccomp filters differ from the
+    /// caller's reads none.
     pub(crate) fn tell_layout(&self, layout: FrameLayout) {
         // One process has one interpreter.
         let _ = self.layout.set((layout, scheduling::Filters::of_caller()));
     }
 
-    /// Says which threads may read their frames: the kernel's number and the address of the state of each.
+    /// Stores which threads may read their frames: the kernel's thread ID and the address of the state of each.
     pub(crate) fn tell_threads(&self, threads: impl Iterator<Item = (u32, u64)>) {
         let mut places = self.threads.iter();
         for ((tid, state), (place, at)) in threads.zip(places.by_ref()) {
@@ -118,12 +119,13 @@ impl CallStacks {
         places.for_each(|(place, _)| place.store(0, Ordering::Relaxed));
     }
 
-    /// Reads the frames of the calling thread, which has the number `thread`, at the end of a call. Whether it did.
+    /// Reads the frames of the calling thread, which has the number `thread`, at the end of a call. Returns whether it
+    /// did.
     pub(crate) fn read(&self, thread: u32, begin: MonoNs, end: MonoNs) -> bool {
         let Some((layout, filters)) = self.layout.get() else { return false };
         let tid = generation::thread_id() as u32;
         let Some(state) = self.state_of(tid) else { return false };
-        // A new filter may end the process for the reading.
+        // A filter that is new may end the process for reading memory.
         if scheduling::Filters::of_caller() != *filters || !self.may_read(end) {
             return false;
         }
@@ -133,19 +135,19 @@ impl CallStacks {
         })
     }
 
-    /// Takes a reading, if there is one. For the thread that samples only.
+    /// Takes a reading, if there is one. Only the sampling thread calls this.
     pub(crate) fn take(&self) -> Option<CallStack> {
         self.empty_slot(Slot::reading)
     }
 
-    /// The address of the state of a thread. A thread that looks while the place gets another thread may have the
-    /// state of that one: whoever reads the state compares the thread in it.
+    /// Returns the address of the state of a thread. If its place is given to another thread meanwhile, this may be
+    /// the state of that thread: whoever reads the state compares the thread in it.
     fn state_of(&self, tid: u32) -> Option<u64> {
         let place = self.threads.iter().find(|(place, _)| place.load(Ordering::Acquire) == tid);
         place.map(|(_, state)| state.load(Ordering::Relaxed))
     }
 
-    /// Has a free slot filled, if there is one. Whether `fill` says that it holds a reading now.
+    /// Fills a free slot, if there is one. Returns whether it holds a reading now, as `fill` reports.
     fn fill_slot(&self, fill: impl FnOnce(&Slot) -> bool) -> bool {
         let take = |slot: &&Slot| {
             let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
@@ -157,7 +159,7 @@ impl CallStacks {
         is_full
     }
 
-    /// Has a slot with a reading looked at, if there is one, and frees it.
+    /// Passes a slot that holds a reading to `look`, if there is one, and frees it.
     fn empty_slot<T>(&self, look: impl FnOnce(&Slot) -> T) -> Option<T> {
         let is_full = |slot: &&Slot| slot.state.load(Ordering::Acquire) == FULL;
         let slot = self.slots.iter().find(is_full)?;
@@ -177,7 +179,7 @@ impl CallStacks {
 }
 
 impl Slot {
-    /// Says of whom the frames are. Whether there are any.
+    /// Stores the thread and the call that the frames belong to. Returns whether there are any frames.
     fn describe(&self, thread: u32, begin: MonoNs, count: usize) -> bool {
         self.thread.store(thread, Ordering::Relaxed);
         self.begin.store(begin.0, Ordering::Relaxed);
@@ -197,7 +199,7 @@ impl Slot {
         }
     }
 
-    /// Reads the frames of the calling thread; gives how many.
+    /// Reads the frames of the calling thread. Returns how many.
     fn fill(&self, layout: &FrameLayout, state: u64) -> Option<usize> {
         let pid = std::process::id() as libc::pid_t;
         let at = |base: u64, field: u64| own_memory::number(pid, base.wrapping_add(field));
@@ -210,7 +212,7 @@ impl Slot {
         }
         let mut window = Window { start: 0, length: 0, bytes: [0; WINDOW] };
         let mut count = 0;
-        // Frames of C lie between those of Python: as many again, at most.
+        // C frames lie between Python frames: at most as many again.
         for _ in 0..2 * FRAMES {
             if here == 0 || count == FRAMES {
                 break;
@@ -241,7 +243,7 @@ struct Window {
 }
 
 impl Window {
-    /// So many bytes from an address on; with those before them in the same page, if they have to be read.
+    /// Returns `length` bytes from an address on. A new read also takes the bytes before them in the same page.
     fn get(&mut self, pid: libc::pid_t, address: u64, length: usize) -> Option<&[u8]> {
         let end = address.checked_add(length as u64)?;
         if address < self.start || end > self.start + self.length as u64 {

@@ -5,10 +5,10 @@ use loom::sync::Arc;
 use super::*;
 use crate::base::sync::{UnsafeCell, beside, try_every_order};
 
-/// The one slot of a model, and what is in one hand at a time with it.
+/// The only slot of a model, and a cell that only the holder of the slot may touch.
 type Shared = (CallStacks, UnsafeCell<()>);
 
-/// A thread of the guest reads its frames, as often as said. How many readings it left.
+/// A thread of the guest reads its frames at the end of each of `calls`. Returns how many readings it stored.
 fn guest((stacks, hand): &Shared, thread: u32, calls: u64) -> usize {
     let fill = |call: &u64| {
         stacks.fill_slot(|slot| {
@@ -30,8 +30,8 @@ fn take((stacks, hand): &Shared, seen: &mut Vec<(u32, u64)>) {
     seen.push((found.thread, found.begin.0));
 }
 
-/// Hazard (Threads, stacks and locks): Two threads leave their frames while the thread that samples takes them.
-/// Promise: Each reading is that of one call, is taken once, and none that was left is lost.
+/// Hazard (Threads, stacks and locks): Two threads store their frames while the sampling thread takes them.
+/// Promise: Each reading is that of one call and is taken once, and no stored reading is lost.
 #[test]
 fn a_reading_is_whole_and_taken_once() {
     try_every_order("two that read their frames, one that takes them", 4, || {
@@ -49,10 +49,10 @@ fn a_reading_is_whole_and_taken_once() {
     });
 }
 
-/// Hazard (Threads, stacks and locks): The thread that samples tells of another thread in the place of one that
-///  ended, while threads look for theirs.
-/// Promise: A thread that is met finds its own state; one that has ended finds its own, that of the other one,
-///  which it turns away, or none.
+/// Hazard (Threads, stacks and locks): The sampling thread puts another thread in the place of one that ended, while
+///  threads look up their state.
+/// Promise: A thread that is listed finds its own state. One that has ended finds its own, none, or that of the other
+///  thread, which it rejects.
 #[test]
 fn a_thread_that_is_met_finds_its_own_state() {
     try_every_order("threads that come and go, two that look", 5, || {

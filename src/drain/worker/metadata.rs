@@ -142,7 +142,7 @@ impl Drain {
 
 // Samples of the host.
 impl Drain {
-    /// Begins to sample when CUPTI has started: a limit of threads may leave one, which CUPTI needs more.
+    /// Starts sampling only after CUPTI has started: if a limit allows one more thread, CUPTI needs it more.
     pub(super) fn sample_host(&mut self, python: Option<Interpreter>) {
         const WITHOUT_CUDA: Duration = Duration::from_secs(1);
         const START: Duration = Duration::from_secs(5);

@@ -293,7 +293,7 @@ impl Tables {
         self.host_samples.end_row()
     }
 
-    /// A row for a stack that is met for the first time.
+    /// A row for a stack that occurs for the first time.
     fn stack(&mut self, process: &Process, stack: u32) -> Result<(), ExportError> {
         let Some(lines) = self.stacks.first(&process.file, stack) else { return Ok(()) };
         self.host_stacks.row().int(stack.into()).text(&lines);

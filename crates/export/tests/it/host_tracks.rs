@@ -375,8 +375,8 @@ fn files_that_are_cut_anywhere_are_exported_as_far_as_they_go() {
     assert!(exports > 100, "{exports}");
 }
 
-/// Stacks of which each is deeper than the last, with names of 50,000 characters, stacks that are said again as their
-/// own callers, and samples of as many threads.
+/// Stacks that grow deeper one by one, with names of 50,000 characters; stacks that are defined again as their own
+/// callers; and samples of as many threads.
 #[test]
 fn deep_stacks_and_huge_names_take_bounded_space_and_time() {
     let mut records = engine();

@@ -132,7 +132,7 @@ pub enum Event<'a> {
     Call(HostCall<'a>),
     /// A step of an engine was over: another one of its thread began, or the file ends.
     Step(Step<'a>),
-    /// A request of an engine ended. All of them come in the end.
+    /// A request of an engine ended. All requests come after all other events.
     Request {
         /// Its record.
         request: &'a Request,

@@ -33,8 +33,8 @@ pub(super) const THREADS: usize = 1 << 16;
 const SUMS: usize = 1 << 15;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 pub(super) const LONGEST_NS: u64 = 60_000_000_000;
-/// A call that waits for a copy may seem to begin behind its end, or to end before it, by so much: between the
-/// launch of the copy and the wait for it the thread is in no call, and clocks differ.
+/// A call that waits for a copy may seem to begin after the end of the copy, or to end before it, by up to this time:
+/// between the launch of the copy and the wait for it the thread is in no call, and the clocks differ.
 const WAIT_SLACK_NS: u64 = 20_000;
 /// A copy to the host of at most this many bytes is a single value.
 const VALUE_BYTES: u64 = 16;
@@ -114,9 +114,9 @@ pub struct Idle {
     pub calls: BTreeMap<Blocked, BlockedTime>,
     /// While work ran, and what ended next was a copy to the host: by the stack that most likely waits for it.
     pub before_copies: FxHashMap<u32, Sum>,
-    /// While work of the stage ran and the thread ran code: by its stack.
+    /// Samples in which work of the stage ran and the thread ran code, by its stack; times in ns.
     pub beside_work: FxHashMap<u32, Sum>,
-    /// While work of the stage ran and the thread was in a call that waits for the GPU.
+    /// Samples in which work of the stage ran and the thread was in a call that waits for the GPU; times in ns.
     pub waits_for_work: Sum,
 }
 
@@ -687,8 +687,8 @@ impl Waits {
         call.name.is_some_and(|name| self.names.contains(&name))
     }
 
-    /// Whether a thread may have waited for work that ended then. A copy that nobody waits for explains no idle
-    /// time behind it.
+    /// Whether a thread may have waited for work that ended at `end`, ns. A copy that nobody waits for does not
+    /// explain the idle time after it.
     fn ended(&self, pending: &Pending, thread: u32, end: u64) -> bool {
         let (from, to) = (end.saturating_sub(WAIT_SLACK_NS), end.saturating_add(WAIT_SLACK_NS));
         let mut calls = pending.calls.within(thread, from, to);

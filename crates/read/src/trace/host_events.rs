@@ -12,10 +12,10 @@ use super::host::{HostCapture, LONGEST_NS, THREADS};
 use crate::host_cause::{Calls, WAITS_IN, doing, telling};
 use crate::host_stacks::{DEPTH, FILE_CHARS, ends};
 
-/// Stacks whose meaning is kept: of more, it is read again.
+/// Stacks whose line and activity are cached; those of further stacks are read again.
 const STACKS_KEPT: usize = 1 << 14;
-/// Frames that are read to find the lines of stacks. After as many, only the innermost frames of a stack are
-/// looked at: no program has so many stacks without a line of its own.
+/// Frames that are read to find the lines of stacks. After this many, only the innermost frames of a stack are
+/// read: no real program has so many stacks without a line of its own.
 const FRAMES_READ: usize = 1 << 22;
 
 /// The most characters of the name of a thread.
@@ -24,7 +24,7 @@ const THREAD_CHARS: usize = 40;
 /// A sample of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct HostSample<'a> {
-    /// The time that it stands for. The thread was looked at in the end.
+    /// The time that it represents. The sample was taken at its end.
     pub span: Span,
     /// The thread.
     pub thread: Thread<'a>,
@@ -32,7 +32,7 @@ pub struct HostSample<'a> {
     pub state: HostState,
     /// It held the GIL.
     pub holds_gil: bool,
-    /// The thread that held what it waited for; nothing: none, or not known.
+    /// The thread that held what it waited for; `None`: no thread, or not known.
     pub holder: Option<Thread<'a>>,
     /// Its stack, for [`TraceFile::stack`]; [`NONE`]: it has none, or it is not known.
     pub stack: u32,
@@ -64,7 +64,7 @@ impl HostSample<'_> {
 pub struct HostCall<'a> {
     /// The function.
     pub name: String,
-    /// When it ran. It is exact.
+    /// Its exact begin and end.
     pub span: Span,
     /// The thread.
     pub thread: Thread<'a>,
@@ -135,7 +135,7 @@ impl<'f> HostEvents<'f> {
         }
     }
 
-    /// Gives the samples of a record to `each`, but those that contradict the order of time.
+    /// Passes the samples of a record to `each`, except those that contradict the order of time.
     pub(super) fn samples<E>(
         &mut self,
         samples: &[records::HostSample],
@@ -174,7 +174,7 @@ impl<'f> HostEvents<'f> {
         Ok(())
     }
 
-    /// Gives a call to `each`, unless it contradicts the one before it on its thread.
+    /// Passes a call to `each`, unless it contradicts the previous one of its thread.
     pub(super) fn call<E>(
         &mut self,
         call: &records::HostCall,
@@ -204,7 +204,7 @@ impl<'f> HostEvents<'f> {
         self.host.map_or(thread, |host| host.number(thread))
     }
 
-    /// A thread by the last name that it has in the file; nothing where the file has no samples.
+    /// A thread with the last name that the file gives it; `None` if the file has no samples.
     pub(super) fn named(&self, thread: u32) -> Option<Thread<'_>> {
         self.host.map(|host| self.thread(host.number(thread)))
     }

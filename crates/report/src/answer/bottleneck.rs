@@ -1,4 +1,4 @@
-//! The window of a stage, its floor and samples of its host -> what holds up its mean step most.
+//! The window of a stage, its floor and samples of its host -> what bounds its mean step.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use stage2_model::{
     RankIdle, RankStageRow, Report, StageRow, StepTimes, WindowKind, WindowSplit,
 };
 
-/// From this part of the time on the most of it is meant, percent.
+/// From this share of a time on, percent, "most of it" holds.
 const MOST_PERCENT: f64 = 50.0;
 
 /// What is known of a stage.
@@ -21,7 +21,7 @@ pub(super) struct Known<'k> {
     pub(super) host: Option<&'k HostStage>,
 }
 
-/// Nothing where the window is shorter than its number of steps.
+/// `None` if all parts of the mean step round to 0 ns.
 pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> Option<Bottleneck> {
     let window = known.window;
     let tokens = known.step.and_then(|step| step.tokens_per_step).unwrap_or(1).max(1);
@@ -89,7 +89,7 @@ impl OtherWork {
     }
 }
 
-/// The time of the kernels of a step over the floor of that step.
+/// The time of the kernels of a step divided by the floor of that step.
 fn over_floor(known: &Known<'_>, kernels_ns: u64, has_steps: bool, tokens: u64) -> Option<f64> {
     let floor_ns = known.floor.floor_ns.value().filter(|_| has_steps)? / tokens as f64;
     let times = kernels_ns as f64 / floor_ns;
@@ -97,7 +97,7 @@ fn over_floor(known: &Known<'_>, kernels_ns: u64, has_steps: bool, tokens: u64) 
     (floor_ns > 0.0 && times >= 1.0).then_some(times)
 }
 
-/// By the floor where that is known, else by counters of the longest kernels.
+/// Decides by the floor if that is known, else by counters of the longest kernels.
 fn kernels(known: &Known<'_>, over_floor: Option<f64>) -> BottleneckKind {
     if let Some(times) = over_floor {
         let by_memory = known.floor.memory_ns.value() == known.floor.floor_ns.value();
@@ -124,7 +124,7 @@ fn kernels(known: &Known<'_>, over_floor: Option<f64>) -> BottleneckKind {
 /// Idle time of each rank in its mean step, the longest first. `units`: steps, or tokens, of all ranks.
 fn ranks(report: &Report, row: &StageRow, units: f64) -> Vec<RankIdle> {
     let all = sample_basis(report, row).instances;
-    // What outliers of a single rank were is not kept.
+    // The outliers of a single rank are not kept.
     if row.outliers.is_some() || report.is_sampled() || all == 0 {
         return Vec::new();
     }
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             parts(&found),
             [
-                // Longer than waiting only because all idle time is one part.
+                // It exceeds waiting only because all idle time is one part.
                 (BottleneckKind::Host, 7 * MS / 5),
                 (BottleneckKind::Ranks, 11 * MS / 10),
                 (BottleneckKind::Kernels, MS),

@@ -547,7 +547,7 @@ impl Function<'_> {
         self.lines.first().and_then(|(frame, _)| *frame)
     }
 
-    /// Nothing where there is only one.
+    /// Empty if there is only one.
     fn lines(&self, part: &Part, shares: &Shares, frames: &IndexSet<HostFrame>) -> Vec<HostLine> {
         let line = |&(frame, found): &(Option<u32>, &CauseSum)| {
             let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
@@ -560,7 +560,7 @@ impl Function<'_> {
     }
 }
 
-/// A loop over two lines is one cause: which of them a sample meets is chance.
+/// A loop over two lines is one cause: which of them a sample hits is chance.
 fn functions<'p>(part: &'p Part, frames: &'p IndexSet<HostFrame>) -> Vec<Function<'p>> {
     let mut found: BTreeMap<_, Function<'p>> = BTreeMap::new();
     for (key, sum) in &part.causes {
@@ -579,7 +579,7 @@ fn functions<'p>(part: &'p Part, frames: &'p IndexSet<HostFrame>) -> Vec<Functio
     found
 }
 
-/// In which processes the time of a cause is, the one with the most of it first.
+/// The processes that the time of a cause is in, the one with the most of it first.
 fn in_processes(found: &CauseSum, processes: &[HostProcess]) -> Vec<HostCauseProcess> {
     let all: u64 = found.by_process.values().fold(0, |sum, ns| sum.saturating_add(*ns));
     let mut by_time: Vec<(&usize, &u64)> = found.by_process.iter().collect();
@@ -613,7 +613,7 @@ fn with_sure_lines(all: Vec<HostCause>) -> Vec<HostCause> {
             rows.push(HostCause { frame: None, lines, stack, processes: Vec::new(), ..line });
             continue;
         };
-        // Of parts of several rows it is not known in which processes they are.
+        // The processes of parts of several rows are not known.
         row.processes.clear();
         row.percent += line.percent;
         row.error_percent = row.error_percent.hypot(line.error_percent);

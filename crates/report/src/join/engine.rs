@@ -80,7 +80,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
     let mean = |total: u64| total as f64 / steps;
     let StepWork { prefill_requests, decode_requests, decode_context_tokens, .. } = all.work;
     let timed = &all.timed_work;
-    // Of drafted tokens it is not known here how many were accepted.
+    // How many drafted tokens were accepted is not known here.
     let tokens = match kind {
         StepKind::Prefill | StepKind::Mixed => {
             timed.prompt_tokens().map(|read| read.saturating_add(timed.decode_requests))

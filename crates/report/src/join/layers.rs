@@ -31,7 +31,7 @@ const PARTS: [(&str, LayerPart); 13] = [
     ("wte", LayerPart::Embedding),
     ("sampler", LayerPart::Sampling),
 ];
-/// What the paths of a draft model begin with: `DRAFT` of the hook's `vllm_modules.py`.
+/// Prefix of the paths of a draft model: `DRAFT` in the hook's `vllm_modules.py`.
 const DRAFT: &str = "draft.";
 /// Activation functions, which belong to the MLP.
 const ACTIVATIONS: [&str; 4] = ["silu", "gelu", "swiglu", "act_and_mul"];

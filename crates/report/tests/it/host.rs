@@ -244,7 +244,7 @@ fn lines_of_one_function_are_one_cause_and_its_rows_stand_below_it() {
     let (function, file) = ("async_copy_to_gpu", "vllm/v1/worker/gpu/buffer_utils.py");
     let lines = [40, 41].map(|line| trace.stack(&[LOOP, (function, file, line)]));
     let elsewhere = trace.stack(&[LOOP, (function, "vllm/other.py", 41)]);
-    // Of the six idle milliseconds three in line 40, two in line 41, and one in a function of the same name.
+    // Of the six idle milliseconds, three are in line 40, two in line 41, and one in a function of the same name.
     let sample = move |_, ms: u64| {
         let stack = match ms {
             4..7 => lines[0],
@@ -543,9 +543,9 @@ fn copies_to_the_host_are_recognised() {
     only(HostAdviceKind::Copy, ".cpu()", &advice(&[USER], &[to_host(4_096)], running));
 }
 
-/// Hazard (Host samples): a copy that runs in the background stands before most idle time of an engine that overlaps
-/// steps, and is blamed for it.
-/// Promise: only a copy that the launching thread was waiting for when it ended explains the time behind it.
+/// Hazard (Host samples): A copy that runs in the background precedes most idle time of an engine that overlaps steps,
+///  and is blamed for it.
+/// Promise: Only a copy that the launching thread was waiting for when it ended explains the idle time after it.
 #[test]
 fn a_copy_that_nobody_waits_for_explains_nothing() {
     let copies = |call: (u64, u64)| {
@@ -564,9 +564,9 @@ fn a_copy_that_nobody_waits_for_explains_nothing() {
     assert_eq!(copies((4 * MS + 10_000, 100_000)), 1, "the wait behind its launch");
 }
 
-/// Hazard (Host samples): a host that never waits for the GPU is the limit of every step, and the time of a function that
-/// the GPU overlaps is left out of what its removal gains.
-/// Promise: that time counts too where the launching thread never waits for the GPU, and only there.
+/// Hazard (Host samples): A host that never waits for the GPU limits every step, and the gain of removing a function
+///  leaves out its time that overlaps GPU work.
+/// Promise: That time counts if the launching thread never waits for the GPU, and only then.
 #[test]
 fn a_function_beside_gpu_work_counts_where_the_host_never_waits() {
     let first = |waits: bool| {

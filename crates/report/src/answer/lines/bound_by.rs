@@ -4,8 +4,8 @@ use super::{AnsweredStage, scale_of, shown_time};
 use stage2_contract::text::numbers::percent1;
 use stage2_model::{Bottleneck, BottleneckKind, Role, times_faster};
 
-/// What the stage with the longest window is bound by, and the decode if that is another one: one sentence
-/// each. Nothing where no window is known.
+/// What the stage with the longest window is bound by, and decode if that is another one: one sentence
+/// each. Empty if no window is known.
 pub(super) fn bottlenecks(stages: &[AnsweredStage<'_>]) -> String {
     let known = || stages.iter().filter(|told| told.answer.bottleneck.is_some());
     let decode = known().find(|told| told.answer.role == Role::Decode);
@@ -122,7 +122,7 @@ mod tests {
                 "decode is bound by launches: the GPU is idle 14.51 of 16.40 ms between its kernels (88.5 % of \
                  the mean step); then the kernels 1.89 ms",
             ),
-            // What is far from its floor is told, however short it is.
+            // Kernels far from their floor are named, however short they are.
             (
                 bound(&[(Ranks, 9_000), (Host, 500), (Kernels, 500)], Some(1.43)),
                 true,

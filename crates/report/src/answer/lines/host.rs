@@ -1,4 +1,4 @@
-//! Samples of the host -> the line that says for what of it the GPU waits.
+//! Samples of the host -> the line that says what on the host the GPU waits for.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use stage2_model::{
 
 /// Causes of a stage in the line.
 const HOST_CAUSES: usize = 3;
-/// The least share of idle time that has a place there, percent.
+/// The smallest share of idle time that the line shows, percent.
 const HOST_PERCENT: f64 = 1.0;
 
-/// For what of the host the stages wait; nothing where it was not sampled.
+/// What on the host each stage waits for; `None` if the host was not sampled.
 pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
     let sampled = report.host.as_ref()?;
     let by_stage: HashMap<&str, &HostStage> =
@@ -44,10 +44,10 @@ fn waits(found: &Bottleneck) -> String {
     format!(" waits {} for the host in the {mean}{}{ranks}", part_of(idle_ns, found.ns), found.of)
 }
 
-/// A process that has this part of the time of a cause is named, percent.
+/// A process that has at least this share of the time of a cause is named, percent.
 const IN_RANK_PERCENT: f64 = 75.0;
 
-/// Where most of a cause is, if several ranks were sampled.
+/// The rank that most of a cause is in, if several ranks were sampled.
 fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
     let first = cause.processes.first();
     let most = first.filter(|process| process.percent >= IN_RANK_PERCENT);
