@@ -129,7 +129,7 @@ def run(options: argparse.Namespace, case: Case, limit_s: float) -> list[dict[st
 
 
 def say(text: str) -> None:
-    """Tell how far it is; the tables have standard output for itself."""
+    """Print progress to standard error; standard output is for the tables."""
     print(text, file=sys.stderr, flush=True)
 
 

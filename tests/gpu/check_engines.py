@@ -60,7 +60,7 @@ def checks(report: dict[str, Any], log: str, expected: dict[str, str]) -> list[t
         steps = int(expected["window"]) * (NEW - 1)
         found.append((steps <= decode["steps"] <= steps + 1, f"{decode['steps']} decode steps"))
     if "streamed" in expected:
-        # SGLang answers a look at its health by a request of its own.
+        # SGLang runs a request of its own for each health check.
         own = 1 if expected.get("engine") == "sglang" else 0
         found += of_requests(requests, log, int(expected["streamed"]), own)
     elif "calls" in expected:
@@ -115,7 +115,7 @@ def of_engine(requests: dict[str, Any], log: str) -> list[tuple[bool, str]]:
 def of_calls(
     kinds: dict[str, Any], log: str, calls: int, requests: int, cold: int
 ) -> list[tuple[bool, str]]:
-    """Check steps against calls of as many requests side by side, after so many cold calls."""
+    """Check steps against calls of equally many concurrent requests, after the cold calls."""
     read = [kinds[kind] for kind in ("prefill", "mixed") if kind in kinds]
     # The engine warms itself up with prompts that are far shorter.
     rows = [row for kind in read for row in kind["rows"] if (row["tokens_mean"] or 0) >= PROMPT]

@@ -1,4 +1,4 @@
-"""Whether leaving out the first cause of a report gains what the report said.
+"""Checks that leaving out the first cause of a report gains what the report said.
 
     check_removal.py BUNDLE FUNCTION...
 
@@ -19,9 +19,9 @@ from typing import Any
 
 ERRORS = 3.0
 NOISE_PERCENT = 3.0
-"""Of a call: by how much calls of one program differ."""
+"""Share of the time of a call by which calls of one program differ."""
 WAITS_PERCENT = 2.0
-"""Below it the launching threads never wait for the GPU, as metrics.json has it."""
+"""Below this share of time, percent, launching threads count as never waiting for the GPU."""
 
 
 def holds(cause: dict[str, Any], functions: list[str]) -> bool:

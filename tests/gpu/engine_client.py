@@ -21,7 +21,7 @@ from typing import Any
 HISTOGRAM = re.compile(r"^\w+:(\w+)_seconds_(sum|count)(?:\{.*\})? (\S+)$", re.MULTILINE)
 HOST, PORT, MODEL, PROMPT = "127.0.0.1", 8000, "dummy", 512
 PATHS = {"vllm": "/v1/completions", "sglang": "/generate"}
-# SGLang measures the first token in the process that reads the text, later than its scheduler does.
+# SGLang measures the first token in the tokenizer process, later than its scheduler does.
 TIMES = {
     "vllm": {
         "first token": "time_to_first_token",

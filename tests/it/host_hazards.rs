@@ -1,5 +1,5 @@
-//! What a guest does that is sampled: the samples are right or missing with a reason, and the guest and its kernels are
-//! as without them.
+//! What a sampled guest may do: its samples are right, or missing with a reason, and the guest and its kernels are as
+//! without samples.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn hazard(python: &Path, what: &str) -> Guest {
     Guest::program(python).argument(script()).argument(what).env("STAGE2_HOST", "500")
 }
 
-/// The trace file of a guest that ended well with its kernels, and nobody said a word.
+/// The trace file of a guest that ended well, with all its kernels and without a message.
 fn whole<'l>(left: &'l Left, what: &str) -> (&'l TraceFile, Samples) {
     assert_eq!((left.output.status.code(), &*left.stderr()), (Some(0), ""), "{what}");
     let trace = left.trace();
@@ -24,7 +24,8 @@ fn whole<'l>(left: &'l Left, what: &str) -> (&'l TraceFile, Samples) {
     (trace, Samples::of(trace))
 }
 
-/// How many samples have these functions behind each other, the innermost first; what 3.10 puts before a name is none.
+/// How many samples have these functions in consecutive frames, the innermost first. The class before a name is ignored:
+/// 3.10 has no qualified names.
 fn count(all: &Samples, functions: &[&str]) -> usize {
     let is = |name: &str, wanted: &str| {
         name.strip_suffix(wanted).is_some_and(|class| class.is_empty() || class.ends_with('.'))
@@ -45,7 +46,7 @@ fn count(all: &Samples, functions: &[&str]) -> usize {
 fn sub_interpreters_have_stacks() {
     with_each_at_once(|minor, python| {
         let left = hazard(python, "sub_interpreters").run();
-        // What the interpreter itself says of a module that is no public one.
+        // The interpreter's own warning about a private module.
         let trace = left.trace();
         assert_eq!(left.output.status.code(), Some(0), "3.{minor}: {}", left.stderr());
         assert_eq!((trace.kernel_count(), trace.losses()), (10, Losses::default()), "3.{minor}");
@@ -228,7 +229,7 @@ fn a_limit_of_threads_takes_samples_at_most() {
     let Some((_, python)) = any_python() else { return };
     let lacks = std::sync::Mutex::new([Vec::new(), Vec::new()]);
     let lacked = |index: usize, threads| lacks.lock().expect("no panic")[index].push(threads);
-    // Several times each, because luck can decide who comes first.
+    // Several times each, because chance decides which thread starts first.
     each((2..=6).chain(2..=6).chain(2..=6), |threads: u32| {
         let left = hazard(python, "few_threads").argument(threads.to_string()).run();
         if left.stderr().contains("PermissionError") {
@@ -372,9 +373,10 @@ fn shared_library(minor: u32, python: &Path) -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
-/// Hazard (Host samples): A program of another language has interpreters, of different versions or none that starts, and
-/// ends one while it is sampled.
-/// Promise: Stacks are those of the interpreter that the whole process sees, or missing with a reason; no kernel is lost.
+/// Hazard (Host samples): A program of another language has interpreters, of different versions or none that starts,
+///  and ends one while it is sampled.
+/// Promise: Stacks are those of the interpreter that the whole process sees, or missing with a reason; no kernel is
+///  lost.
 #[test]
 fn interpreters_within_other_programs_are_told_apart() {
     let Some((_folder, program)) = calls::program("interpreters") else { return };

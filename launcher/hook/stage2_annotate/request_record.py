@@ -1,4 +1,4 @@
-"""The record of a request of an engine: an empty range with fields, when the request ends."""
+"""Records a request of an engine when it ends, as an empty range with fields."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RANGE = "stage2.module "
 """The prefix of the name of such a range; the path of a module follows."""
 
 DRAFT = "draft."
-"""What the paths of the modules of a draft model begin with."""
+"""Prefix of the paths of the modules of a draft model."""
 
 _MOST_WEIGHTS = 1 << 17
 _ENTRY = "compile_or_warm_up_model"

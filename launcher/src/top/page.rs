@@ -285,8 +285,8 @@ fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
     vec![plain(&text, width)]
 }
 
-/// What the host did while the GPUs were idle: of each process as many causes as there is room for, three at most, or
-/// why there is none.
+/// What the host did while the GPUs were idle: for each process as many causes as there is room for, at most three, or
+/// why there are none.
 fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     let all = &view.look.processes;
     if all.is_empty() {
@@ -326,7 +326,7 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The words in so many lines at most; of what is longer the begin.
+/// The words in at most this many lines; longer text is cut at its end.
 fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -347,7 +347,7 @@ fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
     lines
 }
 
-/// Where there is no room for it, that a thread waits for the GIL or a lock need not be said.
+/// Leaves out "waiting for the" if there is no room: what follows (the GIL, a lock) says enough.
 fn without_wait(text: &str, width: usize) -> &str {
     let is_long = text.chars().count() > width;
     let what =

@@ -144,7 +144,7 @@ fn python_guest(folder: &Path, what: &str, variables: &Variables<'_>) -> Running
     Running(guest.spawn().expect("the guest starts"))
 }
 
-/// Looks at the guest until a page of `top` has this part; the table of the host on that page.
+/// Runs `top` on the guest until a page has this part. Returns the table of the host on that page.
 fn awaits_host(folder: &Path, part: &str) -> Vec<String> {
     let traces = folder.join("traces");
     let mut page = String::new();
@@ -161,7 +161,7 @@ fn awaits_host(folder: &Path, part: &str) -> Vec<String> {
 fn what_the_host_does_while_the_gpu_is_idle_is_seen_live() {
     let sampled = ("STAGE2_HOST", "200");
     let slow = [sampled, ("STAGE2_SIM_FAULT", "slow-alloc=7")];
-    // What it does, the part of the page that tells it, and the part of the time that is idle.
+    // What the guest does, the part of the page that shows it, and the share of idle time.
     let runs: [(&str, &Variables<'_>, &str, &str); 4] = [
         ("shares", &[sampled], "%  Scheduler.spin (host.py:", "100%"),
         ("gil", &[sampled], "%  GIL held by `", "100%"),

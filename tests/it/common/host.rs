@@ -1,4 +1,4 @@
-//! Python interpreters that are installed here, and what samples of the host say of a guest that one of them runs.
+//! Python interpreters of this machine, and the samples of the host of a guest that one of them runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ struct Python {
     path: PathBuf,
 }
 
-/// Interpreters of the versions whose stacks are read: those that `STAGE2_TEST_PYTHONS` names, between colons, those of
-/// `~/.pyenv/versions`, and those on the `PATH`.
+/// Interpreters of the versions whose stacks are read: those that `STAGE2_TEST_PYTHONS` names (separated by colons),
+/// those of `~/.pyenv/versions`, and those on the `PATH`.
 fn found() -> &'static [Python] {
     static FOUND: OnceLock<Vec<Python>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -49,7 +49,7 @@ fn found() -> &'static [Python] {
     })
 }
 
-/// What a program says of itself, if it is an interpreter.
+/// Asks a program for its version and whether it is built without the GIL. `None` if no supported interpreter answers.
 fn ask(path: PathBuf) -> Option<Python> {
     let words = "import sys; print(sys.version_info[1], int('t' in getattr(sys, 'abiflags', '')))";
     let output = Command::new(&path).args(["-I", "-c", words]).output().ok()?;
@@ -70,7 +70,7 @@ pub(crate) fn free_threaded() -> Option<(u32, &'static Path)> {
     found.next().map(|python| (python.minor, python.path.as_path()))
 }
 
-/// The newest interpreter. `None`, and a word about it, where there is none.
+/// The newest interpreter. `None`, with a message, if there is none.
 pub(crate) fn any_python() -> Option<(u32, &'static Path)> {
     let newest = with_gil().next_back();
     if newest.is_none() {
@@ -102,7 +102,7 @@ pub(crate) fn guest(python: &Path, what: &str, seconds: &str) -> Guest {
         .env("STAGE2_HOST", "1000")
 }
 
-/// What the guest said, by name.
+/// The values that the guest printed, by name.
 pub(crate) fn said(left: &Left) -> BTreeMap<String, f64> {
     let line = |line: &str| {
         let (name, value) = line.split_once(' ')?;
@@ -216,7 +216,7 @@ impl Samples {
     }
 }
 
-/// The share of the time of samples for which this holds.
+/// The share of the time of samples for which the condition holds.
 pub(crate) fn share(samples: &[&HostSample], holds: impl Fn(&HostSample) -> bool) -> f64 {
     let time = |samples: &mut dyn Iterator<Item = &&HostSample>| -> u64 {
         samples.map(|sample| sample.interval_ns).sum()
