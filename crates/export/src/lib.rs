@@ -148,6 +148,8 @@ pub struct Counts {
     pub marks_left_out: u64,
     /// Samples of the host's threads.
     pub samples: u64,
+    /// Distinct stacks of the host, of a format that holds sums instead of samples.
+    pub host_stacks: u64,
     /// Calls of the driver that may wait.
     pub calls: u64,
     /// Samples and calls of the host that the format has no place for.
@@ -179,7 +181,7 @@ pub fn export(
         Format::Hatchet => profiles::hatchet(selected, out, counts),
         Format::Pprof => profiles::pprof(selected, out, counts),
         Format::Folded => profiles::folded(selected, out, counts),
-        Format::FoldedHost => profiles::folded_host(selected, out),
+        Format::FoldedHost => profiles::folded_host(selected, out, counts),
         Format::Speedscope => speedscope::write(selected, out, counts),
     })?;
     if !format.has_marks() {

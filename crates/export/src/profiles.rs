@@ -104,6 +104,7 @@ pub(crate) fn folded(
 pub(crate) fn folded_host(
     selected: &Selected<'_>,
     out: &Path,
+    counts: &mut Counts,
 ) -> Result<Vec<PathBuf>, ExportError> {
     let run = selected.run;
     if selected.has_window() {
@@ -126,6 +127,7 @@ pub(crate) fn folded_host(
     if !is_sampled {
         return Err(ExportError::NoHostSamples(run.name.clone()));
     }
+    counts.host_stacks = lines.len() as u64;
     output::file(out, |file| {
         lines.iter().try_for_each(|(line, ns)| {
             writeln!(file, "{line} {ns}").map_err(ExportError::write(out))

@@ -247,7 +247,12 @@ impl Process {
     /// Makes everything before `to` final.
     fn settle(&mut self, to: u64) {
         if self.settled == 0 {
-            self.settled = self.begin.unwrap_or(to).min(to);
+            let begin = self.begin.unwrap_or(to);
+            if to < begin {
+                // Nothing was before the begin: as idle time it would lower every share.
+                return;
+            }
+            self.settled = begin;
         }
         while self.settled < to {
             let boundary = (self.settled / SLOT_NS + 1).saturating_mul(SLOT_NS);

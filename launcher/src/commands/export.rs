@@ -88,6 +88,7 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
         (counts.ranges, "range"),
         (counts.marks, "mark"),
         (counts.samples, "host sample"),
+        (counts.host_stacks, "idle stack"),
         (counts.calls, "blocking call"),
         (counts.steps, "engine step"),
         (counts.requests, "request"),

@@ -110,8 +110,8 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
     }
 }
 
-/// The window of a stage in the whole run without outliers, and without its first, cold instance if that can be told apart: an engine
-/// may compile for longer in it than it serves afterwards.
+/// The window of a stage in the whole run, ns, without outliers, and without its first, cold instance if that can be
+/// separated: an engine may compile in it for longer than it serves afterwards.
 pub(crate) fn usual_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
     match row.ordinary().filter(|_| is_warm(report, row)) {
         Some(usual) => Some(usual.gpu_window_ns),

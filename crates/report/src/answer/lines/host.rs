@@ -82,7 +82,11 @@ fn host_of(
         .map(|cause| {
             let of_host = 1.0 - other_percent / 100.0;
             let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
-            let share = format!("{share:.0} ± {error:.0} %");
+            let share = match error {
+                0.0 => format!("{share:.0} %"),
+                error if error < 0.5 => format!("{share:.0} ± {error:.1} %"),
+                error => format!("{share:.0} ± {error:.0} %"),
+            };
             format!("{share} {}{}", cause.text(true), in_rank(cause, ranks))
         })
         .collect();
@@ -128,8 +132,8 @@ mod tests {
         let files = [("0.s2t", Some(0)), ("1.s2t", Some(1))].into();
         assert_eq!(
             host_of(&told, &host, &files),
-            "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 ± 0 \
-             % one (a.py:1) in rank 0, 20 ± 0 % most (a.py:1) mostly in rank 0, 20 ± 0 % both (a.py:1) (of that \
+            "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 % \
+             one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1) (of that \
              time; 40 samples)"
         );
         told.answer.bottleneck =
@@ -138,7 +142,7 @@ mod tests {
         assert!(
             many.starts_with(
                 "decode waits 1.40 of 2.00 ms for the host in the mean step (from rank 2 0.77 ms to rank 0 2.03 \
-                 ms): 20 ± 0 % one (a.py:1), 20"
+                 ms): 20 % one (a.py:1), 20"
             ),
             "{many}"
         );
