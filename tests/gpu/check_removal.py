@@ -1,12 +1,12 @@
-"""Checks that leaving out the first cause of a report gains what the report said.
+"""Whether leaving out the first cause of a report gains what the report says.
 
     check_removal.py BUNDLE FUNCTION...
 
-BUNDLE is of host_removal.py: its stage `kept` calls the functions, `removed` does not. The first cause
-of the idle time of `kept` that has a stack must hold one of the functions. Its calls must take longer
-than those of `removed` by what the report says: the functions' share of the idle time, and their time
-beside GPU work where the host never waits for the GPU. The difference may be three standard errors of
-the share and 3 % of a call. Prints what was found; status 1: it differs.
+BUNDLE is of host_removal.py: its stage `kept` calls the functions, `removed` does not. The first
+cause of the idle time of `kept` that has a stack must hold one of the functions. Its calls must
+take longer than those of `removed` by what the report says: the functions' share of the idle time,
+and their time beside GPU work where the host never waits for the GPU. The difference may be three
+standard errors of the share and 3 % of a call. Prints what was found; status 1: it differs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def checks(report: dict[str, Any], functions: list[str]) -> list[tuple[bool, str
     found = [(first is not None and holds(first, functions), f"first cause: {named}")]
     percent = sum(row["percent"] for row in rows)
     error = math.sqrt(sum(row["error_percent"] ** 2 for row in rows))
-    before, after = (row_of(report["stages"], of)["host_warm_mean_ns"] for of in ("kept", "removed"))
+    times = (row_of(report["stages"], of)["host_warm_mean_ns"] for of in ("kept", "removed"))
+    before, after = times
     idle = before * host["idle_ns"] / host["window_ns"]
     beside = 0.0
     if host["waits_for_work_percent"] < WAITS_PERCENT:
@@ -53,8 +54,8 @@ def checks(report: dict[str, Any], functions: list[str]) -> list[tuple[bool, str
     said, gained = min(idle * percent / 100 + beside, idle), before - after
     allowed = ERRORS * idle * error / 100 + before * NOISE_PERCENT / 100
     text = (
-        f"a call takes {before / 1e6:.1f} ms, idle {idle / 1e6:.1f}, of it {percent:.1f} +- "
-        f"{error:.1f} % in {', '.join(functions)}, and {beside / 1e6:.1f} ms beside GPU work: "
+        f"a call takes {before / 1e6:.1f} ms, idle {idle / 1e6:.1f}, of it {percent:.1f} "
+        f"+- {error:.1f} % in {', '.join(functions)}, and {beside / 1e6:.1f} ms beside GPU work: "
         f"{said / 1e6:.1f} ms; without it {after / 1e6:.1f} ms, {gained / 1e6:.1f} ms less "
         f"(may be off by {allowed / 1e6:.1f} ms)"
     )

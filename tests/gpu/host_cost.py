@@ -3,10 +3,10 @@
     host_cost.py LIBRARY STAGE2_LAUNCH [ROUNDS [HZ,HZ...]]
 
 One process is recorded in windows: without samples, without them again, and with so many a second;
-every other round in the opposite order. The launching thread stays on one processor, and its time on
-it is measured as well as the wall time. Prints a table in Markdown: the median over the rounds of the
-mean step time, and of its ratio to the mean of the two windows without samples of the same round,
-with a 95 % interval.
+every other round in the opposite order. The launching thread stays on one processor, and its time
+on it is measured beside the wall time. Prints a table in Markdown: the median over the rounds of
+the mean step time, and of its ratio to the mean of the two windows without samples of the same
+round, with a 95 % interval.
 """
 
 from __future__ import annotations

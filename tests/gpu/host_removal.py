@@ -1,11 +1,12 @@
-"""A model that spends time on the host in each decode step, in a function that every other call leaves out.
+"""A model that spends time on the host in each decode step, in a function that other calls omit.
 
     host_removal.py hf|vllm [ARGUMENTS OF gen.py]
 
-`hf`: `generate` of Hugging Face with a logits processor that looks at the tokens in Python, as many
-do. `vllm`: gen.py of the dummy model, in this process, with a scheduler that sorts its requests by a
-key in Python. The calls are in ranges `kept` and `removed`, in turn, so that both meet the same
-machine. check_removal.py compares what the report says of the first with what the second gains.
+`hf`: `generate` of Hugging Face with a logits processor that looks at the tokens in Python, as
+many do. `vllm`: gen.py of the dummy model, in this process, with a scheduler that sorts its
+requests by a key in Python. The calls are in ranges `kept` and `removed`, in turn, so that both
+meet the same machine. check_removal.py compares what the report says of the first with what the
+second gains.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def vllm() -> None:
     from vllm import LLM
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
-    class SortingScheduler(AsyncScheduler):  # type: ignore[misc,valid-type]
+    class SortingScheduler(AsyncScheduler):  # type: ignore[misc]
         def schedule(self, *args: Any, **kwargs: Any) -> Any:
             if active:
                 self.running.sort(key=priority)
