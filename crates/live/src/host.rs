@@ -1,7 +1,7 @@
 //! Samples of the host and its calls that block -> what the launching threads of a process did in the last seconds
 //! while no work ran on its GPUs.
 //!
-//! Causes and lines are those of a report. A sample waits until it is known when the GPUs worked; then it is part of
+//! Causes are named as in a report, but each line of a function counts by itself. A sample waits until it is known when the GPUs worked; then it is part of
 //! the sums of its second. Nothing is asked of the process: the samples are in its trace file.
 
 use std::collections::BTreeSet;
@@ -10,9 +10,12 @@ use rustc_hash::FxHashMap;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, HostSample, HostState, NONE, Record};
 use stage2_model::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame};
-use stage2_read::host_cause::{Calls, doing};
+use stage2_read::host_cause::{Calls, doing, named_thread, waits_for};
 use stage2_read::host_stacks::HostStacks;
-use stage2_read::trace::host::Sum;
+use stage2_read::host_threads::ThreadNumbers;
+use stage2_read::trace::events;
+use stage2_read::trace::host::{LONGEST_NS, Sum};
+use stage2_read::trace::host_calls::call_name;
 
 use crate::settled::Settled;
 use crate::tables::Tables;
@@ -28,8 +31,6 @@ const CAUSES: usize = 1 << 10;
 const LAUNCHING: usize = 1 << 8;
 const THREADS: usize = 1 << 12;
 const NAME_CHARS: usize = 40;
-/// The longest time that a sample may represent, ns: no sampler has a longer interval.
-const LONGEST_NS: u64 = 60_000_000_000;
 
 /// What the host did in the last seconds while no work ran on the GPUs of a process.
 #[derive(Clone, Debug, Default)]
@@ -107,9 +108,7 @@ struct Thread {
 pub(crate) struct Host {
     stacks: HostStacks,
     threads: FxHashMap<u32, Thread>,
-    /// The number that stands for another one of the same thread, and that of each `os_tid`.
-    numbers: FxHashMap<u32, u32>,
-    by_tid: FxHashMap<u32, u32>,
+    numbers: ThreadNumbers,
     samples: Vec<HostSample>,
     calls: Vec<HostCall>,
     work: Settled,
@@ -129,8 +128,7 @@ impl Default for Host {
         Self {
             stacks: HostStacks::with_limit(STACKS),
             threads: FxHashMap::default(),
-            numbers: FxHashMap::default(),
-            by_tid: FxHashMap::default(),
+            numbers: ThreadNumbers::with_limit(THREADS),
             samples: Vec::new(),
             calls: Vec::new(),
             work: Settled::default(),
@@ -188,12 +186,7 @@ impl Host {
     }
 
     fn thread(&mut self, id: u32, os_tid: u32, name: &[u8]) {
-        if self.numbers.len() >= THREADS && !self.numbers.contains_key(&id) {
-            return;
-        }
-        // A thread may have two numbers, one from before it launched. They are one here.
-        let number = if os_tid == 0 { id } else { *self.by_tid.entry(os_tid).or_insert(id) };
-        self.numbers.insert(id, number);
+        let Some(number) = self.numbers.add(id, os_tid) else { return };
         let thread = self.threads.entry(number).or_default();
         thread.os_tid = os_tid;
         if !name.is_empty() {
@@ -202,7 +195,7 @@ impl Host {
     }
 
     fn number(&self, thread: u32) -> u32 {
-        self.numbers.get(&thread).copied().unwrap_or(thread)
+        self.numbers.get(thread)
     }
 
     fn launches(&self, thread: u32) -> bool {
@@ -290,15 +283,11 @@ impl Host {
 
     fn key(&mut self, sample: &HostSample, holder_stack: u32, tables: &Tables) -> Key {
         let kind = self.kind(sample.stack, sample.state, tables);
-        let waits = matches!(sample.state, HostState::GilWait | HostState::Lock);
-        let holder = Some(sample.holder).filter(|holder| waits && *holder != NONE);
+        let holder = waits_for(sample.state, sample.holder);
         // If the thread waits for another thread, that thread's line is responsible.
         let stack = if holder.is_some() { holder_stack } else { sample.stack };
         let line = if kind.has_line() { self.row(stack, tables) } else { None };
-        let thread = match kind {
-            HostCauseKind::NativeCode => Some(sample.thread),
-            _ => holder.filter(|_| kind.has_line()),
-        };
+        let thread = named_thread(kind, sample.thread, holder);
         Key { kind, line, thread, call: None }
     }
 
@@ -397,7 +386,7 @@ impl Host {
             HostCause {
                 kind: key.kind,
                 frame: line.cloned(),
-                called: key.call.map(|name| called(name, tables)),
+                called: key.call.map(|name| call_name(tables.bytes(name))),
                 thread: key.thread.map(|thread| self.thread_name(thread)),
                 percent: percent * outside + *ns as f64 / whole * 100.0,
                 error_percent: error * outside,
@@ -416,17 +405,10 @@ impl Host {
     }
 
     fn thread_name(&self, thread: u32) -> String {
-        match self.threads.get(&thread) {
-            Some(known) if !known.name.is_empty() => known.name.clone(),
-            Some(known) => format!("thread {}", known.os_tid),
-            None => "an unknown thread".to_owned(),
-        }
+        let known = self.threads.get(&thread);
+        let (os_tid, name) = known.map_or((0, ""), |known| (known.os_tid, known.name.as_str()));
+        events::Thread { os_tid, name }.shown()
     }
-}
-
-fn called(name: u32, tables: &Tables) -> String {
-    let text = tables.bytes(name).map(|name| shorten(&visible(name), NAME_CHARS));
-    text.unwrap_or_else(|| "a CUDA call".to_owned())
 }
 
 /// The parts of `spans` outside all pieces of `busy`, ns; both are disjoint and ascending.

@@ -2,7 +2,7 @@
 //!
 //! Reports and exports use the same rules, so that a line has one name in all of them.
 
-use stage2_contract::trace::HostState;
+use stage2_contract::trace::{HostState, NONE};
 use stage2_model::{HostCauseKind, HostFrame};
 
 /// Where the code of a line comes from.
@@ -200,6 +200,21 @@ pub fn doing(state: HostState, calls: &Calls<'_>) -> HostCauseKind {
             Some(Origin::Engine) => HostCauseKind::EngineCode,
             Some(Origin::Framework) => HostCauseKind::FrameworkCode,
         },
+    }
+}
+
+/// Returns the thread that a thread waits for, of which the line is responsible then. `holder` is the thread that
+/// holds the GIL, or [`NONE`].
+pub fn waits_for(state: HostState, holder: u32) -> Option<u32> {
+    let waits = matches!(state, HostState::GilWait | HostState::Lock);
+    (waits && holder != NONE).then_some(holder)
+}
+
+/// Returns the thread that a cause names: the one that is waited for, or the launching one if there is no line.
+pub fn named_thread<T>(kind: HostCauseKind, launching: T, waits_for: Option<T>) -> Option<T> {
+    match kind {
+        HostCauseKind::NativeCode => Some(launching),
+        _ => waits_for.filter(|_| kind.has_line()),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod gguf;
 pub mod host_cause;
 pub mod host_stacks;
 pub mod host_sum;
+pub mod host_threads;
 pub mod kernel_class;
 pub mod layout;
 pub mod ncu;

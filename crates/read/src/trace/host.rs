@@ -22,17 +22,16 @@ use super::stats::Span;
 use super::{Extent, ProcessCapture};
 use crate::host_stacks::HostStacks;
 pub use crate::host_sum::Sum;
+use crate::host_threads::ThreadNumbers;
 
 /// After this many samples, only every second moment is kept; after as many again, every fourth, and so on.
 const SAMPLES: usize = 1 << 18;
 /// The most pairs of a sample and a stage that contains it.
 const MEMBERS: usize = 1 << 21;
-/// The most threads whose names are kept.
-pub(super) const THREADS: usize = 1 << 16;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
-pub(super) const LONGEST_NS: u64 = 60_000_000_000;
+pub const LONGEST_NS: u64 = 60_000_000_000;
 /// A call that waits for a copy may seem to begin after the end of the copy, or to end before it, by up to this time:
 /// between the launch of the copy and the wait for it the thread is in no call, and the clocks differ.
 const WAIT_SLACK_NS: u64 = 20_000;
@@ -58,9 +57,7 @@ pub struct HostCapture {
     pub extent: Extent,
     /// The stages with samples.
     pub stages: BTreeMap<PathIndex, StageIdle>,
-    /// The number that stands for another one, and that of each `os_tid`.
-    pub(super) numbers: FxHashMap<u32, u32>,
-    by_tid: FxHashMap<u32, u32>,
+    numbers: ThreadNumbers,
     pub(super) stacks: HostStacks,
     pending: Option<Pending>,
 }
@@ -244,13 +241,8 @@ impl HostCapture {
         self.stacks.stack(stack);
     }
 
-    /// A thread may have two numbers, one from before it launched. They are one here.
     pub(super) fn thread(&mut self, id: u32, os_tid: u32, name: Vec<u8>) {
-        if self.numbers.len() >= THREADS {
-            return;
-        }
-        let number = if os_tid == 0 { id } else { *self.by_tid.entry(os_tid).or_insert(id) };
-        self.numbers.insert(id, number);
+        let Some(number) = self.numbers.add(id, os_tid) else { return };
         let thread = self.threads.entry(number).or_default();
         thread.os_tid = os_tid;
         if !name.is_empty() {
@@ -259,7 +251,7 @@ impl HostCapture {
     }
 
     pub(super) fn number(&self, thread: u32) -> u32 {
-        self.numbers.get(&thread).copied().unwrap_or(thread)
+        self.numbers.get(thread)
     }
 
     pub(super) fn times(&mut self, times: &HostThread) {

@@ -43,7 +43,7 @@ impl Blocked {
 }
 
 /// The name of a function of CUDA, as reports and exports show it.
-pub(super) fn call_name(name: Option<&[u8]>) -> String {
+pub fn call_name(name: Option<&[u8]>) -> String {
     let text = name.map(|name| shorten(&visible(&ends(name)), NAME_CHARS));
     text.unwrap_or_else(|| "a CUDA call".to_owned())
 }

@@ -10,13 +10,13 @@ use indexmap::IndexSet;
 use rustc_hash::FxHashMap;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible;
+use stage2_contract::trace::NONE;
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
-use stage2_contract::trace::{HostState, NONE};
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess, HostFrame,
     HostLine, HostProcess, HostStackTime, HostStage, HostUse, StageRow,
 };
-use stage2_read::host_cause::{Calls, doing};
+use stage2_read::host_cause::{Calls, doing, named_thread, waits_for};
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
 use stage2_read::trace::host_calls::{Blocked, BlockedTime};
 use stage2_read::trace::{ProcessCapture, events};
@@ -324,8 +324,7 @@ impl Part {
             self.threads.insert(reading.thread(cause.thread));
         }
         let own = reading.stack(cause.stack);
-        let waits = matches!(cause.state, HostState::GilWait | HostState::Lock);
-        let holder = (waits && cause.holder != NONE).then(|| reading.thread(cause.holder));
+        let holder = waits_for(cause.state, cause.holder);
         let of_holder =
             if holder.is_some() { reading.stack(cause.holder_stack) } else { Vec::new() };
         let of_own = reading.calls(&own);
@@ -342,10 +341,7 @@ impl Part {
         let called = called.and_then(|row| calls.called(row));
         let frame = row.and_then(|row| responsible.get(row)).copied();
         self.signs.add(cause, kind, &of_own, frame, sum);
-        let thread = match kind {
-            HostCauseKind::NativeCode => Some(reading.thread(cause.thread)),
-            _ => holder.filter(|_| kind.has_line()),
-        };
+        let thread = named_thread(kind, cause.thread, holder).map(|thread| reading.thread(thread));
         let (key, known) = self.known(CauseKey { kind, frame, thread, call: None });
         known.sum.add(sum);
         known.in_process(reading.number, sum.ns);
