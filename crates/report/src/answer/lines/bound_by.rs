@@ -2,7 +2,7 @@
 
 use super::{AnsweredStage, scale_of, shown_time};
 use stage2_contract::text::numbers::percent1;
-use stage2_model::{Bottleneck, BottleneckKind, Role, times_faster};
+use stage2_model::{Bottleneck, BottleneckKind, BottleneckPart, Role, times_faster};
 
 /// What the stage with the longest window is bound by, and decode if that is another one: one sentence
 /// each. Empty if no window is known.
@@ -17,6 +17,8 @@ pub(super) fn bottlenecks(stages: &[AnsweredStage<'_>]) -> String {
 
 /// Parts of a step behind the first one that are worth naming, percent.
 const PART_PERCENT: f64 = 10.0;
+/// Smaller parts that are worth a time together, percent.
+const OTHERS_PERCENT: f64 = 1.0;
 
 /// `decode is bound by the host: the GPU waits 1.40 of 3.62 ms for it (38.7 % of the mean step of 2 ranks); then
 /// kernels 0.99 ms (2.8x their memory floor of 0.35 ms)`.
@@ -45,11 +47,12 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
         }
         _ => format!("{part_of} {of}"),
     };
-    let rest = found.parts.iter().skip(1);
-    let rest = rest.filter(|part| {
-        found.percent(part) >= PART_PERCENT || (part.kind.is_kernels() && over_floor.is_some())
-    });
-    let rest: Vec<String> = rest
+    let (named, others): (Vec<&BottleneckPart>, Vec<&BottleneckPart>) =
+        found.parts.iter().skip(1).partition(|part| {
+            found.percent(part) >= PART_PERCENT || (part.kind.is_kernels() && over_floor.is_some())
+        });
+    let mut rest: Vec<String> = named
+        .into_iter()
         .map(|part| {
             let floor = over_floor.as_ref().filter(|_| part.kind.is_kernels());
             let floor = floor.map(|floor| format!(" ({floor})")).unwrap_or_default();
@@ -62,6 +65,11 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
             format!("{label} {}{floor}", shown_time(part.ns as f64))
         })
         .collect();
+    // So that several parts add up to the step.
+    let others = BottleneckPart { kind: first.kind, ns: others.iter().map(|part| part.ns).sum() };
+    if !rest.is_empty() && found.percent(&others) >= OTHERS_PERCENT {
+        rest.push(format!("everything else {}", shown_time(others.ns as f64)));
+    }
     let rest = if rest.is_empty() { String::new() } else { format!("; then {}", rest.join(", ")) };
     Some(format!("{name} is bound by {}: {says}{rest}", first.kind.label()))
 }
@@ -114,7 +122,7 @@ mod tests {
                 true,
                 "decode is bound by the host: the GPU waits 1.40 of 3.62 ms for it (38.7 % of the mean step of \
                  2 ranks); then waiting for ranks 1.06 ms, the kernels 0.99 ms (2.8x their memory floor of 0.35 \
-                 ms)",
+                 ms), everything else 0.17 ms",
             ),
             (
                 bound(&[(Launches, 14_510), (Kernels, 1_890)], None),
@@ -127,7 +135,7 @@ mod tests {
                 bound(&[(Ranks, 9_000), (Host, 500), (Kernels, 500)], Some(1.43)),
                 true,
                 "decode is bound by waiting for ranks: 9.00 of 10.00 ms (90.0 % of the mean step); then the \
-                 kernels 0.50 ms (1.43x their memory floor of 0.35 ms)",
+                 kernels 0.50 ms (1.43x their memory floor of 0.35 ms), everything else 0.50 ms",
             ),
             (
                 bound(&[(Memory, 450), (Launches, 50)], Some(1.286)),

@@ -6,7 +6,8 @@ use super::bound_by::part_of;
 use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
-    Bottleneck, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, RankIdle, Report,
+    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, RankIdle,
+    Report,
 };
 
 /// Causes of a stage in the line.
@@ -31,9 +32,11 @@ pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Stri
     Some(if text.is_empty() { why() } else { text })
 }
 
-/// ` waits 1.40 of 3.62 ms for the host in the mean step (rank 0 2.04 ms, rank 1 0.77 ms)`.
+/// ` waits 1.40 of 3.62 ms for the host in the mean step (rank 0 2.04 ms, rank 1 0.77 ms)`. Idle time that is bound
+/// by launches is not called a wait for the host, which may have launched long before.
 fn waits(found: &Bottleneck) -> String {
-    let idle_ns = found.idle().map_or(0, |part| part.ns);
+    let idle = found.idle();
+    let time = part_of(idle.map_or(0, |part| part.ns), found.ns);
     let of_rank = |rank: &RankIdle| format!("{} {}", rank.who, shown_time(rank.ns as f64));
     let ranks = match found.ranks.as_slice() {
         [most, least] => format!(" ({}, {})", of_rank(most), of_rank(least)),
@@ -41,7 +44,11 @@ fn waits(found: &Bottleneck) -> String {
         _ => String::new(),
     };
     let mean = if found.of == "window" { "" } else { "mean " };
-    format!(" waits {} for the host in the {mean}{}{ranks}", part_of(idle_ns, found.ns), found.of)
+    let waits = match idle.is_some_and(|part| part.kind == BottleneckKind::Launches) {
+        true => format!("leaves the GPU idle {time} between kernels"),
+        false => format!("waits {time} for the host"),
+    };
+    format!(" {waits} in the {mean}{}{ranks}", found.of)
 }
 
 /// A process that has at least this share of the time of a cause is named, percent.
@@ -100,7 +107,7 @@ fn host_of(
 mod tests {
     use super::*;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::{BottleneckKind, HostCauseProcess, HostFrame};
+    use stage2_model::{HostCauseProcess, HostFrame};
 
     #[test]
     fn the_host_line_names_the_ranks_that_wait_and_those_of_a_cause() {
