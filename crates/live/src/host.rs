@@ -1,8 +1,9 @@
 //! Samples of the host and its calls that block -> what the launching threads of a process did in the last seconds
 //! while no work ran on its GPUs.
 //!
-//! Causes are named as in a report, but each line of a function counts by itself. A sample waits until it is known when the GPUs worked; then it is part of
-//! the sums of its second. Nothing is asked of the process: the samples are in its trace file.
+//! Causes are named as in a report, but each line of a function counts by itself. A sample waits until it is known
+//! when the GPUs worked; then it is part of the sums of its second. Nothing is asked of the process: the samples are
+//! in its trace file.
 
 use std::collections::BTreeSet;
 
