@@ -63,16 +63,15 @@ fn lines_have_the_shares_that_the_program_measured() {
         );
         let sampled = share(&in_step, |sample| at(sample, larger));
         judge(minor, (sampled, said["larger"]), in_step.len(), &all.totals);
-        for sample in &in_step {
-            // The recursion, what it was called from, and nothing else below it.
+        // The recursion, what it was called from, and nothing else below it. A thread that leaves a frame and is
+        // back in it between two looks cannot be told from one that stayed: a few stacks in a thousand.
+        let is_whole = |sample: &HostSample| {
             let lines = all.lines(sample);
-            assert_eq!(
-                lines.iter().filter(|(function, _)| *function == step).count(),
-                21,
-                "{lines:?}"
-            );
-            assert_eq!(lines.last().map(|(function, _)| *function), Some("<module>"));
-        }
+            lines.iter().filter(|(function, _)| *function == step).count() == 21
+                && lines.last().is_some_and(|(function, _)| *function == "<module>")
+        };
+        let whole = share(&in_step, is_whole);
+        assert!(whole > 0.99, "3.{minor}: {whole} of {} stacks are whole", in_step.len());
         assert!(share(&main, |sample| sample.holds_gil) > 0.8);
         let ran =
             |sample: &HostSample| matches!(sample.state, HostState::Running | HostState::Runnable);
