@@ -1,4 +1,4 @@
-//! Samples the guest's threads from a thread of our own: the state and the Python stack of each.
+//! Samples the guest's threads from a thread of our own: the state and the stack of each.
 //!
 //! It sends no signal to a guest thread, takes no lock and stops nothing. It reads memory through the kernel
 //! ([`memory`]), because the interpreter keeps running and may free that memory at any moment. The thread
@@ -10,6 +10,7 @@ mod code;
 mod interpreter;
 pub(crate) mod layout;
 mod memory;
+mod native;
 mod pace;
 #[doc(hidden)]
 pub mod probe;
@@ -25,13 +26,14 @@ use std::time::Duration;
 use crossbeam::queue::ArrayQueue;
 use stage2_contract::trace::{HostSampling, HostState, MonoNs};
 
-use crate::base::call_stacks::CallStacks;
+use crate::base::call_stacks::{CallStacks, Frames};
 use crate::base::clock::{self, Instant};
 use crate::base::futex::{Bell, Flag};
 use crate::base::{barrier, diag, scheduling};
 pub use interpreter::Interpreter;
 use layout::Layout;
 use memory::Memory;
+use native::Natives;
 use pace::Pace;
 use stacks::{Ended, Python};
 use tasks::{NoDescriptors, Task, Times};
@@ -60,7 +62,7 @@ const MAX_TORN: u32 = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) at: MonoNs,
-    /// New code objects. Their texts are contiguous in `bytes`.
+    /// New code objects, and native functions. Their texts are contiguous in `bytes`.
     pub(crate) codes: Vec<CodeText>,
     pub(crate) bytes: Vec<u8>,
     /// The numbers of code objects from earlier rounds are no longer valid.
@@ -111,7 +113,7 @@ pub(crate) struct Sample {
     pub(crate) holds_gil: bool,
     /// The thread that holds the GIL, if this one waits for it; 0: none, or not known.
     pub(crate) holder: u32,
-    /// Its frames in [`Round::frames`]; empty if it has no Python stack.
+    /// Its frames in [`Round::frames`]; empty if it has no stack.
     pub(crate) frames: Range<usize>,
     pub(crate) interval_ns: u64,
 }
@@ -284,6 +286,12 @@ struct Known {
 /// Reads the stacks.
 struct Reader {
     memory: Memory,
+    natives: Natives,
+    python: Option<Interpreted>,
+}
+
+/// The Python code of the process.
+struct Interpreted {
     python: Python,
     /// The layout has led to a valid stack.
     is_verified: bool,
@@ -292,8 +300,17 @@ struct Reader {
 }
 
 impl Reader {
-    fn threads(&self) -> &[stacks::Thread] {
-        if self.is_verified { &self.python.threads } else { &[] }
+    /// Whether an interpreter is there whose threads are not known yet.
+    fn awaits_python(&self) -> bool {
+        self.python.as_ref().is_some_and(|interpreted| !interpreted.is_verified)
+    }
+
+    /// The threads of Python, and what reads the stacks of others once these are known.
+    fn parts(&mut self) -> (&[stacks::Thread], Option<(&mut Natives, &mut Memory)>) {
+        let awaits = self.awaits_python();
+        let verified = self.python.as_ref().filter(|_| !awaits);
+        let threads = verified.map_or(&[][..], |interpreted| &interpreted.python.threads);
+        (threads, (!awaits).then_some((&mut self.natives, &mut self.memory)))
     }
 }
 
@@ -351,7 +368,7 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    /// Prepares the thread. Without an interpreter that can be read, there is no reader of stacks.
+    /// Prepares the thread. If memory cannot be read, there is no reader of stacks.
     ///
     /// # Errors
     /// Why nothing can be sampled, with the remedy.
@@ -393,13 +410,15 @@ impl<'a> Sampler<'a> {
             }
             Err(error) => return Err(error.to_string()),
         };
-        Ok(match self.attach(&mut memory) {
-            Ok(python) => Some(Reader { memory, python, is_verified: false, torn: 0 }),
+        self.calls.begin();
+        let python = match self.attach(&mut memory) {
+            Ok(python) => Some(Interpreted { python, is_verified: false, torn: 0 }),
             Err(why) => {
                 self.say(Said::Note(why));
                 None
             }
-        })
+        };
+        Ok(Some(Reader { memory, natives: Natives::default(), python }))
     }
 
     /// Reads the layout of the interpreter of this process.
@@ -407,7 +426,7 @@ impl<'a> Sampler<'a> {
     /// # Errors
     /// Why its stacks cannot be read.
     fn attach(&self, memory: &mut Memory) -> Result<Python, String> {
-        let none = "no Python interpreter was found when recording began: samples have no stacks";
+        let none = "no Python interpreter was found when recording began: only threads that wait have stacks";
         let interpreter = self.python.ok_or(none)?;
         let mut told = [0; layout::TOLD];
         for (index, number) in told.iter_mut().enumerate() {
@@ -442,18 +461,22 @@ impl<'a> Sampler<'a> {
             round.at = clock::mono();
             let is_full = self.totals.rounds % SELDOM == 1;
             self.list(&mut round);
-            let read = reader.as_mut().map(|reader| self.read(reader, &mut round, (is_full, now)));
-            match read {
-                Some(Err(Ended::Finalizing | Ended::Gone)) => return,
-                Some(Err(Ended::Torn)) => reader = None,
-                Some(Ok(())) | None => {}
-            }
-            if let Some(reader) = reader.as_mut().filter(|reader| reader.is_verified) {
+            if let Some(reader) = &mut reader {
+                reader.natives.make_room(&mut round);
+                match self.read(reader, &mut round, (is_full, now)) {
+                    Err(Ended::Finalizing | Ended::Gone) => return,
+                    Err(Ended::Torn) => reader.python = None,
+                    Ok(()) => {}
+                }
+                if round.forgets_codes {
+                    reader.natives.forget_functions();
+                }
                 self.take_calls(reader, &mut round);
+                if !reader.awaits_python() {
+                    self.tell_threads(reader.parts().0);
+                }
             }
-            let threads = reader.as_ref().map_or(&[][..], Reader::threads);
-            self.tell_threads(threads);
-            self.sample(threads, &mut round, now, is_full);
+            self.sample(reader.as_mut(), &mut round, now, is_full);
             self.keep_pace(late);
             self.totals.at = round.at;
             self.totals.sampled_ns = now.saturating_duration_since(begun).as_nanos() as u64;
@@ -472,7 +495,7 @@ impl<'a> Sampler<'a> {
             round.totals = self.totals;
             self.say(Said::Round(round));
         }
-        if reader.is_some_and(|reader| !reader.is_verified) {
+        if reader.is_some_and(|reader| reader.awaits_python()) {
             let why = "no Python code ran, or the memory layout of the interpreter is not that of its \
                        version: samples have no stacks";
             self.say(Said::Note(why.to_owned()));
@@ -501,7 +524,8 @@ impl<'a> Sampler<'a> {
         round: &mut Round,
         (is_full, now): (bool, Instant),
     ) -> Result<(), Ended> {
-        let Reader { memory, python, is_verified, torn } = reader;
+        let Reader { memory, python: Some(interpreted), .. } = reader else { return Ok(()) };
+        let Interpreted { python, is_verified, torn } = interpreted;
         if !*is_verified && is_full {
             *is_verified = python.verify(memory);
             if *is_verified {
@@ -532,24 +556,34 @@ impl<'a> Sampler<'a> {
         looked
     }
 
-    /// Says which threads may read their own frames: those that launch, unless a filter might end them for it.
+    /// Says which threads may read their own stacks: those that launch, unless a filter might end them for it.
     fn tell_threads(&self, threads: &[stacks::Thread]) {
-        let may = |tid: u32| {
-            let mut known = self.known.iter().filter(|known| known.tid == tid);
-            known.next().is_some_and(|known| known.launches && !known.is_filtered)
-        };
-        let running = threads.iter().filter(|thread| thread.has_frames() && may(thread.tid));
-        self.calls.tell_threads(running.map(|thread| (thread.tid, thread.state())));
+        let may = self.known.iter().filter(|known| known.launches && !known.is_filtered);
+        self.calls.tell_threads(may.map(|known| {
+            let is_it = |thread: &&stacks::Thread| thread.tid == known.tid && thread.has_frames();
+            (known.tid, threads.iter().find(is_it).map(stacks::Thread::state))
+        }));
     }
 
     /// Looks up the lines of calls that blocked.
     fn take_calls(&self, reader: &mut Reader, round: &mut Round) {
         while let Some(call) = self.calls.take() {
             let begin = round.frames.len();
-            for told in call.frames {
-                let Reader { memory, python, .. } = reader;
-                let Some(frame) = python.frame(told, memory, round) else { break };
-                round.frames.push(frame);
+            match call.frames {
+                Frames::Python(frames) => {
+                    let Reader { memory, python, .. } = &mut *reader;
+                    for told in frames {
+                        let Some(interpreted) = python else { break };
+                        let Some(frame) = interpreted.python.frame(told, memory, round) else {
+                            break;
+                        };
+                        round.frames.push(frame);
+                    }
+                }
+                Frames::Native(registers, stack) => {
+                    let stack = native::Stack::Copied(registers.sp, &stack);
+                    reader.natives.walk(registers, stack, &mut reader.memory, round);
+                }
             }
             round.calls.push((call.thread, call.begin, begin..round.frames.len()));
         }
@@ -661,11 +695,12 @@ impl<'a> Sampler<'a> {
     /// Adds a sample of each thread that is due.
     fn sample(
         &mut self,
-        threads: &[stacks::Thread],
+        reader: Option<&mut Reader>,
         round: &mut Round,
         now: Instant,
         is_full: bool,
     ) {
+        let (threads, mut native) = reader.map_or((&[][..], None), Reader::parts);
         for thread in threads {
             self.meet(thread.tid, round);
         }
@@ -701,13 +736,28 @@ impl<'a> Sampler<'a> {
             };
             let nowhere = 0..0;
             let futexes = thread.map_or(&nowhere, |thread| &thread.futexes);
-            let state = match &mut known.task {
+            let (state, waits_at) = match &mut known.task {
                 Some(task) => match task.state(futexes) {
-                    Ok(state) => state,
+                    Ok(found) => found,
                     // The thread has ended.
                     Err(_) => continue,
                 },
-                None => HostState::Unknown,
+                None => (HostState::Unknown, None),
+            };
+            let frames = match (&mut native, waits_at, &known.task) {
+                (Some((natives, memory)), Some(registers), Some(task))
+                    if is_often && frames.is_empty() =>
+                {
+                    let begin = round.frames.len();
+                    let is_cut = natives.walk(registers, native::Stack::InMemory, memory, round);
+                    // It goes on, and its stack is another one: the state was right, and has no stack.
+                    if !task.waits_at(registers) {
+                        round.frames.truncate(begin);
+                    }
+                    self.totals.cut += u64::from(is_cut);
+                    begin..round.frames.len()
+                }
+                _ => frames,
             };
             let holder =
                 thread.filter(|_| state == HostState::GilWait).map_or(0, |thread| thread.holder);

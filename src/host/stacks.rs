@@ -372,7 +372,7 @@ impl Thread {
 
     /// It runs code of Python, as far as this look has found.
     pub(super) fn has_frames(&self) -> bool {
-        matches!(self.stack, Stack::Frames { .. })
+        !self.stack.is_empty()
     }
 
     /// Appends the frames of the thread, the innermost first. Tells whether there were more than are kept;

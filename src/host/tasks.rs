@@ -11,6 +11,8 @@ use std::os::unix::fs::FileExt;
 
 use stage2_contract::trace::HostState;
 
+use crate::base::call_stacks::Registers;
+
 /// Why a thread has no descriptor table of its own.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoDescriptors {
@@ -112,17 +114,28 @@ impl Task {
         times(line.get(..length).unwrap_or_default()).ok_or(io::ErrorKind::InvalidData.into())
     }
 
-    /// Returns the state of the thread. `gil`: the addresses of the futexes of its GIL.
+    /// Returns the state of the thread, and where it waits. `gil`: the addresses of the futexes of its GIL.
     ///
     /// # Errors
     /// The thread has ended.
-    pub(super) fn state(&mut self, gil: &std::ops::Range<u64>) -> io::Result<HostState> {
+    pub(super) fn state(
+        &mut self,
+        gil: &std::ops::Range<u64>,
+    ) -> io::Result<(HostState, Option<Registers>)> {
         let mut line = [0; LINE];
         let length = self.waits.read_at(&mut line, 0)?;
-        match waits(line.get(..length).unwrap_or_default(), gil) {
-            HostState::Running => self.running_or_ready(),
-            state => Ok(state),
+        let line = line.get(..length).unwrap_or_default();
+        match waits(line, gil) {
+            HostState::Running => Ok((self.running_or_ready()?, None)),
+            state => Ok((state, registers(line))),
         }
+    }
+
+    /// Whether the thread waits there still.
+    pub(super) fn waits_at(&self, place: Registers) -> bool {
+        let mut line = [0; LINE];
+        let length = self.waits.read_at(&mut line, 0).unwrap_or(0);
+        registers(line.get(..length).unwrap_or_default()) == Some(place)
     }
 
     /// Tells a running thread from one that waits on a run queue. The kernel shows no difference at a given
@@ -171,6 +184,14 @@ fn waits(line: &[u8], gil: &std::ops::Range<u64>) -> HostState {
         }
         None => HostState::Unknown,
     }
+}
+
+/// Parses the end of `syscall`: the stack pointer and the instruction of a thread that waits.
+fn registers(line: &[u8]) -> Option<Registers> {
+    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace().rev();
+    let mut next = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (pc, sp) = (next()?, next()?);
+    Some(Registers { pc, sp, rbp: None })
 }
 
 /// Whether a call of `select` or `poll` names no file.
@@ -301,7 +322,7 @@ mod tests {
         assert_eq!(Task::name(tid).expect("a name"), "dozes");
         let mut task = Task::open(tid).expect("files");
         let mut is = |wanted| {
-            let seen = || task.state(&(0..0)).is_ok_and(|state| state == wanted);
+            let seen = || task.state(&(0..0)).is_ok_and(|(state, _)| state == wanted);
             std::iter::repeat_with(seen).take(5_000).any(|seen| {
                 std::thread::sleep(Duration::from_millis(1));
                 seen

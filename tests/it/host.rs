@@ -174,12 +174,25 @@ fn deep_stacks_are_cut_and_counted() {
     });
 }
 
+/// Hazard (Host samples): A program without Python code waits: of another language, or on a thread of a library.
+/// Promise: The stacks of its waits are whole, down to where the thread began.
 #[test]
-fn without_an_interpreter_threads_have_states_and_the_file_says_why_they_have_no_stacks() {
+fn without_an_interpreter_threads_that_wait_have_native_stacks() {
     let left = Guest::new("works_for_a_while").env("STAGE2_HOST", "on").run();
     let trace = left.expect_quiet(0).trace();
     let all = Samples::of(trace);
-    assert!(all.samples.len() > 10 && all.samples.iter().all(|sample| sample.stack == 0));
+    let main = all.of_thread(f64::from(trace.pid()));
+    let asleep: Vec<&HostSample> =
+        main.iter().copied().filter(|sample| sample.state == HostState::Sleep).collect();
+    let is_whole = |sample: &HostSample| {
+        let lines = all.lines(sample);
+        let is =
+            |name: &str| lines.iter().any(|(function, line)| function.contains(name) && *line == 0);
+        is("works_for_a_while") && is("_start")
+    };
+    let whole = share(&asleep, is_whole);
+    let lines = asleep.first().map(|sample| all.lines(sample));
+    assert!(asleep.len() > 60 && whole > 0.9, "{whole} of {}: {lines:?}", asleep.len());
     assert!(trace.meta(host::NOTE).is_some_and(|note| note.contains("no Python interpreter")));
     assert_eq!(all.totals.asked_ns, 10_000_000);
     let left = Guest::new("works_for_a_while").run();
@@ -235,6 +248,22 @@ fn calls_that_block_are_told_with_their_exact_times() {
         }
         assert_eq!(measured, 30);
         assert_eq!(all.totals.calls, calls.len() as u64);
+        // The first ones come before the thread is known to launch. Who made a call is read at its end.
+        let long = calls.iter().filter(|call| call.end.since(call.begin) > 500_000);
+        let told: Vec<_> =
+            long.map(|call| all.lines_of(call.stack)).skip_while(Vec::is_empty).collect();
+        let is_whole = |lines: &[(&str, u32)]| {
+            let at = |name: &str| lines.iter().position(|(function, _)| function.contains(name));
+            let ours = at("copy_stack").or(at("on_callback"));
+            ours.is_none() && at("blocking_calls") < at("_start") && at("blocking_calls").is_some()
+        };
+        let (whole, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|lines| is_whole(lines));
+        assert!(others.iter().all(Vec::is_empty), "{version}: {others:?}");
+        assert!(
+            whole.len() > 8 && whole.len() * 3 >= others.len() * 7,
+            "{version}: {}",
+            whole.len()
+        );
         // A call on a stream without work is one that sleeps for no time.
         let others = all.totals.short_calls + calls.len() as u64 - 30;
         assert!(others >= 51 && all.totals.lost_calls == 0, "{version}: {:?}", all.totals);

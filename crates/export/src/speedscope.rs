@@ -24,7 +24,7 @@ const LINES: usize = 1 << 21;
 /// Distinct frames, and distinct stacks.
 const FRAMES_APART: usize = 1 << 18;
 /// The frame of a running thread whose stack is not known.
-const NO_STACK: &str = "(no Python stack)";
+const NO_STACK: &str = "(no stack)";
 /// Stands for every further frame.
 const MORE_FRAMES: &str = "(more lines than are kept)";
 

@@ -79,7 +79,7 @@ pub struct HostCause {
     /// itself, or it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub called: Option<String>,
-    /// The thread that was waited for, or that had no Python stack.
+    /// The thread that was waited for, or that ran without a stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     /// Share of the idle time, percent.
@@ -171,7 +171,7 @@ pub enum HostCauseKind {
     EngineCode,
     /// It ran code of a framework.
     FrameworkCode,
-    /// It ran without a Python stack.
+    /// It ran, and its stack is not known.
     NativeCode,
     /// It waited for the GIL.
     Gil,

@@ -68,6 +68,24 @@ const PLUMBING: [&str; 21] = [
     "sglang/srt/utils",
     "vllm/sequence.py",
 ];
+/// Native libraries that only do what they were asked for: of C, C++, CUDA and the driver, and our own.
+const NATIVE_PLUMBING: [&str; 13] = [
+    "ld-linux",
+    "libc.so",
+    "libc-",
+    "libcuda",
+    "libcupti",
+    "libgcc",
+    "libgomp",
+    "libm.so",
+    "libnvidia",
+    "libnvToolsExt",
+    "libpthread",
+    "libstage2",
+    "libstdc++",
+];
+/// Namespaces of standard libraries, which are linked into programs, and functions of C libraries and compilers.
+const NATIVE_NAMES: [&str; 5] = ["std::", "core::", "alloc::", "__", "_start"];
 /// Files in which a thread waits for messages.
 const MESSAGES: [&str; 8] = [
     "selectors.py",
@@ -95,7 +113,7 @@ pub fn telling(frames: impl Iterator<Item = HostFrame>) -> Vec<HostFrame> {
         if has_row && found.len() >= WAITS_IN {
             break;
         }
-        has_row |= !is_plumbing(&frame.file);
+        has_row |= !is_plumbing(&frame);
         found.push(frame);
     }
     found
@@ -113,10 +131,10 @@ impl<'f> Calls<'f> {
         Self { frames: frames.collect() }
     }
 
-    /// Returns the index of the frame that names the row: the innermost one that is not in [`PLUMBING`],
-    /// else the innermost of all.
+    /// Returns the index of the frame that names the row: the innermost one that is no plumbing, else the innermost
+    /// of all.
     pub fn row(&self) -> Option<usize> {
-        let own = self.frames.iter().position(|frame| !is_plumbing(&frame.file));
+        let own = self.frames.iter().position(|frame| !is_plumbing(frame));
         own.or((!self.frames.is_empty()).then_some(0))
     }
 
@@ -128,10 +146,10 @@ impl<'f> Calls<'f> {
 
     /// Returns the origin of the line that names the row; `None` without a stack.
     fn origin(&self) -> Option<Origin> {
-        let file = &self.frames.get(self.row()?)?.file;
+        let frame = self.frames.get(self.row()?)?;
         Some(match () {
-            () if is_of(file, &ENGINES) => Origin::Engine,
-            () if is_of(file, &FRAMEWORKS) || is_plumbing(file) => Origin::Framework,
+            () if is_of(&frame.file, &ENGINES) => Origin::Engine,
+            () if is_of(&frame.file, &FRAMEWORKS) || is_plumbing(frame) => Origin::Framework,
             () => Origin::User,
         })
     }
@@ -218,11 +236,57 @@ pub fn named_thread<T>(kind: HostCauseKind, launching: T, waits_for: Option<T>) 
     }
 }
 
-/// Whether the code of a file only calls other code. No row has its name while another line is in the stack.
-fn is_plumbing(file: &str) -> bool {
-    is_of(file, &PLUMBING)
+/// Whether the code of a frame only calls other code, or was only called to do something: no row has its name while
+/// another frame is in the stack.
+fn is_plumbing(frame: &HostFrame) -> bool {
+    let is_cuda = ["cuda", "cu"].iter().any(|prefix| {
+        let rest = frame.function.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+    });
+    let has_no_name =
+        frame.function.strip_prefix(&*frame.file).is_some_and(|at| at.starts_with("+0x"));
+    match frame.line {
+        // Native code has no lines. A runtime may be linked into the program.
+        0 if is_cuda || has_no_name || is_of(&frame.function, &NATIVE_NAMES) => true,
+        0 => is_of(&frame.file, &NATIVE_PLUMBING) || is_of(&frame.file, &PLUMBING),
+        _ => is_of(&frame.file, &PLUMBING),
+    }
 }
 
 fn is_of(file: &str, folders: &[&str]) -> bool {
     folders.iter().any(|folder| file.starts_with(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(frames: &[(&str, &str, u32)]) -> Option<usize> {
+        let frame = |(function, file, line): &(&str, &str, u32)| HostFrame {
+            function: (*function).to_owned(),
+            file: (*file).to_owned(),
+            line: *line,
+        };
+        let frames: Vec<HostFrame> = frames.iter().map(frame).collect();
+        Calls::of(frames.iter()).row()
+    }
+
+    #[test]
+    fn native_code_that_only_calls_or_is_called_names_no_row() {
+        let waits = ("pthread_cond_clockwait", "libc.so.6", 0);
+        let of_library = ("std::condition_variable::wait", "server", 0);
+        let own = ("Queue::await_batch", "server", 0);
+        let stripped = ("server+0x12f0", "server", 0);
+        let starts = ("_start", "server", 0);
+        assert_eq!(row(&[waits, of_library, own, starts]), Some(2));
+        assert_eq!(row(&[waits, stripped, own]), Some(2));
+        let runtime = ("cudaStreamSynchronize", "libggml-cuda.so", 0);
+        let driver = ("cuStreamSynchronize", "libcuda.so.1", 0);
+        let backend = ("ggml_backend_cuda_synchronize", "libggml-cuda.so", 0);
+        assert_eq!(row(&[driver, runtime, backend]), Some(2));
+        assert_eq!(row(&[("cublasCreate_v2", "libcublas.so.13", 0), own]), Some(0));
+        // Of Python, a name says nothing of the kind.
+        assert_eq!(row(&[("cuBatch", "server.py", 4), ("main", "server.py", 9)]), Some(0));
+        assert_eq!((row(&[waits, stripped]), row(&[])), (Some(0), None));
+    }
 }

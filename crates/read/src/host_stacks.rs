@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::{function_name, shorten, visible};
 use stage2_contract::trace::{HostStack, NONE};
 use stage2_model::HostFrame;
 
@@ -87,8 +87,18 @@ impl HostStacks {
         };
         let Frame { function, file, line } = self.frames.get(&frame).copied().unwrap_or_default();
         let file = in_package(&text(file, FILE_CHARS)).to_owned();
-        HostFrame { function: text(function, FUNCTION_CHARS), file, line }
+        // Native code has no lines. Its names may be mangled.
+        let mangled = function.filter(|_| line == 0).and_then(&name);
+        let function = match mangled.filter(|name| is_mangled(name)) {
+            Some(mangled) => shorten(&function_name(mangled), FUNCTION_CHARS),
+            None => text(function, FUNCTION_CHARS),
+        };
+        HostFrame { function, file, line }
     }
+}
+
+fn is_mangled(name: &[u8]) -> bool {
+    name.len() <= 2 * END_BYTES && [&b"_Z"[..], b"_R"].iter().any(|start| name.starts_with(start))
 }
 
 /// Returns the part of a name of which [`shorten`] keeps something: a name of any length costs the same.
@@ -115,6 +125,29 @@ fn in_package(file: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_native_functions_are_demangled_and_bounded() {
+        let (mangled, huge) =
+            (&b"_ZN6engine9Scheduler8scheduleEi"[..], [b"_Z", &[b'x'; 5_000][..]].concat());
+        let names = [&b"libengine.so"[..], mangled, &huge, b"_Z?"];
+        let mut stacks = HostStacks::default();
+        let at = |function, line| (function, line);
+        for (id, (function, line)) in
+            [at(1, 0), at(1, 7), at(2, 0), at(3, 0)].into_iter().enumerate()
+        {
+            stacks.frame(id as u32, (Some(function), Some(0)), line);
+        }
+        let text = |id| stacks.line(id, |name| names.get(name as usize).copied()).function;
+        assert_eq!(text(0), "engine::Scheduler::schedule");
+        assert_eq!(
+            text(1),
+            "_ZN6engine9Scheduler8scheduleEi",
+            "Python has lines, and such names too"
+        );
+        assert!(text(2).chars().count() <= FUNCTION_CHARS);
+        assert_eq!(text(3), "_Z?");
+    }
 
     #[test]
     fn of_a_huge_name_the_ends_are_kept_as_of_any_other() {

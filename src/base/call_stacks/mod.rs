@@ -1,8 +1,10 @@
-//! Python frames of a thread at the end of a call that blocked it, read by the thread itself.
+//! The stack of a thread at the end of a call that blocked it, read by the thread itself.
 //!
-//! The frames do not change within the call. The sampling thread of the host stores where they are. The thread reads
-//! them through the kernel, because an interpreter that ends frees them even if their thread is in a call.
-//! A reading needs one of a few slots. If none is free, or after [`MOST`] readings in a second, it is left out.
+//! The frames do not change within the call. The sampling thread of the host stores where those of Python are. The
+//! thread reads them through the kernel, because an interpreter that ends frees them even if their thread is in a
+//! call. A thread without Python code copies its registers and the end of its stack, and the sampling thread finds
+//! the frames in them. A reading needs one of a few slots. If none is free, or after [`MOST`] readings in a second,
+//! it is left out.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -21,9 +23,16 @@ const SLOTS: usize = if cfg!(feature = "models") { 1 } else { 16 };
 const THREADS: usize = if cfg!(feature = "models") { 2 } else { 64 };
 /// The innermost frames that are read.
 const FRAMES: usize = if cfg!(feature = "models") { 2 } else { 64 };
+/// Numbers of a native stack that are copied, from its end on: those of CUPTI's own frames lie there too.
+const WORDS: usize = if cfg!(feature = "models") { 2 } else { 1536 };
+/// Registers that are kept with them.
+const REGISTERS: usize = 3;
 /// Bytes that are read at once: frames that were called from each other lie near each other, from 3.11 on.
 const WINDOW: usize = 2048;
 const PAGE: u64 = 4096;
+
+/// Stands for the state of a thread that runs no Python code.
+const NATIVE: u64 = 0;
 
 // The states of a slot.
 const FREE: u32 = 0;
@@ -49,22 +58,40 @@ pub(crate) struct FrameLayout {
     pub(crate) bytes: u64,
 }
 
+/// The registers of a thread that tell where it is, and in which frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Registers {
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
+    /// `None`: not known.
+    pub(crate) rbp: Option<u64>,
+}
+
+/// What a thread has read of its stack.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frames {
+    /// Addresses of code objects and what their frames say of the instruction, the innermost first.
+    Python(Vec<(u64, u64)>),
+    /// Its registers, and the bytes of its stack from the stack pointer on.
+    Native(Registers, Vec<u8>),
+}
+
 /// A reading.
 pub(crate) struct CallStack {
     /// The number of the thread in the trace file.
     pub(crate) thread: u32,
     /// When the call began.
     pub(crate) begin: MonoNs,
-    /// Addresses of code objects and what their frames say of the instruction, the innermost first.
-    pub(crate) frames: Vec<(u64, u64)>,
+    pub(crate) frames: Frames,
 }
 
 /// What the threads of the guest and the one that samples them share.
 #[derive(Debug)]
 pub struct CallStacks {
-    /// And the seccomp filters that a thread must have to read its frames.
-    layout: OnceLock<(FrameLayout, scheduling::Filters)>,
-    /// The kernel's number of a thread, and the address of its state.
+    layout: OnceLock<FrameLayout>,
+    /// The seccomp filters that a thread must have to read its stack.
+    filters: OnceLock<scheduling::Filters>,
+    /// The kernel's number of a thread, and the address of its state; [`NATIVE`]: it runs no Python code.
     threads: [(AtomicU32, AtomicU64); THREADS],
     slots: [Slot; SLOTS],
     /// The second, and the readings in it.
@@ -78,6 +105,9 @@ struct Slot {
     begin: AtomicU64,
     count: AtomicU32,
     frames: [(AtomicU64, AtomicU64); FRAMES],
+    /// The registers, and then so many numbers of a native stack. It is too large for the stack of who makes a slot.
+    native: OnceLock<Box<[AtomicU64]>>,
+    is_native: AtomicU32,
 }
 
 impl Default for CallStacks {
@@ -88,9 +118,12 @@ impl Default for CallStacks {
             begin: AtomicU64::new(0),
             count: AtomicU32::new(0),
             frames: std::array::from_fn(|_| (AtomicU64::new(0), AtomicU64::new(0))),
+            native: OnceLock::new(),
+            is_native: AtomicU32::new(0),
         };
         CallStacks {
             layout: OnceLock::new(),
+            filters: OnceLock::new(),
             threads: std::array::from_fn(|_| (AtomicU32::new(0), AtomicU64::new(0))),
             slots: std::array::from_fn(|_| slot()),
             spent: AtomicU64::new(0),
@@ -99,16 +132,25 @@ impl Default for CallStacks {
 }
 
 impl CallStacks {
-    /// Stores how the interpreter of this process keeps frames. A thread whose seccomp filters differ from the
-    /// caller's reads none.
-    pub(crate) fn tell_layout(&self, layout: FrameLayout) {
-        // One process has one interpreter.
-        let _ = self.layout.set((layout, scheduling::Filters::of_caller()));
+    /// Makes room for native stacks. A thread whose seccomp filters differ from the caller's reads no stack.
+    pub(crate) fn begin(&self) {
+        for slot in &self.slots {
+            slot.native.get_or_init(|| (0..REGISTERS + WORDS).map(|_| AtomicU64::new(0)).collect());
+        }
+        let _ = self.filters.set(scheduling::Filters::of_caller());
     }
 
-    /// Stores which threads may read their frames: the kernel's thread ID and the address of the state of each.
-    pub(crate) fn tell_threads(&self, threads: impl Iterator<Item = (u32, u64)>) {
+    /// Stores how the interpreter of this process keeps frames.
+    pub(crate) fn tell_layout(&self, layout: FrameLayout) {
+        // One process has one interpreter.
+        let _ = self.layout.set(layout);
+    }
+
+    /// Stores which threads may read their stacks: the kernel's thread ID and the address of the state of each;
+    /// `None`: it runs no Python code.
+    pub(crate) fn tell_threads(&self, threads: impl Iterator<Item = (u32, Option<u64>)>) {
         let mut places = self.threads.iter();
+        let threads = threads.map(|(tid, state)| (tid, state.unwrap_or(NATIVE)));
         for ((tid, state), (place, at)) in threads.zip(places.by_ref()) {
             if place.load(Ordering::Relaxed) != tid || at.load(Ordering::Relaxed) != state {
                 place.store(0, Ordering::Relaxed);
@@ -119,10 +161,10 @@ impl CallStacks {
         places.for_each(|(place, _)| place.store(0, Ordering::Relaxed));
     }
 
-    /// Reads the frames of the calling thread, which has the number `thread`, at the end of a call. Returns whether it
+    /// Reads the stack of the calling thread, which has the number `thread`, at the end of a call. Returns whether it
     /// did.
     pub(crate) fn read(&self, thread: u32, begin: MonoNs, end: MonoNs) -> bool {
-        let Some((layout, filters)) = self.layout.get() else { return false };
+        let Some(filters) = self.filters.get() else { return false };
         let tid = generation::thread_id() as u32;
         let Some(state) = self.state_of(tid) else { return false };
         // A filter that is new may end the process for reading memory.
@@ -130,8 +172,13 @@ impl CallStacks {
             return false;
         }
         self.fill_slot(|slot| {
-            let count = slot.fill(layout, state).unwrap_or(0);
-            slot.describe(thread, begin, count)
+            slot.is_native.store((state == NATIVE).into(), Ordering::Relaxed);
+            let count = match self.layout.get() {
+                _ if state == NATIVE => slot.copy_stack(),
+                Some(layout) => slot.fill(layout, state),
+                None => None,
+            };
+            slot.describe(thread, begin, count.unwrap_or(0))
         })
     }
 
@@ -192,11 +239,48 @@ impl Slot {
         let number = |(code, at): &(AtomicU64, AtomicU64)| {
             (code.load(Ordering::Relaxed), at.load(Ordering::Relaxed))
         };
+        let frames = match self.native.get() {
+            Some(native) if self.is_native.load(Ordering::Relaxed) != 0 => {
+                let mut numbers = native.iter().map(|number| number.load(Ordering::Relaxed));
+                let mut next = || numbers.next().unwrap_or(0);
+                let (pc, sp, rbp) = (next(), next(), Some(next()));
+                let stack = numbers.take(count).flat_map(u64::to_le_bytes).collect();
+                Frames::Native(Registers { pc, sp, rbp }, stack)
+            }
+            _ => Frames::Python(self.frames.iter().take(count).map(number).collect()),
+        };
         CallStack {
             thread: self.thread.load(Ordering::Relaxed),
             begin: MonoNs(self.begin.load(Ordering::Relaxed)),
-            frames: self.frames.iter().take(count).map(number).collect(),
+            frames,
         }
+    }
+
+    /// Copies the registers of the calling thread and what its callers left on its stack. Returns how many numbers.
+    fn copy_stack(&self) -> Option<usize> {
+        let native = self.native.get()?;
+        let (places, numbers) = native.split_at_checked(REGISTERS)?;
+        let registers = own_registers()?;
+        let values = [registers.pc, registers.sp, registers.rbp?];
+        places.iter().zip(values).for_each(|(place, value)| place.store(value, Ordering::Relaxed));
+        let pid = std::process::id() as libc::pid_t;
+        let mut bytes = [0; WINDOW];
+        let mut count = 0;
+        while let Some(rest) = numbers.get(count..).filter(|rest| !rest.is_empty()) {
+            let start = registers.sp.checked_add(8 * count as u64)?;
+            // The kernel reads all of a part or nothing, and the stack ends with a page.
+            let length = (WINDOW - start as usize % WINDOW).min(8 * rest.len());
+            let place = bytes.get_mut(..length)?;
+            let from = libc::iovec { iov_base: start as *mut c_void, iov_len: length };
+            if own_memory::copy(pid, &[from], place) < length {
+                break;
+            }
+            for (place, bytes) in rest.iter().zip(place.as_chunks().0) {
+                place.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            }
+            count += length / 8;
+        }
+        Some(count)
     }
 
     /// Reads the frames of the calling thread. Returns how many.
@@ -233,6 +317,30 @@ impl Slot {
         }
         Some(count)
     }
+}
+
+/// Returns the registers of the calling thread. `None`: frames are not found on this kind of processor.
+#[inline(always)]
+fn own_registers() -> Option<Registers> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (pc, sp, rbp): (u64, u64, u64);
+        // SAFETY: the instructions change nothing but the three registers that the compiler chose.
+        unsafe {
+            std::arch::asm!(
+                "lea {pc}, [rip]",
+                "mov {sp}, rsp",
+                "mov {rbp}, rbp",
+                pc = out(reg) pc,
+                sp = out(reg) sp,
+                rbp = out(reg) rbp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        Some(Registers { pc, sp, rbp: Some(rbp) })
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }
 
 /// A part of memory that was read.
@@ -296,17 +404,18 @@ mod tests {
         let stacks = CallStacks::default();
         let read = || stacks.read(5, MonoNs(10), MonoNs(20));
         assert!(!read(), "no layout");
+        stacks.begin();
         stacks.tell_layout(LAYOUT);
         assert!(!read(), "no thread");
-        stacks.tell_threads([(own_tid(), of_another.as_ptr() as u64)].into_iter());
+        stacks.tell_threads([(own_tid(), Some(of_another.as_ptr() as u64))].into_iter());
         assert!(!read(), "the state of another thread");
-        stacks.tell_threads([(own_tid(), 8)].into_iter());
+        stacks.tell_threads([(own_tid(), Some(8))].into_iter());
         assert!(!read(), "memory that is not there");
-        stacks.tell_threads([(own_tid(), state.as_ptr() as u64)].into_iter());
+        stacks.tell_threads([(own_tid(), Some(state.as_ptr() as u64))].into_iter());
         assert!(read());
         let found = stacks.take().expect("a reading");
         assert_eq!((found.thread, found.begin), (5, MonoNs(10)));
-        assert_eq!(found.frames, [(0xbeef, 9), (0xc0de, 7)]);
+        assert_eq!(found.frames, Frames::Python(vec![(0xbeef, 9), (0xc0de, 7)]));
         assert!(stacks.take().is_none());
         stacks.tell_threads(std::iter::empty());
         assert!(!read(), "no thread any more");
@@ -318,11 +427,13 @@ mod tests {
         inner[0] = inner.as_ptr() as u64;
         let state = [own_pthread(), inner.as_ptr() as u64];
         let stacks = CallStacks::default();
+        stacks.begin();
         stacks.tell_layout(LAYOUT);
-        stacks.tell_threads([(own_tid(), state.as_ptr() as u64)].into_iter());
+        stacks.tell_threads([(own_tid(), Some(state.as_ptr() as u64))].into_iter());
         let read = |second: u64| stacks.read(5, MonoNs(10), MonoNs(second * 1_000_000_000));
         assert_eq!((0..40).filter(|_| read(1)).count(), SLOTS);
-        assert_eq!(stacks.take().map(|found| found.frames.len()), Some(FRAMES));
+        let found = stacks.take().expect("a reading");
+        assert!(matches!(found.frames, Frames::Python(frames) if frames.len() == FRAMES));
         let more = |second| {
             (0..500)
                 .filter(|_| {
@@ -332,5 +443,32 @@ mod tests {
                 .count()
         };
         assert_eq!([more(1), more(2)], [MOST as usize - 40, MOST as usize]);
+    }
+    const MARK: u64 = 0x5374_6167_6532_0001;
+
+    /// Reads with a number on the stack, and returns where that was.
+    #[inline(never)]
+    fn reads_with_mark(stacks: &CallStacks) -> u64 {
+        let mark = std::hint::black_box(MARK);
+        assert!(stacks.read(5, MonoNs(10), MonoNs(20)));
+        (&raw const mark) as u64
+    }
+
+    #[test]
+    fn a_thread_without_python_code_copies_its_registers_and_the_end_of_its_stack() {
+        let stacks = CallStacks::default();
+        stacks.begin();
+        stacks.tell_threads([(own_tid(), None)].into_iter());
+        let mark_at = reads_with_mark(&stacks);
+        let found = stacks.take().expect("a reading");
+        let Frames::Native(registers, bytes) = found.frames else { panic!("{:?}", found.frames) };
+        assert!(bytes.len() <= 8 * WORDS && registers.pc != 0);
+        let at = (mark_at - registers.sp) as usize;
+        assert_eq!(bytes.get(at..at + 8), Some(&MARK.to_le_bytes()[..]));
+        // The same slot serves a thread of Python.
+        stacks.tell_layout(LAYOUT);
+        let state = [own_pthread(), 0];
+        stacks.tell_threads([(own_tid(), Some(state.as_ptr() as u64))].into_iter());
+        assert!(!stacks.read(5, MonoNs(10), MonoNs(20)), "no frame");
     }
 }

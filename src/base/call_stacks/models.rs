@@ -26,7 +26,7 @@ fn guest((stacks, hand): &Shared, thread: u32, calls: u64) -> usize {
 fn take((stacks, hand): &Shared, seen: &mut Vec<(u32, u64)>) {
     let Some(found) = stacks.empty_slot(|slot| hand.with(|_| slot.reading())) else { return };
     let of_call = (u64::from(found.thread), found.begin.0);
-    assert_eq!(found.frames, [of_call], "frames of another call");
+    assert_eq!(found.frames, Frames::Python(vec![of_call]), "frames of another call");
     seen.push((found.thread, found.begin.0));
 }
 
@@ -57,9 +57,9 @@ fn a_reading_is_whole_and_taken_once() {
 fn a_thread_that_is_met_finds_its_own_state() {
     try_every_order("threads that come and go, two that look", 5, || {
         let stacks = Arc::new(CallStacks::default());
-        stacks.tell_threads([(7, 70)].into_iter());
+        stacks.tell_threads([(7, Some(70))].into_iter());
         let [ended, met] = [7, 8].map(|tid| beside(&stacks, move |stacks| stacks.state_of(tid)));
-        stacks.tell_threads([(8, 80)].into_iter());
+        stacks.tell_threads([(8, Some(80))].into_iter());
         let ended = ended.join().expect("no panic");
         assert!([None, Some(70), Some(80)].contains(&ended), "{ended:?}");
         let met = met.join().expect("no panic");

@@ -46,6 +46,15 @@ pub fn kernel_name(mangled: &[u8]) -> KernelName {
     KernelName { short: short(&name), mangled: visible, demangled }
 }
 
+/// The name of a function of native code, without its parameters and as visible text.
+pub fn function_name(mangled: &[u8]) -> String {
+    let bare = DemangleOptions::new().recursion_limit(RECURSION_LIMIT).no_params().no_return_type();
+    match demangle(mangled, bare) {
+        Some(name) => visible::visible(name.as_bytes()),
+        None => visible::visible(mangled),
+    }
+}
+
 fn demangle(mangled: &[u8], options: DemangleOptions) -> Option<String> {
     if mangled.len() > MANGLED_LIMIT_BYTES {
         return None;

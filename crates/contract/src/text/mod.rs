@@ -10,7 +10,7 @@ mod range_names;
 pub mod redact;
 mod visible;
 
-pub use kernel_name::{KernelName, comparable, kernel_name, shorten_kernel};
+pub use kernel_name::{KernelName, comparable, function_name, kernel_name, shorten_kernel};
 pub use range_names::{
     MODULE_RANGE, Pattern, REQUEST_RANGE, is_library_domain, is_record, pattern, pattern_of,
     without_instance, without_instance_str,

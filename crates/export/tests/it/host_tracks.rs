@@ -317,7 +317,7 @@ fn speedscope_has_a_profile_of_each_thread_in_the_order_of_time() {
         (stack(&[schedule]), 20_000),
         (stack(&[]), 1_000_000),
         (stack(&[schedule, "(sleeping)"]), 10_000),
-        (stack(&["(no Python stack)", "(sleeping)"]), 10_000),
+        (stack(&["(no stack)", "(sleeping)"]), 10_000),
     ];
     assert_eq!(found["python3, main (77)"], expected);
     assert_eq!(found.len(), 2);

@@ -233,10 +233,10 @@ fn hostile_texts_take_linear_time() {
         "\"",
         "x",
     ] {
-        let text = part.repeat(400_000 / part.len());
+        let text = part.repeat(100_000 / part.len());
         let started = Instant::now();
         let _ = redactor.words([&text]);
-        // Seconds, because tests run unoptimised; quadratic work would take hours.
+        // Seconds, because tests run unoptimised; quadratic work would take minutes.
         assert!(started.elapsed() < Duration::from_secs(20), "{part:?}: {:?}", started.elapsed());
     }
 }
