@@ -1,9 +1,9 @@
 """What the samples of the host cost a decode step that is bound by launches.
 
-    host_cost.py LIBRARY STAGE2_LAUNCH [ROUNDS [HZ,HZ...]]
+    host_cost.py LIBRARY STAGE2_LAUNCH [ROUNDS [HZ,HZ... [SECONDS]]]
 
-One process is recorded in windows: without samples, without them again, and with so many a second;
-every other round in the opposite order. The launching thread stays on one processor, and its time
+One process is recorded in windows: without samples, without them again, and with so many a second,
+in each order equally often: windows that begin a round differ from others by 1 %. The launching thread stays on one processor, and its time
 on it is measured beside the wall time. Prints a table in Markdown: the median over the rounds of
 the mean step time, and of its ratio to the mean of the two windows without samples of the same
 round, with a 95 % interval.
@@ -11,6 +11,7 @@ round, with a 95 % interval.
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import subprocess
@@ -21,8 +22,9 @@ import time
 from draws import DRAWS, interval
 
 SECONDS = 0.5
-STEADY_S = 0.2
-"""Left out at the begin of a window: CUPTI starts, and kernels meet it for the first time."""
+"""Of a window that are measured, unless the command says otherwise."""
+STEADY = 0.4
+"""So much of that is left out before: CUPTI starts, and kernels meet it for the first time."""
 
 
 def guest() -> None:
@@ -54,9 +56,9 @@ def guest() -> None:
 
     steps(1.0)
     print("ready", flush=True)
-    for _ in sys.stdin:
-        steps(STEADY_S)
-        print(*steps(SECONDS), flush=True)
+    for line in sys.stdin:
+        steps(STEADY * float(line))
+        print(*steps(float(line)), flush=True)
 
 
 class Guest:
@@ -83,11 +85,11 @@ class Guest:
         command = [self._launch, "ctl", str(self._process.pid), *words, "--wait"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def window(self, host: str) -> tuple[float, float]:
+    def window(self, host: str, seconds: float) -> tuple[float, float]:
         """Return the mean wall time and processor time of a step in a window, us."""
         self._ctl("start", "--host", host)
         assert self._process.stdin is not None
-        self._process.stdin.write("go\n")
+        self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
         wall, own = map(float, self._answer().split())
         self._ctl("stop")
@@ -108,13 +110,15 @@ def main() -> None:
     library, launch = map(os.path.realpath, sys.argv[1:3])
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 10
     rates = sys.argv[4].split(",") if len(sys.argv) > 4 else ["100", "200", "500", "1000"]
+    seconds = float(sys.argv[5]) if len(sys.argv) > 5 else SECONDS
     ways = [("off", "off"), ("off again", "off"), *((f"{hz} a second", hz) for hz in rates)]
     times: dict[str, list[tuple[float, float]]] = {name: [] for name, _ in ways}
     with tempfile.TemporaryDirectory() as folder:
         program = Guest(library, launch, folder)
-        for number in range(rounds):
-            for name, host in ways if number % 2 == 0 else ways[::-1]:
-                times[name].append(program.window(host))
+        orders = itertools.cycle(itertools.permutations(ways))
+        for order in itertools.islice(orders, rounds):
+            for name, host in order:
+                times[name].append(program.window(host, seconds))
         program.end()
     print("| samples | step, us | ratio (95 %) | on the processor, us | ratio (95 %) |")
     print("|---|---|---|---|---|")
@@ -128,7 +132,7 @@ def main() -> None:
             ratio = interval([each], statistics.median)
             cells += [f"{statistics.median(found):.1f}", ratio.text(".4f") if ratio else ""]
         print(f"| {' | '.join(cells)} |")
-    print(f"\n{rounds} rounds of {SECONDS} s, {DRAWS} draws.")
+    print(f"\n{rounds} rounds of {seconds} s, {DRAWS} draws.")
 
 
 if __name__ == "__main__":
