@@ -1,6 +1,6 @@
 """Mark ranges in a workload, load what a run measured, and find what was installed.
 
-    with stage2.range("decode", step=3):     # an NVTX range with fields
+    with stage2.annotate("decode", step=3):  # an NVTX range with fields
         ...
     run = stage2.load("tmp/stage2/latest")   # run.answer, run.stages, run.kernels
     subprocess.run(command, env=stage2.env())  # the command under the collector
@@ -9,16 +9,16 @@ Times are integers in nanoseconds, and their names end in `_ns`. None means "not
 """
 
 from ._install import InstallError, env, launcher_path, library_path
-from ._ranges import range
+from ._ranges import annotate
 from ._run import Run, RunError, load
 
 __all__ = [
     "InstallError",
     "Run",
     "RunError",
+    "annotate",
     "env",
     "launcher_path",
     "library_path",
     "load",
-    "range",
 ]

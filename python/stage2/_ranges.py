@@ -1,4 +1,4 @@
-"""Ranges that the user marks: `stage2.range(name, **fields)`."""
+"""Ranges that the user marks: `stage2.annotate(name, **fields)`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _decide() -> Backend | None:
     return _backend
 
 
-class range:
+class annotate:
     """A range of the host, as a context manager or a decorator.
 
     GPU work that is launched inside belongs to it; the outermost range is a stage of the report.
@@ -42,7 +42,7 @@ class range:
         self._name = name
         self._fields = fields
 
-    def __enter__(self) -> range:
+    def __enter__(self) -> annotate:
         """Open the range in this thread."""
         backend = _backend if _is_decided else _decide()
         if backend is not None:
@@ -72,7 +72,7 @@ class range:
         ):
             raise TypeError(
                 f"{function.__qualname__} suspends itself, and a range must end before another "
-                "task runs in its thread: put `with stage2.range(...)` around parts without "
+                "task runs in its thread: put `with stage2.annotate(...)` around parts without "
                 "`await` and `yield`"
             )
 

@@ -1,4 +1,4 @@
-"""`stage2.range`: what it does without a tool, and what a tool sees."""
+"""`stage2.annotate`: what it does without a tool, and what a tool sees."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Mute:
     def __str__(self):
         raise RuntimeError("no text")
 values = dict(share=0.5, big=2**70, odd=object(), mute=Mute())
-with stage2.range("decode", step=3, label="caf\\u00e9", **values):
-    with stage2.range("a \\0 nul \\ud800 surrogate"):
+with stage2.annotate("decode", step=3, label="caf\\u00e9", **values):
+    with stage2.annotate("a \\0 nul \\ud800 surrogate"):
         pass
-@stage2.range("layer", index=1)
+@stage2.annotate("layer", index=1)
 def layer():
     raise KeyError("passed on")
 for _ in range(3):
@@ -32,9 +32,9 @@ for _ in range(3):
     except KeyError:
         pass
 many = {f"f{i}": i for i in range(40)}
-with stage2.range("many", **many):
+with stage2.annotate("many", **many):
     pass
-thread = threading.Thread(target=stage2.range("thread")(print))
+thread = threading.Thread(target=stage2.annotate("thread")(print))
 thread.start()
 thread.join()
 print(type(stage2._ranges._backend).__name__)
@@ -43,7 +43,7 @@ print(type(stage2._ranges._backend).__name__)
 
 def test_without_a_tool_a_range_is_nearly_free() -> None:
     def one() -> None:
-        with stage2.range("decode", step=1):
+        with stage2.annotate("decode", step=1):
             pass
 
     one()
@@ -58,12 +58,12 @@ def test_functions_that_suspend_themselves_are_refused() -> None:
         yield
 
     for function in (coroutine, generator):
-        with pytest.raises(TypeError, match=r"put `with stage2\.range"):
-            stage2.range("x")(function)
+        with pytest.raises(TypeError, match=r"put `with stage2\.annotate"):
+            stage2.annotate("x")(function)
 
 
 def test_exceptions_and_results_pass_through_a_decorator() -> None:
-    @stage2.range("double")
+    @stage2.annotate("double")
     def double(number: int) -> int:
         """Say what it does."""
         return 2 * number

@@ -223,7 +223,7 @@ pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<
         "each name counts by itself and was opened once, so that there is no time of a warm step and \
          no percentile",
         "open all of them under one name and keep the number beside it: \
-         `with stage2.range(\"step\", number=i)`, or as the payload of the NVTX range",
+         `with stage2.annotate(\"step\", number=i)`, or as the payload of the NVTX range",
     ))
 }
 
@@ -299,7 +299,7 @@ mod tests {
         let what =
             "5 ranges have names that differ in a number only: ProfilerStep#0 ... ProfilerStep#4";
         assert_eq!(finding.what, what);
-        assert!(finding.remedy.contains("stage2.range"), "{finding}");
+        assert!(finding.remedy.contains("stage2.annotate"), "{finding}");
         assert!(numbered(5, "decode_step_", Some(0), None).is_some(), "within a stage");
         for (count, stem, parent, warm) in [
             (5, "layer_", Some(0), None),
