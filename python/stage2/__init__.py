@@ -1,8 +1,8 @@
-"""Mark ranges in a workload, load what a run measured, and find what was installed.
+"""Mark ranges in a workload, and load what a run measured.
 
-    with stage2.annotate("decode", step=3):  # an NVTX range with fields
+    with stage2.annotate("decode", step=3):    # an NVTX range with fields
         ...
-    run = stage2.load("tmp/stage2/latest")   # run.answer, run.stages, run.kernels
+    run = stage2.load("tmp/stage2/latest")     # run.answer, run.stages, run.kernels.to_pandas()
     subprocess.run(command, env=stage2.env())  # the command under the collector
 
 Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.
@@ -11,11 +11,16 @@ Times are integers in nanoseconds, and their names end in `_ns`. None means "not
 from ._install import InstallError, env, launcher_path, library_path
 from ._ranges import annotate
 from ._run import Run, RunError, load
+from ._tables import Table
+
+__version__ = "0.1.0"
 
 __all__ = [
     "InstallError",
     "Run",
     "RunError",
+    "Table",
+    "__version__",
     "annotate",
     "env",
     "launcher_path",

@@ -1,19 +1,19 @@
-"""The folder of a run -> what it measured, as Python values or as tables."""
+"""The folder of a run -> what it measured, as tables and as Python values."""
 
 from __future__ import annotations
 
 import json
 import os
+from html import escape
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Mapping
+
+from ._tables import SOURCES, Table, TableError, table_of, visible
 
 SCHEMA = "stage2.report"
 SCHEMA_VERSION = 1
 _FILE = "metrics.json"
 _MAX_BYTES = 2**30
-
-Row = Mapping[str, Any]
-"""A row of a table by column. Units end the names: `_ns`, `_percent`, `_bytes`. None: not known."""
 
 
 class RunError(ValueError):
@@ -21,7 +21,16 @@ class RunError(ValueError):
 
 
 class Run:
-    """What a run measured: `metrics.json` of its folder."""
+    """What a run measured: `metrics.json` of its folder.
+
+    Each property below is a `Table`, a list of dictionaries with `to_pandas()` and `to_polars()`.
+    Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`. None
+    means "not known", never 0. A table without rows says in `absent` why it has none.
+
+    Raises:
+        RunError: From any table, if the file has something else in its place.
+
+    """
 
     def __init__(self, path: Path, metrics: dict[str, Any]) -> None:
         """Take what was read; `load` reads it."""
@@ -31,112 +40,185 @@ class Run:
         """All of the report, as `metrics.json` has it."""
 
     def __repr__(self) -> str:
-        """Name the file and the stages."""
-        stages = ", ".join(str(row.get("stage")) for row in self.stages)
-        return f"<stage2.Run {self.path}: {stages}>"
+        """Name the file, the stages and what is missing."""
+        stages = ", ".join(visible(row.get("stage")) for row in self.stages)
+        marks = "".join(f"; {mark}" for mark in self._marks())
+        return f"<stage2.Run {self.path}: {stages}{marks}>"
+
+    def __str__(self) -> str:
+        """Return the lines of the answer, as the report begins."""
+        lines = [f"{label}: {text}" for label, text in self._lines()]
+        return "\n".join([*lines, *self._marks()]) or repr(self)
+
+    def _repr_html_(self) -> str:
+        """Show the answer, what is missing and the stages in a notebook."""
+        rows = [*self._lines(), *(("note", mark) for mark in self._marks())]
+        lines = "".join(
+            f"<tr><th style='text-align:left'>{escape(label)}</th>"
+            f"<td style='text-align:left'>{escape(text)}</td></tr>"
+            for label, text in rows
+        )
+        head = f"<p><b>{escape(str(self.path))}</b></p>"
+        return f"{head}<table>{lines}</table>{self.stages._repr_html_()}"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        lines = (self.answer or {}).get("lines")
+        rows = [row for row in lines if isinstance(row, dict)] if isinstance(lines, list) else []
+        return [(visible(row.get("label")), visible(row.get("text"))) for row in rows]
+
+    def _marks(self) -> list[str]:
+        """Return what a reader must know of the numbers: a simulated GPU, missing records."""
+        marks = ["the GPU is simulated"] if self.metrics.get("simulated") else []
+        coverage = self.metrics.get("coverage")
+        verdict = coverage.get("verdict") if isinstance(coverage, dict) else None
+        if isinstance(verdict, dict) and verdict.get("status") != "complete":
+            marks.append(visible(verdict.get("text")))
+        return marks
 
     @property
-    def answer(self) -> Row | None:
-        """The answer: `lines`, `stages` and `first`. None: an older stage2-launch wrote the run."""
-        answer: Row | None = self.metrics.get("answer")
-        return answer
+    def answer(self) -> Mapping[str, Any] | None:
+        """The answer: `lines`, `stages` and `first`. None: the run has none."""
+        answer = self.metrics.get("answer")
+        return answer if isinstance(answer, dict) else None
 
     @property
-    def stages(self) -> list[dict[str, Any]]:
-        """One row for each stage, for instance `host_warm_mean_ns`: a warm instance on the host."""
-        return self._rows("stages")
+    def stages(self) -> Table:
+        """One row for each stage: `host_warm_mean_ns` is the mean of its warm instances."""
+        return self.table("stages")
 
     @property
-    def kernels(self) -> list[dict[str, Any]]:
-        """One row for each path, kernel, launch configuration and device.
+    def kernels(self) -> Table:
+        """One row for each range, kernel, launch configuration and device.
 
-        `total_ns` is the sum of `calls` GPU times (None: not one of them is known), and `mangled`
-        the symbol of the kernel. The times of kernels that overlap are all in their sums: a sum is
-        no wall time.
+        `total_ns` is the sum of `calls` GPU times (None: not one of them is known). Kernels that
+        overlap count fully in their sums: a sum is no wall time. `launch.grid` and `launch.block`
+        are tuples (x, y, z). `mangled` is the symbol, `short` a readable name. Columns that begin
+        with `counters.` come from ncu or from samples; `sources.counters` says which.
         """
-        names = self._rows("kernel_names")
+        return self.table("kernels")
 
-        def mangled(row: Row) -> Any:
-            index = row.get("name_index")
-            if isinstance(index, int) and 0 <= index < len(names):
-                return names[index].get("mangled")
-            return None
+    @property
+    def operators(self) -> Table:
+        """One row for each operator of PyTorch (`--annotate torch-ops`), without warm-ups.
 
-        return [{**row, "mangled": mangled(row)} for row in self._rows("kernels")]
+        `gpu_inclusive_ns` is the sum of the GPU times of what was launched within its `calls`.
+        """
+        return self.table("operators")
+
+    @property
+    def ranks(self) -> Table:
+        """One row for each stage and rank; `waiting_ns` is the time that it waited for others."""
+        return self.table("ranks")
+
+    @property
+    def late_ranks(self) -> Table:
+        """One row for each stage and rank that was late at collectives; times are sums."""
+        return self.table("late_ranks")
+
+    @property
+    def collectives(self) -> Table:
+        """One row for each stage, operation and communicator.
+
+        `time_ns` adds up the calls, each from its first kernel's start to its last kernel's end.
+        For `matched_calls`, which all ranks recorded, `waiting_ns` is the time before the last rank
+        arrived, and `transfer_ns` the time from then on.
+        """
+        return self.table("collectives")
+
+    @property
+    def steps(self) -> Table:
+        """Host time of the steps of each stage, in their order.
+
+        A row stands for `steps` steps that follow each other, from number `first` on.
+        """
+        return self.table("steps")
+
+    @property
+    def timelines(self) -> Table:
+        """What happened in the median step of each stage.
+
+        `kind` is `range` (of the host), `work` (of the GPU, in a `lane`) or `gap` (the GPU was
+        idle). `start_ns` counts from the beginning of the step.
+        """
+        return self.table("timelines")
+
+    @property
+    def host_causes(self) -> Table:
+        """What the host did while the GPU was idle, one row for each stage and cause.
+
+        `percent` is the share of `idle_ns` of the stage, and `error_percent` its standard error in
+        percentage points. `stack` is a tuple of frames, outermost first.
+        """
+        return self.table("host_causes")
+
+    @property
+    def engine_steps(self) -> Table:
+        """Steps of an inference engine, one row for each stage."""
+        return self.table("engine_steps")
+
+    @property
+    def requests(self) -> Table:
+        """The slowest requests of an inference engine, at most ten.
+
+        The report keeps no others; `metrics["engine"]["requests"]` has the percentiles of all, and
+        `stage2-launch export -f parquet` has each request.
+        """
+        return self.table("requests")
+
+    def table(self, name: str) -> Table:
+        """Return a table by its name; `tables` lists the names.
+
+        Raises:
+            RunError: There is no such table, or the file has something else in its place.
+
+        """
+        if name not in SOURCES:
+            raise RunError(f"there is no table {name!r}; the tables are: {', '.join(SOURCES)}")
+        try:
+            return table_of(self.metrics, name)
+        except TableError as error:
+            raise RunError(f"{self.path} has no table {name!r}: {error}") from error
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """The names of all tables, with the number of rows that each has in this run."""
+        return {name: len(self.table(name)) for name in SOURCES}
 
     def to_pandas(self, table: str = "stages") -> Any:
-        """Return a table of the report as a pandas DataFrame: `stages`, `kernels`, `paths`, ...
+        """Return a table as a `pandas.DataFrame`, as `Table.to_pandas` does.
 
         Raises:
             ImportError: pandas is not installed.
-            RunError: The report has no such table.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError(
-                "Run.to_pandas needs pandas, which cannot be imported: pip install pandas"
-            ) from error
-        return pandas.DataFrame(self._flat(table))
+            RunError: There is no such table.
 
-    def kernels_pandas(self) -> Any:
-        """Return `kernels` as a pandas DataFrame, as `to_pandas("kernels")` does."""
-        return self.to_pandas("kernels")
+        """
+        return self.table(table).to_pandas()
 
     def to_polars(self, table: str = "stages") -> Any:
-        """Return a table of the report as a polars DataFrame: `stages`, `kernels`, `paths`, ...
+        """Return a table as a `polars.DataFrame`, as `Table.to_polars` does.
 
         Raises:
             ImportError: polars is not installed.
-            RunError: The report has no such table.
+            RunError: There is no such table.
+
         """
-        try:
-            import polars
-        except ImportError as error:
-            raise ImportError(
-                "Run.to_polars needs polars, which cannot be imported: pip install polars"
-            ) from error
-        return polars.DataFrame(self._flat(table), infer_schema_length=None)
-
-    def kernels_polars(self) -> Any:
-        """Return `kernels` as a polars DataFrame, as `to_polars("kernels")` does."""
-        return self.to_polars("kernels")
-
-    def _flat(self, table: str) -> list[dict[str, Any]]:
-        """Return the rows with a column for each value: `launch.grid` where the report nests."""
-        rows = self.kernels if table == "kernels" else self._rows(table)
-        return [dict(_columns(row, "")) for row in rows]
-
-    def _rows(self, table: str) -> list[dict[str, Any]]:
-        rows = self.metrics.get(table)
-        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            return rows
-        tables = [name for name, value in self.metrics.items() if isinstance(value, list)]
-        raise RunError(
-            f"{self.path} has no table {table!r}; its tables: {', '.join(sorted(tables))}"
-        )
+        return self.table(table).to_polars()
 
 
-def _columns(row: Row, prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in row.items():
-        if isinstance(value, dict):
-            yield from _columns(value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            # A cell holds one value.
-            yield prefix + name, json.dumps(value)
-        else:
-            yield prefix + name, value
-
-
-def load(run: str | os.PathLike[str]) -> Run:
-    """Load a run: its folder (for instance `tmp/stage2/latest`), or its `metrics.json`.
+def load(run: str | os.PathLike[str] = "tmp/stage2/latest") -> Run:
+    """Load a run: its folder, or its `metrics.json`.
 
     Raises:
         RunError: There is none, or it is no report that this version can read.
+
     """
     path = Path(run)
+    windows = sorted(path.glob(f"windows/*/{_FILE}"))
     if path.is_dir():
         path = path / _FILE
+    if windows and not path.is_file():
+        of_run = ", ".join(str(window.parent) for window in windows)
+        raise RunError(f"{run} is a dormant run, which has a folder for each window: {of_run}")
     again = "write it again: stage2-launch report RUN_DIR"
     if not path.is_file():
         raise RunError(f"{path} is no file: name the folder of a run, e.g. tmp/stage2/latest")

@@ -1,8 +1,11 @@
-"""`stage2.load`: the golden report of the launcher's tests, and files that are none."""
+"""`stage2.load` and its tables: golden and sample reports, and files that are none."""
 
 from __future__ import annotations
 
+import builtins
+import copy
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,28 @@ import pytest
 
 import stage2
 
-GOLDEN = Path(__file__).parents[2] / "launcher/tests/golden/metrics.json"
+REPOSITORY = Path(__file__).parents[2]
+GOLDEN = REPOSITORY / "launcher/tests/golden/metrics.json"
+SAMPLES = REPOSITORY / "docs/sample"
+
+
+def saved(folder: Path, metrics: object) -> stage2.Run:
+    path = folder / "metrics.json"
+    path.write_text(json.dumps(metrics))
+    return stage2.load(path)
+
+
+def report(**parts: object) -> dict[str, object]:
+    return {"schema": "stage2.report", "schema_version": 1, **parts}
+
+
+def test_the_version_is_that_of_the_programs() -> None:
+    manifest = (REPOSITORY / "Cargo.toml").read_text()
+    assert f'version = "{stage2.__version__}"' in manifest
+
+
+def test_no_name_of_the_package_hides_a_builtin() -> None:
+    assert not set(stage2.__all__) & set(dir(builtins))
 
 
 def test_a_report_of_the_launcher_is_loaded(tmp_path: Path) -> None:
@@ -22,6 +46,72 @@ def test_a_report_of_the_launcher_is_loaded(tmp_path: Path) -> None:
     assert sum(row["total_ns"] for row in kernels) > 0
     assert any(row["mangled"].startswith("_ZN7cutlass") for row in kernels)
     assert stage2.load(tmp_path / "metrics.json").metrics == run.metrics
+
+
+def test_tables_agree_with_the_report() -> None:
+    run = stage2.load(SAMPLES / "vllm_two_gpus")
+    metrics = run.metrics
+    grid = run.kernels[0]["launch.grid"]
+    assert (grid, type(grid)) == ((24, 1, 1), tuple)
+    assert [row["who"] for row in run.ranks][:2] == ["rank 0", "rank 1"]
+    assert sum(row["waiting_ns"] for row in run.collectives) == sum(
+        row["waiting_ns"] for row in metrics["ranks"]["collectives"]
+    )
+    decode = [row for row in run.steps if row["stage"] == "decode"]
+    assert sum(row["steps"] for row in decode) == 191
+    cause = run.host_causes[0]
+    assert cause["frame.function"] == "CudaGraphManager.run_fullgraph"
+    assert cause["stack"][0].startswith("<module>")
+    assert cause["idle_ns"] == metrics["host"]["stages"][0]["idle_ns"]
+    work = [row for row in run.timelines if row["kind"] == "work"]
+    lanes = [lane for timeline in metrics["step_timelines"] for lane in timeline["lanes"]]
+    assert len(work) == sum(len(lane["work"]) for lane in lanes)
+    assert {"copy, host to device"} <= {row["name"] for row in work}
+    assert [row["stage"] for row in run.engine_steps] == ["decode", "mixed", "prefill"]
+    assert run.requests[0]["first_token_ns"] == 88115676
+    assert len(stage2.load(SAMPLES / "moe_small").operators) == 78
+
+
+def test_figures_are_numbers_or_none() -> None:
+    run = stage2.load(SAMPLES / "vllm_two_gpus")
+    assert run.table("energy")[0]["energy_j"] is None
+    rate = run.metrics["utilisation"]["stages"][0]["tokens_per_s"]["known"]
+    assert run.table("utilisation")[0]["tokens_per_s"] == rate
+
+
+def test_a_table_without_rows_says_why() -> None:
+    run = stage2.load(SAMPLES / "vllm_two_gpus")
+    assert run.operators == []
+    assert "--annotate torch-ops" in (run.operators.absent or "")
+    assert "--annotate torch-ops" in repr(run.operators)
+    assert "--annotate torch-ops" in run.operators._repr_html_()
+    assert "not sampled" in (stage2.load(SAMPLES / "llama_1b").host_causes.absent or "")
+    assert run.kernels.absent is None
+
+
+def test_a_run_shows_its_answer_and_what_is_missing(tmp_path: Path) -> None:
+    run = stage2.load(SAMPLES / "vllm_two_gpus")
+    lines = run.metrics["answer"]["lines"]
+    assert str(run).splitlines() == [f"{line['label']}: {line['text']}" for line in lines]
+    html = run._repr_html_()
+    assert "is bound by the host" in html and "host_warm_mean" in html
+    metrics = copy.deepcopy(run.metrics)
+    metrics["coverage"]["verdict"] = {"status": "partial", "text": "PARTIAL: 3 are lost"}
+    metrics["simulated"] = True
+    marked = saved(tmp_path, metrics)
+    for shown in (str(marked), repr(marked), marked._repr_html_()):
+        assert "PARTIAL: 3 are lost" in shown and "simulated" in shown
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>\n\x1b[31m" + "x" * 5000
+    stage = {"stage": name, name: 1, "gpu_busy_ns": 10**30}
+    line = {"label": name, "text": name}
+    run = saved(tmp_path, report(stages=[stage], answer={"lines": [line]}))
+    for html in (run._repr_html_(), run.stages._repr_html_()):
+        assert "<script" not in html and "\x1b" not in html
+    assert max(map(len, re.split("[<>]", run.stages._repr_html_()))) < 100
+    assert "\x1b" not in repr(run) + str(run) + repr(run.stages)
 
 
 @pytest.mark.parametrize(
@@ -47,23 +137,66 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
 def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(stage2.RunError, match="name the folder of a run"):
         stage2.load(tmp_path)
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps({"schema": "stage2.report", "schema_version": 1, "stages": []}))
-    run = stage2.load(path)
-    assert run.stages == []
+    window = tmp_path / "windows/w1"
+    window.mkdir(parents=True)
+    (window / "metrics.json").write_text("{}")
+    with pytest.raises(stage2.RunError, match=r"a folder for each window: .*w1"):
+        stage2.load(tmp_path)
+    run = saved(tmp_path, report(stages=[]))
     assert run.answer is None
-    with pytest.raises(stage2.RunError, match="no table 'kernels'; its tables: stages"):
-        run.to_pandas("kernels") if "pandas" in sys.modules else run._rows("kernels")
+    assert set(run.tables.values()) == {0}
+    with pytest.raises(stage2.RunError, match="no table 'kernel'; the tables are: stages"):
+        run.to_pandas("kernel")
+
+
+WRONG: list[dict[str, object]] = [
+    {"kernels": 7},
+    {"kernels": ["text"]},
+    {"kernel_names": {}, "kernels": [{"name_index": 0}]},
+    {"step_timelines": [{"lanes": 1}]},
+    {"step_timelines": [{"step": 3, "names": 7, "ranges": [{"name": 0}]}]},
+    {"ranks": [], "operators": 3, "engine": "x", "host": {"stages": [{"causes": {}}]}},
+    {"coverage": 3, "answer": [], "stages": [{"stage": {"known": 1}}, {"stage": [[], {}]}]},
+    {"answer": {"lines": [1, {}]}, "stages": [{"": {"": {}}}]},
+]
+
+
+@pytest.mark.parametrize("parts", WRONG)
+def test_a_report_with_something_else_in_it_is_no_crash(
+    tmp_path: Path, parts: dict[str, object]
+) -> None:
+    run = saved(tmp_path, report(**parts))
+    for name in stage2._tables.SOURCES:
+        try:
+            table = run.table(name)
+        except stage2.RunError as error:
+            assert str(run.path) in str(error)
+        else:
+            assert repr(table) and table._repr_html_()
+    assert repr(run) and str(run) and run._repr_html_()
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_tables_have_a_column_for_each_value(library: str) -> None:
+def test_every_table_is_a_frame(library: str) -> None:
     pytest.importorskip(library)
-    run = stage2.load(GOLDEN)
-    frame: Any = getattr(run, f"to_{library}")("kernels")
-    assert len(frame) == len(run.kernels)
-    assert int(frame["total_ns"].sum()) == sum(row["total_ns"] for row in run.kernels)
-    assert "sources.record" in frame.columns or any("." in name for name in frame.columns)
+    for sample in sorted(SAMPLES.glob("*/metrics.json")):
+        run = stage2.load(sample)
+        for name, rows in run.tables.items():
+            table = run.table(name)
+            frame: Any = getattr(run, f"to_{library}")(name)
+            assert frame.shape == (rows, len(table.columns)), (sample, name)
+            assert list(frame.columns) == table.columns
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_keep_integers_and_tuples(library: str) -> None:
+    pytest.importorskip(library)
+    exact = 1795727487830275785
+    table = stage2.Table("t", [{"start_ns": exact, "grid": [8, 1, 1]}, {"start_ns": None}])
+    frame: Any = getattr(table, f"to_{library}")()
+    assert int(frame["start_ns"].sum()) == exact
+    assert tuple(frame["grid"][0]) == (8, 1, 1)
+    assert sum(frame["start_ns"].is_null() if library == "polars" else frame["start_ns"].isna())
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
