@@ -1,13 +1,15 @@
-"""Mark ranges in a workload, and load what a run measured.
+"""Mark ranges in a workload, load and compare what runs measured.
 
     with stage2.annotate("decode", step=3):    # an NVTX range with fields
         ...
     run = stage2.load("tmp/stage2/latest")     # run.answer, run.stages, run.kernels.to_pandas()
+    stage2.diff("before", run).lines           # what changed
     subprocess.run(command, env=stage2.env())  # the command under the collector
 
 Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.
 """
 
+from ._diff import Diff, DiffError, diff
 from ._install import InstallError, env, launcher_path, library_path
 from ._ranges import annotate
 from ._run import Run, RunError, load
@@ -16,12 +18,15 @@ from ._tables import Table
 __version__ = "0.1.0"
 
 __all__ = [
+    "Diff",
+    "DiffError",
     "InstallError",
     "Run",
     "RunError",
     "Table",
     "__version__",
     "annotate",
+    "diff",
     "env",
     "launcher_path",
     "library_path",

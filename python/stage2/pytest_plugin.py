@@ -15,9 +15,9 @@ from typing import Iterable, Protocol, Sequence
 
 import pytest
 
-from ._install import InstallError, launcher_path
-
-_FAILED = 1
+from ._diff import FAILED, conditions_as_words
+from ._install import InstallError
+from ._launch import as_operand, launch
 
 
 class Gate(Protocol):
@@ -76,28 +76,17 @@ def _compare(
         pytest.fail(
             "stage2_gate has no condition: give fail_if=[...] or --stage2-fail-if", pytrace=False
         )
+    words = [*conditions_as_words(conditions), as_operand(baseline), as_operand(run)]
     try:
-        command = [str(launcher_path()), "diff"]
+        done = launch(["diff", *words], timeout_s)
     except InstallError as error:
         pytest.fail(str(error), pytrace=False)
-    # In one word: a condition or a folder may begin with a dash.
-    command += [f"--fail-if={condition}" for condition in conditions]
-    command += [_as_operand(baseline), _as_operand(run)]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-        )
     except subprocess.TimeoutExpired:
         pytest.fail(f"stage2-launch diff took more than {timeout_s} s", pytrace=False)
     except OSError as error:
         pytest.fail(f"stage2-launch cannot be started: {error}", pytrace=False)
-    output = done.stdout.decode("utf-8", "replace")
-    if done.returncode == _FAILED:
+    output = done.stdout + done.stderr
+    if done.returncode == FAILED:
         # Some condition failed, or could not be evaluated, because a stage or a number is missing.
         pytest.fail(
             f"{os.fspath(run)} does not meet its conditions against {os.fspath(baseline)}:\n"
@@ -111,10 +100,3 @@ def _compare(
             pytrace=False,
         )
     return output
-
-
-def _as_operand(path: str | os.PathLike[str]) -> str:
-    text = os.fspath(path)
-    # An option begins with a dash, and a setting has an equals sign.
-    is_plain = os.path.isabs(text) or not (text.startswith("-") or "=" in text)
-    return text if is_plain else f"./{text}"

@@ -1,0 +1,88 @@
+"""`stage2.diff`: comparisons of a real `stage2-launch`, and what one that fails says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import stage2
+from stage2 import _install
+
+SAMPLES = Path(__file__).parents[2] / "docs/sample"
+
+
+def has_launcher() -> bool:
+    try:
+        return bool(stage2.launcher_path())
+    except stage2.InstallError:
+        return False
+
+
+needs_launcher = pytest.mark.skipif(not has_launcher(), reason="no stage2-launch is on PATH")
+
+
+@needs_launcher
+def test_runs_are_compared_as_the_command_line_does() -> None:
+    before = stage2.load(SAMPLES / "llama_1b")
+    conditions = ["run.kernels<-5%", "decode.step_ms>+5%"]
+    change = stage2.diff(before, str(SAMPLES / "moe_small"), fail_if=conditions)
+    assert {"time", "window", "kernels"} <= set(change.lines)
+    assert change.failed
+    assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
+    assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
+    step = next(row for row in change.metrics if row["metric"] == "step_ms")
+    assert step["after"] - step["before"] == pytest.approx(step["change"])
+    assert {"kernel"} <= {row["kind"] for row in change.work}
+    assert "failed: " in repr(change)
+    assert "step_ms" in change._repr_html_()
+
+
+@needs_launcher
+def test_sides_may_have_several_runs() -> None:
+    run = SAMPLES / "llama_1b"
+    change = stage2.diff([run, run, run, run], [run] * 4, fail_if="decode.step_ms>+1%")
+    assert not change.failed
+    assert len(change.comparison["before"]) == len(change.comparison["after"]) == 4
+
+
+@needs_launcher
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    run = SAMPLES / "llama_1b"
+    with pytest.raises(stage2.DiffError, match=r"ended with 2.*nothing-here"):
+        stage2.diff(run, tmp_path / "nothing-here")
+    with pytest.raises(stage2.DiffError, match=r"ended with 2.*decode\.nothing"):
+        stage2.diff(run, run, fail_if="decode.nothing")
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("", "no JSON"),
+        (json.dumps({"schema": "stage2.diff", "schema_version": 9}), "install both from one wheel"),
+        ("[]", "install both from one wheel"),
+        (json.dumps({"schema": "stage2.diff", "schema_version": 1}), "no comparison"),
+    ],
+)
+def test_a_launcher_that_answers_otherwise_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
+) -> None:
+    launcher = tmp_path / "stage2-launch"
+    launcher.write_text(f"#!/bin/sh\necho '{printed}'\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
+    with pytest.raises(stage2.DiffError, match=said):
+        stage2.diff("a", "b")
+
+
+def test_the_launcher_does_not_run_under_the_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = tmp_path / "stage2-launch"
+    launcher.write_text('#!/bin/sh\necho "$LD_PRELOAD" "$@" >&2\nexit 2\n')
+    launcher.chmod(0o755)
+    monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
+    monkeypatch.setattr("os.environ", {"LD_PRELOAD": "/no/libstage2.so"})
+    with pytest.raises(stage2.DiffError, match=r"ended with 2\): diff --json ./-a --against ./b=c"):
+        stage2.diff("-a", "b=c")
