@@ -1,7 +1,9 @@
-"""Mark ranges in a workload, load and compare what runs measured.
+"""Mark ranges in a workload, record parts of it, load and compare what runs measured.
 
     with stage2.annotate("decode", step=3):    # an NVTX range with fields
         ...
+    with stage2.profile(schedule=stage2.schedule(wait=5, warmup=1, active=3)) as prof:
+        ...                                    # prof.step() after each step
     run = stage2.load("tmp/stage2/latest")     # run.answer, run.stages, run.kernels.to_pandas()
     stage2.diff("before", run).lines           # what changed
     subprocess.run(command, env=stage2.env())  # the command under the collector
@@ -11,6 +13,7 @@ Times are integers in nanoseconds, and their names end in `_ns`. None means "not
 
 from ._diff import Diff, DiffError, diff
 from ._install import InstallError, env, launcher_path, library_path
+from ._profile import Action, Schedule, Window, profile, schedule, start, stop
 from ._ranges import annotate
 from ._run import Run, RunError, load
 from ._tables import Table
@@ -18,12 +21,15 @@ from ._tables import Table
 __version__ = "0.1.0"
 
 __all__ = [
+    "Action",
     "Diff",
     "DiffError",
     "InstallError",
     "Run",
     "RunError",
+    "Schedule",
     "Table",
+    "Window",
     "__version__",
     "annotate",
     "diff",
@@ -31,4 +37,8 @@ __all__ = [
     "launcher_path",
     "library_path",
     "load",
+    "profile",
+    "schedule",
+    "start",
+    "stop",
 ]

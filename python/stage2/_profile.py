@@ -1,0 +1,350 @@
+"""Windows of recording, as the program asks for them: `start`, `stop`, `schedule` and `profile`."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable, NamedTuple
+from urllib.parse import unquote
+
+from . import _control
+from ._control import ControlError
+from ._launch import launch
+from ._run import Run, RunError, load
+
+
+class Action(enum.Enum):
+    """What is done during a step. The names are those of `torch.profiler.ProfilerAction`."""
+
+    NONE = 0
+    """Nothing is recorded."""
+    WARMUP = 1
+    """What is recorded is thrown away: CUPTI starts, and meets each kernel for the first time."""
+    RECORD = 2
+    """The step is recorded."""
+    RECORD_AND_SAVE = 3
+    """The step is recorded, and the window ends with it."""
+
+
+class Schedule(NamedTuple):
+    """Which steps are recorded; `schedule` makes one. Called with a step, it returns its action."""
+
+    wait: int
+    warmup: int
+    active: int
+    repeat: int
+    skip_first: int
+
+    def __call__(self, step: int) -> Action:
+        """Return the action of a step, counted from 0."""
+        step -= self.skip_first
+        cycle, place = divmod(step, self.wait + self.warmup + self.active)
+        if step < 0 or (self.repeat > 0 and cycle >= self.repeat) or place < self.wait:
+            return Action.NONE
+        if place < self.wait + self.warmup:
+            return Action.WARMUP
+        is_last = place == self.wait + self.warmup + self.active - 1
+        return Action.RECORD_AND_SAVE if is_last else Action.RECORD
+
+
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
+) -> Schedule:
+    """Return a schedule as `torch.profiler.schedule` does, in numbers of steps.
+
+    After `skip_first` steps it waits for `wait` steps, throws away `warmup` steps and records
+    `active` steps as one window; all of that `repeat` times (0: until the end).
+
+    Raises:
+        ValueError: A number is negative, or `active` is 0.
+
+    """
+    numbers = Schedule(wait, warmup, active, repeat, skip_first)
+    for name, number in numbers._asdict().items():
+        least = 1 if name == "active" else 0
+        if number < least:
+            raise ValueError(f"schedule: {name} is {number}, and has to be {least} or more")
+    return numbers
+
+
+class Window(NamedTuple):
+    """A window of recording that is over."""
+
+    number: int
+    """Its number in the process, from 1 on, as in the name of its file; warm-ups count."""
+    began_ns: int
+    """When it began, in nanoseconds since 1970, exact to a millisecond."""
+    ended_ns: int
+    """When it ended, in nanoseconds since 1970, exact to a millisecond."""
+    records: int
+    """Records of GPU work in it: kernels, copies, fills and graphs."""
+    lost: int
+    """Records and events that are missing in it."""
+    path: Path | None
+    """Its trace file, the last piece where STAGE2_ROTATE cut it; None if none could be written."""
+
+    @property
+    def files(self) -> list[Path]:
+        """Its trace file, or all pieces of it that are there, in their order."""
+        piece = re.fullmatch(r"(.*-w\d+-p)\d+\.s2t", self.path.name) if self.path else None
+        if self.path is None or piece is None:
+            return [self.path] if self.path else []
+        name = re.compile(rf"{re.escape(piece[1])}\d+\.s2t")
+        return sorted(path for path in self.path.parent.iterdir() if name.fullmatch(path.name))
+
+    def report(self, folder: str | os.PathLike[str]) -> Run:
+        """Write a bundle with the reports of this window into a new folder, and load it.
+
+        `stage2-launch merge` does that; it takes a second or more. Its source is the trace file.
+
+        Raises:
+            RunError: The window has no trace file, or the reports could not be written.
+            InstallError: `stage2-launch` is not there.
+
+        """
+        spools = [f"--spool={path.absolute()}" for path in self.files]
+        if not spools:
+            raise RunError(f"window {self.number} has no trace file, because none could be written")
+        done = launch(["merge", *spools, f"--output={os.path.abspath(folder)}"])
+        if done.returncode != 0:
+            raise RunError(
+                f"no report of window {self.number}: stage2-launch merge ended with "
+                f"{done.returncode}: {done.stderr.strip()}"
+            )
+        return load(folder)
+
+
+def start() -> bool:
+    """Begin a window of recording in this process, and wait until it is on.
+
+    The window holds the GPU work that is launched from now on until `stop`. The first one starts
+    CUPTI, which can take seconds. The program has to run dormant under the collector
+    (`stage2-launch run --dormant -- python ...`). Without a collector, and where a window is on
+    already, this does nothing but warn, once in a process.
+
+    Returns whether a window has begun. It never raises.
+    """
+    try:
+        _begin()
+    except ControlError as error:
+        _warn(error)
+        return False
+    return True
+
+
+def stop() -> Window | None:
+    """End the window of recording, and wait until its trace file is written (4 s at most).
+
+    GPU work that was launched before is in the window, also if it still runs.
+
+    Returns the window; None, with a warning once in a process, where none was on. It never raises.
+    """
+    try:
+        return _end()
+    except ControlError as error:
+        _warn(error)
+        return None
+
+
+class profile:
+    """Records windows of a program by a schedule, as `torch.profiler.profile` does.
+
+        with stage2.profile(schedule=stage2.schedule(wait=5, warmup=1, active=3)) as prof:
+            for batch in batches:
+                model(batch)
+                prof.step()
+        prof.windows                   # number, records, trace file of each
+
+    Without a schedule the whole block is one window. The program has to run dormant under the
+    collector (`stage2-launch run --dormant -- python ...`), which makes a bundle of each window
+    when the program ends. Without a collector everything here does nothing, after one warning.
+
+    Between two phases the program waits: for the start of CUPTI (once, seconds), and at the end of
+    a window until its file is written (4 s at most). Steps within a phase cost nothing. Only one
+    thread of a process may use a profile, and one profile at a time. Ranks of one job that use the
+    same schedule record the same steps.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedule: Callable[[int], Any] | None = None,
+        on_trace_ready: Callable[[profile], object] | None = None,
+    ) -> None:
+        """Take the schedule and what is called after each window that is kept.
+
+        `schedule` may be one of `torch.profiler.schedule` as well.
+        """
+        self._action = schedule or (lambda _step: Action.RECORD)
+        self._on_trace_ready = on_trace_ready
+        self._now = Action.NONE
+        self._is_running = False
+        self.step_num = 0
+        """The number of the step that runs, from 0 on."""
+        self.windows: list[Window] = []
+        """The windows that were recorded and kept, in their order."""
+
+    def __enter__(self) -> profile:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop. An exception goes on."""
+        self.stop()
+
+    def start(self) -> None:
+        """Begin with step 0."""
+        self._is_running = True
+        self.step_num = 0
+        try:
+            if _control.status().get("phase") == "on":
+                raise ControlError(_ALREADY_ON)
+        except ControlError as error:
+            self._give_up(error)
+            return
+        self._enter(self._action_of(0))
+
+    def step(self) -> None:
+        """Say that a step is over and the next one begins."""
+        if self._is_running:
+            self.step_num += 1
+            self._enter(self._action_of(self.step_num))
+
+    def stop(self) -> None:
+        """End the window that is on, if there is one; it is kept unless it was a warm-up."""
+        if self._is_running:
+            self._enter(Action.NONE)
+            self._is_running = False
+
+    def _action_of(self, step: int) -> Action:
+        action = self._action(step)
+        try:
+            # By name: an action of torch.profiler is another type.
+            return Action[action.name]
+        except (AttributeError, KeyError):
+            raise TypeError(
+                f"the schedule returned {action!r} for step {step}, and not one of "
+                f"{', '.join(map(str, Action))}: use stage2.schedule or torch.profiler.schedule"
+            ) from None
+
+    def _enter(self, action: Action) -> None:
+        """Go from the action of one step to that of the next."""
+        before = self._now
+        if _PHASES[before] == _PHASES[action] and before is not Action.RECORD_AND_SAVE:
+            self._now = action
+            return
+        try:
+            # At each moment it is what is on, also if `on_trace_ready` raises.
+            self._now = Action.NONE
+            if before is not Action.NONE:
+                self._close(before)
+            if action is not Action.NONE:
+                _begin()
+                self._now = action
+        except ControlError as error:
+            self._give_up(error)
+
+    def _close(self, action: Action) -> None:
+        window = _end()
+        if action is Action.WARMUP:
+            _discard(window)
+            return
+        self.windows.append(window)
+        if self._on_trace_ready is not None:
+            self._on_trace_ready(self)
+
+    def _give_up(self, error: ControlError) -> None:
+        self._now, self._is_running = Action.NONE, False
+        _warn(error)
+
+
+_ALREADY_ON = (
+    "a window is on already, which goes on: start the program with `stage2-launch run --dormant` "
+    "(STAGE2_START=off) to record parts of it"
+)
+
+
+_PHASES = {
+    Action.NONE: "nothing",
+    Action.WARMUP: "warm-up",
+    Action.RECORD: "recording",
+    Action.RECORD_AND_SAVE: "recording",
+}
+
+
+def _begin() -> None:
+    if _control.status().get("phase") == "on":
+        raise ControlError(_ALREADY_ON)
+    _control.ask("start")
+    # A window that cannot begin is over at once.
+    answer = _control.await_phase("on", "dormant", "ended")
+    if answer.get("phase") != "on":
+        raise ControlError(f"the window could not begin: {answer.get('cupti_off') or 'it is over'}")
+
+
+def _end() -> Window:
+    _control.status()
+    number = _control.ask("stop").get("window")
+    answer = _control.await_phase("dormant", "ended")
+    for line in answer.all("done"):
+        window = _read(line)
+        if window is not None and str(window.number) == number:
+            return window
+    raise ControlError(f"the collector does not list window {number} any more")
+
+
+def _read(line: str) -> Window | None:
+    """Read a window that is over, as an answer lists it; None where it cannot be read."""
+    words = dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
+    path = words.get("file")
+    try:
+        return Window(
+            int(words["number"]),
+            int(words["began_unix_ms"]) * 1_000_000,
+            int(words["ended_unix_ms"]) * 1_000_000,
+            int(words["records"]),
+            int(words["lost"]),
+            Path(unquote(path)) if path else None,
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _discard(window: Window) -> None:
+    """Delete the trace file of a warm-up."""
+    try:
+        for path in window.files:
+            path.unlink()
+    except OSError as error:
+        _warn(ControlError(f"{window.path} of a warm-up cannot be deleted: {error.strerror}"))
+
+
+_said: set[str] = set()
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
+
+def _warn(error: ControlError) -> None:
+    """Warn, once in a process: a workload must not drown in what its profiler says."""
+    text = f"stage2: {error}"
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """Return the level of the first caller outside of this package, as `_warn` counts."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
