@@ -25,6 +25,7 @@ cd empty
 import sys, stage2
 run = stage2.load(sys.argv[1])
 print(run, sum(row["calls"] for row in run.kernels), "kernels")
+assert not stage2.diff(run, run, fail_if="decode.step_ms>+1%").failed
 assert {"prefill", "decode"} <= {row["stage"] for row in run.stages}
 PYTHON
 library=$(../venv/bin/python -c 'import stage2; print(stage2.library_path())')
@@ -34,7 +35,7 @@ LD_PRELOAD=$library STAGE2_CUPTI=$simulator "$(dirname "$library")/stage2-demo" 
   --device simulated --sim "$simulator" 2>table.txt
 grep decode table.txt >/dev/null || { cat table.txt; exit 1; }
 STAGE2_COLLECTOR=$library ../venv/bin/python -m pytest -q --noconftest -p no:cacheprovider \
-  "$repository/python/tests/test_ranges.py"
+  "$repository/python/tests/test_ranges.py" "$repository/python/tests/test_profile.py"
 cd ..
 
 echo "== the wheel below pip install --target"
