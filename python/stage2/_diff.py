@@ -64,7 +64,7 @@ class Diff:
         change is more than noise.
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
-        return Table("metrics", [*of_run, *self._of_stages("metrics")])
+        return Table("metrics", [*self._of_stages("metrics"), *of_run])
 
     @property
     def work(self) -> Table:

@@ -83,7 +83,11 @@ class Run:
 
     @property
     def stages(self) -> Table:
-        """One row for each stage: `host_warm_mean_ns` is the mean of its warm instances."""
+        """One row for each stage.
+
+        `host_warm_mean_ns` is the mean host time of its warm instances. `gpu_busy_ns` is the part
+        of `gpu_window_ns` in which any GPU work ran; `kernel_sum_ns` adds up kernels that overlap.
+        """
         return self.table("stages")
 
     @property
@@ -107,7 +111,11 @@ class Run:
 
     @property
     def ranks(self) -> Table:
-        """One row for each stage and rank; `waiting_ns` is the time that it waited for others."""
+        """One row for each stage and rank.
+
+        `waiting_ns` is the time in its collectives before the last rank arrived, and `transfer_ns`
+        the time from then on. `communication_ns` adds up all communication kernels.
+        """
         return self.table("ranks")
 
     @property
@@ -153,13 +161,19 @@ class Run:
 
     @property
     def engine_steps(self) -> Table:
-        """Steps of an inference engine, one row for each stage."""
+        """Steps of an inference engine, one row for each stage.
+
+        `p50_ns` and `p99_ns` are host times of a step, `decode_context_mean` is in tokens, and
+        `tokens_counted` says which tokens `tokens_per_s` counts.
+        """
         return self.table("engine_steps")
 
     @property
     def requests(self) -> Table:
         """The slowest requests of an inference engine, at most ten.
 
+        `queue_ns`, `first_token_ns` and `token_ns` are times of the host, the last one a mean per
+        output token; `gpu_ns` is the request's share of the GPU time of its steps.
         The report keeps no others; `metrics["engine"]["requests"]` has the percentiles of all, and
         `stage2-launch export -f parquet` has each request.
         """

@@ -51,25 +51,23 @@ class Table(List[Dict[str, Any]]):
         """Show the first rows and the most important columns as text."""
         if not self:
             return f"{self.name}: {self._why_empty()}"
-        columns, rows = self._shown()
-        widths = [max(map(len, column)) for column in zip(columns, *rows)]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip()
-            for line in [columns, *rows]
-        ]
-        return "\n".join([*lines, self._size()])
+        columns = [[_heading(name), *self._texts(name)] for name in self._shown()]
+        lines = zip(*([text.ljust(max(map(len, column))) for text in column] for column in columns))
+        return "\n".join([*("  ".join(line).rstrip() for line in lines), self._size()])
 
     def _repr_html_(self) -> str:
         """Show the first rows and the most important columns in a notebook."""
         if not self:
             return f"<p><b>{escape(self.name)}</b>: {escape(self._why_empty())}</p>"
-        columns, rows = self._shown()
-        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-        )
+        columns = []
+        for name in self._shown():
+            is_text = any(isinstance(row[name], str) for row in self[:_SHOWN_ROWS])
+            style = " style='text-align:left'" if is_text else ""
+            cells = [f"<td{style}>{escape(text)}</td>" for text in self._texts(name)]
+            columns.append([f"<th{style}>{escape(_heading(name))}</th>", *cells])
+        head, *body = (f"<tr>{''.join(line)}</tr>" for line in zip(*columns))
         return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>"
             f"<p>{escape(self._size())}</p>"
         )
 
@@ -126,19 +124,16 @@ class Table(List[Dict[str, Any]]):
         of_rows = f"{shown} of {len(self)} rows" if shown < len(self) else f"{len(self)} rows"
         return f"{self.name}: {of_rows}, {len(self.columns)} columns"
 
-    def _shown(self) -> tuple[list[str], list[list[str]]]:
-        """Return what is shown of it: headings, and rows of texts."""
+    def _shown(self) -> list[str]:
+        """Return the names of the columns that are shown of it."""
         first = [name for name in _FIRST.get(self.name, "").split() if name in self.columns]
         rows = self[:_SHOWN_ROWS]
-        others = [
-            name
-            for name in self.columns
-            if name not in first and any(_is_plain(row[name]) for row in rows)
-        ]
-        columns = (first or others)[:_SHOWN_COLUMNS]
-        names = map(visible, columns)
-        headings = [name[:-3] if name.endswith("_ns") else name for name in names]
-        return headings, [[_text(name, row[name]) for name in columns] for row in rows]
+        others = (name for name in self.columns if any(_is_plain(row[name]) for row in rows))
+        return (first or list(others))[:_SHOWN_COLUMNS]
+
+    def _texts(self, name: str) -> list[str]:
+        """Return what is shown of a column."""
+        return [_text(name, row[name]) for row in self[:_SHOWN_ROWS]]
 
 
 _FIRST: dict[str, str] = {
@@ -348,13 +343,22 @@ def _is_plain(value: Any) -> bool:
     )
 
 
+def _is_time(column: str) -> bool:
+    return column.endswith(("_ns", ".ns"))
+
+
+def _heading(column: str) -> str:
+    text = visible(column)
+    return text[:-3] if _is_time(text) else text
+
+
 def _text(column: str, value: Any) -> str:
     if value is None:
         return "-"
-    if column.endswith("_ns") and isinstance(value, (int, float)):
+    if _is_time(column) and isinstance(value, (int, float)):
         return _time(value)
     if isinstance(value, float):
-        return f"{value:,.2f}" if abs(value) < 1e6 else f"{value:.3g}"
+        return f"{value:,.2f}" if value == 0 or 1 <= abs(value) < 1e6 else f"{value:.3g}"
     if _is_int(value):
         return f"{value:,}"
     text = visible(value)
