@@ -80,7 +80,7 @@ def status() -> Answer:
         ControlError: There is no collector in this process.
 
     """
-    if _attach() is None:
+    if _attach(os.getpid()) is None:
         raise ControlError(
             f"no collector is in this process, so {_NOTHING}: start the program with "
             "`stage2-launch run --dormant -- python ...`"
@@ -110,8 +110,8 @@ def await_phase(*phases: str) -> Answer:
 
 
 @functools.lru_cache(maxsize=None)
-def _attach() -> object:
-    """Let the collector start, as the first range would; None where there is none."""
+def _attach(_pid: int) -> object:
+    """Let the collector start, as the first range of a process does; None where there is none."""
     return find_own()
 
 

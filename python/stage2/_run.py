@@ -14,6 +14,7 @@ SCHEMA = "stage2.report"
 SCHEMA_VERSION = 1
 _FILE = "metrics.json"
 _MAX_BYTES = 2**30
+_NAMED_STAGES = 6
 
 
 class RunError(ValueError):
@@ -38,10 +39,13 @@ class Run:
         """The file that it was read from."""
         self.metrics = metrics
         """All of the report, as `metrics.json` has it."""
+        self._read: dict[str, Table] = {}
 
     def __repr__(self) -> str:
         """Name the file, the stages and what is missing."""
-        stages = ", ".join(visible(row.get("stage")) for row in self.stages)
+        names = [visible(row.get("stage")) for row in self.stages[:_NAMED_STAGES]]
+        others = len(self.stages) - len(names)
+        stages = ", ".join([*names, *([f"and {others} more"] if others else [])])
         marks = "".join(f"; {mark}" for mark in self._marks())
         return f"<stage2.Run {self.path}: {stages}{marks}>"
 
@@ -180,7 +184,7 @@ class Run:
         return self.table("requests")
 
     def table(self, name: str) -> Table:
-        """Return a table by its name; `tables` lists the names.
+        """Return a table by its name; `tables` lists the names. It is made once.
 
         Raises:
             RunError: There is no such table, or the file has something else in its place.
@@ -188,10 +192,12 @@ class Run:
         """
         if name not in SOURCES:
             raise RunError(f"there is no table {name!r}; the tables are: {', '.join(SOURCES)}")
-        try:
-            return table_of(self.metrics, name)
-        except TableError as error:
-            raise RunError(f"{self.path} has no table {name!r}: {error}") from error
+        if name not in self._read:
+            try:
+                self._read[name] = table_of(self.metrics, name)
+            except TableError as error:
+                raise RunError(f"{self.path} has no table {name!r}: {error}") from error
+        return self._read[name]
 
     @property
     def tables(self) -> dict[str, int]:

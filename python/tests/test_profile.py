@@ -71,7 +71,7 @@ def test_a_schedule_is_that_of_torch() -> None:
 
 def test_without_a_collector_one_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_profile, "_said", set())
-    monkeypatch.setattr(_control, "_attach", lambda: None)
+    monkeypatch.setattr(_control, "_attach", lambda _pid: None)
     steps = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

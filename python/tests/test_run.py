@@ -72,6 +72,11 @@ def test_tables_agree_with_the_report() -> None:
     assert len(stage2.load(SAMPLES / "moe_small").operators) == 78
 
 
+def test_a_run_of_many_stages_is_named_in_short() -> None:
+    shown = repr(stage2.load(SAMPLES / "moe_small"))
+    assert "decode, warmup, prefill, " in shown and shown.endswith("and 19 more>")
+
+
 def test_figures_are_numbers_or_none() -> None:
     run = stage2.load(SAMPLES / "vllm_two_gpus")
     assert run.table("energy")[0]["energy_j"] is None
