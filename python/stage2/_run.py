@@ -43,9 +43,12 @@ class Run:
 
     def __repr__(self) -> str:
         """Name the file, the stages and what is missing."""
-        names = [visible(row.get("stage")) for row in self.stages[:_NAMED_STAGES]]
-        others = len(self.stages) - len(names)
-        stages = ", ".join([*names, *([f"and {others} more"] if others else [])])
+        try:
+            names = [visible(row.get("stage")) for row in self.stages[:_NAMED_STAGES]]
+            others = len(self.stages) - len(names)
+            stages = ", ".join([*names, *([f"and {others} more"] if others else [])])
+        except RunError as error:
+            stages = visible(error)
         marks = "".join(f"; {mark}" for mark in self._marks())
         return f"<stage2.Run {self.path}: {stages}{marks}>"
 
@@ -62,8 +65,11 @@ class Run:
             f"<td style='text-align:left'>{escape(text)}</td></tr>"
             for label, text in rows
         )
-        head = f"<p><b>{escape(str(self.path))}</b></p>"
-        return f"{head}<table>{lines}</table>{self.stages._repr_html_()}"
+        head = f"<p><b>{escape(str(self.path))}</b></p><table>{lines}</table>"
+        try:
+            return head + self.stages._repr_html_()
+        except RunError as error:
+            return f"{head}<p>{escape(visible(error))}</p>"
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = (self.answer or {}).get("lines")

@@ -9,6 +9,8 @@ _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
 _INT64_MAX = 2**63 - 1
+_MAX_LEVELS = 8
+"""Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
 
 Metrics = Mapping[str, Any]
 
@@ -49,16 +51,16 @@ class Table(List[Dict[str, Any]]):
 
     def __repr__(self) -> str:
         """Show the first rows and the most important columns as text."""
-        if not self:
-            return f"{self.name}: {self._why_empty()}"
+        if not self._shown():
+            return self._size()
         columns = [[_heading(name), *self._texts(name)] for name in self._shown()]
         lines = zip(*([text.ljust(max(map(len, column))) for text in column] for column in columns))
         return "\n".join([*("  ".join(line).rstrip() for line in lines), self._size()])
 
     def _repr_html_(self) -> str:
         """Show the first rows and the most important columns in a notebook."""
-        if not self:
-            return f"<p><b>{escape(self.name)}</b>: {escape(self._why_empty())}</p>"
+        if not self._shown():
+            return f"<p>{escape(self._size())}</p>"
         columns = []
         for name in self._shown():
             is_text = any(isinstance(row[name], str) for row in self[:_SHOWN_ROWS])
@@ -116,10 +118,10 @@ class Table(List[Dict[str, Any]]):
         for name in self.columns:
             yield name, [row[name] for row in self]
 
-    def _why_empty(self) -> str:
-        return f"no rows: {self.absent}" if self.absent else "no rows"
-
     def _size(self) -> str:
+        """Return the number of rows and columns, or why there are none."""
+        if not self:
+            return f"{self.name}: no rows" + (f": {self.absent}" if self.absent else "")
         shown = min(len(self), _SHOWN_ROWS)
         of_rows = f"{shown} of {len(self)} rows" if shown < len(self) else f"{len(self)} rows"
         return f"{self.name}: {of_rows}, {len(self.columns)} columns"
@@ -302,25 +304,35 @@ def _at(values: Any, index: Any) -> Any:
     return values[index] if is_index and 0 <= index < len(values) else None
 
 
-def _cells(row: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _cells(row: Mapping[str, Any], prefix: str, levels: int = 1) -> Iterator[tuple[str, Any]]:
+    if levels > _MAX_LEVELS:
+        raise TableError(f"a row has more than {_MAX_LEVELS} levels")
     for name, value in row.items():
         if isinstance(value, dict) and value.keys() in ({"known"}, {"absent"}):
-            yield prefix + name, value.get("known")
+            yield prefix + name, _as_tuple(value.get("known"), levels)
         elif isinstance(value, dict) and value:
-            yield from _cells(value, f"{prefix}{name}.")
+            yield from _cells(value, f"{prefix}{name}.", levels + 1)
         else:
-            yield prefix + name, _as_tuple(value)
+            yield prefix + name, _as_tuple(value, levels)
 
 
 def _dots(name: str) -> Iterator[int]:
     return (index for index, character in enumerate(name) if character == ".")
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+def _as_tuple(value: Any, levels: int) -> Any:
+    if not isinstance(value, (list, dict)):
+        return value
+    if levels > _MAX_LEVELS:
+        raise TableError(f"a row has more than {_MAX_LEVELS} levels")
+    if isinstance(value, dict):
+        return {name: _as_tuple(inner, levels + 1) for name, inner in value.items()}
+    return tuple(_as_tuple(inner, levels + 1) for inner in value)
 
 
 def _as_list(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_list(inner) for name, inner in value.items()}
     return list(map(_as_list, value)) if isinstance(value, tuple) else value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import importlib.util
 import json
 import re
 import sys
@@ -163,6 +164,12 @@ WRONG: list[dict[str, object]] = [
     {"ranks": [], "operators": 3, "engine": "x", "host": {"stages": [{"causes": {}}]}},
     {"coverage": 3, "answer": [], "stages": [{"stage": {"known": 1}}, {"stage": [[], {}]}]},
     {"answer": {"lines": [1, {}]}, "stages": [{"": {"": {}}}]},
+    {"stages": [{}], "paths": [{"path": None}], "kernels": [{"launch": {"grid": [1]}}, {}]},
+    {"paths": [{"path": [1, [2, "x"]]}, {"path": 3}, {"path": {"known": "y"}}, {"path": True}]},
+    {"paths": [{"depth": 2**70}, {"depth": None}, {"depth": 0.5}, {"depth": "9"}]},
+    {"stages": [{"a": json.loads("[" * 900 + "]" * 900)}]},
+    {"stages": [{"known": {"known": json.loads("[" * 900 + "]" * 900)}}]},
+    {"stages": 7, "paths": [{"rows": [{"x": json.loads('{"x":' * 300 + "1" + "}" * 300)}]}]},
 ]
 
 
@@ -178,6 +185,11 @@ def test_a_report_with_something_else_in_it_is_no_crash(
             assert str(run.path) in str(error)
         else:
             assert repr(table) and table._repr_html_()
+            for library in ("pandas", "polars"):
+                if importlib.util.find_spec(library):
+                    assert len(getattr(table, f"to_{library}")()) == (
+                        len(table.columns) and len(table)
+                    )
     assert repr(run) and str(run) and run._repr_html_()
 
 
