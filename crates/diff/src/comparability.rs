@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use Severity::{Note, Warning};
 use stage2_contract::text::{shorten, visible};
-use stage2_model::{META_RANGES, META_SAMPLE, Report, Severity, Status};
+use stage2_model::{
+    ClockUse, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
+};
 
 use crate::compare::Run;
 use crate::comparison::Difference;
+use crate::libraries::is_version;
+use crate::noise::median;
 
 const VALUE_LIMIT: usize = 160;
 
@@ -34,9 +38,68 @@ const OF_ONE_SIDE: [(&str, &str, TextOf); 3] = [
     ),
 ];
 
+type NumberOf = fn(&Report) -> Option<f64>;
+
+/// Numbers that hardly any two runs have exactly alike: what it is, what a difference means, and the share of
+/// the larger one from which it is one.
+const NUMBERS: [(&str, &str, f64, NumberOf); 4] = [
+    (
+        "SM clock, MHz",
+        "times of kernels follow it: fix the clocks, or let the GPU cool down",
+        0.02,
+        |r| clock(r, |clocks| clocks.sm_clock_mhz),
+    ),
+    ("memory clock, MHz", "times of memory-bound kernels follow it", 0.02, |r| {
+        clock(r, |clocks| clocks.memory_clock_mhz)
+    }),
+    ("requests in a decode step", "a step does a different amount of work", 0.05, |r| {
+        let kind = r.engine.as_ref()?.timed("decode")?;
+        Some(kind.decode_requests_mean)
+    }),
+    ("prompt tokens in a prefill step", "a step does a different amount of work", 0.05, |r| {
+        r.engine.as_ref()?.timed("prefill")?.prefill_tokens_mean
+    }),
+];
+
+/// The clock in the windows of all stages, by their readings.
+fn clock(report: &Report, of: fn(&ClockUse) -> Option<ReadSpan>) -> Option<f64> {
+    let read = report.energy.iter().filter_map(|stage| {
+        Some((of(&stage.clocks)?.mean, stage.clocks.clock_reads.max(1) as f64))
+    });
+    let (sum, reads) =
+        read.fold((0.0, 0.0), |(sum, n), (mean, reads)| (sum + mean * reads, n + reads));
+    (reads > 0.0).then(|| sum / reads)
+}
+
+/// Share of the readings from which a limit is one of the run, and no moment of it.
+const LIMITED_PERCENT: u64 = 10;
+
+/// What held the clocks down, the power limit above all; nothing where no reading tells.
+fn clock_limits(report: &Report) -> Option<String> {
+    let told: Vec<&ClockUse> = report.energy.iter().map(|stage| &stage.clocks).collect();
+    let told: Vec<_> = told.into_iter().filter(|clocks| clocks.limits.is_some()).collect();
+    let reads: u64 = told.iter().map(|clocks| clocks.reads).sum();
+    let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
+    for limit in told.iter().flat_map(|clocks| clocks.limits.iter().flatten()) {
+        *by_reason.entry(&limit.reason).or_default() += limit.reads;
+    }
+    by_reason.retain(|_, limited| *limited * 100 >= reads * LIMITED_PERCENT);
+    let names = distinct(by_reason.into_keys().map(str::to_owned));
+    (reads > 0).then(|| names.unwrap_or_else(|| "nothing".to_owned()))
+}
+
+/// The stages in which CUDA graphs are replayed; nothing where nobody recorded it.
+fn graphs(report: &Report) -> Option<String> {
+    let stage = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    let nodes = report.graph_captures.iter().map(|row| stage(&row.replay_path));
+    let whole = report.graph_launches.iter().map(|row| row.stage.clone());
+    let stages = distinct(nodes.chain(whole)).map(|stages| format!("in {stages}"));
+    (report.source == "collector").then(|| stages.unwrap_or_else(|| "none".to_owned()))
+}
+
 /// Facts of a run that its numbers depend on, with the weight and the meaning of a difference. The first
 /// [`IN_ORDER`] come in this order, as people ask for them; all others by name.
-const TOPICS: [(&str, Severity, &str); 30] = [
+const TOPICS: [(&str, Severity, &str); 33] = [
     ("simulated", Warning, "times of one side are those of a recording: do not compare them"),
     ("GPU", Warning, "times differ for that reason alone: calls can be compared, times cannot"),
     ("number of GPUs", Warning, "sums are over different numbers of GPUs"),
@@ -55,15 +118,31 @@ const TOPICS: [(&str, Severity, &str); 30] = [
     ("ranges filter", Warning, "work outside of the filter is in no number"),
     ("graph mode", Warning, "one side shows CUDA graphs as a whole, and the other their kernels"),
     ("annotation", Warning, "ranges that the launcher opens cost host time, and make other stages"),
+    (
+        "CUDA graphs",
+        Warning,
+        "graphs replace launches: names, calls, gaps and host times differ for that reason",
+    ),
+    (
+        "clocks held down by",
+        Warning,
+        "the limit lowers the clocks of one side: times differ for that reason alone",
+    ),
+    (
+        "samples of the host",
+        Warning,
+        "what the host did in idle time is not compared: it needs samples on both sides \
+         (profiling.collector.host=true)",
+    ),
     ("mode", Warning, "only a deep run has counters of ncu, and the timeline of nsys"),
     ("counters sampled beside the records", Warning, "sampling makes kernels up to 2 % longer"),
     ("collector settings", Warning, "the collector costs the workload differently"),
     ("attribution", Warning, "its cost per launch differs"),
     ("processes with GPU work", Warning, "sums are over different numbers of processes"),
     ("ranks", Warning, "a stage has the instances of all ranks"),
-    ("driver", Note, "drivers launch and schedule differently"),
+    ("driver", Warning, "drivers launch and schedule differently"),
     ("CUDA of the driver", Note, "libraries may choose other kernels"),
-    ("GPU clock", Note, "the highest clock that the GPU states; actual clocks are not in a report"),
+    ("GPU clock", Note, "the highest clock that the GPU states"),
     ("CPU", Note, "host times, launch gaps and idle times depend on it"),
     ("host", Note, "another machine, perhaps with other clocks and neighbours"),
     ("command", Note, "it is expected where the change is one of its arguments"),
@@ -72,7 +151,7 @@ const TOPICS: [(&str, Severity, &str); 30] = [
     ("CUPTI", Note, "versions may cost the workload differently"),
     ("CUPTI's activity API", Note, "its cost per launch differs"),
 ];
-const IN_ORDER: usize = 26;
+const IN_ORDER: usize = 29;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Topic {
@@ -145,6 +224,15 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
             "times of GPU work are those of a recording, and say nothing about this machine";
         add(Note, "simulated", "yes".to_owned(), "yes".to_owned(), meaning);
     }
+    for (what, meaning, tolerance, of) in NUMBERS {
+        let [a, b] = [before, after].map(|side| {
+            median(&side.iter().filter_map(|run| of(run.report)).collect::<Vec<f64>>())
+        });
+        let (Some(a), Some(b)) = (a, b) else { continue };
+        if (b - a).abs() > tolerance * a.abs().max(b.abs()) {
+            add(Warning, what, format!("{a:.0}"), format!("{b:.0}"), meaning);
+        }
+    }
     let missing = [missing_stages(before), missing_stages(after)];
     if missing.iter().any(Option::is_some) {
         let [a, b] = missing.map(|missing| missing.unwrap_or_else(|| "none".to_owned()));
@@ -178,7 +266,7 @@ fn values(side: &[Run<'_>]) -> BTreeMap<Topic, BTreeSet<String>> {
             let (_, severity, meaning) = TOPICS.iter().find(|(known, ..)| *known == what)?;
             Some((Topic::new(what, *severity, meaning), value?))
         });
-        for (topic, value) in known.chain(environment(run.report)) {
+        for (topic, value) in known.chain(environment(run.report)).chain(steps(run.report)) {
             found.entry(topic).or_default().insert(shown(&value));
         }
     }
@@ -219,6 +307,9 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ("ranges filter", part(META_RANGES)),
         ("graph mode", meta("graph")),
         ("annotation", profiled("annotation")),
+        ("CUDA graphs", graphs(report)),
+        ("clocks held down by", clock_limits(report)),
+        ("samples of the host", yes_or_no(report.host.is_some())),
         ("mode", profiled("mode")),
         // It is known without the configuration of the run.
         (
@@ -245,7 +336,8 @@ fn distinct(values: impl Iterator<Item = String>) -> Option<String> {
 
 fn environment(report: &Report) -> impl Iterator<Item = (Topic, String)> {
     // What is free or used says nothing about the workload.
-    let facts = report.run.environment.iter().filter(|fact| !fact.key.starts_with("host.memory"));
+    let facts = report.run.environment.iter();
+    let facts = facts.filter(|fact| !fact.key.starts_with("host.memory") && !is_version(&fact.key));
     facts.map(|fact| {
         let key = fact.key.as_str();
         let name = match key {
@@ -261,7 +353,23 @@ fn environment(report: &Report) -> impl Iterator<Item = (Topic, String)> {
             None if key.to_ascii_lowercase().contains("clock") => (key, "clocks change all times"),
             None => (key, "part of the environment"),
         };
-        (Topic::new(&shown(what), Note, meaning), fact.value.clone())
+        let severity = topic.map_or(Note, |topic| topic.1);
+        (Topic::new(&shown(what), severity, meaning), fact.value.clone())
+    })
+}
+
+/// What a step of each stage of the model is. Where that differs, whole instances are compared.
+fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
+    let timed = report.stages.iter().filter(|row| row.apart.is_none());
+    timed.filter(|row| row.host_warm_median_ns.is_some()).map(|row| {
+        let answer = report.answer.stages.iter().find(|answer| answer.stage == row.stage);
+        let step = answer.and_then(|answer| answer.step.as_ref());
+        let path = step.and_then(|step| step.path.as_ref()).filter(|path| **path != row.stage);
+        let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
+        let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
+        let what = format!("a step of {}", shown(&row.stage));
+        let meaning = "steps and instances are no times to compare: whole instances are compared";
+        (Topic::new(&what, Warning, meaning), value)
     })
 }
 

@@ -10,6 +10,7 @@ use crate::comparison::{
     Better, ComparedRun, Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, Verdict,
 };
 use crate::condition::{Condition, evaluate};
+use crate::libraries::libraries;
 use crate::lines::lines;
 use crate::metric::{
     Measured, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage, stage_kinds,
@@ -76,11 +77,13 @@ pub fn compare(
         [before, after].map(|side| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>());
     let run =
         RUN_METRICS.iter().filter_map(|kind| metric(kind.name, kind.unit, kind.better, &a, &b));
+    let libraries = libraries(before, after, &stages);
     let mut comparison = Comparison {
         before: before.iter().map(compared).collect(),
         after: after.iter().map(compared).collect(),
         lines: Vec::new(),
         differences: differences(before, after),
+        libraries,
         run: run.collect(),
         stages,
         conditions: Vec::new(),
@@ -172,6 +175,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         per_text: visible(basis.text.as_bytes()),
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
+        host_absent: host_absent([&a, &b]).filter(|_| host.is_empty()),
         host,
         work,
         work_total,
@@ -203,6 +207,24 @@ fn host_causes(
     let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
     changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
     changes
+}
+
+/// Why causes of idle time are not compared although some runs know them.
+fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
+    let with = sides.map(|side| {
+        let has = |(view, _): &&(StageView<'_>, &StageWork)| {
+            view.host.is_some_and(|host| !host.causes.is_empty())
+        };
+        (side.iter().filter(has).count(), side.len())
+    });
+    let [(a, of_a), (b, of_b)] = with;
+    let is_partial = a + b > 0 && a + b < of_a + of_b;
+    is_partial.then(|| {
+        format!(
+            "What the host did in the idle time is not compared: {a} of {of_a} runs before and {b} of {of_b} \
+             after have samples of it; record both sides with profiling.collector.host=true"
+        )
+    })
 }
 
 /// A metric on both sides; nothing where no run has it.

@@ -37,10 +37,13 @@ pub struct Comparison {
     pub before: Vec<ComparedRun>,
     /// The runs after it.
     pub after: Vec<ComparedRun>,
-    /// Five lines, always in this order: time, window, kernels, comparable, noise.
+    /// Six lines, always in this order: time, window, kernels, libraries, comparable, noise.
     pub lines: Vec<AnswerLine>,
     /// What differs besides the numbers; warnings first.
     pub differences: Vec<Difference>,
+    /// Libraries whose version or kernels changed, those with the most changed kernels first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<LibraryChange>,
     /// Metrics of the whole run.
     pub run: Vec<MetricChange>,
     /// Stages; those of the model first, the largest change of GPU work or step time first.
@@ -77,6 +80,32 @@ pub struct Difference {
     pub after: String,
     /// What it means for the comparison.
     pub meaning: String,
+}
+
+/// A library, and what became of its kernels in the stages of the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryChange {
+    /// Its name, for instance `cuBLAS`; empty: kernels that are of no known library.
+    pub library: String,
+    /// Version before; several where the runs of the side differ; null: not known, or not installed.
+    pub before: Option<String>,
+    /// Version after.
+    pub after: Option<String>,
+    /// Kernel names after only.
+    pub new: u64,
+    /// Kernel names before only.
+    pub vanished: u64,
+    /// Kernels that were found again under another name.
+    pub renamed: u64,
+    /// Kernels on both sides whose time changed beyond noise.
+    pub changed: u64,
+}
+
+impl LibraryChange {
+    /// Whether the versions are known, and differ.
+    pub fn is_other_version(&self) -> bool {
+        self.before != self.after
+    }
 }
 
 /// What the numbers of a stage are per.
@@ -156,6 +185,9 @@ pub struct StageChange {
     /// cause. Empty: a run was not sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host: Vec<MetricChange>,
+    /// Why these causes are not compared although some runs have them; null: no run has them, or all have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_absent: Option<String>,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
     pub work: Vec<WorkChange>,
     /// Sum of the durations of all GPU work of the stage.
@@ -166,6 +198,62 @@ impl StageChange {
     /// A metric of it by its name.
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)
+    }
+
+    /// What its time changed by: GPU work, and its idle time, by cause where these are compared. What is beyond
+    /// noise comes first, and of that the largest change.
+    pub fn parts(&self) -> Vec<PartChange<'_>> {
+        let mut parts: Vec<PartChange<'_>> =
+            self.work.iter().filter_map(PartChange::work).collect();
+        match self.host.is_empty() {
+            true => parts.extend(self.metric("idle_ms").and_then(|m| PartChange::idle(m, None))),
+            false => {
+                let of = |cause| PartChange::idle(cause, Some(cause.metric.as_str()));
+                parts.extend(self.host.iter().filter_map(of));
+            }
+        }
+        parts.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
+        let weight = |part: &PartChange<'_>| (part.verdict.is_change(), part.change_ns.abs());
+        parts.sort_by(|a, b| {
+            let ((a_is, a), (b_is, b)) = (weight(a), weight(b));
+            b_is.cmp(&a_is).then(b.total_cmp(&a))
+        });
+        parts
+    }
+}
+
+/// A part of what the time of a stage changed by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PartChange<'c> {
+    /// The work; nothing: the GPU was idle.
+    pub work: Option<&'c WorkChange>,
+    /// What the host did while the GPU was idle; nothing: not known, or the GPU worked.
+    pub cause: Option<&'c str>,
+    /// Time after minus time before, ns per [`StageChange::per`].
+    pub change_ns: f64,
+    /// Whether that is beyond noise.
+    pub verdict: Verdict,
+}
+
+impl<'c> PartChange<'c> {
+    fn work(row: &'c WorkChange) -> Option<Self> {
+        let (change_ns, verdict) = (row.change_ns, row.verdict);
+        Some(Self { work: Some(row), cause: None, change_ns, verdict })
+    }
+
+    fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Option<Self> {
+        Some(Self { work: None, cause, change_ns: metric.change? * 1e6, verdict: metric.verdict })
+    }
+
+    /// In a word, what became of it.
+    pub fn word(&self) -> &'static str {
+        match (self.work.map_or(Presence::Both, WorkChange::presence), self.verdict) {
+            (Presence::New, _) => "new",
+            (Presence::Vanished, _) => "vanished",
+            (_, Verdict::Increased) => "longer",
+            (_, Verdict::Decreased) => "shorter",
+            (_, Verdict::None | Verdict::Unknown) => "noise",
+        }
     }
 }
 
@@ -305,6 +393,9 @@ pub struct WorkChange {
     pub kind: WorkKind,
     /// Class of a kernel; empty for other work and older reports.
     pub class: String,
+    /// Library that a kernel is of, by its name; null: not known, or no kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// Before; null: it is new.
     pub before: Option<WorkSide>,
     /// After; null: it vanished.
@@ -369,6 +460,9 @@ impl Outcome {
 pub struct ConditionResult {
     /// As the user wrote it.
     pub condition: String,
+    /// The change is demanded (`--expect`), where others forbid one (`--fail-if`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expected: bool,
     /// What became of it.
     pub outcome: Outcome,
     /// Why, with the numbers.

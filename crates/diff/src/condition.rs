@@ -18,10 +18,12 @@ const STAGE: &str = "stage:";
 /// Characters of a foreign text in a message.
 const TEXT_LIMIT: usize = 120;
 
-/// A metric, and how much worse it may get. The limit is exceeded when both its parts are.
+/// A metric, and by how much it may or has to change. The limit is exceeded when both its parts are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub(crate) text: String,
+    /// It is met when the limit is exceeded beyond noise; otherwise it fails then.
+    expected: bool,
     /// None: the whole run.
     stage: Option<String>,
     pub(crate) metric: String,
@@ -88,6 +90,7 @@ impl FromStr for Condition {
         let (relative, absolute) = parse_limit(limit, direction, unit)?;
         Ok(Self {
             text: visible(text.trim().as_bytes()),
+            expected: false,
             stage: stage.map(str::to_owned),
             metric: metric.to_owned(),
             unit,
@@ -95,6 +98,13 @@ impl FromStr for Condition {
             relative,
             absolute,
         })
+    }
+}
+
+impl Condition {
+    /// The same change, as one that has to be there: an improvement that is demanded.
+    pub fn expected(self) -> Self {
+        Self { expected: true, ..self }
     }
 }
 
@@ -204,7 +214,8 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
         }
         Err(why) => (Outcome::NotEvaluated, why),
     };
-    ConditionResult { condition: condition.text.clone(), outcome, text }
+    let (expected, condition) = (condition.expected, condition.text.clone());
+    ConditionResult { condition, expected, outcome, text }
 }
 
 fn unit_of(condition: &Condition, of: &Comparison) -> String {
@@ -254,44 +265,53 @@ fn complete<'c>(found: Option<&'c MetricChange>, of: &str) -> Result<&'c MetricC
 
 fn held_against(condition: &Condition, metric: &MetricChange, strict: bool) -> (Outcome, String) {
     let numbers = format!("{}, {}", value_text(metric), change_text(metric));
-    let worse = match condition.direction {
+    let change = match condition.direction {
         Direction::Growth => metric.change.unwrap_or(0.0),
         Direction::Fall => -metric.change.unwrap_or(0.0),
     };
-    let beyond_absolute = condition.absolute.is_none_or(|limit| worse > limit);
+    let beyond_absolute = condition.absolute.is_none_or(|limit| change > limit);
     let beyond_relative = condition.relative.is_none_or(|limit| match metric.before {
-        Some(before) if before != 0.0 => worse * 100.0 / before.abs() > limit,
+        Some(before) if before != 0.0 => change * 100.0 / before.abs() > limit,
         // Any growth from zero is beyond any share of it.
         _ => true,
     });
-    if !(worse > 0.0 && beyond_absolute && beyond_relative) {
-        return (Outcome::Passed, format!("{numbers}: within the limit"));
+    let is_beyond = change > 0.0 && beyond_absolute && beyond_relative;
+    let (is_judged, noise) = noise_of(metric);
+    match (condition.expected, is_beyond, is_judged) {
+        (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
+        (false, true, false) if !strict => {
+            let text = format!("{numbers}: beyond the limit, but {noise}, or give --strict");
+            (Outcome::PassedWithinNoise, text)
+        }
+        (false, true, _) => (Outcome::Failed, format!("{numbers}: beyond the limit")),
+        (true, false, _) => {
+            (Outcome::Failed, format!("{numbers}: the expected change did not happen"))
+        }
+        (true, true, false) => (Outcome::Failed, format!("{numbers}: as expected, but {noise}")),
+        (true, true, true) => (Outcome::Passed, format!("{numbers}: as expected")),
     }
-    if metric.noise.method == NoiseMethod::OneRunEach && !strict {
-        let text = format!(
-            "{numbers}: beyond the limit, but not judged: the time of one whole run a side says nothing \
-             of noise; compare several runs a side (--against), or give --strict"
-        );
-        return (Outcome::PassedWithinNoise, text);
-    }
-    if metric.verdict == Verdict::None && !strict {
-        let advice = match metric.noise.method {
-            NoiseMethod::FivePercent | NoiseMethod::Instances => {
-                "; noise between runs is unknown: compare several runs a side (--against)"
-            }
-            NoiseMethod::OneAgainstSeveral => "; compare several runs on both sides",
-            _ => "",
-        };
-        let text =
-            format!("{numbers}: beyond the limit, but within the noise{advice}, or give --strict");
-        return (Outcome::PassedWithinNoise, text);
-    }
-    (Outcome::Failed, format!("{numbers}: beyond the limit"))
+}
+
+/// Whether the change is one beyond noise; if not, why not and what would show more.
+fn noise_of(metric: &MetricChange) -> (bool, String) {
+    let why = match metric.noise.method {
+        NoiseMethod::OneRunEach => {
+            "not judged: one whole run a side does not show the noise between runs; compare several \
+             runs a side (--against)"
+        }
+        NoiseMethod::FivePercent | NoiseMethod::Instances => {
+            "within the noise; noise between runs is unknown: compare several runs a side (--against)"
+        }
+        NoiseMethod::OneAgainstSeveral => "within the noise; compare several runs on both sides",
+        _ => "within the noise",
+    };
+    (metric.verdict != Verdict::None, why.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::{Better, Noise};
 
     fn parsed(text: &str) -> Condition {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -309,6 +329,39 @@ mod tests {
         assert_eq!(parsed("stage:run.kernels>+0").stage.as_deref(), Some("run"));
         assert_eq!(parsed("decode.class_gemm_ms>+200us").absolute, Some(0.2));
         assert_eq!(parsed("decode.gpu_busy_percent<-5%-2pp").absolute, Some(2.0));
+    }
+
+    #[test]
+    fn an_expected_change_has_to_be_beyond_the_limit_and_the_noise() {
+        let metric = |after: f64, verdict, method| MetricChange {
+            metric: "step_ms".to_owned(),
+            unit: MetricUnit::Ms,
+            better: Better::Lower,
+            before: Some(10.0),
+            after: Some(after),
+            change: Some(after - 10.0),
+            change_percent: Some((after - 10.0) * 10.0),
+            verdict,
+            noise: Noise { method, threshold: Some(0.5), p_value: None },
+            before_runs: Vec::new(),
+            after_runs: Vec::new(),
+        };
+        let five = NoiseMethod::FivePercent;
+        let expected = parsed("decode.step_ms<-20%").expected();
+        for (after, verdict, method, outcome, said) in [
+            (7.5, Verdict::Decreased, five, Outcome::Passed, "-25.0 %: as expected"),
+            (8.5, Verdict::Decreased, five, Outcome::Failed, "did not happen"),
+            (12.5, Verdict::Increased, five, Outcome::Failed, "did not happen"),
+            (7.5, Verdict::None, NoiseMethod::Instances, Outcome::Failed, "compare several runs"),
+            (7.5, Verdict::None, NoiseMethod::OneRunEach, Outcome::Failed, "not judged"),
+        ] {
+            for strict in [false, true] {
+                let (found, text) =
+                    held_against(&expected, &metric(after, verdict, method), strict);
+                assert_eq!(found, outcome, "{after}: {text}");
+                assert!(text.contains(said), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod comparability;
 mod compare;
 mod comparison;
 mod condition;
+mod libraries;
 mod lines;
 mod metric;
 mod noise;

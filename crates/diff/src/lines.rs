@@ -1,12 +1,12 @@
-//! A comparison -> its five lines, and its numbers as words.
+//! A comparison -> its six lines, and its numbers as words.
 
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Better, Comparison, Difference, MetricChange, MetricUnit, NoiseMethod, Presence, StageChange,
-    Verdict, WorkChange, signed,
+    Better, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Presence,
+    StageChange, Verdict, WorkChange, signed,
 };
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
@@ -35,6 +35,7 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
         line("time", time(&stages)),
         line("window", window(&stages)),
         line("kernels", kernels(&stages)),
+        line("libraries", libraries(of)),
         line("comparable", comparable(of)),
         line("noise", noise(of)),
     ]
@@ -123,13 +124,67 @@ fn kernels(stages: &[&StageChange]) -> String {
     }
 }
 
+/// Libraries in a line.
+const LIBRARIES: usize = 4;
+
+/// Versions that differ, beside the kernels that appeared, vanished or have another name.
+fn libraries(of: &Comparison) -> String {
+    let text = |library: &LibraryChange| {
+        let name = match library.library.as_str() {
+            "" => "others",
+            name => name,
+        };
+        let versions = match (library.is_other_version(), &library.before, &library.after) {
+            (true, a, b) => {
+                let [a, b] =
+                    [a, b].map(|version| version.as_deref().unwrap_or("none or not known"));
+                format!(" {a} → {b}")
+            }
+            (false, Some(version), _) => format!(" {version} on both sides"),
+            (false, None, _) => String::new(),
+        };
+        let counts = [
+            (library.new, "new"),
+            (library.vanished, "vanished"),
+            (library.renamed, "renamed"),
+            (library.changed, "with another time"),
+        ];
+        let counts = counts.iter().filter(|(number, _)| *number > 0);
+        let counts: Vec<String> =
+            counts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+        match counts.is_empty() {
+            true => format!("{name}{versions}"),
+            false => format!("{name}{versions} (kernels: {})", counts.join(", ")),
+        }
+    };
+    let mut texts: Vec<String> = of.libraries.iter().take(LIBRARIES).map(text).collect();
+    if let Some(more) = of.libraries.len().checked_sub(LIBRARIES).filter(|&more| more > 0) {
+        texts.push(format!("{} more", count(more as u64)));
+    }
+    match texts.is_empty() {
+        true => {
+            "no version is known to differ, and no kernel is new, vanished or renamed".to_owned()
+        }
+        false => texts.join("; "),
+    }
+}
+
+/// Characters of a value in a line; of a longer one only the table tells.
+const VALUE_LIMIT: usize = 24;
+
 fn comparable(of: &Comparison) -> String {
     let weighty = |d: &&Difference| d.severity >= Severity::Warning;
-    let warnings: Vec<&str> =
-        of.differences.iter().filter(weighty).map(|difference| difference.what.as_str()).collect();
+    let warning = |d: &Difference| {
+        let is_short = |value: &str| (1..=VALUE_LIMIT).contains(&value.chars().count());
+        match is_short(&d.before) && is_short(&d.after) {
+            true => format!("{} ({} → {})", d.what, d.before, d.after),
+            false => d.what.clone(),
+        }
+    };
+    let warnings: Vec<String> = of.differences.iter().filter(weighty).map(warning).collect();
     let notes = match of.differences.len() - warnings.len() {
         0 => String::new(),
-        n => format!("; {} beside", counted(n as u64, "note")),
+        n => format!("; and {}", counted(n as u64, "note")),
     };
     match warnings.is_empty() {
         true => format!("nothing is known that forbids it{notes}"),
@@ -140,8 +195,8 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "one run a side: between-run noise unknown; a difference is one beyond the noise of \
-                   the instances and 5 % of the larger value; the duration of the run is not judged"
+            "one run a side: noise between runs is not known; a difference has to exceed 5 % and the \
+             noise of the instances"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(

@@ -9,6 +9,7 @@ use stage2_model::{Report, Times};
 use crate::comparison::{
     MatchedBy, Noise, NoiseMethod, Verdict, WorkChange, WorkKind, WorkSide, WorkTotal,
 };
+use crate::libraries::library_of;
 use crate::noise::{Expected, Spread, judge};
 use crate::stage_view::Units;
 
@@ -141,10 +142,12 @@ fn row(
         }
         _ => (of_sign, Noise { method: NoiseMethod::Exact, threshold: Some(0.0), p_value: None }),
     };
-    let class = after.as_ref().or(before.as_ref()).map(|side| side.work.class.clone());
+    let work = after.as_ref().or(before.as_ref()).map(|side| side.work);
+    let (class, library) = work.map(|work| (work.class.clone(), work.library)).unwrap_or_default();
     WorkChange {
         kind,
-        class: class.unwrap_or_default(),
+        class,
+        library: library.map(str::to_owned),
         before: before.map(|side| side.side),
         after: after.map(|side| side.side),
         matched_by,
@@ -170,6 +173,7 @@ pub(crate) struct Work {
     /// Demangled name of a kernel, without what demanglers spell differently.
     demangled: String,
     pub(crate) class: String,
+    library: Option<&'static str>,
     pub(crate) total_ns: f64,
     pub(crate) calls: f64,
     timed_calls: f64,
@@ -202,6 +206,7 @@ pub(crate) fn by_stage(report: &Report) -> HashMap<String, StageWork> {
                 // A broken report: rows of other kernels may have the same index.
                 None => comparable(&row.kernel),
             };
+            work.library = library_of(name.map_or(&row.kernel, |name| &name.demangled));
             work.name = visible(row.kernel.as_bytes());
             work.class = visible(row.class.as_bytes());
         }

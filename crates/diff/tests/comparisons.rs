@@ -3,12 +3,13 @@
 use proptest::prelude::*;
 use stage2_contract::text::KernelName;
 use stage2_diff::{
-    Comparison, Condition, Outcome, Per, Presence, Run, Verdict, compare, read_report,
+    Comparison, Condition, Outcome, PartChange, Per, Presence, Run, Verdict, compare, read_report,
 };
 use stage2_model::{
-    Absent, ClockUse, Fact, Figure, Floor, HostCause, HostCauseKind, HostFrame, HostStage, HostUse,
-    KernelRow, PathKind, ReadSpan, Report, Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity,
-    StageAnswer, StageEnergy, StageRow, Status, StepTimes, Times,
+    Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
+    HostCause, HostCauseKind, HostFrame, HostStage, HostUse, KernelRow, PathKind, ReadSpan, Report,
+    Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow,
+    Status, StepTimes, StepUnit, Times,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -150,7 +151,137 @@ fn causes_of_idle_time_are_compared_whatever_their_line() {
     let gil = gone.stages[0].host.iter().find(|change| change.metric.contains("GIL"));
     assert_eq!(gil.map(|gil| (gil.after, gil.verdict)), Some((Some(0.0), Verdict::Decreased)));
     let unsampled = report(&[("decode", 4, 10_000_000, Vec::new())]);
-    assert_eq!(diff(&[&before], &[&unsampled], &[], false).stages[0].host, []);
+    let partial = diff(&[&before], &[&unsampled], &[], false);
+    let stage = &partial.stages[0];
+    assert_eq!(stage.host, []);
+    let why = stage.host_absent.as_deref().expect("silence would look like no change");
+    assert!(why.contains("1 of 1 runs before and 0 of 1 after"), "{why}");
+    let warned = partial.differences.iter().find(|d| d.what == "samples of the host");
+    let warned = warned.map(|d| (d.severity, &*d.before, &*d.after));
+    assert_eq!(warned, Some((Severity::Warning, "yes", "no")));
+    let neither = diff(&[&unsampled], &[&unsampled], &[], false);
+    assert!(neither.stages[0].host_absent.is_none() && neither.differences.is_empty());
+}
+
+#[test]
+fn the_largest_change_comes_first_and_noise_last() {
+    let parts = |before: &Report, after: &Report| -> Vec<(String, &'static str)> {
+        let found = diff(&[before], &[after], &[], false);
+        let name = |part: &PartChange<'_>| match (part.work, part.cause) {
+            (Some(row), _) => {
+                row.after.as_ref().or(row.before.as_ref()).expect("a side").name.clone()
+            }
+            (None, cause) => format!("idle {}", cause.unwrap_or("in all")),
+        };
+        found.stages[0].parts().iter().map(|part| (name(part), part.word())).collect()
+    };
+    let expected = [
+        ("idle Scheduler.schedule (vllm/v1/core/scheduler.py)", "longer"),
+        ("idle waiting for the GIL", "noise"),
+    ];
+    let found = parts(&with_host(212, 40.0, 21.0), &with_host(219, 60.0, 20.0));
+    assert_eq!(found, expected.map(|(name, word)| (name.to_owned(), word)));
+    let of = |ns: [u64; 3], last: &str| {
+        let names = ["small", "large", last];
+        let kernels = names.iter().zip(ns).map(|(name, ns)| ((*name).to_owned(), 4, ns)).collect();
+        report(&[("decode", 4, 10_000_000, kernels)])
+    };
+    let found = parts(&of([4_000, 80_000, 9_000], "old"), &of([8_000, 40_000, 7_000], "fresh"));
+    let expected =
+        [("large", "shorter"), ("old", "vanished"), ("fresh", "new"), ("small", "longer")];
+    assert_eq!(found, expected.map(|(name, word)| (name.to_owned(), word)));
+}
+
+#[test]
+fn versions_stand_beside_the_kernels_that_changed_with_them() {
+    let of = |torch: &str, cublas: &str, kernels: &[&str]| {
+        let kernels = kernels.iter().map(|name| ((*name).to_owned(), 4, 4_000)).collect();
+        let mut report = report(&[("decode", 4, 1_000_000, kernels)]);
+        let fact = |name: &str, value: &str| Fact {
+            key: format!("python.packages.{name}"),
+            value: value.to_owned(),
+        };
+        report.run.environment = vec![fact("torch", torch), fact("nvidia-cublas-cu12", cublas)];
+        report
+    };
+    let (copy, fill) = ("void at::native::copy_kernel<4>(int)", "void at::native::fill<4>(int)");
+    let before = of("2.10.0", "12.8", &["nvjet_sm90_tst_64x8_TNT", "mine", copy]);
+    let after = of("2.11.0", "12.8", &["nvjet_sm90_tst_8x64_TNN", "mine", fill, "other"]);
+    let found = diff(&[&before], &[&after], &[], false);
+    let rows = found.libraries.iter().map(|row| {
+        let [a, b] = [&row.before, &row.after].map(|version| version.as_deref().unwrap_or("?"));
+        (row.library.as_str(), a, b, [row.new, row.vanished, row.renamed])
+    });
+    let expected = [
+        ("torch", "2.10.0", "2.11.0", [1, 1, 0]),
+        ("", "?", "?", [1, 0, 0]),
+        ("cuBLAS", "12.8", "12.8", [0, 0, 1]),
+    ];
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+    let line = found.lines.iter().find(|line| line.label == "libraries").expect("a line");
+    assert!(
+        line.text.starts_with("torch 2.10.0 → 2.11.0 (kernels: 1 new, 1 vanished)"),
+        "{line:?}"
+    );
+    assert!(found.differences.is_empty(), "versions have their own line: {:?}", found.differences);
+    let same = diff(&[&before], &[&before], &[], false);
+    assert_eq!(same.libraries, []);
+}
+
+#[test]
+fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
+    let of = |mhz: f64, limited: u64, graphs: bool, batch: f64| {
+        let mut report = with_energy(1_000.0, mhz);
+        let clocks = &mut report.energy[0].clocks;
+        clocks.clock_reads = 20;
+        clocks.limits = Some(vec![ClockLimit { reason: "power limit".into(), reads: limited }]);
+        if graphs {
+            let replay_path = "decode/step".to_owned();
+            report.graph_captures.push(CaptureRow { replay_path, ..CaptureRow::default() });
+        }
+        let steps = EngineSteps {
+            stage: "decode".into(),
+            p50_ns: Some(1),
+            decode_requests_mean: batch,
+            ..EngineSteps::default()
+        };
+        report.engine = Some(EngineRun { kinds: vec![steps], ..EngineRun::default() });
+        report
+    };
+    let warned = |after: &Report| -> Vec<String> {
+        let found = diff(&[&of(1_980.0, 1, true, 16.0)], &[after], &[], false);
+        let warnings = found.differences.iter().filter(|d| d.severity == Severity::Warning);
+        warnings.map(|d| format!("{}: {} → {}", d.what, d.before, d.after)).collect()
+    };
+    assert_eq!(warned(&of(1_975.0, 0, true, 15.8)), [""; 0]);
+    assert_eq!(
+        warned(&of(1_410.0, 12, false, 8.0)),
+        [
+            "SM clock, MHz: 1980 → 1410",
+            "requests in a decode step: 16 → 8",
+            "CUDA graphs: in decode → none",
+            "clocks held down by: nothing → power limit",
+        ]
+    );
+}
+
+#[test]
+fn steps_that_are_not_of_one_kind_are_warned_of() {
+    let of = |path: Option<&str>| {
+        let mut report = report(&[("decode", 4, 16_000_000, Vec::new())]);
+        let unit = path.map_or(StepUnit::Instance, |_| StepUnit::RangeWithin);
+        let path = path.map(str::to_owned);
+        let step = Some(StepTimes { unit, path, p50_ns: 1_000_000, ..StepTimes::default() });
+        report.answer.stages.push(StageAnswer { step, ..answer("decode") });
+        report
+    };
+    let found = diff(&[&of(Some("decode/step"))], &[&of(None)], &[], false);
+    let warning = found.differences.iter().find(|d| d.what == "a step of decode");
+    let told = warning.map(|d| (d.severity, &*d.before, &*d.after));
+    assert_eq!(told, Some((Severity::Warning, "step (decode/step)", "instance")));
+    assert_eq!(found.stages[0].step.as_deref(), Some("instance"));
+    let same = diff(&[&of(None)], &[&of(None)], &[], false);
+    assert!(same.differences.is_empty(), "{:?}", same.differences);
 }
 
 fn sample(name: &str) -> Report {
@@ -200,7 +331,7 @@ fn real_reports_add_up_and_equal_themselves() {
     let decode = other.stages.iter().find(|stage| stage.stage == "decode").expect("decode");
     let step = decode.metric("step_ms").expect("a step");
     assert_eq!((step.verdict, decode.per), (Verdict::None, Per::Instance));
-    assert_eq!(other.lines.len(), 5);
+    assert_eq!(other.lines.len(), 6);
     assert!(
         other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %: no difference")
     );
@@ -321,7 +452,7 @@ fn an_empty_run_is_refused_and_a_partial_one_is_warned_of() {
     let b = a.clone();
     a.coverage.verdict.status = Status::Partial;
     let found = diff(&[&a], &[&b], &[], false);
-    assert!(found.lines[3].text.contains("coverage is partial"), "{:?}", found.lines);
+    assert!(found.lines[4].text.contains("coverage is partial"), "{:?}", found.lines);
     a.coverage.verdict.status = Status::Empty;
     let run = |report| Run { label: "a/b", report, left_out: &[] };
     let error = compare(&[run(&a)], &[run(&b)], &[], false).expect_err("EMPTY");
