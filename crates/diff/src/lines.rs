@@ -129,35 +129,7 @@ const LIBRARIES: usize = 4;
 
 /// Versions that differ, beside the kernels that appeared, vanished or have another name.
 fn libraries(of: &Comparison) -> String {
-    let text = |library: &LibraryChange| {
-        let name = match library.library.as_str() {
-            "" => "others",
-            name => name,
-        };
-        let versions = match (library.is_other_version(), &library.before, &library.after) {
-            (true, a, b) => {
-                let [a, b] =
-                    [a, b].map(|version| version.as_deref().unwrap_or("none or not known"));
-                format!(" {a} → {b}")
-            }
-            (false, Some(version), _) => format!(" {version} on both sides"),
-            (false, None, _) => String::new(),
-        };
-        let counts = [
-            (library.new, "new"),
-            (library.vanished, "vanished"),
-            (library.renamed, "renamed"),
-            (library.changed, "with another time"),
-        ];
-        let counts = counts.iter().filter(|(number, _)| *number > 0);
-        let counts: Vec<String> =
-            counts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
-        match counts.is_empty() {
-            true => format!("{name}{versions}"),
-            false => format!("{name}{versions} (kernels: {})", counts.join(", ")),
-        }
-    };
-    let mut texts: Vec<String> = of.libraries.iter().take(LIBRARIES).map(text).collect();
+    let mut texts: Vec<String> = of.libraries.iter().take(LIBRARIES).map(of_library).collect();
     if let Some(more) = of.libraries.len().checked_sub(LIBRARIES).filter(|&more| more > 0) {
         texts.push(format!("{} more", count(more as u64)));
     }
@@ -169,18 +141,48 @@ fn libraries(of: &Comparison) -> String {
     }
 }
 
+fn of_library(library: &LibraryChange) -> String {
+    let name = match library.library.as_str() {
+        "" => "others",
+        name => name,
+    };
+    let versions = match (library.is_other_version(), &library.before, &library.after) {
+        (true, a, b) => {
+            let [a, b] = [a, b].map(|version| version.as_deref().unwrap_or("none or not known"));
+            format!(" {a} → {b}")
+        }
+        (false, Some(version), _) => format!(" {version} on both sides"),
+        (false, None, _) => String::new(),
+    };
+    let counts = [
+        (library.new, "new"),
+        (library.vanished, "vanished"),
+        (library.renamed, "renamed"),
+        (library.changed, "with another time"),
+    ];
+    let counts = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> =
+        counts.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+    match counts.is_empty() {
+        true => format!("{name}{versions}"),
+        false => format!("{name}{versions} (kernels: {})", counts.join(", ")),
+    }
+}
+
 /// Characters of a value in a line; of a longer one only the table tells.
 const VALUE_LIMIT: usize = 24;
 
+fn warning(difference: &Difference) -> String {
+    let Difference { what, before, after, .. } = difference;
+    let is_short = |value: &str| (1..=VALUE_LIMIT).contains(&value.chars().count());
+    match is_short(before) && is_short(after) {
+        true => format!("{what} ({before} → {after})"),
+        false => what.clone(),
+    }
+}
+
 fn comparable(of: &Comparison) -> String {
     let weighty = |d: &&Difference| d.severity >= Severity::Warning;
-    let warning = |d: &Difference| {
-        let is_short = |value: &str| (1..=VALUE_LIMIT).contains(&value.chars().count());
-        match is_short(&d.before) && is_short(&d.after) {
-            true => format!("{} ({} → {})", d.what, d.before, d.after),
-            false => d.what.clone(),
-        }
-    };
     let warnings: Vec<String> = of.differences.iter().filter(weighty).map(warning).collect();
     let notes = match of.differences.len() - warnings.len() {
         0 => String::new(),
