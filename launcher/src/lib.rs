@@ -61,6 +61,7 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Demo(args)) => commands::demo::demo(args, terminal),
         Some(Command::Bench(args)) => commands::bench::bench(args, terminal),
         Some(Command::Report(args)) => commands::report::report(args, terminal),
+        Some(Command::Baseline(args)) => commands::baseline::baseline(args, terminal),
         Some(Command::Diff(args)) => commands::diff::diff(args, terminal),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),

@@ -1,11 +1,13 @@
-//! A comparison of runs -> Markdown, a page for a browser, and lines for a terminal.
+//! A comparison of runs -> one screen, Markdown, a page for a browser, and sentences for a terminal.
+
+mod screen;
 
 use stage2_contract::text::numbers::{ABSENT, count, counted};
 use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
-    Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, MatchedBy, MetricChange,
-    MetricUnit, NoiseMethod, Outcome, Per, Presence, StageChange, Verdict, WorkChange, WorkSide,
-    signed,
+    Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
+    MetricChange, MetricUnit, NoiseMethod, Outcome, PartChange, Per, Presence, StageChange,
+    Verdict, WorkChange, WorkSide, signed,
 };
 use stage2_model::{Finding, Severity};
 
@@ -25,13 +27,10 @@ fn title(of: &Comparison) -> String {
     format!("{} → {}", side(&of.before), side(&of.after))
 }
 
-/// The five lines of each comparison, where the whole goes into a file.
-pub fn short_lines(diff: &Diff) -> Vec<String> {
-    let of = |comparison: &Comparison| {
-        let lines = comparison.lines.iter().map(|line| format!("{}: {}", line.label, line.text));
-        std::iter::once(title(comparison)).chain(lines).collect::<Vec<_>>()
-    };
-    diff.comparisons.iter().flat_map(of).collect()
+/// One screen for each comparison.
+pub fn screens(diff: &Diff) -> String {
+    let screens = diff.comparisons.iter().map(|of| screen::screen(of).join("\n") + "\n");
+    screens.collect::<Vec<_>>().join("\n")
 }
 
 /// What forbids or hampers a comparison.
@@ -47,21 +46,28 @@ pub fn warnings(diff: &Diff) -> Vec<Finding> {
     diff.comparisons.iter().flat_map(of).collect()
 }
 
-/// Conditions that failed, each with its reason.
-pub fn failures(diff: &Diff) -> Vec<String> {
+/// What became of each condition, with its reason, and whether it fails the command.
+pub fn outcomes(diff: &Diff) -> Vec<(bool, String)> {
     let of = |comparison: &Comparison| {
-        let failed = comparison.conditions.iter().filter(|condition| condition.outcome.fails());
-        let line = |condition: &ConditionResult| {
-            let how = match condition.outcome {
-                Outcome::NotEvaluated => "could not be evaluated",
-                _ => "failed",
+        let sentence = |row: &ConditionResult| {
+            let how = match (row.outcome, row.expected) {
+                (Outcome::NotEvaluated, _) => "could not be evaluated",
+                (Outcome::Failed, false) => "failed",
+                (Outcome::Failed, true) => "was not met",
+                (_, false) => "passed",
+                (_, true) => "was met",
             };
-            let (condition, why) = (&condition.condition, &condition.text);
-            format!("--fail-if '{condition}' {how} for {}: {why}", title(comparison))
+            let (option, condition, why) = (option_of(row), &row.condition, &row.text);
+            let said = format!("{option} '{condition}' {how} for {}: {why}", title(comparison));
+            (row.outcome.fails(), said)
         };
-        failed.map(line).collect::<Vec<_>>()
+        comparison.conditions.iter().map(sentence).collect::<Vec<_>>()
     };
     diff.comparisons.iter().flat_map(of).collect()
+}
+
+fn option_of(row: &ConditionResult) -> &'static str {
+    if row.expected { "--expect" } else { "--fail-if" }
 }
 
 /// Stages whose metrics and kernels are shown.
@@ -92,24 +98,26 @@ const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
-    let page = |of: &Comparison| format!("# {}\n\n{}", plain(&title(of)), body(of));
+    let page = |of: &Comparison| {
+        let screen = screen::picture(of, 1).join("\n");
+        format!("# {}\n\n```text\n{screen}\n```\n\n{}", plain(&title(of)), body(of))
+    };
     let pages: String = diff.comparisons.iter().map(page).collect();
     format!("{pages}Written by {}.\n", plain(&diff.generator))
 }
 
-/// A comparison without its title.
+/// A comparison without its title and its screen.
 fn body(of: &Comparison) -> String {
     let mut out = String::new();
-    for line in &of.lines {
-        out.push_str(&format!("- **{}**: {}\n", plain(&line.label), plain(&line.text)));
-    }
-    out.push('\n');
     if !of.conditions.is_empty() {
         out.push_str(&format!("## Conditions\n\n{}", conditions(&of.conditions)));
     }
     if !of.differences.is_empty() {
         let differences = differences(&of.differences);
         out.push_str(&format!("## What differs besides the numbers\n\n{differences}"));
+    }
+    if !of.libraries.is_empty() {
+        out.push_str(&format!("## Libraries and their kernels\n\n{}", libraries(&of.libraries)));
     }
     out.push_str(&format!("## Stages\n\n{}", stages(of)));
     out.extend(of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES).map(details));
@@ -128,13 +136,15 @@ fn is_shown(stage: &StageChange) -> bool {
 
 fn conditions(rows: &[ConditionResult]) -> String {
     let outcome = |row: &ConditionResult| match row.outcome {
+        Outcome::Passed if row.expected => "met",
+        Outcome::Failed if row.expected => "**not met**",
         Outcome::Passed => "passed",
         Outcome::PassedWithinNoise => "passed: within noise",
         Outcome::Failed => "**failed**",
         Outcome::NotEvaluated => "**failed: could not be evaluated**",
     };
     Table::new(rows)
-        .left("condition", |row| code(&row.condition))
+        .left("condition", |row| code(&format!("{} {}", option_of(row), row.condition)))
         .left("outcome", |row| outcome(row).to_owned())
         .left("why", |row| text(&row.text))
         .markdown()
@@ -150,11 +160,29 @@ fn differences(rows: &[Difference]) -> String {
         .markdown_with_rest_in("the JSON (--json)")
 }
 
-/// The time of each stage: of a step where it is known.
-fn stages(of: &Comparison) -> String {
-    if of.stages.is_empty() {
-        return paragraph("None, because no side has a stage with GPU work.");
-    }
+/// Libraries.
+const LIBRARIES: usize = 30;
+
+/// Versions beside the kernels that came, went or changed.
+fn libraries(rows: &[LibraryChange]) -> String {
+    let number = |number: u64| (number > 0).then(|| count(number));
+    let version = |version: &Option<String>| version.as_deref().map(text);
+    Table::first(LIBRARIES, rows)
+        .left("library", |row| match row.library.as_str() {
+            "" => "other kernels".to_owned(),
+            library => text(library),
+        })
+        .left("version before", |row| version(&row.before))
+        .left("version after", |row| version(&row.after))
+        .right("kernels new", |row| number(row.new))
+        .right("vanished", |row| number(row.vanished))
+        .right("under another name", |row| number(row.renamed))
+        .right("with another time", |row| number(row.changed))
+        .markdown_with_rest_in("the JSON (--json)")
+}
+
+/// The time of a stage, the first that both sides have, and what it is of.
+fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
     const TIMES: [(&str, &str); 5] = [
         ("token_ms", "token, median"),
         ("step_ms", "step, median"),
@@ -162,18 +190,35 @@ fn stages(of: &Comparison) -> String {
         ("gpu_busy_ms", "GPU busy"),
         ("kernel_ms", "sum of kernels"),
     ];
-    let of_stage = |stage: &'_ StageChange| {
-        let find = |is: fn(&MetricChange) -> bool| {
-            let known = |metric| stage.metric(metric).filter(|metric| is(metric));
-            TIMES.iter().find_map(|(metric, label)| Some((known(metric)?.clone(), *label)))
-        };
-        find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
+    let find = |is: fn(&MetricChange) -> bool| {
+        let known = |metric| stage.metric(metric).filter(|metric| is(metric));
+        TIMES.iter().find_map(|(metric, label)| Some((known(metric)?, *label)))
     };
+    let (metric, label) = find(|metric| metric.change.is_some()).or_else(|| find(|_| true))?;
+    let instance = stage.step.as_deref() == Some("instance");
+    match metric.metric == "step_ms" {
+        true if instance => Some((metric, "instance, median")),
+        true if stage.step.as_deref() == Some("inferred step") => {
+            Some((metric, "inferred step, median"))
+        }
+        _ => Some((metric, label)),
+    }
+}
+
+/// Stages of the model; without any, whatever there is.
+fn of_model(of: &Comparison) -> Vec<&StageChange> {
     let has_model = of.stages.iter().any(|stage| stage.apart.is_none());
-    let is_row = |stage: &&StageChange| stage.apart.is_none() || !has_model;
-    type Row<'r> = (&'r StageChange, Option<(MetricChange, &'static str)>);
+    of.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
+}
+
+/// The time of each stage: of a step where it is known.
+fn stages(of: &Comparison) -> String {
+    if of.stages.is_empty() {
+        return paragraph("None, because no side has a stage with GPU work.");
+    }
+    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'r str)>);
     let rows: Vec<Row<'_>> =
-        of.stages.iter().filter(is_row).map(|stage| (stage, of_stage(stage))).collect();
+        of_model(of).into_iter().map(|stage| (stage, stage_time(stage))).collect();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
@@ -184,24 +229,24 @@ fn stages(of: &Comparison) -> String {
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
-        .left("time of", |row| {
-            let (metric, label) = row.1.as_ref()?;
-            let step = row.0.step.as_deref().filter(|_| metric.metric == "step_ms");
-            Some(step.map_or_else(|| (*label).to_owned(), |step| format!("{step}, median")))
-        })
+        .left("time of", |row| row.1.map(|(_, label)| label.to_owned()))
         .right("before ms", |row| of_metric(row, |m| value_cell(m.before, MetricUnit::Ms)))
         .right("after ms", |row| of_metric(row, |m| value_cell(m.after, MetricUnit::Ms)))
         .right("change ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
-        .left("held against, ms", |row| of_metric(row, noise_cell))
+        .left("noise, ms", |row| of_metric(row, noise_cell))
         .markdown_with_rest_in("the JSON (--json)");
+    let noise = of.lines.iter().filter(|line| line.label == "noise");
+    let noise: String =
+        noise.map(|line| format!("{}\n\n", sentence(&format!("Noise: {}", line.text)))).collect();
+    let table = table + &noise;
     let apart = of.stages.len() - rows.len();
     if apart == 0 {
         return table;
     }
     let apart = counted(apart as u64, "range");
-    table + &paragraph(&format!("{apart} beside the model (warm-ups, operators): see --json."))
+    table + &paragraph(&format!("{apart} outside of the model (warm-ups, operators): see --json."))
 }
 
 fn details(stage: &StageChange) -> String {
@@ -250,8 +295,9 @@ fn host(stage: &StageChange) -> String {
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
         .left("difference", |row| verdict_words(row).to_owned())
-        .left("held against", noise_cell)
+        .left("noise", noise_cell)
         .or_nothing()
+        + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
 }
 
 fn metrics(rows: &[&MetricChange]) -> String {
@@ -262,7 +308,7 @@ fn metrics(rows: &[&MetricChange]) -> String {
         .right("change", |row| difference_cell(row.change, row.unit))
         .right("change %", |row| percent_cell(row.change_percent))
         .left("difference", |row| verdict_words(row).to_owned())
-        .left("held against", |row| noise_cell(row))
+        .left("noise", |row| noise_cell(row))
         .markdown()
 }
 
@@ -369,26 +415,24 @@ fn comparison(of: &Comparison) -> String {
         lines.map(|(label, said)| format!("<p><b>{label}</b> {said}</p>\n")).collect();
     let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
     let bars: String = shown.map(bars).collect();
-    // The five lines stand above already.
     let tables = body(of);
-    let tables = tables.split_once("\n\n").map_or("", |(_, tables)| tables);
     format!(
         "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n{lines}</div>\n{bars}{}</section>\n",
         escaped(&title(of)),
-        from_markdown(tables)
+        from_markdown(&tables)
     )
 }
 
-/// The largest changes of GPU work in a stage: to the left less, to the right more.
+/// The largest changes of GPU work and idle time in a stage: to the left less, to the right more.
 fn bars(stage: &StageChange) -> String {
-    let rows: Vec<&WorkChange> =
-        stage.work.iter().filter(|row| row.change_ns != 0.0).take(BARS).collect();
-    let longest = rows.iter().map(|row| row.change_ns.abs()).fold(0.0, f64::max);
+    let parts = stage.parts();
+    let rows = parts.iter().take(BARS);
+    let longest = rows.clone().map(|row| row.change_ns.abs()).fold(0.0, f64::max);
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
     let title = format!("Largest changes in {}, us per {}", stage.stage, stage.per.word());
-    let bar = |row: &&WorkChange| {
+    let bar = |row: &PartChange<'_>| {
         let width = (row.change_ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let (class, x) = match (row.verdict.is_change(), row.change_ns > 0.0) {
             (false, true) => ("noise", 50.0),
@@ -396,17 +440,16 @@ fn bars(stage: &StageChange) -> String {
             (true, true) => ("more", 50.0),
             (true, false) => ("less", 50.0 - width),
         };
-        let name = row.after.as_ref().or(row.before.as_ref()).map_or("", |side| &side.name);
         format!(
             "<code>{}</code><svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" \
              aria-hidden=\"true\"><rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" \
              height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
              <span>{}</span>\n",
-            escaped(&shorten_kernel(name, BAR_NAME_CHARS)),
-            escaped(&us_difference_cell(row.change_ns)),
+            escaped(&screen::part_name(row, BAR_NAME_CHARS)),
+            escaped(&format!("{} {}", us_difference_cell(row.change_ns), row.word())),
         )
     };
-    let bars: String = rows.iter().map(bar).collect();
+    let bars: String = rows.map(bar).collect();
     format!("<h2>{}</h2>\n<div class=\"bars\">\n{bars}</div>\n", escaped(&title))
 }
 

@@ -112,8 +112,8 @@ pub(crate) struct ReportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = DIFF_HELP)]
 pub(crate) struct DiffArgs {
-    /// Runs: folders, metrics.json files, or `latest`. Without --against the first is compared with each
-    /// of the others; with it these are the runs before the change
+    /// Runs: folders, metrics.json files, `latest`, or baseline:NAME. Without --against the first is compared
+    /// with each of the others; with it these are the runs before the change
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
     /// Runs after the change: several on each side bring the noise between runs
@@ -123,16 +123,23 @@ pub(crate) struct DiffArgs {
     /// more than 0.2 ms) or decode.tokens_per_s<-5%; may be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<Condition>,
-    /// Also fail for a difference that is within noise
+    /// Exit with 1 unless this changed by more than the limit and beyond noise, for instance
+    /// decode.step_ms<-20%; may be repeated
+    #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
+    pub(crate) expect: Vec<Condition>,
+    /// With --fail-if: also fail for a difference that is within noise
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
-    /// Print JSON in the place of Markdown
+    /// Print the whole page as Markdown in the place of one screen
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) full: bool,
+    /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Also write a page for a browser
+    /// Also write a page for a browser: one file to mail, with bars
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write to this file in the place of stdout
+    /// Also write the whole page as Markdown (with --json: write JSON) to this file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -141,10 +148,55 @@ const DIFF_HELP: &str = "\
 Examples:
   stage2-launch diff RUN_A RUN_B
   stage2-launch diff A1 A2 A3 A4 --against B1 B2 B3 B4 --html diff.html
-  stage2-launch diff baseline.json latest --fail-if 'decode.step_ms>+5%+0.2ms'
+  stage2-launch diff baseline:main latest --fail-if 'decode.step_ms>+5%+0.2ms'
+  stage2-launch diff before after --expect 'decode.step_ms<-20%'
 
-Exit status: 0 when no condition failed; 1 when one failed or could not be evaluated; 2 for wrong
-usage; 70 when a report cannot be read or holds no GPU work.";
+Exit status: 0 when no condition failed and every expected change is there; 1 otherwise, also when one
+could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or holds no GPU work.";
+
+#[derive(Debug, Args)]
+#[command(after_help = BASELINE_HELP)]
+pub(crate) struct BaselineArgs {
+    #[command(subcommand)]
+    pub(crate) verb: BaselineVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BaselineVerb {
+    /// Keep the reports of runs under a name
+    Save {
+        /// Letters, digits, dots, dashes and underscores
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Runs: folders, metrics.json files, or `latest`; several bring the noise between runs [default:
+        /// latest]
+        #[arg(value_name = "RUN")]
+        runs: Vec<PathBuf>,
+        /// Save over a baseline of this name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Print the baselines, with their runs
+    List,
+    /// Delete a baseline
+    Remove {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+const BASELINE_HELP: &str = "\
+Examples:
+  stage2-launch baseline save main tmp/stage2/latest
+  stage2-launch baseline save main A1 A2 A3 A4 --replace
+  stage2-launch diff baseline:main tmp/stage2/latest
+
+Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the working directory. Runs
+that are deleted to make room leave them alone.
+
+Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is not there; 70 when a
+report cannot be read or holds no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {

@@ -15,9 +15,10 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
-    Acceptance, AnswerOptions, BenchArgs, BrowserOptions, Captures, CtlArgs, CtlVerb, DiffArgs,
-    DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages, ReportArgs, RequiredPass,
-    RunArgs, RunOptions, RunSettings, SnapshotArgs, Times, TopArgs, WatchOptions,
+    Acceptance, AnswerOptions, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures,
+    CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages,
+    ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs, Times, TopArgs,
+    WatchOptions,
 };
 pub(crate) use words::is_setting;
 
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Print what changed between runs, per stage and kernel
     Diff(DiffArgs),
+    /// Keep reports under a name, to compare later runs with them
+    Baseline(BaselineArgs),
     /// Write the kernels and ranges of a run for another tool
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
@@ -337,7 +340,8 @@ mod tests {
                 Some(Command::Merge(args)) => args.presets.request(args.overrides.clone()),
                 Some(Command::Report(args)) => args.presets.request(args.overrides.clone()),
                 Some(
-                    Command::Ctl(_)
+                    Command::Baseline(_)
+                    | Command::Ctl(_)
                     | Command::Diff(_)
                     | Command::Doctor(_)
                     | Command::Export(_)

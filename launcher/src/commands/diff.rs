@@ -8,6 +8,7 @@ use stage2_model::Report;
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
+use super::baseline;
 use super::ending::printed;
 use crate::bundle::{RUN_JSON, refuse_dormant};
 use crate::cli::DiffArgs;
@@ -31,6 +32,9 @@ struct Input {
     read: ReadReport,
 }
 
+/// What a word of the command line stands for: a run, or all runs of a baseline.
+type Group = Vec<Input>;
+
 pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.against.is_empty() && args.runs.len() < 2 {
         let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
@@ -39,22 +43,27 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
              after it; several on each side: diff A1 A2 --against B1 B2"
         )));
     }
-    let runs = inputs(&args.runs, terminal)?;
-    let against = inputs(&args.against, terminal)?;
+    let runs = groups(&args.runs, terminal)?;
+    let against = groups(&args.against, terminal)?;
     for out in args.output.iter().chain(&args.html) {
-        refuse_input(out, runs.iter().chain(&against))?;
+        refuse_input(out, runs.iter().chain(&against).flatten())?;
     }
     let pairs = match against.is_empty() {
         true => first_and_others(&runs),
-        false => vec![(&runs[..], &against[..])],
+        false => vec![(runs.iter().flatten().collect(), against.iter().flatten().collect())],
     };
-    let diff = diff_of(pairs, &args.fail_if, args.strict)?;
+    let expected = args.expect.into_iter().map(Condition::expected);
+    let conditions: Vec<Condition> = args.fail_if.into_iter().chain(expected).collect();
+    let diff = diff_of(pairs, &conditions, args.strict)?;
+    let to_file = args.output.is_some();
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is no JSON: {error}")))?
             + "\n"
-    } else {
+    } else if args.full || to_file {
         view::markdown(&diff)
+    } else {
+        view::screens(&diff)
     };
     if let Some(path) = &args.html {
         write_whole(path, &view::html(&diff)).map_err(Failure::no_result)?;
@@ -64,14 +73,22 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         Some(path) => {
             write_whole(path, &text).map_err(Failure::no_result)?;
             terminal.result(&format!("diff: {}", visible_path(path)));
-            view::short_lines(&diff).iter().for_each(|line| terminal.result(line));
+            printed(&view::screens(&diff))?;
         }
         None => drop(printed(&text)?),
     }
-    view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
-    let failed: Vec<String> = view::failures(&diff);
-    failed.iter().for_each(|line| terminal.error(line));
-    Ok(if failed.is_empty() { 0 } else { EXIT_CONDITION })
+    // The screen names them already.
+    if args.json || args.full || to_file {
+        view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
+    }
+    let outcomes = view::outcomes(&diff);
+    for (fails, sentence) in &outcomes {
+        match fails {
+            true => terminal.error(sentence),
+            false => terminal.result(sentence),
+        }
+    }
+    Ok(if outcomes.iter().any(|(fails, _)| *fails) { EXIT_CONDITION } else { 0 })
 }
 
 /// Compares the run in the first folder with each of the others; each is called as its folder.
@@ -79,24 +96,26 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
     let mut runs = Vec::new();
     for folder in folders {
         let name = folder.file_name().unwrap_or_default();
-        runs.push(Input { label: visible_path(Path::new(name)), ..input(folder)? });
+        runs.push(vec![Input { label: visible_path(Path::new(name)), ..input(folder)? }]);
     }
     diff_of(first_and_others(&runs), &[], false)
 }
 
-fn first_and_others(runs: &[Input]) -> Vec<(&[Input], &[Input])> {
-    let first = runs.get(..1).unwrap_or_default();
-    runs.iter().skip(1).map(|other| (first, std::slice::from_ref(other))).collect()
+type Side<'i> = Vec<&'i Input>;
+
+fn first_and_others(groups: &[Group]) -> Vec<(Side<'_>, Side<'_>)> {
+    let first = || groups.iter().take(1).flatten().collect();
+    groups.iter().skip(1).map(|other| (first(), other.iter().collect())).collect()
 }
 
 fn diff_of(
-    pairs: Vec<(&[Input], &[Input])>,
+    pairs: Vec<(Side<'_>, Side<'_>)>,
     conditions: &[Condition],
     strict: bool,
 ) -> Result<Diff, Failure> {
     let compared = pairs.into_iter().map(|(before, after)| {
-        let before: Vec<Run<'_>> = before.iter().map(Input::run).collect();
-        let after: Vec<Run<'_>> = after.iter().map(Input::run).collect();
+        let [before, after] =
+            [before, after].map(|side| side.into_iter().map(Input::run).collect::<Vec<_>>());
         compare(&before, &after, conditions, strict)
     });
     let compared: Result<Vec<_>, _> = compared.collect();
@@ -111,22 +130,33 @@ impl Input {
     }
 }
 
-fn inputs(paths: &[PathBuf], terminal: &Terminal) -> Result<Vec<Input>, Failure> {
-    let read = paths.iter().map(|path| {
-        terminal.progress(&format!("reading {}", visible_path(path)));
-        input(path)
+fn groups(words: &[PathBuf], terminal: &Terminal) -> Result<Vec<Group>, Failure> {
+    let read = words.iter().map(|word| {
+        terminal.detail(&format!("reading {}", visible_path(word)));
+        let Some(reports) = baseline::reports_of(word) else { return Ok(vec![input(word)?]) };
+        let reports = reports?;
+        let label = |at: usize| match reports.len() {
+            1 => visible_path(word),
+            _ => format!("{}/{}", visible_path(word), at + 1),
+        };
+        let read = reports.iter().enumerate();
+        read.map(|(at, path)| Ok(Input { label: label(at), ..input(path)? })).collect()
     });
     read.collect()
 }
 
 fn input(given: &Path) -> Result<Input, Failure> {
     let path = metrics_of(given)?;
-    let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&path)));
-    let bytes = files::read(&path, REPORT_LIMIT_BYTES)
-        .map_err(|error| refused(format!("it cannot be read: {error}")))?;
-    let mut read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    let mut read = read_report(&report_bytes(&path)?)
+        .map_err(|error| Failure::NoResult(format!("{}: {error}", visible_path(&path))))?;
     forget_what_is_not_compared(&mut read.report);
     Ok(Input { label: visible_path(given), path, read })
+}
+
+pub(super) fn report_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    files::read(path, REPORT_LIMIT_BYTES).map_err(|error| {
+        Failure::NoResult(format!("{}: it cannot be read: {error}", visible_path(path)))
+    })
 }
 
 /// Of a hundred thousand kernels these take more memory than what is compared, and all sides are held at once.
@@ -142,7 +172,7 @@ fn forget_what_is_not_compared(report: &mut Report) {
 }
 
 /// The file that holds the report of what the user named.
-fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     let shown = visible_path(given);
     let (latest, place) = LATEST;
     let path = match given.as_os_str() == latest && !given.exists() {
@@ -150,7 +180,7 @@ fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
         false => given,
     };
     let found = std::fs::metadata(path).map_err(|error| {
-        let remedy = "name the folder of a run, its metrics.json, or `latest`";
+        let remedy = "name the folder of a run, its metrics.json, `latest`, or baseline:NAME";
         Failure::Usage(format!("{shown} cannot be read: {error}; {remedy}"))
     })?;
     if !found.is_dir() {

@@ -26,8 +26,9 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let lines = contains("decode: token ").and(contains("- **noise**: one run a side"));
-    sandbox.launch_strictly(&words).assert().success().stdout(lines);
+    let screen = contains("(token, median)").and(contains("noise       one run a side"));
+    let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
+    sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
     let same = json_of(&sandbox, &["a", "b"]);
     for stage in same["comparisons"][0]["stages"].as_array().expect("stages") {
@@ -35,8 +36,8 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
         assert_eq!(stage["work_total"]["change_ns"], 0.0, "{stage}");
     }
     let words = ["diff", "a", "b", "long", "--fail-if", "run.kernels>+0"];
-    let failed =
-        contains("--fail-if 'run.kernels>+0' failed for a → long").and(contains("a → b").not());
+    let failed = contains("--fail-if 'run.kernels>+0' failed for a → long")
+        .and(contains("failed for a → b").not());
     sandbox.launch_strictly(&words).assert().code(1).stderr(failed);
     // Two steps more of six in each instance: of a token the kernels are the same.
     let longer = json_of(&sandbox, &["a", "long"]);
@@ -49,6 +50,100 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
     let assert = sandbox.launch_strictly(&words).assert().success();
     assert.stdout(contains("2 runs against 2, too few"));
+    // An improvement that was demanded is not there.
+    let words = ["diff", "a", "b", "--expect", "decode.kernel_ms<-20%"];
+    let said = contains("--expect 'decode.kernel_ms<-20%' was not met for a → b")
+        .and(contains("the expected change did not happen"));
+    sandbox.launch_strictly(&words).assert().code(1).stderr(said);
+}
+
+/// The screen of a comparison.
+fn screen(sandbox: &Sandbox, words: &[&str]) -> String {
+    let words = [&["diff", "-q"], words].concat();
+    let output = sandbox.launch_strictly(&words).assert().get_output().stdout.clone();
+    lossy(&output)
+}
+
+#[test]
+fn any_comparison_fits_a_terminal_of_80_by_24() {
+    let sandbox = Sandbox::new();
+    let names = ["llama_1b", "moe_small", "regions", "server_window", "two_ranks", "vllm_two_gpus"];
+    for (at, a) in names.iter().enumerate() {
+        for b in &names[at..] {
+            let shown = screen(&sandbox, &[&sample(a), &sample(b)]);
+            assert!(shown.lines().count() <= 22, "{a} {b}:\n{shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= 80), "{a} {b}:\n{shown}");
+        }
+    }
+    // The largest change stands first, and its bar is the longest.
+    let shown = screen(&sandbox, &[&sample("llama_1b"), &sample("moe_small")]);
+    let bars: Vec<usize> =
+        shown.lines().map(|line| line.matches('█').count()).filter(|chars| *chars > 0).collect();
+    assert!(bars.first() == bars.iter().max() && bars.is_sorted_by(|a, b| a >= b), "{shown}");
+}
+
+#[test]
+fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
+    let sandbox = Sandbox::new();
+    let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
+    let run = |words: &[&str]| sandbox.launch_strictly(words).assert();
+    run(&["baseline", "list"]).success().stdout(contains("no baselines in tmp/stage2/baselines"));
+    fs::create_dir_all(sandbox.path("tmp/stage2/one")).expect("folder");
+    fs::copy(format!("{llama}/metrics.json"), sandbox.path("tmp/stage2/one/metrics.json"))
+        .expect("copy");
+    run(&["baseline", "save", "main", "tmp/stage2/one"]).success();
+    fs::remove_dir_all(sandbox.path("tmp/stage2/one")).expect("removed");
+    run(&["diff", "baseline:main", &moe]).success().stdout(contains("baseline:main → "));
+    // A name is not taken twice by accident.
+    run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
+    run(&["baseline", "save", "main", &llama, &llama, "--replace"]).success();
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("one run against 2"));
+    run(&["diff", "baseline:main", &moe]).success().stdout(both);
+    let behind = contains("→ baseline:main/1, baseline:main/2");
+    run(&["diff", &moe, "--against", "baseline:main"]).success().stdout(behind);
+    run(&["baseline", "list"]).success().stdout(contains("main").and(contains("2 runs")));
+    run(&["baseline", "remove", "main"]).success();
+    let gone = contains("there is no baseline main").and(contains("there are none"));
+    run(&["diff", "baseline:main", &moe]).code(2).stderr(gone);
+    let left = fs::read_dir(sandbox.path("tmp/stage2/baselines")).expect("folder").count();
+    assert_eq!(left, 0, "nothing is left of what was replaced or removed");
+}
+
+#[test]
+fn names_and_reports_of_baselines_are_distrusted() {
+    let sandbox = Sandbox::new();
+    let good = sample("regions");
+    let refused = |words: &[&str], code: i32, why: &str| {
+        sandbox.launch_strictly(words).assert().code(code).stdout("").stderr(contains(why));
+    };
+    let long = "x".repeat(65);
+    for name in ["../out", "a/b", "..", ".new-x", "", "a b", "\u{1b}[2J", &long] {
+        let why = "cannot name a baseline";
+        refused(&["baseline", "save", name, &good], 2, why);
+        refused(&["baseline", "remove", name], 2, why);
+        refused(&["diff", &format!("baseline:{name}"), &good], 2, why);
+    }
+    assert!(!sandbox.path("tmp").exists(), "nothing was made");
+    // A report that cannot be compared later is not kept.
+    let whole = common::read(sample("regions/metrics.json").as_ref());
+    let mut report: Value = serde_json::from_str(&whole).expect("JSON");
+    report["schema_version"] = json!(99);
+    sandbox.write("newer.json", &report.to_string());
+    sandbox.write("cut.json", &whole[..whole.len() / 2]);
+    refused(&["baseline", "save", "x", "newer.json"], 70, "a newer stage2-launch wrote it");
+    refused(&["baseline", "save", "x", &good, "cut.json"], 70, "cut short");
+    assert!(!sandbox.path("tmp").exists(), "nothing was made");
+    // One that was damaged later is named; a link leads nowhere.
+    sandbox.write("tmp/stage2/baselines/cut/1.json", &whole[..99]);
+    sandbox.write("tmp/stage2/baselines/empty/notes", "");
+    std::os::unix::fs::symlink(&good, sandbox.path("tmp/stage2/baselines/link")).expect("link");
+    refused(&["diff", "baseline:cut", &good], 70, "cut short");
+    refused(&["diff", "baseline:empty", &good], 70, "holds no report");
+    refused(&["diff", "baseline:link", &good], 2, "there is no baseline link");
+    refused(&["baseline", "remove", "link"], 2, "there is no baseline link");
+    let listed =
+        contains("cannot be used").and(contains("it holds no report")).and(contains("link").not());
+    sandbox.launch_strictly(&["baseline", "list"]).assert().success().stdout(listed);
 }
 
 #[test]
@@ -58,7 +153,8 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
-    sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout("");
+    let screen = contains("largest change first");
+    sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
@@ -135,7 +231,9 @@ fn names_of_foreign_bundles_act_in_no_format() {
     let words = ["diff", "a.json", "b.json", "--html", "x.html"];
     let output = sandbox.launch_strictly(&words).assert().success().get_output().clone();
     let page = common::read(&sandbox.path("x.html"));
-    for text in [&lossy(&output.stdout), &lossy(&output.stderr), &page] {
+    let whole = sandbox.launch_strictly(&["diff", "--full", "a.json", "b.json"]).assert().success();
+    let whole = lossy(&whole.get_output().stdout);
+    for text in [&lossy(&output.stdout), &lossy(&output.stderr), &page, &whole] {
         assert!(!text.contains('\u{1b}') && !text.contains("\n# heading"), "{text}");
     }
     assert!(!page.contains("<script") && page.contains("&lt;script"), "{page}");

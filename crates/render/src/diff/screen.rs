@@ -1,0 +1,161 @@
+//! A comparison -> one screen of a terminal of 80 columns: the largest change first, with bars.
+
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_diff::{Comparison, MetricUnit, PartChange, Per, Presence, StageChange, signed};
+
+use super::{difference_cell, is_shown, of_model, stage_time, title, value_cell, verdict_words};
+
+const WIDTH: usize = 80;
+/// Lines in all: a terminal has 24, and the command and the prompt take two.
+const HEIGHT: usize = 22;
+const STAGES: usize = 3;
+const STAGE_CHARS: usize = 18;
+/// Bars at least and at most.
+const BARS: (usize, usize) = (3, 8);
+const BAR_CHARS: usize = 16;
+/// Columns of a bar's number and word, and what is left for its name.
+const NUMBER_CHARS: usize = 12;
+const WORD_CHARS: usize = 8;
+const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
+/// Lines of the comparison below the bars, and how many lines of the screen each may take.
+const BELOW: [(&str, usize); 4] =
+    [("window", 2), ("libraries", 3), ("comparable", 3), ("noise", 2)];
+const LABEL_CHARS: usize = 12;
+
+/// The title and what follows, each line of at most 80 characters.
+pub(super) fn screen(of: &Comparison) -> Vec<String> {
+    let mut lines = vec![shorten(&title(of), WIDTH - 1)];
+    lines.extend(picture(of, 1));
+    lines
+}
+
+/// The screen below its title, which takes `above` lines.
+pub(super) fn picture(of: &Comparison, above: usize) -> Vec<String> {
+    let mut lines = stages(of);
+    let below: Vec<String> =
+        BELOW.iter().flat_map(|(label, most)| labelled(of, label, *most)).collect();
+    // Each condition has a sentence below the screen.
+    let taken = above + lines.len() + below.len() + 2 * of.conditions.len() + 3;
+    let room = HEIGHT.saturating_sub(taken).clamp(BARS.0, BARS.1);
+    lines.extend(bars(of, room));
+    lines.push(String::new());
+    lines.extend(below);
+    lines
+}
+
+fn stages(of: &Comparison) -> Vec<String> {
+    let rows = of_model(of);
+    let mut lines: Vec<String> = rows.iter().take(STAGES).map(|stage| stage_line(stage)).collect();
+    if let Some(more) = rows.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
+    }
+    lines
+}
+
+fn stage_line(stage: &StageChange) -> String {
+    let told = match (stage.presence, stage_time(stage)) {
+        (Presence::New, _) => "new".to_owned(),
+        (Presence::Vanished, _) => "vanished".to_owned(),
+        (Presence::Both, None) => "no time is known".to_owned(),
+        (Presence::Both, Some((metric, label))) => {
+            let [a, b] = [metric.before, metric.after].map(|ms| value_cell(ms, metric.unit));
+            let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
+            let (percent, verdict) = (percent.unwrap_or_default(), verdict_words(metric));
+            format!("{a} → {b} ms  {percent}  {verdict}  ({label})")
+        }
+    };
+    let name = shorten(&stage.stage, STAGE_CHARS - 1);
+    shorten(&format!("{name:STAGE_CHARS$}{told}"), WIDTH - 1)
+}
+
+/// The parts of the stage that changed most, as bars of characters.
+fn bars(of: &Comparison, most: usize) -> Vec<String> {
+    let shown = || of.stages.iter().filter(|stage| is_shown(stage));
+    let Some(stage) = shown().find(|stage| !stage.parts().is_empty()) else {
+        let why = match shown().next() {
+            Some(_) => "All GPU work and idle time is the same on both sides.",
+            None => "No stage on both sides has GPU work to compare.",
+        };
+        return vec![String::new(), why.to_owned()];
+    };
+    let parts = stage.parts();
+    let total = difference_cell(Some(stage.work_total.change_ns / 1e3), MetricUnit::Ms);
+    let per = match stage.per {
+        Per::Run => "run",
+        per => per.word(),
+    };
+    let head = format!(
+        "{}, us per {per}, largest change first; all GPU work {total}:",
+        shorten(&stage.stage, STAGE_CHARS)
+    );
+    let longest = parts.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
+    let mut lines = vec![String::new(), shorten(&head, WIDTH - 1)];
+    lines.extend(parts.iter().take(most).map(|part| bar(part, longest)));
+    lines
+}
+
+fn bar(part: &PartChange<'_>, longest_ns: f64) -> String {
+    let share = (part.change_ns.abs() / longest_ns).clamp(0.0, 1.0);
+    let chars = ((share * BAR_CHARS as f64).round() as usize).max(1);
+    let fill = if part.verdict.is_change() { "█" } else { "░" };
+    let number = difference_cell(Some(part.change_ns / 1e3), MetricUnit::Ms);
+    let (bar, word, name) = (fill.repeat(chars), part.word(), part_name(part, NAME_CHARS));
+    format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
+}
+
+/// Work by its name after the change, or what the GPU was idle for.
+pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
+    match (part.work, part.cause) {
+        (Some(row), _) => {
+            let side = row.after.as_ref().or(row.before.as_ref());
+            side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
+        }
+        (None, Some(cause)) => shorten(&format!("idle: {cause}"), limit),
+        (None, None) => "GPU idle".to_owned(),
+    }
+}
+
+/// A line of the comparison with its label before it.
+fn labelled(of: &Comparison, label: &str, most: usize) -> Vec<String> {
+    let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
+    let wrapped = wrapped(&line.text, WIDTH - LABEL_CHARS - 1, most);
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
+}
+
+/// The words in at most `most` lines; what has no room is marked as cut.
+fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = shorten(word, width - 1);
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let kept: String = last.chars().take(width - 1).collect();
+            *last = format!("{}…", kept.trim_end());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_cut_at_a_word_and_says_so() {
+        assert_eq!(wrapped("one two three four", 8, 2), ["one two", "three…"]);
+        assert_eq!(wrapped("one two", 8, 2), ["one two"]);
+        assert!(wrapped(&"x".repeat(100), 8, 2).iter().all(|line| line.chars().count() <= 8));
+        assert_eq!(wrapped("", 8, 2), [""; 0]);
+    }
+}

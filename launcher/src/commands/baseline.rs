@@ -1,0 +1,227 @@
+//! Named reports that later runs are compared with: `baseline save NAME RUN`, and `diff baseline:NAME RUN`.
+//!
+//! A baseline is a folder of reports (`1.json`, `2.json`, ...) beside the folders of the runs. Nothing else of a
+//! run is kept: a report is all that `diff` reads, and bundles may be deleted to make room.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::{listed, shorten, visible, visible_path};
+use stage2_diff::read_report;
+use stage2_model::{Report, Status};
+
+use super::diff::{metrics_of, report_bytes};
+use super::ending::printed;
+use crate::cli::{BaselineArgs, BaselineVerb};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// In front of the name of a baseline where a run is named.
+const PREFIX: &str = "baseline:";
+/// Beside the runs of the default folder.
+const FOLDER: &str = "tmp/stage2/baselines";
+const NAME_CHARS: usize = 64;
+const MOST_BASELINES: usize = 200;
+const MOST_RUNS: usize = 32;
+/// A folder in the making; no name of a baseline begins with a dot.
+const NEW: &str = ".new-";
+
+pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let folder = Path::new(FOLDER);
+    match args.verb {
+        BaselineVerb::Save { name, runs, replace } => {
+            save(folder, &name, &runs, replace, terminal)?
+        }
+        BaselineVerb::List => drop(printed(&list(folder)?)?),
+        BaselineVerb::Remove { name } => {
+            let path = existing(folder, &name)?;
+            fs::remove_dir_all(&path).map_err(|error| {
+                Failure::NoResult(format!("{} cannot be removed: {error}", visible_path(&path)))
+            })?;
+            terminal.result(&format!("baseline {name} is removed"));
+        }
+    }
+    Ok(0)
+}
+
+/// The reports that a word such as `baseline:main` stands for; nothing: it is a path.
+pub(super) fn reports_of(word: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
+    let name = word.to_str()?.strip_prefix(PREFIX)?;
+    Some(existing(Path::new(FOLDER), name).and_then(|path| {
+        let reports = reports_in(&path);
+        match reports.is_empty() {
+            false => Ok(reports),
+            true => Err(Failure::NoResult(format!(
+                "{} holds no report; save it again with `stage2-launch baseline save {name} RUN --replace`",
+                visible_path(&path)
+            ))),
+        }
+    }))
+}
+
+fn save(
+    folder: &Path,
+    name: &str,
+    runs: &[PathBuf],
+    replace: bool,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    check_name(name)?;
+    if runs.len() > MOST_RUNS {
+        return Err(Failure::Usage(format!(
+            "a baseline holds {MOST_RUNS} runs at most, and {} are named",
+            runs.len()
+        )));
+    }
+    let path = folder.join(name);
+    let is_there = path.symlink_metadata().is_ok();
+    if is_there && !replace {
+        return Err(Failure::Usage(format!(
+            "there is a baseline {name}; give --replace to save over it, or choose another name"
+        )));
+    }
+    let names = names_in(folder);
+    if !is_there && names.len() >= MOST_BASELINES {
+        return Err(Failure::Usage(format!(
+            "there are {MOST_BASELINES} baselines, which is the limit; remove one first, for instance \
+             {}: stage2-launch baseline remove NAME",
+            names.first().map_or("", String::as_str)
+        )));
+    }
+    let latest = [PathBuf::from("latest")];
+    let runs = if runs.is_empty() { &latest[..] } else { runs };
+    // All are read before anything is written.
+    let reports: Result<Vec<Vec<u8>>, Failure> = runs.iter().map(|run| checked(run)).collect();
+    let reports = reports?;
+    write(folder, &path, &reports).map_err(|error| {
+        Failure::NoResult(format!("{} cannot be written: {error}", visible_path(&path)))
+    })?;
+    let from = runs.iter().map(|run| visible_path(run)).collect::<Vec<_>>();
+    let runs = counted(reports.len() as u64, "run");
+    terminal.result(&format!("baseline {name}: {runs} ({})", listed(&from, 4)));
+    terminal.result(&format!("compare with: stage2-launch diff {PREFIX}{name} RUN"));
+    Ok(())
+}
+
+/// Puts the reports in the place of whatever is at `path`, or leaves that as it is.
+fn write(folder: &Path, path: &Path, reports: &[Vec<u8>]) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let temporary = || tempfile::Builder::new().prefix(NEW).tempdir_in(folder);
+    let new = temporary()?;
+    for (at, bytes) in reports.iter().enumerate() {
+        fs::write(new.path().join(format!("{}.json", at + 1)), bytes)?;
+    }
+    let old = temporary()?;
+    let aside = old.path().join("old");
+    let is_there = path.symlink_metadata().is_ok();
+    if is_there {
+        fs::rename(path, &aside)?;
+    }
+    fs::rename(new.path(), path).inspect_err(|_| {
+        if is_there {
+            let _ = fs::rename(&aside, path);
+        }
+    })?;
+    // It has moved: nothing is left to delete.
+    let _ = new.keep();
+    Ok(())
+}
+
+/// The text of the report of a run that can be compared.
+fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
+    let path = metrics_of(run)?;
+    let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&path)));
+    let bytes = report_bytes(&path)?;
+    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    if read.report.coverage.verdict.status == Status::Empty {
+        let why = "it holds no GPU work, so that nothing can be compared with it";
+        return Err(refused(why.to_owned()));
+    }
+    Ok(bytes)
+}
+
+fn list(folder: &Path) -> Result<String, Failure> {
+    let names = names_in(folder);
+    if names.is_empty() {
+        return Ok(format!(
+            "no baselines in {FOLDER}; save one with `stage2-launch baseline save NAME RUN`\n"
+        ));
+    }
+    let line = |name: &String| {
+        let reports = reports_in(&folder.join(name));
+        let first = reports.first().map(|path| {
+            let bytes = report_bytes(path).map_err(|error| error.to_string())?;
+            let read = read_report(&bytes).map_err(|error| error.to_string())?;
+            Ok::<String, String>(told(&read.report))
+        });
+        let text = match first {
+            None => "it holds no report".to_owned(),
+            Some(Ok(text)) => text,
+            Some(Err(why)) => format!("cannot be used: {}", shorten(&why, 160)),
+        };
+        format!("{name:24} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
+    };
+    Ok(names.iter().map(line).collect())
+}
+
+/// When a run started, on which GPU, and what it ran.
+fn told(report: &Report) -> String {
+    let started = report.run.started.as_deref().map(|text| shorten(&visible(text.as_bytes()), 20));
+    let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
+    let command = report.run.command.as_ref().map(|words| words.join(" "));
+    let parts = [gpu, command.as_ref()].into_iter().flatten();
+    let parts = parts.map(|text| shorten(&visible(text.as_bytes()), 60));
+    started.into_iter().chain(parts).collect::<Vec<_>>().join("  ")
+}
+
+/// Names are folders here: nothing in them may lead elsewhere.
+fn check_name(name: &str) -> Result<(), Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    match begins_well && name.len() <= NAME_CHARS && name.chars().all(is_plain) {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "`{}` cannot name a baseline: a name has up to {NAME_CHARS} letters, digits, dots, dashes and \
+             underscores, and begins with a letter or a digit",
+            shorten(&visible(name.as_bytes()), 80)
+        ))),
+    }
+}
+
+/// The folder of a baseline that is there.
+fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
+    check_name(name)?;
+    let path = folder.join(name);
+    // A link may lead anywhere.
+    if path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+        return Ok(path);
+    }
+    let names = names_in(folder);
+    let known = match names.is_empty() {
+        true => "there are none".to_owned(),
+        false => format!("there are {}", listed(&names, 8)),
+    };
+    Err(Failure::Usage(format!(
+        "there is no baseline {name} in {FOLDER} ({known}); save one with `stage2-launch baseline save \
+         {name} RUN`"
+    )))
+}
+
+/// The names of all baselines.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| check_name(name).is_ok()).collect();
+    names.sort();
+    names
+}
+
+/// The reports of a baseline, in the order in which they were named.
+fn reports_in(baseline: &Path) -> Vec<PathBuf> {
+    let of = |number: usize| baseline.join(format!("{number}.json"));
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file());
+    (1..=MOST_RUNS).map(of).take_while(is_there).collect()
+}
