@@ -19,7 +19,7 @@ use stage2_read::trace::libraries::RangeNames;
 /// Larger files are no run files.
 const LIMIT_BYTES: u64 = 16 << 20;
 /// Facts of the environment that are shown.
-const FACTS_LIMIT: usize = 40;
+const FACTS_LIMIT: usize = 64;
 /// Globs of libraries' domains; each is held against every name of a capture.
 const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
@@ -316,6 +316,12 @@ fn environment_facts(env: &Value) -> Vec<Fact> {
             other => facts.extend(scalar(other).map(|value| Fact { key, value })),
         }
     }
+    // A comparison of runs puts the versions of libraries beside the kernels that changed.
+    let packages = env.pointer("/python/packages").and_then(Value::as_object);
+    facts.extend(packages.into_iter().flatten().filter_map(|(name, version)| {
+        let key = format!("python.packages.{}", visible(name.as_bytes()));
+        Some(Fact { key, value: scalar(version)? })
+    }));
     facts.truncate(FACTS_LIMIT);
     facts
 }

@@ -35,7 +35,12 @@ import json
 found = {}
 try:
     from importlib import metadata
-    for name in ('torch', 'transformers', 'triton', 'numpy', 'vllm', 'hydra-core', 'nvtx'):
+    names = ['torch', 'transformers', 'triton', 'numpy', 'vllm', 'sglang', 'tensorrt-llm', 'flash-attn',
+             'flashinfer-python', 'nvidia-cutlass-dsl', 'hydra-core', 'nvtx']
+    # The packages of CUDA 12 and 11 have its number behind their names.
+    for library in ('cublas', 'cudnn', 'nccl', 'cuda-runtime'):
+        names += ['nvidia-' + library + end for end in ('', '-cu11', '-cu12', '-cu13')]
+    for name in names:
         try:
             found[name] = metadata.version(name)
         except Exception:
