@@ -77,7 +77,7 @@ pub(crate) fn libraries(
         .filter(|row| row.is_other_version() || row.new + row.vanished + row.renamed > 0)
         .collect();
     let weight = |row: &LibraryChange| row.new + row.vanished + row.renamed;
-    rows.sort_by(|a, b| (b.is_other_version(), weight(b)).cmp(&(a.is_other_version(), weight(a))));
+    rows.sort_by_key(|row| std::cmp::Reverse((row.is_other_version(), weight(row))));
     rows
 }
 
