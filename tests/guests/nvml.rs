@@ -114,6 +114,20 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(_: *mut c_void, mw: *mut c_uint
     give("nvmlDeviceGetPowerUsage", mw, number("SIM_NVML_WATTS", 500) as c_uint * 1000)
 }
 
+/// `nvmlMemory_t`.
+#[repr(C)]
+pub struct Memory {
+    total: u64,
+    free: u64,
+    used: u64,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(_: *mut c_void, memory: *mut Memory) -> c_int {
+    let (total, used) = (80 << 30, 20 << 30);
+    give("nvmlDeviceGetMemoryInfo", memory, Memory { total, free: total - used, used })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
     _: *mut c_void,

@@ -50,6 +50,7 @@ fn the_gpu_in_use_is_read_from_the_start_to_the_end() {
     assert!((1..=2).contains(&full.len()), "a full read takes longer and comes once a second");
     assert!(full.iter().all(|state| state.other_processes == Some(0)));
     assert!(full.iter().all(|state| state.power_mw == Some(700_000)));
+    assert!(full.iter().all(|state| state.memory_used_bytes == 20 << 30));
     assert_eq!(trace.meta("nvml.off"), None);
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
 
 use libloading::Library;
-use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlProcessInfo_t, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlMemory_t, nvmlProcessInfo_t, nvmlReturn_t};
 use stage2_contract::trace::DeviceState;
 
 use crate::base::clock;
@@ -94,6 +94,7 @@ functions! {
     nvmlDeviceGetPowerUsage: fn(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetTemperature: fn(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetClockInfo: fn(nvmlDevice_t, c_uint, *mut c_uint);
+    nvmlDeviceGetMemoryInfo: fn(nvmlDevice_t, *mut nvmlMemory_t);
     nvmlDeviceGetComputeRunningProcesses_v3: fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
 }
 
@@ -220,6 +221,7 @@ impl Gpu<'_> {
                 .and_then(|read| number(|place| unsafe { read(handle, TEMPERATURE_GPU, place) })),
             memory_clock_mhz: self.clock(CLOCK_MEMORY),
             other_processes: self.other_processes(),
+            memory_used_bytes: self.memory_used_bytes(),
             ..short
         }
     }
@@ -237,6 +239,16 @@ impl Gpu<'_> {
         let read = self.functions.nvmlDeviceGetClockInfo?;
         // SAFETY: the handle is NVML's, which is initialised; the place is valid.
         number(|place| unsafe { read(self.handle, kind, place) })
+    }
+
+    /// Memory that all processes use; 0: not known.
+    fn memory_used_bytes(&self) -> u64 {
+        // SAFETY: a struct of numbers, for which zero is a value.
+        let mut found: nvmlMemory_t = unsafe { std::mem::zeroed() };
+        let read = self.functions.nvmlDeviceGetMemoryInfo;
+        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+        let done = read.map(|read| unsafe { read(self.handle, &raw mut found) });
+        if done == Some(SUCCESS) { found.used } else { 0 }
     }
 
     /// Other processes with a compute context. Not known where the list lacks this process, which has

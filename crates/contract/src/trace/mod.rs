@@ -109,7 +109,7 @@
 //! | `0x4F` | [`Record::RangeFields`] | the fields: their number `v`, then each as its length in bytes `v`, name `v`, type as one byte, value. Types: those of a mark's payload, and `0x10` for a name `v`; a reader steps over a field of another type, and over bytes behind the value |
 //! | `0x50` | [`CounterSet`] | the metrics: their number `v`, then each `s` |
 //! | `0x51` | [`CounterSamples`] | as `0x53`, with a table of coarse values: written until 2026-11-23 |
-//! | `0x52` | [`DeviceState`] | what may be unknown as one more than it is; 0: not known |
+//! | `0x52` | [`DeviceState`] | what may be unknown as one more than it is; 0: not known; older files lack the memory in use |
 //! | `0x53` | [`CounterSamples`] | set, number of samples, number of metrics, length of the table in bytes, the table as a raw DEFLATE stream `s` |
 //! | `0x54` | [`HostFrame`] | |
 //! | `0x55` | [`HostStack`] | |

@@ -395,6 +395,8 @@ pub struct DeviceState {
     pub clock_reasons: Option<u64>,
     /// Other processes that have a context on the GPU.
     pub other_processes: Option<u32>,
+    /// Memory in use, of all processes, bytes; 0: not known.
+    pub memory_used_bytes: u64,
 }
 
 /// A value that the guest attached to an NVTX range or mark.

@@ -162,7 +162,7 @@ wire_of_fields! {
     CounterSet { id, device, interval_ns, metrics }
     DeviceState {
         device, at, energy_mj, power_mw, sm_clock_mhz, memory_clock_mhz, temperature_c,
-        clock_reasons, other_processes
+        clock_reasons, other_processes, memory_used_bytes later
     }
     HostFrame { id, function, file, line }
     HostStack { id, parent, frame }

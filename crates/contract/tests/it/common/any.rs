@@ -219,11 +219,12 @@ prop_compose! {
     fn device_state()(
         device in id32(), at in ns(), energy_mj in prop::option::of(0..u64::MAX),
         numbers in any::<[Option<u32>; 5]>(), clock_reasons in prop::option::of(0..u64::MAX),
+        memory_used_bytes in id64(),
     ) -> DeviceState {
         let [power_mw, sm_clock_mhz, memory_clock_mhz, temperature_c, other_processes] = numbers;
         DeviceState {
             device, at: MonoNs(at), energy_mj, power_mw, sm_clock_mhz, memory_clock_mhz,
-            temperature_c, clock_reasons, other_processes,
+            temperature_c, clock_reasons, other_processes, memory_used_bytes,
         }
     }
 }
