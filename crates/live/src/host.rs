@@ -1,11 +1,11 @@
 //! Samples of the host and its calls that block -> what the launching threads of a process did in the last seconds
 //! while no work ran on its GPUs.
 //!
-//! Causes are named as in a report, but each line of a function counts by itself. A sample waits until it is known
+//! Causes are named as in a report: the lines of a function count together. A sample waits until it is known
 //! when the GPUs worked; then it is part of the sums of its second. Nothing is asked of the process: the samples are
 //! in its trace file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::text::{shorten, visible};
@@ -57,6 +57,24 @@ struct Key {
     line: Option<u32>,
     thread: Option<u32>,
     call: Option<u32>,
+}
+
+/// The lines of a function that have the same cause.
+#[derive(Default)]
+struct Function {
+    samples: Sum,
+    ns: u64,
+    /// The line with the most time, and that time, ns.
+    hottest: (u64, Key),
+}
+
+impl Function {
+    fn add(&mut self, key: Key, samples: &Sum, ns: u64) {
+        self.samples.add(samples);
+        self.ns = self.ns.saturating_add(ns);
+        // In one order, whatever that of the map is.
+        self.hottest = self.hottest.max((samples.ns.saturating_add(ns), key));
+    }
 }
 
 /// The idle time of a second.
@@ -381,12 +399,19 @@ impl Host {
             _ => 1.0,
         };
         let outside = (1.0 - exact_ns as f64 / whole) * covered;
-        let cause = |(key, (samples, ns)): (&Key, &(Sum, u64))| {
+        let line_of = |key: &Key| key.line.and_then(|line| self.lines.get(line as usize));
+        let mut functions: BTreeMap<_, Function> = BTreeMap::new();
+        for (key, (samples, ns)) in &sum.causes {
+            let function = line_of(key).map(|line| (&*line.file, &*line.function));
+            let of = functions.entry((key.kind, function, key.thread, key.call)).or_default();
+            of.add(*key, samples, *ns);
+        }
+        let cause = |function: &Function| {
+            let Function { samples, ns, hottest: (_, key) } = function;
             let (percent, error) = samples.percent_of(&sum.outside);
-            let line = key.line.and_then(|line| self.lines.get(line as usize));
             HostCause {
                 kind: key.kind,
-                frame: line.cloned(),
+                frame: line_of(key).cloned(),
                 called: key.call.map(|name| call_name(tables.bytes(name))),
                 thread: key.thread.map(|thread| self.thread_name(thread)),
                 percent: percent * outside + *ns as f64 / whole * 100.0,
@@ -395,13 +420,13 @@ impl Host {
                 ..HostCause::default()
             }
         };
-        let mut causes: Vec<(&Key, HostCause)> =
-            sum.causes.iter().map(|of| (of.0, cause(of))).collect();
+        let mut causes: Vec<(Key, HostCause)> =
+            functions.values().map(|of| (of.hottest.1, cause(of))).collect();
         causes.retain(|(_, cause)| {
             let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
             cause.is_finding() && cause.percent > 0.0 && is_sure
         });
-        causes.sort_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(b.0)));
+        causes.sort_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));
         causes.into_iter().map(|(_, cause)| cause).collect()
     }
 

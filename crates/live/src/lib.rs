@@ -22,8 +22,8 @@ mod watch;
 pub use counters::Counter;
 pub use follow::FileState;
 pub use host::HostIdle;
-pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, StageNumbers, Window};
-pub use process::Options;
+pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, Minute, StageNumbers, Window};
+pub use process::{GpuState, Options};
 pub use tables::class_label;
 pub use watch::{Look, Source, Watch, Watched};
 

@@ -169,6 +169,18 @@ pub struct Window {
     pub devices: Vec<DeviceBusy>,
     /// What the host did while no work ran on them.
     pub host: HostIdle,
+    /// The last minute, which ends with the window.
+    pub minute: Minute,
+}
+
+/// The last minute of a process: a value for each second, the newest last. A process that is younger has
+/// fewer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Minute {
+    /// Steps of each stage that ended in the second, and how long they were open together, ns.
+    pub steps: BTreeMap<String, Vec<(u64, u64)>>,
+    /// How long a GPU of the process worked in the second: the mean of those with work, ns.
+    pub busy_ns: Vec<u64>,
 }
 
 /// A kernel within a stage.
@@ -198,6 +210,7 @@ pub struct DeviceBusy {
 pub(crate) const SLOT_NS: u64 = 1_000_000_000;
 /// Slots that are kept: the window, and what is newer than its end.
 const KEPT: u64 = WINDOW_S + 12;
+const MINUTE_S: u64 = 60;
 /// Kernels of a slot that have a row of their own.
 const KERNELS: usize = 2_048;
 
@@ -219,10 +232,30 @@ impl Slot {
     }
 }
 
+/// What is kept of a slot until it is a minute old.
+#[derive(Debug, Default)]
+struct PastSlot {
+    steps: FxHashMap<u16, (u64, u64)>,
+    busy_ns: u64,
+}
+
+impl PastSlot {
+    fn of(slot: &Slot) -> Self {
+        let busy = slot.device_busy.values().filter(|busy_ns| **busy_ns > 0);
+        let all = busy.clone().fold(0u64, |all, more| all.saturating_add(*more));
+        let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.steps > 0);
+        PastSlot {
+            steps: with_steps.map(|(&id, sum)| (id, (sum.steps, sum.steps_ns))).collect(),
+            busy_ns: all / busy.count().max(1) as u64,
+        }
+    }
+}
+
 /// Slots by the second that they are of.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     all: BTreeMap<u64, Slot>,
+    past: BTreeMap<u64, PastSlot>,
     /// What belongs to seconds that are kept no more.
     dropped: Slot,
 }
@@ -233,7 +266,13 @@ impl Slots {
         let newest = self.all.last_key_value().map_or(second, |(&newest, _)| newest.max(second));
         let oldest = newest.saturating_sub(KEPT);
         while self.all.first_key_value().is_some_and(|(&first, _)| first < oldest) {
-            self.all.pop_first();
+            if let Some((second, slot)) = self.all.pop_first() {
+                self.past.insert(second, PastSlot::of(&slot));
+            }
+        }
+        let oldest_past = oldest.saturating_sub(MINUTE_S - WINDOW_S);
+        while self.past.first_key_value().is_some_and(|(&first, _)| first < oldest_past) {
+            self.past.pop_first();
         }
         if second < oldest {
             // Nobody reads it: too old for any window.
@@ -247,6 +286,31 @@ impl Slots {
     pub(crate) fn window(&self, end: u64) -> impl Iterator<Item = &Slot> {
         let last = end / SLOT_NS;
         self.all.range((last + 1).saturating_sub(WINDOW_S)..=last).map(|(_, slot)| slot)
+    }
+
+    /// The minute that ends with the second of `end`, without what is before `begin`.
+    pub(crate) fn minute(&self, begin: u64, end: u64, name: impl Fn(u16) -> String) -> Minute {
+        let last = end / SLOT_NS;
+        let first = (last + 1).saturating_sub(MINUTE_S).max(begin / SLOT_NS).min(last);
+        let length = (last - first + 1) as usize;
+        let mut minute = Minute { busy_ns: vec![0; length], ..Minute::default() };
+        let mut take = |second: u64, slot: &PastSlot| {
+            let at = (second - first) as usize;
+            if let Some(busy_ns) = minute.busy_ns.get_mut(at) {
+                *busy_ns = slot.busy_ns;
+            }
+            for (&id, &(steps, ns)) in &slot.steps {
+                let all = minute.steps.entry(name(id)).or_insert_with(|| vec![(0, 0); length]);
+                if let Some(sum) = all.get_mut(at) {
+                    *sum = (sum.0.saturating_add(steps), sum.1.saturating_add(ns));
+                }
+            }
+        };
+        self.past.range(first..=last).for_each(|(second, slot)| take(*second, slot));
+        for (second, slot) in self.all.range(first..=last) {
+            take(*second, &PastSlot::of(slot));
+        }
+        minute
     }
 }
 
@@ -309,6 +373,28 @@ mod tests {
         assert_eq!(steps(&slots, 109), 3, "the seconds from 107 on are kept");
         slots.at(3).stages.entry(1).or_default().step(5, Batch::default());
         assert_eq!((steps(&slots, 3), slots.all.len() as u64), (0, KEPT + 1));
+    }
+
+    #[test]
+    fn a_minute_has_a_value_for_each_second_and_no_more_than_sixty() {
+        let mut slots = Slots::default();
+        for second in 100..300 {
+            let slot = slots.at(second * SLOT_NS);
+            (0..second % 3)
+                .for_each(|_| slot.stages.entry(1).or_default().step(second, Batch::default()));
+            slot.device_busy = [(0, second), (1, second), (2, 0)].into_iter().collect();
+        }
+        let of = |begin: u64, end: u64| {
+            slots.minute(begin * SLOT_NS, end * SLOT_NS, |id| format!("stage {id}"))
+        };
+        let minute = of(100, 296);
+        assert_eq!(minute.busy_ns, (237..=296).collect::<Vec<u64>>(), "idle GPUs do not count");
+        let steps: Vec<(u64, u64)> =
+            (237..=296).map(|second| (second % 3, second % 3 * second)).collect();
+        assert_eq!(minute.steps, [("stage 1".to_owned(), steps)].into());
+        assert_eq!(of(290, 296).busy_ns.len(), 7, "a young process");
+        assert_eq!(of(500, 296).busy_ns.len(), 1, "clocks that contradict each other");
+        assert!(slots.past.len() as u64 <= MINUTE_S, "{}", slots.past.len());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The records of one trace file, in order -> totals of its process, and the window of the last seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::text::visible;
@@ -9,6 +9,7 @@ use stage2_contract::trace::{
     Record, What,
 };
 use stage2_read::engine::StepWork;
+use stage2_read::trace::operation::rank_among;
 
 use crate::counters::Counters;
 use crate::host::{Host, HostIdle};
@@ -31,6 +32,25 @@ const STRIDE_NS: u64 = SLOT_NS / 2;
 /// Seconds that are settled one by one; of a longer pause the first part is one piece.
 const SINGLE_SLOTS: u64 = 32;
 
+/// A GPU as the driver described it last; what it did not say is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuState {
+    /// As the process numbers it.
+    pub device: u32,
+    /// Power, mW.
+    pub power_mw: Option<u32>,
+    /// Clock of the multiprocessors, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Temperature, degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// Memory that all processes use, bytes.
+    pub memory_used_bytes: Option<u64>,
+    /// Memory that it has, bytes.
+    pub memory_bytes: Option<u64>,
+}
+
 /// What the user knows of the ranges.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -48,6 +68,10 @@ pub(crate) struct Process {
     stages: FxHashMap<u16, Stage>,
     devices: FxHashMap<u32, (Settled, u64)>,
     pub(crate) counters: Counters,
+    gpus: BTreeMap<u32, GpuState>,
+    /// Members of the largest communicator of NCCL, and the rank among them; several: it is no process of one
+    /// rank.
+    communicator: Option<(u64, BTreeSet<u64>)>,
     host: Host,
     slots: Slots,
     steps: Vec<Step>,
@@ -112,10 +136,14 @@ impl Process {
                     };
                     Some((self.tables.bytes(field.name)?, number?))
                 });
+                let place = rank_among(named.clone());
                 let tokens = named.clone().rfind(|(name, _)| *name == TOKENS);
                 let batch = StepWork::of_fields(named).map(Batch::from).unwrap_or_default();
                 let tokens = tokens.map(|(_, tokens)| tokens).or(batch.tokens);
                 self.instances.batch(range, Batch { tokens, ..batch });
+                if let Some((members, rank)) = place {
+                    self.communicates(members, rank);
+                }
             }
             Record::Work(work) if !self.skims => self.work(&work),
             other => self.describe(other),
@@ -166,6 +194,22 @@ impl Process {
                     self.seen(at);
                 }
             }
+            Record::Device(device) => {
+                if let Some(gpu) = self.gpu(device.id) {
+                    gpu.memory_bytes = Some(device.memory_bytes).filter(|bytes| *bytes > 0);
+                }
+            }
+            Record::DeviceState(state) => {
+                if let Some(gpu) = self.gpu(state.device) {
+                    // Most readings say only a part.
+                    gpu.power_mw = state.power_mw.or(gpu.power_mw);
+                    gpu.sm_clock_mhz = state.sm_clock_mhz.or(gpu.sm_clock_mhz);
+                    gpu.memory_clock_mhz = state.memory_clock_mhz.or(gpu.memory_clock_mhz);
+                    gpu.temperature_c = state.temperature_c.or(gpu.temperature_c);
+                    let used = Some(state.memory_used_bytes).filter(|bytes| *bytes > 0);
+                    gpu.memory_used_bytes = used.or(gpu.memory_used_bytes);
+                }
+            }
             Record::CounterSet(set) => self.counters.define(&set),
             Record::CounterSamples(samples) => self.counters.add(&samples),
             Record::Losses(losses) => self.losses = losses,
@@ -175,6 +219,36 @@ impl Process {
             }
             _ => {}
         }
+    }
+
+    fn gpu(&mut self, device: u32) -> Option<&mut GpuState> {
+        let has_room = self.gpus.len() < DEVICES || self.gpus.contains_key(&device);
+        let new = GpuState { device, ..GpuState::default() };
+        has_room.then(|| self.gpus.entry(device).or_insert(new))
+    }
+
+    /// GPUs of which the driver said something.
+    pub(crate) fn gpus(&self) -> Vec<GpuState> {
+        let known = |gpu: &&GpuState| gpu.power_mw.or(gpu.sm_clock_mhz).is_some();
+        self.gpus.values().filter(known).cloned().collect()
+    }
+
+    fn communicates(&mut self, members: u64, rank: u64) {
+        match &mut self.communicator {
+            Some((most, _)) if *most > members => {}
+            Some((most, ranks)) if *most == members => {
+                if ranks.len() < 2 {
+                    ranks.insert(rank);
+                }
+            }
+            other => *other = Some((members, [rank].into())),
+        }
+    }
+
+    /// The rank of a process that has one for NCCL.
+    pub(crate) fn rank_of_communicator(&self) -> Option<u64> {
+        let (_, ranks) = self.communicator.as_ref()?;
+        ranks.first().copied().filter(|_| ranks.len() == 1)
     }
 
     fn seen(&mut self, at: u64) {
@@ -341,6 +415,7 @@ impl Process {
             kernels,
             devices: devices.into_iter().map(busy).collect(),
             host: self.host_idle(last),
+            minute: self.slots.minute(begin, last, |id| self.tables.stage_name(id).to_owned()),
         }
     }
 
@@ -423,7 +498,9 @@ fn whole(payload: Payload) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_contract::trace::{Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs};
+    use stage2_contract::trace::{
+        Device, DeviceState, Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs,
+    };
 
     const MS: u64 = 1_000_000;
     const S: u64 = 1_000 * MS;
@@ -662,6 +739,53 @@ mod tests {
         process.finish();
         let _ = process.window();
         assert_eq!(process.counts().work, 102);
+    }
+
+    #[test]
+    fn readings_of_a_gpu_add_up_to_what_is_known_of_it() {
+        let mut process = process();
+        process.push(Record::Device(Device { id: 0, memory_bytes: 80 << 30, ..Device::default() }));
+        assert!(process.gpus().is_empty(), "the driver said nothing yet");
+        let full = DeviceState {
+            power_mw: Some(400_000),
+            sm_clock_mhz: Some(1_000),
+            memory_used_bytes: 20 << 30,
+            ..DeviceState::default()
+        };
+        process.push(Record::DeviceState(full));
+        let short = DeviceState { sm_clock_mhz: Some(1_980), ..DeviceState::default() };
+        process.push(Record::DeviceState(short));
+        let expected = GpuState {
+            power_mw: Some(400_000),
+            sm_clock_mhz: Some(1_980),
+            memory_used_bytes: Some(20 << 30),
+            memory_bytes: Some(80 << 30),
+            ..GpuState::default()
+        };
+        assert_eq!(process.gpus(), [expected]);
+        for device in 0..1_000 {
+            process.push(Record::DeviceState(DeviceState { device, ..short }));
+        }
+        assert_eq!(process.gpus().len(), DEVICES);
+    }
+
+    #[test]
+    fn the_rank_is_that_in_the_largest_communicator_unless_several_are_of_one_process() {
+        let mut process = process();
+        for (id, name) in [(11, "No. of ranks"), (12, "Rank")] {
+            process.push(Record::Name { id, bytes: name.into() });
+        }
+        let mut told = |members: u64, rank: u64| {
+            let field = |name, value| Field { name, value: FieldValue::U64(value) };
+            let fields = vec![field(11, members), field(12, rank)];
+            process.push(Record::RangeFields { range: 1, fields });
+            process.rank_of_communicator()
+        };
+        assert_eq!(told(2, 2), None, "no rank of two");
+        assert_eq!(told(2, 1), Some(1));
+        assert_eq!(told(8, 5), Some(5));
+        assert_eq!(told(2, 0), Some(5));
+        assert_eq!(told(8, 6), None, "a thread for each of several GPUs");
     }
 
     #[test]

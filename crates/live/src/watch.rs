@@ -14,7 +14,7 @@ use stage2_contract::trace::{Losses, pieces};
 use crate::counters::Counter;
 use crate::follow::{Chain, FileState, Trace, place};
 use crate::numbers::{Counts, StageNumbers, Window};
-use crate::process::{Options, Process};
+use crate::process::{GpuState, Options, Process};
 use crate::{MAX_STAGES, OTHER};
 
 /// Bytes that a tick reads over all files, about.
@@ -97,6 +97,7 @@ impl Watch {
             self.behind = self.behind.saturating_add(taken.behind);
             self.skipped += if skims { taken.bytes } else { 0 };
             tracked.corrupt_frames += taken.corrupt_frames;
+            tracked.behind = taken.behind;
             tracked.quiet = if taken.bytes == 0 { tracked.quiet.saturating_add(1) } else { 0 };
             let over = tracked.follow.state().is_over();
             if tracked.quiet == QUIET_TICKS || (over && !tracked.told) {
@@ -178,6 +179,7 @@ impl Watch {
                 quiet: 0,
                 corrupt_frames: 0,
                 told: false,
+                behind: 0,
             });
         }
     }
@@ -300,6 +302,10 @@ pub struct Watched {
     pub last_wall_ns: Option<u64>,
     /// Sampled counters.
     pub counters: Vec<Counter>,
+    /// GPUs of which the driver said something.
+    pub gpus: Vec<GpuState>,
+    /// The file ends within a frame, and nobody has completed it for seconds: what follows is missing.
+    pub is_torn: bool,
 }
 
 /// All processes at one moment.
@@ -324,9 +330,15 @@ struct Tracked {
     quiet: u32,
     corrupt_frames: u64,
     told: bool,
+    /// Bytes that are there and make no whole frame yet.
+    behind: u64,
 }
 
 impl Tracked {
+    fn is_torn(&self) -> bool {
+        self.behind > 0 && self.quiet >= QUIET_TICKS
+    }
+
     /// It grows with what is newer: files that go on come behind those that are over.
     fn age(&self) -> (bool, Option<u64>) {
         (!self.told, self.process.last_wall_ns())
@@ -377,7 +389,10 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     Watched {
         host,
         pid,
-        rank: RANKS.iter().find_map(|key| process.fact(key)?.trim().parse().ok()),
+        rank: RANKS
+            .iter()
+            .find_map(|key| process.fact(key)?.trim().parse().ok())
+            .or_else(|| process.rank_of_communicator()),
         file: visible_path(newest.follow.path()),
         state: newest.follow.state().clone(),
         end: process.end.clone(),
@@ -385,6 +400,8 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         window: process.window(),
         last_wall_ns: process.last_wall_ns(),
         counters: process.counters.last(),
+        gpus: process.gpus(),
+        is_torn: newest.is_torn(),
         ..sums
     }
 }
@@ -415,6 +432,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
         fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),
+        fact("nvml.off", None).map(|why| format!("power and clocks are not read: {why}")),
         fact("ranges", Some("*")).map(|globs| format!("GPU work is recorded in {globs} only")),
     ];
     found.into_iter().flatten().collect()

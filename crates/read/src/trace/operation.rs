@@ -213,6 +213,19 @@ pub(super) fn kind_of(name: &[u8]) -> Option<NcclRange> {
     }
 }
 
+/// Reads from two fields of a range of NCCL the number of members of its communicator and the rank among them.
+pub fn rank_among<'n>(fields: impl Iterator<Item = (&'n [u8], u64)>) -> Option<(u64, u64)> {
+    let (mut members, mut rank) = (None, None);
+    for (name, value) in fields {
+        match field_of(name) {
+            Some(NcclField::Members) => members = Some(value),
+            Some(NcclField::Rank) => rank = Some(value),
+            _ => {}
+        }
+    }
+    members.zip(rank).filter(|(members, rank)| rank < members)
+}
+
 /// Versions of NCCL write their fields a little differently.
 pub(super) fn field_of(name: &[u8]) -> Option<NcclField> {
     let plain: Vec<u8> = name
