@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status};
+use stage2_render::Headline;
 use stage2_report::{Analysis, Settings, Sources, WorkloadFacts, analyse};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
@@ -23,7 +24,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);
     let files = stage2_render::write_files(&report, top_n, &shown, run_dir)?;
     Ok(Outcome {
-        headline: stage2_render::headline(&report, &run_dir.join("report.md")),
+        headline: stage2_render::headline(&report, run_dir),
         coverage: serde_json::to_value(&report.coverage).context("coverage is no JSON")?,
         status: report.coverage.verdict.status,
         tools: tools(&report),
@@ -61,8 +62,8 @@ pub struct Outcome {
     pub coverage: serde_json::Value,
     /// How much of the run the reports cover, in one word.
     pub status: Status,
-    /// Lines for the terminal.
-    pub headline: Vec<String>,
+    /// What a terminal shows at the end.
+    pub headline: Headline,
     /// Whether the records come from a simulated GPU.
     pub simulated: bool,
     /// Processes, as the captures describe them.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
+use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
@@ -86,6 +87,18 @@ impl Terminal {
         }
     }
 
+    /// What a command came to: lines with a label each, set apart by an empty line. They are wrapped where a
+    /// terminal shows them, and have no prefix, because nothing of the workload comes after them.
+    pub(crate) fn block(&self, lines: &[(&str, String, Style)]) {
+        if self.verbosity < Verbosity::Normal || lines.is_empty() {
+            return;
+        }
+        let width = std::io::stderr().is_terminal().then(size).and_then(Result::ok);
+        let width = width.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
+        let shown = laid_out(lines, width.unwrap_or(usize::MAX));
+        let _ = write!(anstream::stderr(), "\n{shown}");
+    }
+
     pub(crate) fn error(&self, text: &str) {
         line(AnsiColor::Red.on_default(), &format!("error: {text}"));
     }
@@ -95,6 +108,42 @@ impl Terminal {
 fn line(style: Style, text: &str) {
     let text = printable(&redaction::text(text));
     let _ = writeln!(anstream::stderr(), "{style}stage2-launch: {text}{style:#}");
+}
+
+/// Labels in one column, texts in another one.
+fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String {
+    let label_width = lines.iter().map(|(label, ..)| label.len() + 2).max().unwrap_or(0);
+    let mut out = String::new();
+    for (label, text, style) in lines {
+        let text = printable(&redaction::text(text));
+        let mut label = format!("{label}:");
+        for line in wrapped(&text, width.saturating_sub(label_width).max(20)) {
+            out.push_str(&format!("{style}{label:label_width$}{style:#}{line}\n"));
+            label.clear();
+        }
+    }
+    out
+}
+
+/// The words of a text in lines of a width. A word that is longer, such as a path, has a line of its own.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut room = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if room > length => {
+                line.push(' ');
+                line.push_str(word);
+                room -= length + 1;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                room = width.saturating_sub(length);
+            }
+        }
+    }
+    lines
 }
 
 /// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is no error.
@@ -179,6 +228,25 @@ mod tests {
     #[test]
     fn nothing_moves_the_cursor() {
         assert_eq!(super::printable("a\u{1b}[2Jb\nc\u{9b}é"), "a\\u{1b}[2Jb\\nc\\u{9b}é");
+    }
+
+    #[test]
+    fn a_block_has_its_labels_in_one_column_and_breaks_between_words() {
+        let plain = Style::new();
+        let lines = [
+            ("time", "decode 2.150 ms per token (p50 of 8)".to_owned(), plain),
+            ("report", "tmp/stage2/20261127-031638-12345/report.html".to_owned(), plain),
+        ];
+        let expected = [
+            "time:   decode 2.150 ms per",
+            "        token (p50 of 8)",
+            "report: tmp/stage2/20261127-031638-12345/report.html",
+        ];
+        assert_eq!(laid_out(&lines, 30).lines().collect::<Vec<_>>(), expected);
+        assert_eq!(laid_out(&lines, usize::MAX).lines().count(), 2, "no terminal, no width");
+        assert!(laid_out(&lines, 1).lines().count() > 2);
+        let hostile = [("time", "a\u{1b}[2J\nb".to_owned(), plain)];
+        assert_eq!(laid_out(&hostile, 80), "time: a\\u{1b}[2J\\nb\n");
     }
 
     fn lines_at(interval_s: u64, milliseconds: impl IntoIterator<Item = u64>) -> Vec<u64> {

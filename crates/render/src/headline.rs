@@ -1,8 +1,8 @@
-//! A report -> the few lines that a terminal shows at the end of a run.
+//! A report -> what a terminal shows at the end of a run: the answer, and for the curious what it is based on.
 
 use std::path::Path;
 
-use super::page::{SIMULATED, answer_lines, idle_percent};
+use super::page::{COVERAGE, answer_lines, idle_percent};
 use super::ranks;
 use crate::kernels::stage_kernels;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
@@ -16,20 +16,46 @@ const KERNELS: usize = 3;
 const LATE_RANKS: usize = 2;
 const NAME_CHARS: usize = 60;
 
-/// The lines, without line ends and without anything that acts on a terminal.
-pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
-    let mut lines = Vec::new();
-    if report.simulated {
-        lines.push(SIMULATED.to_owned());
+/// The end of a run in short, without line ends and without anything that acts on a terminal.
+#[derive(Clone, Debug, Default)]
+pub struct Headline {
+    /// What the pages say first; of a run without GPU work the reason and what to do.
+    pub answer: Vec<AnswerLine>,
+    /// Ranks, stages, steps and kernels.
+    pub evidence: Vec<String>,
+}
+
+impl Headline {
+    /// All of it, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let answer =
+            self.answer.iter().map(|AnswerLine { label, text }| format!("{label}: {text}"));
+        self.evidence.iter().cloned().chain(answer).collect()
     }
-    let answer = answer_lines(report).into_iter();
+}
+
+/// What a terminal shows of the report of the bundle `folder`.
+pub fn headline(report: &Report, folder: &Path) -> Headline {
+    Headline { answer: answer(report, folder), evidence: evidence(report) }
+}
+
+fn answer(report: &Report, folder: &Path) -> Vec<AnswerLine> {
+    let mut lines = answer_lines(report);
+    if let Some(empty) = &report.coverage.empty {
+        lines.retain(|line| line.label == COVERAGE);
+        lines.push(AnswerLine { label: "to do".to_owned(), text: empty.first.remedy.clone() });
+    }
     // A command that works as it stands: the folder is known here.
-    let folder = report_md.parent().map(|folder| visible_path(folder).to_string());
-    let folder = folder.and_then(|folder| Some(shlex::try_quote(&folder).ok()?.into_owned()));
-    lines.extend(answer.map(|AnswerLine { label, text }| {
-        let folder = folder.as_deref().filter(|_| label == "floor");
-        format!("{label}: {}", text.replace(RUN_DIR, folder.unwrap_or(RUN_DIR)))
-    }));
+    let shown = visible_path(folder).to_string();
+    let folder = shlex::try_quote(&shown).ok();
+    for line in lines.iter_mut().filter(|line| line.label == "floor") {
+        line.text = line.text.replace(RUN_DIR, folder.as_deref().unwrap_or(RUN_DIR));
+    }
+    lines
+}
+
+fn evidence(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     if ranks::is_job(report) {
         lines.push(format!("ranks: {}", ranks::seen(report)));
@@ -59,7 +85,6 @@ pub fn headline(report: &Report, report_md: &Path) -> Vec<String> {
             shorten_kernel(&kernel.row.kernel, NAME_CHARS),
         )
     }));
-    lines.push(format!("report: {}", visible_path(report_md)));
     lines
 }
 
@@ -94,31 +119,36 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{answer, rich};
+    use crate::testing::{answer as answer_of_pages, rich};
+    use stage2_model::{Empty, EmptyCause, EmptyReason};
 
-    #[test]
-    fn the_answer_opens_the_headline_with_coverage_as_its_fifth_line() {
-        let report = Report { simulated: true, answer: answer(), ..rich() };
-        let lines = headline(&report, Path::new("run/report.md"));
-        assert_eq!(lines[0], SIMULATED);
-        let expected = ["time: decode 2.150 ms", "window: ", "floor: ", "first: ", "coverage: "];
-        for (line, start) in lines[1..].iter().zip(expected) {
-            assert!(line.starts_with(start), "{start}: {lines:#?}");
-        }
-        assert!(lines[6].starts_with("stage0: "), "then the evidence: {lines:#?}");
-        assert_eq!(lines.last().map(String::as_str), Some("report: run/report.md"));
+    fn labels(headline: &Headline) -> Vec<&str> {
+        headline.answer.iter().map(|line| &*line.label).collect()
     }
 
     #[test]
-    fn without_an_answer_the_coverage_is_the_first_line() {
-        let mut report = Report { answer: answer(), ..rich() };
-        report.answer.lines.pop();
+    fn the_answer_is_that_of_the_pages_and_the_evidence_is_apart() {
+        let report = Report { answer: answer_of_pages(), ..rich() };
+        let lines = headline(&report, Path::new("run"));
+        assert_eq!(labels(&lines), ["time", "window", "floor", "first", "coverage"]);
+        assert!(lines.evidence[0].starts_with("stage0: "), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_run_without_gpu_work_has_its_reason_and_what_to_do() {
+        let mut report = Report { answer: answer_of_pages(), ..rich() };
         report.coverage.verdict.text = "EMPTY: no GPU work was recorded".into();
-        let lines = headline(&report, Path::new("report.md"));
-        assert_eq!(lines[4], "coverage: EMPTY: no GPU work was recorded", "it is never left out");
-        report.answer.lines.clear();
-        let lines = headline(&report, Path::new("report.md"));
-        assert_eq!(lines[0], "coverage: EMPTY: no GPU work was recorded");
+        report.answer.lines.pop();
+        let reason = EmptyReason {
+            cause: EmptyCause::NoGpu,
+            why: "there is no GPU".into(),
+            remedy: "run it where one is".into(),
+        };
+        report.coverage.empty = Empty::of(vec![reason]);
+        let lines = headline(&report, Path::new("run"));
+        assert_eq!(labels(&lines), ["coverage", "to do"]);
+        assert_eq!(lines.answer[0].text, "EMPTY: no GPU work was recorded", "it is never left out");
+        assert_eq!(lines.answer[1].text, "run it where one is");
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod utilisation;
 #[path = "../../../launcher/tests/it/common/golden.rs"]
 mod golden;
 
-pub use headline::headline;
+pub use headline::{Headline, headline};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -134,6 +134,12 @@ pub struct PassRecord {
 }
 
 impl RunRecord {
+    /// Whether the workload failed although nobody ended it.
+    pub(crate) fn failed_by_itself(&self) -> bool {
+        let collect = self.passes.iter().find(|pass| pass.name == "collect");
+        collect.is_some_and(|pass| pass.status == PassStatus::WorkloadFailed)
+    }
+
     /// A record of a run that starts now.
     pub fn new(run_id: String, command: Vec<String>) -> RunRecord {
         RunRecord {

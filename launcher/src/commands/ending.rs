@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
+use anstyle::{AnsiColor, Style};
 use stage2_contract::text::visible_path;
-use stage2_model::{Finding, Severity};
+use stage2_model::{Finding, Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -26,20 +27,55 @@ pub(super) fn list_files(outcome: &anyhow::Result<Outcome>, run_dir: &Path, term
     }
 }
 
-pub(super) fn tell(
+/// What is wrong, and with `--verbose` what the answer is based on.
+pub(super) fn tell_findings(
+    record: &RunRecord,
+    outcome: &anyhow::Result<Outcome>,
+    terminal: &Terminal,
+) {
+    // Where nothing was recorded, the reason is the answer; the rest is in the report.
+    let is_empty = outcome.as_ref().is_ok_and(|outcome| outcome.status == Status::Empty);
+    for finding in &record.report_findings {
+        match finding.severity {
+            Severity::Warning if is_empty => terminal.detail(&format!("warning: {finding}")),
+            _ => terminal.finding(finding),
+        }
+    }
+    let evidence = outcome.iter().flat_map(|outcome| &outcome.headline.evidence);
+    evidence.for_each(|line| terminal.detail(line));
+}
+
+/// The last lines: the answer, and where the report is.
+pub(super) fn tell_answer(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
     dir: &Path,
     terminal: &Terminal,
 ) {
-    record.report_findings.iter().for_each(|finding| terminal.finding(finding));
-    outcome.iter().flat_map(|outcome| &outcome.headline).for_each(|line| terminal.result(line));
-    if record.simulated {
-        terminal.result("simulated: no real GPU took part in this run");
+    let answer = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline.answer);
+    let status = outcome.as_ref().map_or(Status::Empty, |outcome| outcome.status);
+    let bold = |colour: AnsiColor| colour.on_default().bold();
+    let style = |label: &str| match (label, status) {
+        ("coverage", Status::Complete) => bold(AnsiColor::Green),
+        ("coverage", Status::Partial) => bold(AnsiColor::Yellow),
+        ("coverage", Status::Empty) => bold(AnsiColor::Red),
+        ("first" | "to do", _) => bold(AnsiColor::Green),
+        _ => bold(AnsiColor::Cyan),
+    };
+    let lines = answer.iter().map(|line| (&*line.label, line.text.clone()));
+    let mut lines: Vec<(&str, String)> = lines.collect();
+    if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
+        lines.push(("simulated", "no real GPU took part in this run".to_owned()));
     }
-    if dir.exists() {
-        terminal.result(&format!("bundle: {}", dir.display()));
+    let page = dir.join(PAGE);
+    match (outcome.is_ok() && page.exists(), dir.exists()) {
+        (true, _) => lines.push(("report", visible_path(&page).to_string())),
+        (false, true) => lines.push(("bundle", visible_path(dir).to_string())),
+        (false, false) => {}
     }
+    let lines: Vec<(&str, String, Style)> =
+        lines.into_iter().map(|(label, text)| (label, text, style(label))).collect();
+    terminal.block(&lines);
 }
 
 pub(super) fn make_room(

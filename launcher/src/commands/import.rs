@@ -14,7 +14,7 @@ use stage2_read::private;
 use stage2_read::trace::file::files_of;
 use stage2_report::llm::command_model::copy_models;
 
-use super::ending::{list_files, open_report, take_signals, tell};
+use super::ending::{list_files, open_report, take_signals, tell_answer, tell_findings};
 use crate::bundle::{
     Access, Bundle, COLLECTOR_DIR, Inputs, NCU_DIR, NSYS_DIR, PassRecord, RunFolder, RunRecord,
     WindowRecord,
@@ -59,8 +59,9 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
         around.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
         return Err(refused);
     }
+    let status = made.status(&acceptance, terminal);
     made.tell(showing, terminal);
-    Ok(made.status(&acceptance, terminal))
+    Ok(status)
 }
 
 /// Fails where no file can be used, before there is a folder; one that can be is merged without the others.
@@ -184,12 +185,13 @@ impl BundleMaker<'_> {
 impl NewBundle {
     pub(super) fn tell(&self, showing: BrowserOptions, terminal: &Terminal) {
         let dir = self.bundle.dir();
-        tell(&self.bundle.record, &self.outcome, dir, terminal);
-        if showing.open {
-            open_report(dir, terminal);
-        }
+        tell_findings(&self.bundle.record, &self.outcome, terminal);
         if let Err(error) = &self.closed {
             terminal.error(&format!("{error:#}"));
+        }
+        tell_answer(&self.bundle.record, &self.outcome, dir, terminal);
+        if showing.open {
+            open_report(dir, terminal);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::ending::{list_files, open_report, print_file, tell};
+use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
 use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
 use crate::cli::{self, ReportArgs};
@@ -85,8 +85,10 @@ fn write_again(
     let outcome = Ok(outcome);
     list_files(&outcome, run_dir, terminal);
     share_again(run_dir, terminal);
-    tell(&record, &outcome, run_dir, terminal);
-    Ok(acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal))
+    tell_findings(&record, &outcome, terminal);
+    let status = acceptance.status(0, outcome.as_ref().ok(), &record.passes, terminal);
+    tell_answer(&record, &outcome, run_dir, terminal);
+    Ok(status)
 }
 
 /// Processes that the workload left behind may have ended meanwhile. On another machine they are not there either.

@@ -11,7 +11,9 @@ use stage2_report::llm::command_model::CommandModel;
 use stage2_report::operators::stage1;
 use stage2_report::workload_config::Workload;
 
-use super::ending::{list_files, make_room, open_report, printed, take_signals, tell};
+use super::ending::{
+    list_files, make_room, open_report, printed, take_signals, tell_answer, tell_findings,
+};
 use super::import::BundleMaker;
 use crate::bundle::{
     self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, Manifest, RunFolder, RunRecord,
@@ -188,7 +190,11 @@ impl Job {
             outcome = bundle.save().and_then(|()| reports::write_reports(&run_dir));
         }
         let closed = bundle.finish(&outcome);
-        tell(&bundle.record, &outcome, &run_dir, terminal);
+        let failed = bundle.record.failed_by_itself();
+        if let Some(exit) = bundle.record.workload_exit.filter(|_| failed) {
+            terminal.error(&format!("the workload failed: {}", exit.describe()));
+        }
+        tell_findings(&bundle.record, &outcome, terminal);
         if let Err(error) = &closed
             && run_dir.exists()
         {
@@ -212,19 +218,23 @@ impl Job {
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
-        if outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
+        let holds_nothing = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
             && !lost
-            && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure)
+            && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure);
+        if (holds_nothing || failed)
             && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
         {
+            let why = if holds_nothing { "this run holds nothing" } else { "the workload failed" };
             let (link, target) = (earlier.link.display(), earlier.target.display());
-            terminal.result(&format!("this run holds nothing: {link} points to {target} again"));
+            terminal.result(&format!("{why}: {link} points to {target} again"));
         }
         bundle.protect(terminal);
+        let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
+        tell_answer(&bundle.record, &outcome, &run_dir, terminal);
         if self.showing.open {
             open_report(&run_dir, terminal);
         }
-        Ok(self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal))
+        Ok(status)
     }
 
     /// What doctor knows of a run without GPU work: the reports say it beside the cause.

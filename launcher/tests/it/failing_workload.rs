@@ -104,6 +104,24 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
     expect_parts(&summary, "summary", &["!Ended early", "complete: no record"]);
 }
 
+/// Hazard (Hostile environments): The workload fails after it has used the GPU.
+/// Promise: Its failure is said before all else, what it did has a report, and `latest` stays.
+#[test]
+fn the_failure_is_said_first_and_latest_stays_as_it_was() {
+    let sandbox = sandbox();
+    launch(&sandbox, &["--light"], "exit 0").code(0);
+    let latest = || std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("a link");
+    let before = latest();
+    let said = stderr(&launch(&sandbox, &["--light"], "exit 3").code(3));
+    assert_eq!(latest(), before);
+    let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("no {part}: {said}"));
+    let failure = at("error: the workload failed: exit status 3");
+    assert!(failure < at("coverage: ") && at("latest points to ") < at("coverage: "), "{said}");
+    assert!(said.find("warning: ").is_none_or(|warning| failure < warning), "{said}");
+    let last = said.lines().last().expect("lines");
+    assert!(last.starts_with("report: ") && last.ends_with("/report.html"), "{said}");
+}
+
 #[test]
 fn with_keep_going_every_pass_runs_and_none_of_a_failing_workload_is_ok() {
     let sandbox = sandbox();

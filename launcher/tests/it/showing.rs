@@ -58,7 +58,7 @@ fn a_report_as_json_is_all_there_is_on_stdout() {
         &["report", "--json", "tmp/stage2/latest"][..],
         &["report.top_n=7", "report", "-v", "tmp/stage2/latest", "--json", "hardware=h200"],
     ] {
-        let told = launch(&sandbox, words, &[]).stderr(contains("bundle: "));
+        let told = launch(&sandbox, words, &[]).stderr(contains("report: "));
         let printed = told.get_output().stdout.clone();
         assert_eq!(String::from_utf8_lossy(&printed), sandbox.read("metrics.json"), "{words:?}");
         let json: serde_json::Value = serde_json::from_slice(&printed).expect("one JSON document");

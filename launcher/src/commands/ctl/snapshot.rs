@@ -114,8 +114,9 @@ pub(super) fn snapshot(
             window.pid, window.number, window.records, window.lost
         ));
     }
+    let status = made.status(&acceptance, terminal);
     made.tell(showing, terminal);
-    Ok(made.status(&acceptance, terminal))
+    Ok(status)
 }
 
 fn interrupted(signal: Signal, processes: &[ProcessWindow], terminal: &Terminal) -> u8 {

@@ -40,7 +40,10 @@ fn causes(folder: &RunFolder) -> Vec<String> {
     assert!(!remedy.is_empty());
     let verdict = metrics["coverage"]["verdict"]["text"].as_str().expect("text");
     assert!(verdict.starts_with("EMPTY: no GPU work was recorded: ") && verdict.contains(&why));
-    assert!(outcome.headline.iter().any(|line| line.contains(&why)), "{:?}", outcome.headline);
+    let lines: Vec<&str> = outcome.headline.answer.iter().map(|line| &*line.label).collect();
+    assert_eq!(lines, ["coverage", "to do"], "what else there is says nothing");
+    assert!(outcome.headline.answer[0].text.contains(&why), "{:?}", outcome.headline);
+    assert_eq!(outcome.headline.answer[1].text, remedy);
     let told = outcome.findings.iter().filter(|f| f.what.contains(&why) && f.remedy == remedy);
     assert_eq!(told.count(), 1, "{:#?}", outcome.findings);
     // Pages escape Markdown: compare words.

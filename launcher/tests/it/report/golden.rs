@@ -45,7 +45,7 @@ fn every_artifact_is_as_expected() {
             name => compare(name, &text),
         }
     }
-    compare("headline.txt", &stable(&(outcome.headline.join("\n") + "\n")));
+    compare("headline.txt", &stable(&(outcome.headline.lines().join("\n") + "\n")));
     assert!(outcome.simulated);
     assert_eq!(outcome.coverage["verdict"]["status"], "partial");
 

@@ -280,7 +280,7 @@ fn check_export(format: Format, path: &Path, of: &str) {
 
 fn check_bundle(run_dir: &Path, what: &str) {
     let outcome = write_reports(run_dir).unwrap_or_else(|why| panic!("{what}: {why:#}"));
-    for line in &outcome.headline {
+    for line in outcome.headline.lines() {
         assert_eq!(line.chars().find(|&c| acts(c)), None, "{what}: headline {line:?}");
     }
     for finding in &outcome.findings {

@@ -58,7 +58,7 @@ impl Program {
 fn report_of(programs: &mut [Program]) -> (RunFolder, Value, Vec<String>) {
     let folder = RunFolder::of(programs.iter_mut().map(|program| &*program.build.end()));
     folder.write("config.yaml", "report: {infer_stages: false}\n");
-    let headline = folder.reports().headline;
+    let headline = folder.reports().headline.lines();
     let metrics = folder.metrics();
     (folder, metrics, headline)
 }

@@ -152,7 +152,7 @@ proptest! {
             prop_assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
             check_markdown(&page);
         }
-        prop_assert!(!outcome.headline.iter().any(|line| line.chars().any(char::is_control)));
+        prop_assert!(!outcome.headline.lines().iter().any(|line| line.chars().any(char::is_control)));
         let csv = folder.text("kernels.csv");
         let mut reader = csv::Reader::from_reader(csv.as_bytes());
         let records: Vec<csv::StringRecord> = reader.records().map(|r| r.expect("whole")).collect();

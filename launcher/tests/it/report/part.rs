@@ -95,7 +95,7 @@ fn a_sample_and_a_whole_capture_weigh_as_much_as_they_stand_for() {
 /// What a reader sees first, and the findings.
 fn pages(build: &mut Build) -> (Report, Vec<String>, String) {
     let folder = RunFolder::of([&*build.end()]);
-    let headline = folder.reports().headline;
+    let headline = folder.reports().headline.lines();
     let pages = ["report.md", "kernels.md", "stakeholder_summary.md", "report.html"];
     (folder.report(), headline, pages.map(|page| folder.text(page)).concat())
 }

@@ -113,7 +113,8 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
     }
     let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("Only some instances of ranges were recorded"), "{summary}");
-    let stage = outcome.headline.iter().find(|line| line.starts_with("decode:")).expect("line");
+    let stage =
+        outcome.headline.evidence.iter().find(|line| line.starts_with("decode:")).expect("line");
     assert!(stage.contains("8 kernels, GPU busy 0.010 ms in the sample"), "{stage}");
 }
 
