@@ -15,6 +15,7 @@ use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use stage2_contract::text::numbers::counted;
 use stage2_read::files;
 
 use crate::cli::TopArgs;
@@ -160,6 +161,8 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     match key.code {
         KeyCode::Char('q') => return false,
         KeyCode::Char('?' | 'h') => state.help = true,
+        KeyCode::Char('o') => state.processes_by = state.processes_by.next(),
+        KeyCode::Char('t') => state.kernels_by = state.kernels_by.next(),
         KeyCode::Char('f') => state.frozen = !state.frozen,
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
@@ -167,9 +170,8 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
             0 => watched.switch(),
             some => {
                 state.stops = true;
-                let word = if some == 1 { "process" } else { "processes" };
-                state.said =
-                    Some(format!("stop recording of {some} {word}? y: stop, any other key: no"));
+                let all = counted(some as u64, "process");
+                state.said = Some(format!("stop recording of {all}? y: stop, any other key: no"));
             }
         },
         KeyCode::Char('w') => write_bundle(watched),

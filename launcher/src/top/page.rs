@@ -1,24 +1,64 @@
 //! A look at processes -> the lines of a page, for a width and a height. No colour: bold and reversed text
 //! only, and a mark at the chosen stage, so that it reads the same without.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible};
-use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
+use stage2_live::{FileState, GpuState, Look, StageNumbers, Watched, class_label};
+
+use crate::terminal::wrapped;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// The row of the stage.
     pub(crate) chosen: usize,
+    pub(crate) processes_by: ProcessOrder,
+    pub(crate) kernels_by: KernelOrder,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
     /// The next key says whether recording is to stop.
     pub(crate) stops: bool,
     /// What came of the last key.
     pub(crate) said: Option<String>,
+}
+
+/// What the rows of processes are sorted by: the worst first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ProcessOrder {
+    #[default]
+    Rank,
+    StepTime,
+    Busy,
+    Lost,
+}
+
+impl ProcessOrder {
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Rank => Self::StepTime,
+            Self::StepTime => Self::Busy,
+            Self::Busy => Self::Lost,
+            Self::Lost => Self::Rank,
+        }
+    }
+}
+
+/// What the rows of kernels are sorted by: the largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum KernelOrder {
+    #[default]
+    Time,
+    Mean,
+}
+
+impl KernelOrder {
+    pub(crate) fn next(self) -> Self {
+        if self == Self::Time { Self::Mean } else { Self::Time }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -32,34 +72,42 @@ pub(crate) struct View {
 }
 
 const HELP: [&str; 22] = [
-    "up, down, k, j   choose a stage: its classes and kernels are shown",
-    "s                start recording in all processes, or, after a question, stop",
-    "                 it where any of them records (asks the sockets)",
-    "f                freeze the page; the files are read on",
-    "w                write a bundle with reports of all that was read, into a",
-    "                 folder here",
-    "q, Ctrl-C        end",
+    "up, down, k, j     choose a stage: its kernels and its last minute are shown",
+    "o                  sort processes by rank, step time, BUSY or LOST",
+    "t                  sort kernels by time or by mean",
+    "s                  start recording in all processes, or, after a question, stop it",
+    "f, w               freeze the page; write a bundle of all that was read",
+    "q, Ctrl-C          end",
     "",
     "All rates are of the last 10 s of the data, per process: the mean of those with",
-    "the stage.",
-    "STEPS/S, P50, P99  the outermost ranges of the program that ended, and how long",
-    "                   they were open",
+    "the stage. A number is final 3 s after its event, so the data is about 4 s old.",
+    "STEPS/S, P50, P99  outermost ranges of the program that ended: their number, and",
+    "                   how long they were open",
     "BUSY       part of the time in steps in which GPU work of the stage ran",
     "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
-    "TOKENS/S   where steps say how many: those of an engine, ranges with a field",
-    "           `tokens`, or with --tokens STAGE; REQS: mean requests of a step",
-    "GPU        part of the 10 s in which the GPU worked for the process",
-    "IDLE       part of the 10 s without any work; below it what the threads that",
-    "           launch did then, in shares of it that exceed their sampling error",
-    "Numbers are final 3 s after the event, and the collector writes once a second:",
-    "so old is the data.",
+    "REQS       mean number of requests of a step, where an engine says it",
+    "TOKENS/S   where an engine or a field `tokens` of the ranges says how many, or",
+    "           with --tokens STAGE, where the payload of its ranges does",
+    "WORK/S     kernels, copies, fills and graphs in a second",
+    "GPU        part of the time in which the GPU worked for the process",
+    "IDLE       part of the time without any work, and what the threads that launch",
+    "           did then: shares of it that exceed their sampling error",
+    "LOST       what was not recorded; ? where nobody knows: the file was cut",
     "Any key goes back.",
 ];
+
+/// Names get no more columns: numbers stay near to them on a wide terminal.
+const STAGE_COLUMNS: usize = 40;
+const KERNEL_COLUMNS: usize = 72;
+const HOST_COLUMNS: usize = 24;
 
 /// The most causes of a process.
 const CAUSES: usize = 3;
 
-const KEYS: &str = "q end  s start/stop  j/k stage  f freeze  w write  ? help";
+const KEYS: &str = "q end  s start/stop  j/k stage  o,t sort  f freeze  w write  ? help";
+
+/// A process that wrote nothing for so long has ended, and could not say so.
+const SILENT_NS: u64 = 15_000_000_000;
 
 /// A stage over all processes.
 #[derive(Default)]
@@ -93,13 +141,21 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
+    let has_room = left >= 14;
+    let (minute, gpus) = match has_room {
+        true => (minute(view, rows.get(chosen), width), gpus(view, left / 8, width)),
+        false => (Vec::new(), Vec::new()),
+    };
     let counters = counters(view, width);
     let hosts = hosts(view, (left / 4).max(1), width);
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
-    let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + counters.len());
+    let others = minute.len() + gpus.len() + counters.len();
+    let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + others);
     lines.extend(stage_table(&rows, chosen, for_stages, width));
+    lines.extend(minute);
     lines.extend(kernel_table(view, rows.get(chosen), for_kernels, width));
+    lines.extend(gpus);
     lines.extend(counters);
     lines.extend(hosts);
     lines.extend(processes(view, rows.get(chosen), for_processes, width));
@@ -113,7 +169,9 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
 
 fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
-    let recording = |process: &&Watched| process.state == FileState::Growing;
+    let recording = |process: &&Watched| {
+        process.state == FileState::Growing && !process.is_torn && !is_silent(view, process)
+    };
     let on = look.processes.iter().filter(recording).count();
     let phases = view.phases.iter().filter(|(_, phase)| phase == "dormant").count();
     let dormant = if phases > 0 { format!(", {phases} dormant") } else { String::new() };
@@ -124,20 +182,20 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         None => "no data yet".to_owned(),
     };
     let (name, all) = (shorten(&view.name, 24), look.processes.len());
-    let first =
-        format!("stage2 top  {name}  {all} processes, {on} recording{dormant}  {age}{frozen}");
+    let all = counted(all as u64, "process");
+    let first = format!("stage2 top  {name}  {all}, {on} recording{dormant}  {age}{frozen}");
     let sum =
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
     let work = sum(|process| process.counts.work);
     let placed = sum(|process| process.counts.attributed.saturating_add(process.counts.outside));
     let (coverage, in_ranges) =
         (part(placed, work), part(sum(|process| process.counts.attributed), work));
-    let lost = sum(lost);
+    let lost = lost_text(sum(lost), look.processes.iter().any(is_incomplete), count);
     let behind = match (look.behind_bytes, look.skipped_bytes) {
         (0, 0) => String::new(),
         (behind, skipped) => format!("  {} MB behind, {} MB skipped", behind >> 20, skipped >> 20),
     };
-    let (lost, work) = (count(lost), count(work));
+    let work = count(work);
     let second =
         format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{behind}");
     vec![bold(&first, width), plain(&second, width)]
@@ -160,13 +218,13 @@ fn rows(look: &Look) -> Vec<Row> {
         }
     }
     let mut rows: Vec<Row> = all.into_values().collect();
-    // Those with work first, and in one order whatever their numbers do.
-    rows.sort_by(|a, b| (a.sum.launches == 0, &a.name).cmp(&(b.sum.launches == 0, &b.name)));
+    // Those with work first, then what is no range of the program, and in one order whatever their numbers do.
+    rows.sort_by_key(|row| (row.sum.launches == 0, row.name.starts_with('('), row.name.clone()));
     rows
 }
 
 fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<Line<'static>> {
-    let name_width = width.saturating_sub(62).max(8);
+    let name_width = width.saturating_sub(62).clamp(8, STAGE_COLUMNS);
     let title = format!(
         "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}",
         padded("STAGE", name_width),
@@ -223,15 +281,18 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         *sum = (sum.0.saturating_add(kernel.ns), sum.1 + kernel.launches);
     }
     let mut kernels: Vec<(&str, (u64, u64))> = kernels.into_iter().collect();
-    kernels.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let name_width = width.saturating_sub(40).max(8);
+    let by = view.state.kernels_by;
+    let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches).unwrap_or(0);
+    let size = |sum| if by == KernelOrder::Time { sum } else { (mean_ns(sum), sum.0) };
+    kernels.sort_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
+    let name_width = width.saturating_sub(41).clamp(8, KERNEL_COLUMNS);
     let title = format!(
-        "  {} {:>6}  {} {:>6} {:>7}",
+        "  {} {:>6}  {} {:>6} {:>8}",
         padded("CLASS", 14),
         "TIME",
         padded("KERNEL", name_width),
-        "TIME",
-        "MEAN us"
+        marked("TIME", by == KernelOrder::Time),
+        marked("MEAN us", by == KernelOrder::Mean)
     );
     let mut lines = vec![bold(&title, width)];
     let shown = height.saturating_sub(1);
@@ -256,10 +317,95 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
             (name, part(sum.0, total), mean(sum).unwrap_or_default())
         });
         let (class, name) = (padded(class, 14), padded(name, name_width));
-        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>7}");
+        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>8}");
         lines.push(plain(&text, width));
     }
     lines
+}
+
+/// The last minute, a column a second: how long the steps of the stage were, and how busy the GPUs.
+fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
+    let columns = (0..width.saturating_sub(22).min(60)).rev();
+    let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
+    let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
+    let lines = [("STEP ms", trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
+    let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
+    lines.map(|(label, trend)| plain(&format!("  {label:<7} {trend}"), width)).collect()
+}
+
+/// The mean time of the steps of a stage that ended so many seconds before the newest data.
+fn step_ms(view: &View, row: &Row, ago: usize) -> Option<f64> {
+    let (mut steps, mut all_ns) = (0u64, 0u64);
+    for process in &view.look.processes {
+        let seconds = process.window.minute.steps.get(&row.name);
+        let (more, ns) = seconds.and_then(|all| all.iter().rev().nth(ago)).unwrap_or(&(0, 0));
+        (steps, all_ns) = (steps.saturating_add(*more), all_ns.saturating_add(*ns));
+    }
+    (steps > 0).then(|| all_ns as f64 / steps as f64 / 1e6)
+}
+
+/// The part of such a second in which the GPUs worked.
+fn gpu_share(view: &View, ago: usize) -> Option<f64> {
+    let seconds = view.look.processes.iter().map(|process| &process.window.minute.busy_ns);
+    let all: Vec<u64> = seconds.filter_map(|all| all.iter().rev().nth(ago).copied()).collect();
+    let sum: f64 = all.iter().map(|ns| *ns as f64 / 1e9).sum();
+    (!all.is_empty()).then(|| sum / all.len() as f64)
+}
+
+/// Values as bars up to the largest one or `full`, and the least and the largest in figures.
+fn trend(values: &[Option<f64>], full: Option<f64>, text: fn(f64) -> String) -> Option<String> {
+    let known = || values.iter().flatten().copied();
+    let (least, most) = (known().reduce(f64::min)?, known().reduce(f64::max)?);
+    let bars: String = values.iter().map(|value| bar(*value, full.unwrap_or(most))).collect();
+    Some(format!("{bars} {}-{}", text(least), text(most)))
+}
+
+/// The height of a value, of eight; where nothing is known, a space.
+fn bar(value: Option<f64>, full: f64) -> char {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let Some(value) = value else { return ' ' };
+    let part = if full > 0.0 { (value / full).clamp(0.0, 1.0) } else { 0.0 };
+    BARS.get((part * 7.0).round() as usize).copied().unwrap_or(' ')
+}
+
+/// What the driver says of the GPUs, as many lines as there is room for.
+fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
+    let mut all: Vec<String> = Vec::new();
+    for process in &view.look.processes {
+        let of = match process.rank.filter(|_| view.look.processes.len() > 1) {
+            Some(rank) => format!("rank {rank} "),
+            None => String::new(),
+        };
+        all.extend(process.gpus.iter().map(|gpu| format!("{of}{}", gpu_text(gpu))));
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for gpu in &all {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + gpu.chars().count() + 3 <= width => {
+                line.push_str(&format!("   {gpu}"));
+            }
+            _ => lines.push(format!("  {gpu}")),
+        }
+    }
+    lines.into_iter().take(height).map(|line| plain(&line, width)).collect()
+}
+
+fn gpu_text(gpu: &GpuState) -> String {
+    let gb = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
+    let memory = match (gpu.memory_used_bytes, gpu.memory_bytes) {
+        (Some(used), Some(all)) => Some(format!("{} of {} GiB", gb(used), gb(all))),
+        (Some(used), None) => Some(format!("{} GiB", gb(used))),
+        (None, _) => None,
+    };
+    let parts = [
+        gpu.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3)),
+        gpu.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),
+        gpu.memory_clock_mhz.map(|mhz| format!("memory {mhz} MHz")),
+        gpu.temperature_c.map(|degrees| format!("{degrees} C")),
+        memory,
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("GPU{} {}", gpu.device, parts.join(" "))
 }
 
 fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
@@ -313,7 +459,7 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
             })
             .collect();
         let room = each.saturating_sub(causes.len());
-        let why = why.map_or_else(Vec::new, |why| wrapped(why, text_width, room));
+        let why = why.map_or_else(Vec::new, |why| wrapped_at_most(why, text_width, room));
         let others = why.into_iter().map(|line| (String::new(), line));
         for (at, (share, text)) in causes.into_iter().chain(others).enumerate() {
             let (pid, idle) = match at {
@@ -327,21 +473,12 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
 }
 
 /// The words in at most this many lines; longer text is cut at its end.
-fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let is_full = lines.len() >= most;
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            Some(line) if is_full => {
-                *line = format!("{}…", clip(line, width.saturating_sub(1)));
-                break;
-            }
-            _ if !is_full => lines.push(clip(word, width)),
-            _ => break,
+fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
+    let mut lines = wrapped(text, width);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = format!("{}…", clip(last, width.saturating_sub(1)));
         }
     }
     lines
@@ -355,8 +492,33 @@ fn without_wait(text: &str, width: usize) -> &str {
     what.filter(|_| is_long).unwrap_or(text)
 }
 
+fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
+    process.window.stages.get(&row?.name)
+}
+
+/// Sorts them; as they come they are in the order of their ranks.
+fn sort_processes(all: &mut [&Watched], by: ProcessOrder, row: Option<&Row>) {
+    match by {
+        ProcessOrder::Rank => {}
+        ProcessOrder::StepTime => all.sort_by_cached_key(|process| {
+            Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
+        }),
+        ProcessOrder::Busy => all.sort_by(|a, b| {
+            let busy =
+                |of| of_stage(of, row).and_then(StageNumbers::busy_share).unwrap_or(f64::MAX);
+            busy(a).total_cmp(&busy(b))
+        }),
+        ProcessOrder::Lost => {
+            all.sort_by_key(|process| Reverse((is_incomplete(process), lost(process))));
+        }
+    }
+}
+
 fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
-    let host_width = width.saturating_sub(66).max(8);
+    let host_width = width.saturating_sub(66).clamp(8, HOST_COLUMNS);
+    let by = view.state.processes_by;
+    let mut sorted: Vec<&Watched> = view.look.processes.iter().collect();
+    sort_processes(&mut sorted, by, row);
     let title = format!(
         "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}",
         "RANK",
@@ -364,16 +526,16 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         padded("HOST", host_width),
         padded("STATE", 9),
         "STEPS/S",
-        "P50 ms",
-        "BUSY",
+        marked("P50 ms", by == ProcessOrder::StepTime),
+        marked("BUSY", by == ProcessOrder::Busy),
         "GPU",
-        "LOST"
+        marked("LOST", by == ProcessOrder::Lost)
     );
     let mut lines = vec![bold(&title, width)];
     let shown = if view.look.processes.len() > height { height.saturating_sub(1) } else { height };
-    for process in view.look.processes.iter().take(shown) {
+    for process in sorted.into_iter().take(shown) {
         let seconds = process.window.ns as f64 / 1e9;
-        let sum = row.and_then(|row| process.window.stages.get(&row.name));
+        let sum = of_stage(process, row);
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let busy: Vec<f64> = devices.map(|device| device.busy_ns as f64 / 1e9 / seconds).collect();
         let is_known = !busy.is_empty() && seconds != 0.0;
@@ -387,13 +549,13 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
             or_dash(sum.filter(|_| seconds > 0.0).map(|sum| short(sum.steps as f64 / seconds))),
             or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
             or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
-            short(lost(process) as f64),
+            lost_text(lost(process), is_incomplete(process), |lost| short(lost as f64)),
         );
         lines.push(plain(&text, width));
     }
     if shown < view.look.processes.len() {
         let more = view.look.processes.len() - shown;
-        lines.push(plain(&format!("       {more} processes more"), width));
+        lines.push(plain(&format!("       {} more", counted(more as u64, "process")), width));
     }
     lines
 }
@@ -407,12 +569,34 @@ fn lost(process: &Watched) -> u64 {
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
 }
 
+/// Whether an unknown amount is missing: the trace file ends before its process did.
+fn is_incomplete(process: &Watched) -> bool {
+    process.is_torn || matches!(process.state, FileState::Cut | FileState::Damaged(_))
+}
+
+fn lost_text(lost: u64, is_incomplete: bool, text: impl Fn(u64) -> String) -> String {
+    match (is_incomplete, lost) {
+        (false, _) => text(lost),
+        (true, 0) => "?".to_owned(),
+        (true, _) => format!("{}+?", text(lost)),
+    }
+}
+
+/// Whether nothing was heard of a process without a socket for long.
+fn is_silent(view: &View, process: &Watched) -> bool {
+    let has_socket = view.phases.iter().any(|(pid, _)| *pid == process.pid);
+    let last = process.last_wall_ns.or(process.window.end_wall_ns);
+    !has_socket && last.is_some_and(|last| view.now_ns.saturating_sub(last) > SILENT_NS)
+}
+
 /// What a process does: its phase where it has a socket, else how things stand with its file.
 fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         (FileState::Ended, Some((_, phase))) if phase != "ended" => phase.clone(),
+        (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
+        (FileState::Growing, None) if is_silent(view, process) => "silent".to_owned(),
         (FileState::Growing, None) => "growing".to_owned(),
         (FileState::Waiting, None) => "empty".to_owned(),
         (FileState::Ended, _) => "ended".to_owned(),
@@ -436,6 +620,11 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     let said = view.state.said.clone().or(problem).or(files).or_else(|| notes.into_iter().next());
     let said = said.map(|said| plain(&visible(said.as_bytes()), width));
     said.into_iter().chain([bold(KEYS, width)]).collect()
+}
+
+/// The title of a column, with a mark where the rows are sorted by it.
+fn marked(title: &str, is_order: bool) -> String {
+    format!("{title}{}", if is_order { "▾" } else { "" })
 }
 
 fn plain(text: &str, width: usize) -> Line<'static> {
@@ -487,239 +676,4 @@ fn short(value: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use stage2_live::{Counts, DeviceBusy, HostIdle, KernelRow, Window};
-    use stage2_model::{HostCause, HostCauseKind, HostFrame};
-
-    use super::*;
-
-    fn process(pid: u32, rank: u64) -> Watched {
-        let mut decode = StageNumbers {
-            steps: 200,
-            window_ns: 9_000_000_000,
-            busy_ns: 6_300_000_000,
-            gaps_ns: 900_000_000,
-            launches: 8_000,
-            requests: 6_400,
-            steps_with_requests: 200,
-            ..StageNumbers::default()
-        };
-        (0..200u64).for_each(|at| decode.step_times.add(40_000_000 + at * 100_000));
-        (decode.class_ns[1], decode.class_ns[2]) = (5_000_000_000, 1_500_000_000);
-        let prefill = StageNumbers { steps: 10, launches: 9, ..decode.clone() };
-        let kernel = |name: &str, ns| {
-            let (stage, name) = ("decode".to_owned(), name.to_owned());
-            KernelRow { stage, name, class: 1, ns, launches: 1_000 }
-        };
-        let names =
-            ["gemm_a", "gemm_b", "flash_fwd", "rms_norm", "rope", "silu", "add", "copy", "cast"];
-        Watched {
-            host: "node-1".into(),
-            pid,
-            rank: Some(rank),
-            state: FileState::Growing,
-            window: Window {
-                ns: 10_000_000_000,
-                end_wall_ns: Some(100_000_000_000),
-                stages: [("decode".to_owned(), decode), ("prefill".to_owned(), prefill)].into(),
-                kernels: names
-                    .iter()
-                    .zip(1u64..)
-                    .map(|(name, at)| kernel(name, 5_000_000_000 / at))
-                    .collect(),
-                devices: vec![DeviceBusy { device: 0, busy_ns: 6_500_000_000 }],
-                host: host(),
-            },
-            counts: Counts {
-                work: 1_000_000,
-                attributed: 998_000,
-                outside: 2_000,
-                ..Counts::default()
-            },
-            ..Watched::default()
-        }
-    }
-
-    fn host() -> HostIdle {
-        let cause = |kind, line, percent| HostCause {
-            kind,
-            frame: Some(HostFrame {
-                function: "Scheduler.schedule".into(),
-                file: "vllm/v1/core/sched/scheduler.py".into(),
-                line,
-            }),
-            thread: (kind == HostCauseKind::Gil).then(|| "detokenizer".into()),
-            percent,
-            ..HostCause::default()
-        };
-        HostIdle {
-            ns: 10_000_000_000,
-            idle_ns: 3_500_000_000,
-            samples: 350,
-            causes: vec![
-                cause(HostCauseKind::EngineCode, 212, 41.0),
-                cause(HostCauseKind::Gil, 99, 22.0),
-                cause(HostCauseKind::Lock, 7, 9.0),
-                cause(HostCauseKind::Sleep, 8, 3.0),
-            ],
-            ..HostIdle::default()
-        }
-    }
-
-    fn view() -> View {
-        View {
-            name: "tmp/stage2/latest".into(),
-            look: Look { processes: vec![process(71, 0), process(72, 1)], ..Look::default() },
-            phases: vec![(72, "stopping".into())],
-            now_ns: 103_200_000_000,
-            state: State::default(),
-        }
-    }
-
-    fn text(view: &View, width: usize, height: usize) -> Vec<String> {
-        page(view, width, height).iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn all_that_matters_fits_into_80_by_24_without_colour() {
-        let shown = text(&view(), 80, 24);
-        assert_eq!(shown.len(), 24);
-        assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
-        let whole = shown.join("\n");
-        let parts = "2 processes, 2 recording|data 3.2 s old|placed 100%|in ranges 99.8%|> decode|  prefill|\
-                     gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q end";
-        for part in parts.split('|') {
-            assert!(whole.contains(part), "{part} is not in\n{whole}");
-        }
-        let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
-        let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
-        // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
-        assert_eq!(
-            numbers,
-            ["20.0", "49.8", "59.2", "70.0%", "10.0%", "32.0", "-", "800"],
-            "{decode}"
-        );
-        let small = text(&view(), 80, 16).join("\n");
-        assert!(small.contains(" others ") && small.contains("q end"), "{small}");
-        let styles = page(&view(), 80, 24);
-        let spans = styles.iter().flat_map(|line| &line.spans);
-        assert!(spans.into_iter().all(|span| span.style.fg.is_none() && span.style.bg.is_none()));
-    }
-
-    /// The lines of the table of the host, without its title.
-    fn of_hosts(shown: &[String]) -> Vec<&str> {
-        let title = shown.iter().position(|line| line.contains("WHAT THE HOST DID"));
-        let rest = shown.iter().skip(title.expect("a title") + 1);
-        rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
-    }
-
-    #[test]
-    fn the_causes_of_idle_time_have_a_line_each_and_three_where_there_is_room() {
-        let mut view = view();
-        let line = "Scheduler.schedule (scheduler.py:212)";
-        let two = text(&view, 80, 24);
-        let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
-        let gil =
-            "                   22.0%  GIL held by `detokenizer` i…schedule (scheduler.py:99)";
-        assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
-        assert!(of_hosts(&text(&view, 200, 50)).len() == 6);
-        view.look.processes.truncate(1);
-        let one = text(&view, 80, 24);
-        let expected = [
-            first.as_str(),
-            gil,
-            "                    9.0%  lock or a thread in Schedul….schedule (scheduler.py:7)",
-        ];
-        assert_eq!(of_hosts(&one), expected, "{one:#?}");
-        let wide = text(&view, 200, 50).join("\n");
-        let whole =
-            "waiting for the GIL held by `detokenizer` in Scheduler.schedule (scheduler.py:99)";
-        assert!(wide.contains(whole), "{wide}");
-    }
-
-    #[test]
-    fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
-        let mut view = view();
-        view.look.processes.truncate(1);
-        view.look.processes[0].window.host = HostIdle {
-            why_none: Some("not sampled: STAGE2_HOST is off".into()),
-            ..HostIdle::default()
-        };
-        let shown = text(&view, 80, 24);
-        let expected = ["        71      -         not sampled: STAGE2_HOST is off"];
-        assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
-        // States without lines.
-        let mut host = host();
-        host.causes.iter_mut().for_each(|cause| cause.frame = None);
-        let why = "the memory layout of Python 3.9 is not known: samples have no stacks; use another version";
-        host.note = Some(why.into());
-        view.look.processes[0].window.host = host;
-        let shown = text(&view, 80, 24);
-        let expected = [
-            "        71  35.0%  41.0%  code",
-            "                   22.0%  waiting for the GIL held by `detokenizer`",
-            "                          the memory layout of Python 3.9 is not known: samples…",
-        ];
-        assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
-    }
-
-    #[test]
-    fn another_stage_has_its_own_kernels_and_the_chosen_row_is_always_seen() {
-        let mut view = view();
-        let numbers = view.look.processes[0].window.stages["decode"].clone();
-        for at in 0..40 {
-            view.look.processes[0].window.stages.insert(format!("stage {at:02}"), numbers.clone());
-        }
-        for chosen in [0, 7, 30, 41, 99] {
-            view.state.chosen = chosen;
-            let shown = text(&view, 80, 24);
-            let marked: Vec<&String> = shown.iter().filter(|line| line.starts_with("> ")).collect();
-            assert_eq!(marked.len(), 1, "{chosen}: {shown:#?}");
-        }
-        view.state.chosen = 1;
-        assert!(!text(&view, 80, 24).join("\n").contains("flash_fwd"), "kernels of decode only");
-    }
-
-    #[test]
-    fn what_went_wrong_is_said_and_nothing_obeys_it() {
-        let mut view = view();
-        view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
-        assert!(text(&view, 80, 24).join("\n").contains("damaged at byte 7"));
-        view.state.said = Some("71: \x1b[2Jstart".into());
-        assert!(text(&view, 80, 24).join("\n").contains("71: \\x1b[2Jstart"));
-        view.state.help = true;
-        let help = text(&view, 80, 24).join("\n");
-        assert!(HELP.iter().all(|line| help.contains(line)), "a line of it is cut:\n{help}");
-        view.state = State { frozen: true, ..State::default() };
-        assert!(text(&view, 80, 24)[0].contains("FROZEN"));
-    }
-
-    proptest! {
-        /// Hazard (Watching what runs): A terminal of one cell, or of any size.
-        /// Promise: There is a page, and no panic.
-        #[test]
-        fn every_size_has_a_page(width in 0usize..300, height in 0usize..100, chosen in 0usize..5, help: bool) {
-            let mut view = view();
-            view.state = State { chosen, help, ..State::default() };
-            let shown = text(&view, width, height);
-            prop_assert!(shown.len() <= height && shown.iter().all(|line| line.chars().count() <= width));
-            let empty = View { state: view.state.clone(), ..View::default() };
-            prop_assert!(text(&empty, width, height).len() <= height);
-        }
-    }
-
-    #[test]
-    fn a_terminal_of_any_size_is_drawn_to() {
-        use ratatui::{Terminal, backend::TestBackend, widgets::Paragraph};
-        for (width, height) in [(1, 1), (2, 1), (1, 50), (80, 24), (20, 5), (300, 90)] {
-            let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-            let drawn = terminal.draw(|frame| {
-                let area = frame.area();
-                let lines = page(&view(), area.width.into(), area.height.into());
-                frame.render_widget(Paragraph::new(lines), area);
-            });
-            assert!(drawn.is_ok());
-        }
-    }
-}
+mod tests;

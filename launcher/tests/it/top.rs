@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::common::guest::Guest;
 use crate::common::{LAUNCH, at_once, json, lossy};
@@ -115,5 +116,98 @@ sys.exit("it goes on")
         python.args(["-c", SCRIPT, LAUNCH, "top"]).arg(folder.path());
         let output = python.output().expect("python3");
         assert!(output.status.success(), "{}", lossy(&output.stderr));
+    });
+}
+
+/// A session of tmux with a server of its own, which ends with it.
+struct Tmux {
+    folder: tempfile::TempDir,
+}
+
+impl Tmux {
+    /// Runs the command in a window of this size; nothing where tmux is missing, which is said.
+    fn run((columns, rows): (u16, u16), guest: &Command) -> Option<Tmux> {
+        let tmux = Tmux { folder: tempfile::tempdir().expect("a folder") };
+        if Command::new("tmux").arg("-V").output().is_err() {
+            assert!(std::env::var_os("STAGE2_REQUIRE_TMUX").is_none(), "tmux is missing");
+            eprintln!("SKIPPED: top in a terminal: tmux is missing");
+            return None;
+        }
+        let mut command = tmux.command("new-session");
+        command.args(["-d", "-x", &columns.to_string(), "-y", &rows.to_string()]);
+        for (name, value) in guest.get_envs() {
+            command.env(name, value.expect("a value"));
+        }
+        let words = std::iter::once(guest.get_program()).chain(guest.get_args());
+        let words: Vec<_> = words.map(|word| word.to_str().expect("UTF-8")).collect();
+        command.arg(shlex::try_join(words).expect("no NUL"));
+        assert!(command.status().expect("tmux").success());
+        Some(tmux)
+    }
+
+    fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new("tmux");
+        // UTF-8, no configuration of the user.
+        command.args(["-u", "-f", "/dev/null", "-S"]).arg(self.folder.path().join("socket"));
+        command.arg(verb).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
+        command
+    }
+
+    fn press(&self, key: &str) {
+        assert!(self.command("send-keys").arg(key).status().expect("tmux").success());
+    }
+
+    /// What the screen shows once all of these are on it.
+    fn shows(&self, parts: &[&str]) -> Vec<String> {
+        let began = Instant::now();
+        loop {
+            let output = self.command("capture-pane").arg("-p").output().expect("tmux");
+            let screen = lossy(&output.stdout);
+            if parts.iter().all(|part| screen.contains(part)) {
+                return screen.lines().map(str::to_owned).collect();
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{parts:?} is not in\n{screen}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = self.command("kill-server").output();
+    }
+}
+
+/// Hazard (Watching what runs): A terminal is small, or very wide.
+/// Promise: The page and its help fit, and `s` asks before anything stops.
+#[test]
+fn the_page_fits_a_small_and_a_wide_terminal() {
+    at_once([(80, 24), (200, 50)], |size: (u16, u16)| {
+        let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10")]);
+        for turn in 1..=6 {
+            guest.tell(&format!("work decode {turn}"));
+        }
+        let top = guest.launch(&["top", &guest.pid()]);
+        let Some(tmux) = Tmux::run(size, &top) else { return };
+        let page = tmux.shows(&["> decode", "STEP ms", "RANK", "q end"]);
+        let (columns, rows) = (usize::from(size.0), usize::from(size.1));
+        assert!(page.len() <= rows, "{page:#?}");
+        assert!(page[rows - 1].starts_with("q end"), "the keys are the last line: {page:#?}");
+        let is_whole = |line: &String| line.chars().count() <= columns;
+        assert!(page.iter().all(is_whole), "{page:#?}");
+        tmux.press("?");
+        let help = tmux.shows(&["Any key goes back."]);
+        assert!(help.iter().all(|line| line.chars().count() <= 80), "{help:#?}");
+        assert!(help[0].starts_with("stage2-launch top"), "{help:#?}");
+        tmux.press("x");
+        tmux.press("t");
+        tmux.shows(&["MEAN us▾"]);
+        tmux.press("s");
+        tmux.shows(&["stop recording of 1 process? y: stop, any other key: no"]);
+        tmux.press("n");
+        tmux.shows(&["recording goes on"]);
+        tmux.press("q");
+        guest.tell("work decode 1");
+        guest.finish();
     });
 }

@@ -1,0 +1,349 @@
+use proptest::prelude::*;
+use stage2_live::{Counts, DeviceBusy, HostIdle, KernelRow, Minute, Window};
+use stage2_model::{HostCause, HostCauseKind, HostFrame};
+
+use super::*;
+
+fn process(pid: u32, rank: u64) -> Watched {
+    let mut decode = StageNumbers {
+        steps: 200,
+        window_ns: 9_000_000_000,
+        busy_ns: 6_300_000_000,
+        gaps_ns: 900_000_000,
+        launches: 8_000,
+        requests: 6_400,
+        steps_with_requests: 200,
+        ..StageNumbers::default()
+    };
+    (0..200u64).for_each(|at| decode.step_times.add(40_000_000 + at * 100_000));
+    (decode.class_ns[1], decode.class_ns[2]) = (5_000_000_000, 1_500_000_000);
+    let prefill = StageNumbers { steps: 10, launches: 9, ..decode.clone() };
+    let kernel = |name: &str, ns| {
+        let (stage, name) = ("decode".to_owned(), name.to_owned());
+        KernelRow { stage, name, class: 1, ns, launches: 1_000 }
+    };
+    let names =
+        ["gemm_a", "gemm_b", "flash_fwd", "rms_norm", "rope", "silu", "add", "copy", "cast"];
+    Watched {
+        host: "node-1".into(),
+        pid,
+        rank: Some(rank),
+        state: FileState::Growing,
+        window: Window {
+            ns: 10_000_000_000,
+            end_wall_ns: Some(100_000_000_000),
+            stages: [("decode".to_owned(), decode), ("prefill".to_owned(), prefill)].into(),
+            kernels: names
+                .iter()
+                .zip(1u64..)
+                .map(|(name, at)| kernel(name, 5_000_000_000 / at))
+                .collect(),
+            devices: vec![DeviceBusy { device: 0, busy_ns: 6_500_000_000 }],
+            host: host(),
+            minute: Minute {
+                steps: [("decode".to_owned(), vec![(20, 800_000_000), (0, 0), (10, 600_000_000)])]
+                    .into(),
+                busy_ns: vec![0, 500_000_000, 1_000_000_000],
+            },
+        },
+        gpus: vec![GpuState {
+            device: 0,
+            power_mw: Some(412_300),
+            sm_clock_mhz: Some(1_980),
+            memory_clock_mhz: Some(2_619),
+            temperature_c: Some(61),
+            memory_used_bytes: Some(20 << 30),
+            memory_bytes: Some(80 << 30),
+        }],
+        counts: Counts {
+            work: 1_000_000,
+            attributed: 998_000,
+            outside: 2_000,
+            ..Counts::default()
+        },
+        ..Watched::default()
+    }
+}
+
+fn host() -> HostIdle {
+    let cause = |kind, line, percent| HostCause {
+        kind,
+        frame: Some(HostFrame {
+            function: "Scheduler.schedule".into(),
+            file: "vllm/v1/core/sched/scheduler.py".into(),
+            line,
+        }),
+        thread: (kind == HostCauseKind::Gil).then(|| "detokenizer".into()),
+        percent,
+        ..HostCause::default()
+    };
+    HostIdle {
+        ns: 10_000_000_000,
+        idle_ns: 3_500_000_000,
+        samples: 350,
+        causes: vec![
+            cause(HostCauseKind::EngineCode, 212, 41.0),
+            cause(HostCauseKind::Gil, 99, 22.0),
+            cause(HostCauseKind::Lock, 7, 9.0),
+            cause(HostCauseKind::Sleep, 8, 3.0),
+        ],
+        ..HostIdle::default()
+    }
+}
+
+fn view() -> View {
+    View {
+        name: "tmp/stage2/latest".into(),
+        look: Look { processes: vec![process(71, 0), process(72, 1)], ..Look::default() },
+        phases: vec![(72, "stopping".into())],
+        now_ns: 103_200_000_000,
+        state: State::default(),
+    }
+}
+
+fn text(view: &View, width: usize, height: usize) -> Vec<String> {
+    page(view, width, height).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn all_that_matters_fits_into_80_by_24_without_colour() {
+    let shown = text(&view(), 80, 24);
+    assert_eq!(shown.len(), 24);
+    assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
+    let whole = shown.join("\n");
+    let parts = "2 processes, 2 recording|data 3.2 s old|placed 100%|in ranges 99.8%|> decode|  prefill|\
+                 gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q end";
+    for part in parts.split('|') {
+        assert!(whole.contains(part), "{part} is not in\n{whole}");
+    }
+    let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
+    let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
+    // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
+    assert_eq!(numbers, ["20.0", "49.8", "59.2", "70.0%", "10.0%", "32.0", "-", "800"], "{decode}");
+    let small = text(&view(), 80, 16).join("\n");
+    assert!(small.contains(" others ") && small.contains("q end"), "{small}");
+    let styles = page(&view(), 80, 24);
+    let spans = styles.iter().flat_map(|line| &line.spans);
+    assert!(spans.into_iter().all(|span| span.style.fg.is_none() && span.style.bg.is_none()));
+}
+
+#[test]
+fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
+    let lines = text(&view(), 80, 24);
+    let find = |start: &str| {
+        let found = lines.iter().find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("{start} is not in {lines:#?}")).as_str()
+    };
+    // 40 ms, no step, 60 ms; an idle GPU is a low bar and no gap.
+    let older = " ".repeat(55);
+    assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
+    assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
+    let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
+    assert_eq!(find("  rank 0"), format!("  rank 0 {gpu}"), "one line at 80 columns");
+    let wide = text(&view(), 200, 50);
+    let both = format!("  rank 0 {gpu}   rank 1 {gpu}");
+    assert!(wide.contains(&both), "{wide:#?}");
+    // Another stage has no steps in this minute.
+    let mut other = view();
+    other.state.chosen = 1;
+    assert!(!text(&other, 80, 24).iter().any(|line| line.contains("STEP ms")));
+}
+
+#[test]
+fn numbers_stay_near_to_their_names_on_a_wide_terminal() {
+    for line in text(&view(), 200, 50) {
+        let gap = line.trim_end().split(|c: char| c != ' ').map(str::len).max();
+        assert!(gap.unwrap_or(0) < 80, "{line}");
+    }
+}
+
+#[test]
+fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
+    let mut view = view();
+    let slow = &mut view.look.processes[1];
+    let steps = &mut slow.window.stages.get_mut("decode").expect("a stage").step_times;
+    (0..400).for_each(|_| steps.add(90_000_000));
+    for process in &mut view.look.processes {
+        process.window.kernels[8].launches = 1;
+    }
+    let first = |view: &View| {
+        let lines = text(view, 80, 24);
+        let at = lines.iter().position(|line| line.contains("RANK")).expect("a title");
+        let rank = lines[at + 1].split_whitespace().next().expect("a rank").to_owned();
+        let title = lines[at].split_whitespace().find(|word| word.contains('▾'));
+        (rank, title.map(str::to_owned))
+    };
+    let mut expected = Vec::new();
+    for _ in 0..4 {
+        expected.push(first(&view));
+        view.state.processes_by = view.state.processes_by.next();
+    }
+    let told = |rank: &str, title: Option<&str>| (rank.to_owned(), title.map(str::to_owned));
+    let wanted = [
+        told("0", None),
+        told("1", Some("ms▾")),
+        told("0", Some("BUSY▾")),
+        told("0", Some("LOST▾")),
+    ];
+    assert_eq!(expected, wanted);
+    let kernels = |view: &View| {
+        let lines = text(view, 80, 24);
+        let at = lines.iter().position(|line| line.contains("KERNEL")).expect("a title");
+        (lines[at].contains("MEAN us▾"), lines[at + 1].contains("cast"))
+    };
+    assert_eq!(kernels(&view), (false, false));
+    view.state.kernels_by = KernelOrder::Mean;
+    assert_eq!(kernels(&view), (true, true));
+}
+
+#[test]
+fn a_file_that_was_cut_lost_nobody_knows_how_much() {
+    let mut view = view();
+    view.look.processes[0].is_torn = true;
+    view.look.processes[1].state = FileState::Cut;
+    view.look.processes[1].losses = vec![("range_events", 3)];
+    view.phases.clear();
+    let shown = text(&view, 80, 24);
+    assert!(shown[0].contains("2 processes, 0 recording"), "{shown:#?}");
+    assert!(shown[1].contains("lost 3+?"), "{shown:#?}");
+    let ends = |pid: &str| {
+        let row = shown.iter().rfind(|line| line.contains(pid)).expect("a row");
+        row.split_whitespace().skip(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (torn, cut) = (ends("  71 "), ends("  72 "));
+    assert_eq!((torn[0].as_str(), torn.last().map(String::as_str)), ("cut", Some("?")));
+    assert_eq!((cut[0].as_str(), cut.last().map(String::as_str)), ("cut", Some("3+?")));
+    // Nobody heard of it for long, and it did not say that it ends.
+    view.look.processes.truncate(1);
+    view.look.processes[0].is_torn = false;
+    view.now_ns += 60_000_000_000;
+    let shown = text(&view, 80, 24);
+    assert!(shown[0].contains("1 process, 0 recording"), "{shown:#?}");
+    assert!(shown.join("\n").contains(" silent "), "{shown:#?}");
+}
+
+#[test]
+fn work_outside_of_ranges_is_never_the_first_stage() {
+    let mut view = view();
+    for process in &mut view.look.processes {
+        let outside = process.window.stages["decode"].clone();
+        process.window.stages.insert("(outside ranges)".to_owned(), outside);
+    }
+    let shown = text(&view, 80, 24);
+    assert!(shown.iter().any(|line| line.starts_with("> decode")), "{shown:#?}");
+}
+
+/// The lines of the table of the host, without its title.
+fn of_hosts(shown: &[String]) -> Vec<&str> {
+    let title = shown.iter().position(|line| line.contains("WHAT THE HOST DID"));
+    let rest = shown.iter().skip(title.expect("a title") + 1);
+    rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
+}
+
+#[test]
+fn the_causes_of_idle_time_have_a_line_each_and_three_where_there_is_room() {
+    let mut view = view();
+    let line = "Scheduler.schedule (scheduler.py:212)";
+    let two = text(&view, 80, 24);
+    let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
+    let gil = "                   22.0%  GIL held by `detokenizer` i…schedule (scheduler.py:99)";
+    assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
+    assert!(of_hosts(&text(&view, 200, 50)).len() == 6);
+    view.look.processes.truncate(1);
+    let one = text(&view, 80, 24);
+    let expected = [
+        first.as_str(),
+        gil,
+        "                    9.0%  lock or a thread in Schedul….schedule (scheduler.py:7)",
+    ];
+    assert_eq!(of_hosts(&one), expected, "{one:#?}");
+    let wide = text(&view, 200, 50).join("\n");
+    let whole = "waiting for the GIL held by `detokenizer` in Scheduler.schedule (scheduler.py:99)";
+    assert!(wide.contains(whole), "{wide}");
+}
+
+#[test]
+fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
+    let mut view = view();
+    view.look.processes.truncate(1);
+    view.look.processes[0].window.host = HostIdle {
+        why_none: Some("not sampled: STAGE2_HOST is off".into()),
+        ..HostIdle::default()
+    };
+    let shown = text(&view, 80, 24);
+    let expected = ["        71      -         not sampled: STAGE2_HOST is off"];
+    assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
+    // States without lines.
+    let mut host = host();
+    host.causes.iter_mut().for_each(|cause| cause.frame = None);
+    let why =
+        "the memory layout of Python 3.9 is not known: samples have no stacks; use another version";
+    host.note = Some(why.into());
+    view.look.processes[0].window.host = host;
+    let shown = text(&view, 80, 24);
+    let expected = [
+        "        71  35.0%  41.0%  code",
+        "                   22.0%  waiting for the GIL held by `detokenizer`",
+        "                          the memory layout of Python 3.9 is not known: samples…",
+    ];
+    assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
+}
+
+#[test]
+fn another_stage_has_its_own_kernels_and_the_chosen_row_is_always_seen() {
+    let mut view = view();
+    let numbers = view.look.processes[0].window.stages["decode"].clone();
+    for at in 0..40 {
+        view.look.processes[0].window.stages.insert(format!("stage {at:02}"), numbers.clone());
+    }
+    for chosen in [0, 7, 30, 41, 99] {
+        view.state.chosen = chosen;
+        let shown = text(&view, 80, 24);
+        let marked: Vec<&String> = shown.iter().filter(|line| line.starts_with("> ")).collect();
+        assert_eq!(marked.len(), 1, "{chosen}: {shown:#?}");
+    }
+    view.state.chosen = 1;
+    assert!(!text(&view, 80, 24).join("\n").contains("flash_fwd"), "kernels of decode only");
+}
+
+#[test]
+fn what_went_wrong_is_said_and_nothing_obeys_it() {
+    let mut view = view();
+    view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
+    assert!(text(&view, 80, 24).join("\n").contains("damaged at byte 7"));
+    view.state.said = Some("71: \x1b[2Jstart".into());
+    assert!(text(&view, 80, 24).join("\n").contains("71: \\x1b[2Jstart"));
+    view.state.help = true;
+    let help = text(&view, 80, 24).join("\n");
+    assert!(HELP.iter().all(|line| help.contains(line)), "a line of it is cut:\n{help}");
+    view.state = State { frozen: true, ..State::default() };
+    assert!(text(&view, 80, 24)[0].contains("FROZEN"));
+}
+
+proptest! {
+    /// Hazard (Watching what runs): A terminal of one cell, or of any size.
+    /// Promise: There is a page, and no panic.
+    #[test]
+    fn every_size_has_a_page(width in 0usize..300, height in 0usize..100, chosen in 0usize..5, help: bool) {
+        let mut view = view();
+        view.state = State { chosen, help, ..State::default() };
+        let shown = text(&view, width, height);
+        prop_assert!(shown.len() <= height && shown.iter().all(|line| line.chars().count() <= width));
+        let empty = View { state: view.state.clone(), ..View::default() };
+        prop_assert!(text(&empty, width, height).len() <= height);
+    }
+}
+
+#[test]
+fn a_terminal_of_any_size_is_drawn_to() {
+    use ratatui::{Terminal, backend::TestBackend, widgets::Paragraph};
+    for (width, height) in [(1, 1), (2, 1), (1, 50), (80, 24), (20, 5), (300, 90)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        let drawn = terminal.draw(|frame| {
+            let area = frame.area();
+            let lines = page(&view(), area.width.into(), area.height.into());
+            frame.render_widget(Paragraph::new(lines), area);
+        });
+        assert!(drawn.is_ok());
+    }
+}
