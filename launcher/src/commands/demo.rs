@@ -33,7 +33,7 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
         None => format!("the demo runs on the simulated GPU: {why}"),
     });
     match simulated {
-        true => config.overrides = replayed(&config.overrides),
+        true => config.overrides = replayed(&config),
         false => terminal.progress(
             "the demo's kernels on a GPU are not those of a model, so that there is no floor",
         ),
@@ -53,20 +53,26 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
     job.launch(terminal)
 }
 
-/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. What the
-/// user sets wins.
-const REPLAYED: [&str; 4] = [
+/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. It has
+/// counters of its own, and other profilers do not see it. What the user sets wins.
+const REPLAYED: [&str; 6] = [
     "model/llm=llama_1b_random",
     "hardware=h200",
     "model.tokens.batch_size=1",
     "model.tokens.prompt_tokens=512",
+    "run.mode=light",
+    "profiling.collector.counters=on",
 ];
 
 /// The overrides of the user behind those of [`REPLAYED`] that the user does not set.
-fn replayed(overrides: &[String]) -> Vec<String> {
-    let is_set = |setting: &str| overrides.iter().any(|set| key_of(set) == key_of(setting));
+fn replayed(request: &config::Request) -> Vec<String> {
+    let by_option = |key: &str| request.switches.iter().any(|(switched, ..)| *switched == key);
+    let is_set = |setting: &str| {
+        let key = key_of(setting);
+        by_option(key) || request.overrides.iter().any(|set| key_of(set) == key)
+    };
     let own = REPLAYED.iter().filter(|setting| !is_set(setting)).map(|s| (*s).to_owned());
-    own.chain(overrides.iter().cloned()).collect()
+    own.chain(request.overrides.iter().cloned()).collect()
 }
 
 fn key_of(setting: &str) -> &str {
@@ -79,6 +85,8 @@ fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
         None => command.push("gpu".into()),
         Some(simulator) => command.extend(["simulated".into(), "--sim".into(), simulator.into()]),
     }
+    // The report is what the demo shows.
+    command.push("--quiet".into());
     command
 }
 
@@ -108,14 +116,23 @@ mod tests {
 
     #[test]
     fn the_demo_knows_its_model_unless_the_user_does() {
-        let own = replayed(&["model/llm=none".to_owned(), "run.mode=light".to_owned()]);
-        assert_eq!(own, [&REPLAYED[1..], &["model/llm=none", "run.mode=light"]].concat());
+        let user = ["model/llm=none", "run.mode=deep"];
+        let overrides = user.map(str::to_owned).to_vec();
+        let request = config::Request { overrides, ..config::Request::default() };
+        assert_eq!(replayed(&request), [&REPLAYED[1..4], &REPLAYED[5..], &user].concat());
+        let deep = stage2_config::hydra::Value::Text("deep".to_owned());
+        let switches = vec![("run.mode", "--deep".to_owned(), deep)];
+        let request = config::Request { switches, ..config::Request::default() };
+        assert_eq!(replayed(&request), [&REPLAYED[..4], &REPLAYED[5..]].concat());
     }
 
     #[test]
     fn the_workload_is_told_its_device() {
-        assert_eq!(command("/b/stage2-demo".into(), None), ["/b/stage2-demo", "--device", "gpu"]);
+        assert_eq!(
+            command("/b/stage2-demo".into(), None),
+            ["/b/stage2-demo", "--device", "gpu", "--quiet"]
+        );
         let simulated = command("/b/stage2-demo".into(), Some(Path::new("/b/libstage2_sim.so")));
-        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so"]);
+        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so", "--quiet"]);
     }
 }

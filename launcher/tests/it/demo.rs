@@ -28,8 +28,8 @@ fn without_a_gpu_everything_says_simulated() {
     let simulator = sandbox.path("bin/libstage2_sim.so").display().to_string();
     let assert = installed(&sandbox).args(["demo", "run.mode=light"]).assert().success();
     assert
-        .stdout(format!("--device simulated --sim {simulator} cupti={simulator}\n"))
-        .stderr(contains("bundle: ").and(contains("simulated")));
+        .stdout(format!("--device simulated --sim {simulator} --quiet cupti={simulator}\n"))
+        .stderr(contains("report: ").and(contains("simulated")));
     let run = sandbox.run_json();
     assert_eq!(run["simulated"], json!(true));
     assert_eq!(run["passes"][0]["environment"]["STAGE2_CUPTI"], json!(simulator));
@@ -65,7 +65,7 @@ fn a_missing_file_is_named() {
 fn hidden_demo(options: &str) -> (Sandbox, Value, String) {
     let sandbox = Sandbox::new();
     demo_script(&sandbox, "export NVTX_INJECTION64_PATH=/nowhere;", options);
-    let mut command = sandbox.launch(&["run.mode=light", "--", "./demo"]);
+    let mut command = sandbox.launch(&["-v", "run.mode=light", "--", "./demo"]);
     let assert = command.envs(collector()).assert().success();
     let metrics = sandbox.json("metrics.json");
     (sandbox, metrics, stderr(&assert))

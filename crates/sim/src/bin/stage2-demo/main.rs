@@ -47,6 +47,9 @@ struct Args {
     /// Decode steps of a round.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     steps: u32,
+    /// Print nothing when it is done.
+    #[arg(long)]
+    quiet: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -74,7 +77,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Device::Simulated => devices::open_simulated(args.sim.as_deref())?,
     };
     let rounds = play(&gpu, args)?;
-    print_summary(&gpu, args, &rounds)
+    if args.quiet { Ok(()) } else { print_summary(&gpu, args, &rounds) }
 }
 
 fn print_summary(gpu: &Gpu, args: &Args, rounds: &[Round]) -> anyhow::Result<()> {
