@@ -519,6 +519,26 @@ mod tests {
         process.totals.get("decode").map_or(0, |numbers| numbers.steps)
     }
 
+    /// Hazard (Watching what runs): A trace file ends within a frame.
+    /// Promise: Once nobody completes the frame, something is known to be missing.
+    #[test]
+    fn a_file_that_ends_within_a_frame_is_torn_until_somebody_completes_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.s2t");
+        trace(&path, 1, "0", 0, 5, true);
+        let whole = fs::read(&path).expect("a file");
+        fs::write(&path, &whole[..whole.len() - 3]).expect("a file");
+        let mut watch = Watch::new(vec![Source::File(path.clone())], Options::default());
+        watch.tick();
+        assert!(!watch.look().processes[0].is_torn, "it may be in the making");
+        (0..=QUIET_TICKS).for_each(|_| watch.tick());
+        assert!(watch.look().processes[0].is_torn);
+        fs::write(&path, whole).expect("a file");
+        watch.tick();
+        let process = &watch.look().processes[0];
+        assert_eq!((process.is_torn, &process.state), (false, &FileState::Ended));
+    }
+
     #[test]
     fn ranks_stand_side_by_side_and_files_that_come_are_found() {
         let (folder, mut watch) = watched_folder();
