@@ -39,6 +39,7 @@ fn process(pid: u32, device: u8, read_every_ms: u64) -> Build {
             temperature_c: Some(if in_decode { 71 } else { 60 }),
             clock_reasons: Some(if in_decode { 4 } else { 0 }),
             other_processes: Some(0),
+            memory_used_bytes: 0,
         }));
     }
     b.anchor(12 * S).end();
