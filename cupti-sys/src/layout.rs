@@ -6,16 +6,6 @@
 //! and aarch64.
 
 use crate::{bindings as cupti, nvtx, record};
-use std::mem::{offset_of, size_of};
-
-macro_rules! layout {
-    ($type:path: $size:literal { $($field:ident $(. $inner:ident)? @ $offset:literal,)* }) => {
-        const _: () = {
-            assert!(size_of::<$type>() == $size);
-            $(assert!(offset_of!($type, $field $(. $inner)?) == $offset);)*
-        };
-    };
-}
 
 layout!(record::Kernel: 200 {
     kind @ 0, cacheConfig @ 4, sharedMemoryConfig @ 5, registersPerThread @ 6, start @ 16, end @ 24,

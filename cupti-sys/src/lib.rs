@@ -19,6 +19,19 @@
 //! One rule is the caller's: **no function of CUPTI before the driver `libcuda.so.1` is in the
 //! process** ([`find::driver`] tells). CUPTI 13.2 without a driver overflows the stack on any call.
 
+/// Turns a wrong struct layout into a build that fails: the size, the alignment and the offsets of fields.
+macro_rules! layout {
+    ($type:path: $size:literal $(align $align:literal)? {
+        $($field:ident $(. $inner:ident)? @ $offset:literal,)*
+    }) => {
+        const _: () = {
+            assert!(size_of::<$type>() == $size);
+            $(assert!(align_of::<$type>() == $align);)?
+            $(assert!(std::mem::offset_of!($type, $field $(. $inner)?) == $offset);)*
+        };
+    };
+}
+
 pub mod activity_v2;
 pub mod chosen_records;
 pub mod error;

@@ -3,27 +3,16 @@
 //!
 //! Written by `cupti-sys/regenerate`: do not edit.
 
-pub const NVTX_VERSION: u32 = 3;
 pub const NVTX_EXT_PAYLOAD_COMPATID: u32 = 260;
 pub const NVTX_EXT_PAYLOAD_MODULEID: u32 = 2;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_UNUSED: u32 = 0;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_POINTER: u32 = 2;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE: u32 = 4;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE: u32 = 8;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE: u32 = 16;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED: u32 = 32;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX: u32 = 48;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_PAYLOAD_INDEX: u32 = 64;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_DEEP_COPY: u32 = 256;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_HIDE: u32 = 512;
 pub const NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE: u32 = 1024;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_TIMESTAMP: u32 = 2048;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_RANGE_BEGIN: u32 = 4096;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_RANGE_END: u32 = 8192;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_MARK: u32 = 12288;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_COUNTER: u32 = 16384;
-pub const NVTX_PAYLOAD_ENTRY_FLAG_IS_ARRAY: u32 = 48;
-pub const NVTX_PAYLOAD_ENTRY_TYPE_INVALID: u32 = 0;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR: u32 = 1;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_UCHAR: u32 = 2;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_SHORT: u32 = 3;
@@ -51,7 +40,6 @@ pub const NVTX_PAYLOAD_ENTRY_TYPE_WCHAR: u32 = 24;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR8: u32 = 25;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR16: u32 = 26;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CHAR32: u32 = 27;
-pub const NVTX_PAYLOAD_ENTRY_TYPE_INFO_ARRAY_SIZE: u32 = 28;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_BYTE: u32 = 32;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_INT128: u32 = 33;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_UINT128: u32 = 34;
@@ -73,27 +61,20 @@ pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8: u32 = 76;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF16: u32 = 77;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF32: u32 = 78;
 pub const NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE: u32 = 80;
-pub const NVTX_PAYLOAD_ENTRY_TYPE_UNION_SELECTOR: u32 = 100;
-pub const NVTX_PAYLOAD_SCHEMA_TYPE_INVALID: u32 = 0;
 pub const NVTX_PAYLOAD_SCHEMA_TYPE_STATIC: u32 = 1;
 pub const NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC: u32 = 2;
 pub const NVTX_PAYLOAD_SCHEMA_TYPE_UNION: u32 = 3;
-pub const NVTX_PAYLOAD_SCHEMA_TYPE_UNION_WITH_INTERNAL_SELECTOR: u32 = 4;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME: u32 = 2;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE: u32 = 4;
-pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_FLAGS: u32 = 8;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES: u32 = 16;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES: u32 = 32;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE: u32 = 64;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT: u32 = 128;
 pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID: u32 = 256;
-pub const NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_EXTENSION: u32 = 512;
-pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME: u32 = 2;
 pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES: u32 = 4;
 pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES: u32 = 8;
 pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE: u32 = 16;
 pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID: u32 = 32;
-pub const NVTX_PAYLOAD_ENUM_ATTR_FIELD_EXTENSION: u32 = 64;
 pub const NVTX3EXT_CBID_nvtxPayloadSchemaRegister: u32 = 0;
 pub const NVTX3EXT_CBID_nvtxPayloadEnumRegister: u32 = 1;
 pub const NVTX3EXT_CBID_nvtxMarkPayload: u32 = 2;
@@ -118,9 +99,6 @@ pub struct nvtxStringRegistration_st {
 }
 pub type nvtxStringRegistration = nvtxStringRegistration_st;
 pub type nvtxStringHandle_t = *mut nvtxStringRegistration;
-pub const NVTX_COLOR_UNKNOWN: nvtxColorType_t = 0;
-pub const NVTX_COLOR_ARGB: nvtxColorType_t = 1;
-pub type nvtxColorType_t = ::std::os::raw::c_uint;
 pub const NVTX_MESSAGE_UNKNOWN: nvtxMessageType_t = 0;
 pub const NVTX_MESSAGE_TYPE_ASCII: nvtxMessageType_t = 1;
 pub const NVTX_MESSAGE_TYPE_UNICODE: nvtxMessageType_t = 2;
@@ -133,18 +111,9 @@ pub union nvtxMessageValue_t {
     pub unicode: *const wchar_t,
     pub registered: nvtxStringHandle_t,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxMessageValue_t"][::std::mem::size_of::<nvtxMessageValue_t>() - 8usize];
-    ["Alignment of nvtxMessageValue_t"][::std::mem::align_of::<nvtxMessageValue_t>() - 8usize];
-    ["Offset of field: nvtxMessageValue_t::ascii"]
-        [::std::mem::offset_of!(nvtxMessageValue_t, ascii) - 0usize];
-    ["Offset of field: nvtxMessageValue_t::unicode"]
-        [::std::mem::offset_of!(nvtxMessageValue_t, unicode) - 0usize];
-    ["Offset of field: nvtxMessageValue_t::registered"]
-        [::std::mem::offset_of!(nvtxMessageValue_t, registered) - 0usize];
-};
-pub const NVTX_PAYLOAD_UNKNOWN: nvtxPayloadType_t = 0;
+layout! { nvtxMessageValue_t: 8 align 8 {
+    ascii @ 0, unicode @ 0, registered @ 0,
+} }
 pub const NVTX_PAYLOAD_TYPE_UNSIGNED_INT64: nvtxPayloadType_t = 1;
 pub const NVTX_PAYLOAD_TYPE_INT64: nvtxPayloadType_t = 2;
 pub const NVTX_PAYLOAD_TYPE_DOUBLE: nvtxPayloadType_t = 3;
@@ -176,51 +145,13 @@ pub union nvtxEventAttributes_v2_payload_t {
     pub iValue: i32,
     pub fValue: f32,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxEventAttributes_v2_payload_t"]
-        [::std::mem::size_of::<nvtxEventAttributes_v2_payload_t>() - 8usize];
-    ["Alignment of nvtxEventAttributes_v2_payload_t"]
-        [::std::mem::align_of::<nvtxEventAttributes_v2_payload_t>() - 8usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::ullValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, ullValue) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::llValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, llValue) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::dValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, dValue) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::uiValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, uiValue) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::iValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, iValue) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2_payload_t::fValue"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2_payload_t, fValue) - 0usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxEventAttributes_v2"][::std::mem::size_of::<nvtxEventAttributes_v2>() - 48usize];
-    ["Alignment of nvtxEventAttributes_v2"]
-        [::std::mem::align_of::<nvtxEventAttributes_v2>() - 8usize];
-    ["Offset of field: nvtxEventAttributes_v2::version"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, version) - 0usize];
-    ["Offset of field: nvtxEventAttributes_v2::size"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, size) - 2usize];
-    ["Offset of field: nvtxEventAttributes_v2::category"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, category) - 4usize];
-    ["Offset of field: nvtxEventAttributes_v2::colorType"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, colorType) - 8usize];
-    ["Offset of field: nvtxEventAttributes_v2::color"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, color) - 12usize];
-    ["Offset of field: nvtxEventAttributes_v2::payloadType"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, payloadType) - 16usize];
-    ["Offset of field: nvtxEventAttributes_v2::reserved0"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, reserved0) - 20usize];
-    ["Offset of field: nvtxEventAttributes_v2::payload"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, payload) - 24usize];
-    ["Offset of field: nvtxEventAttributes_v2::messageType"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, messageType) - 32usize];
-    ["Offset of field: nvtxEventAttributes_v2::message"]
-        [::std::mem::offset_of!(nvtxEventAttributes_v2, message) - 40usize];
-};
+layout! { nvtxEventAttributes_v2_payload_t: 8 align 8 {
+    ullValue @ 0, llValue @ 0, dValue @ 0, uiValue @ 0, iValue @ 0, fValue @ 0,
+} }
+layout! { nvtxEventAttributes_v2: 48 align 8 {
+    version @ 0, size @ 2, category @ 4, colorType @ 8, color @ 12, payloadType @ 16,
+    reserved0 @ 20, payload @ 24, messageType @ 32, message @ 40,
+} }
 pub type nvtxEventAttributes_t = nvtxEventAttributes_v2;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -238,43 +169,13 @@ pub union nvtxResourceAttributes_v0_identifier_t {
     pub pValue: *const ::std::os::raw::c_void,
     pub ullValue: u64,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxResourceAttributes_v0_identifier_t"]
-        [::std::mem::size_of::<nvtxResourceAttributes_v0_identifier_t>() - 8usize];
-    ["Alignment of nvtxResourceAttributes_v0_identifier_t"]
-        [::std::mem::align_of::<nvtxResourceAttributes_v0_identifier_t>() - 8usize];
-    ["Offset of field: nvtxResourceAttributes_v0_identifier_t::pValue"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0_identifier_t, pValue) - 0usize];
-    ["Offset of field: nvtxResourceAttributes_v0_identifier_t::ullValue"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0_identifier_t, ullValue) - 0usize];
-};
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxResourceAttributes_v0"]
-        [::std::mem::size_of::<nvtxResourceAttributes_v0>() - 32usize];
-    ["Alignment of nvtxResourceAttributes_v0"]
-        [::std::mem::align_of::<nvtxResourceAttributes_v0>() - 8usize];
-    ["Offset of field: nvtxResourceAttributes_v0::version"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, version) - 0usize];
-    ["Offset of field: nvtxResourceAttributes_v0::size"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, size) - 2usize];
-    ["Offset of field: nvtxResourceAttributes_v0::identifierType"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, identifierType) - 4usize];
-    ["Offset of field: nvtxResourceAttributes_v0::identifier"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, identifier) - 8usize];
-    ["Offset of field: nvtxResourceAttributes_v0::messageType"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, messageType) - 16usize];
-    ["Offset of field: nvtxResourceAttributes_v0::message"]
-        [::std::mem::offset_of!(nvtxResourceAttributes_v0, message) - 24usize];
-};
+layout! { nvtxResourceAttributes_v0_identifier_t: 8 align 8 {
+    pValue @ 0, ullValue @ 0,
+} }
+layout! { nvtxResourceAttributes_v0: 32 align 8 {
+    version @ 0, size @ 2, identifierType @ 4, identifier @ 8, messageType @ 16, message @ 24,
+} }
 pub type nvtxResourceAttributes_t = nvtxResourceAttributes_v0;
-#[repr(C)]
-#[derive(Debug)]
-pub struct nvtxResourceHandle {
-    _unused: [u8; 0],
-}
-pub type nvtxResourceHandle_t = *mut nvtxResourceHandle;
 pub type nvtxMarkEx_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn(eventAttrib: *const nvtxEventAttributes_t)>;
 pub type nvtxMarkA_impl_fntype =
@@ -300,14 +201,6 @@ pub type nvtxRangePushW_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn(message: *const wchar_t) -> ::std::os::raw::c_int>;
 pub type nvtxRangePop_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn() -> ::std::os::raw::c_int>;
-pub type nvtxNameCategoryA_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(category: u32, name: *const ::std::os::raw::c_char)>;
-pub type nvtxNameCategoryW_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(category: u32, name: *const wchar_t)>;
-pub type nvtxNameOsThreadA_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(threadId: u32, name: *const ::std::os::raw::c_char)>;
-pub type nvtxNameOsThreadW_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(threadId: u32, name: *const wchar_t)>;
 pub type nvtxDomainMarkEx_impl_fntype = ::std::option::Option<
     unsafe extern "C" fn(domain: nvtxDomainHandle_t, eventAttrib: *const nvtxEventAttributes_t),
 >;
@@ -328,24 +221,6 @@ pub type nvtxDomainRangePushEx_impl_fntype = ::std::option::Option<
 pub type nvtxDomainRangePop_impl_fntype = ::std::option::Option<
     unsafe extern "C" fn(domain: nvtxDomainHandle_t) -> ::std::os::raw::c_int,
 >;
-pub type nvtxDomainResourceCreate_impl_fntype = ::std::option::Option<
-    unsafe extern "C" fn(
-        domain: nvtxDomainHandle_t,
-        attribs: *mut nvtxResourceAttributes_t,
-    ) -> nvtxResourceHandle_t,
->;
-pub type nvtxDomainResourceDestroy_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(resource: nvtxResourceHandle_t)>;
-pub type nvtxDomainNameCategoryA_impl_fntype = ::std::option::Option<
-    unsafe extern "C" fn(
-        domain: nvtxDomainHandle_t,
-        category: u32,
-        name: *const ::std::os::raw::c_char,
-    ),
->;
-pub type nvtxDomainNameCategoryW_impl_fntype = ::std::option::Option<
-    unsafe extern "C" fn(domain: nvtxDomainHandle_t, category: u32, name: *const wchar_t),
->;
 pub type nvtxDomainRegisterStringA_impl_fntype = ::std::option::Option<
     unsafe extern "C" fn(
         domain: nvtxDomainHandle_t,
@@ -360,26 +235,10 @@ pub type nvtxDomainCreateA_impl_fntype = ::std::option::Option<
 >;
 pub type nvtxDomainCreateW_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn(message: *const wchar_t) -> nvtxDomainHandle_t>;
-pub type nvtxDomainDestroy_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(domain: nvtxDomainHandle_t)>;
-pub type nvtxInitialize_impl_fntype =
-    ::std::option::Option<unsafe extern "C" fn(reserved: *const ::std::os::raw::c_void)>;
-pub type NvtxGetExportTableFunc_t = ::std::option::Option<
-    unsafe extern "C" fn(exportTableId: u32) -> *const ::std::os::raw::c_void,
->;
-pub type NvtxInitializeInjectionNvtxFunc_t = ::std::option::Option<
-    unsafe extern "C" fn(exportTable: NvtxGetExportTableFunc_t) -> ::std::os::raw::c_int,
->;
-pub const NVTX_CB_MODULE_INVALID: NvtxCallbackModule = 0;
 pub const NVTX_CB_MODULE_CORE: NvtxCallbackModule = 1;
-pub const NVTX_CB_MODULE_CUDA: NvtxCallbackModule = 2;
-pub const NVTX_CB_MODULE_OPENCL: NvtxCallbackModule = 3;
-pub const NVTX_CB_MODULE_CUDART: NvtxCallbackModule = 4;
 pub const NVTX_CB_MODULE_CORE2: NvtxCallbackModule = 5;
-pub const NVTX_CB_MODULE_SYNC: NvtxCallbackModule = 6;
 pub const NVTX_CB_MODULE_SIZE: NvtxCallbackModule = 7;
 pub type NvtxCallbackModule = ::std::os::raw::c_uint;
-pub const NVTX_CBID_CORE_INVALID: NvtxCallbackIdCore = 0;
 pub const NVTX_CBID_CORE_MarkEx: NvtxCallbackIdCore = 1;
 pub const NVTX_CBID_CORE_MarkA: NvtxCallbackIdCore = 2;
 pub const NVTX_CBID_CORE_MarkW: NvtxCallbackIdCore = 3;
@@ -391,35 +250,20 @@ pub const NVTX_CBID_CORE_RangePushEx: NvtxCallbackIdCore = 8;
 pub const NVTX_CBID_CORE_RangePushA: NvtxCallbackIdCore = 9;
 pub const NVTX_CBID_CORE_RangePushW: NvtxCallbackIdCore = 10;
 pub const NVTX_CBID_CORE_RangePop: NvtxCallbackIdCore = 11;
-pub const NVTX_CBID_CORE_NameCategoryA: NvtxCallbackIdCore = 12;
-pub const NVTX_CBID_CORE_NameCategoryW: NvtxCallbackIdCore = 13;
-pub const NVTX_CBID_CORE_NameOsThreadA: NvtxCallbackIdCore = 14;
-pub const NVTX_CBID_CORE_NameOsThreadW: NvtxCallbackIdCore = 15;
 pub const NVTX_CBID_CORE_SIZE: NvtxCallbackIdCore = 16;
 pub type NvtxCallbackIdCore = ::std::os::raw::c_uint;
-pub const NVTX_CBID_CORE2_INVALID: NvtxCallbackIdCore2 = 0;
 pub const NVTX_CBID_CORE2_DomainMarkEx: NvtxCallbackIdCore2 = 1;
 pub const NVTX_CBID_CORE2_DomainRangeStartEx: NvtxCallbackIdCore2 = 2;
 pub const NVTX_CBID_CORE2_DomainRangeEnd: NvtxCallbackIdCore2 = 3;
 pub const NVTX_CBID_CORE2_DomainRangePushEx: NvtxCallbackIdCore2 = 4;
 pub const NVTX_CBID_CORE2_DomainRangePop: NvtxCallbackIdCore2 = 5;
-pub const NVTX_CBID_CORE2_DomainResourceCreate: NvtxCallbackIdCore2 = 6;
-pub const NVTX_CBID_CORE2_DomainResourceDestroy: NvtxCallbackIdCore2 = 7;
-pub const NVTX_CBID_CORE2_DomainNameCategoryA: NvtxCallbackIdCore2 = 8;
-pub const NVTX_CBID_CORE2_DomainNameCategoryW: NvtxCallbackIdCore2 = 9;
 pub const NVTX_CBID_CORE2_DomainRegisterStringA: NvtxCallbackIdCore2 = 10;
 pub const NVTX_CBID_CORE2_DomainRegisterStringW: NvtxCallbackIdCore2 = 11;
 pub const NVTX_CBID_CORE2_DomainCreateA: NvtxCallbackIdCore2 = 12;
 pub const NVTX_CBID_CORE2_DomainCreateW: NvtxCallbackIdCore2 = 13;
-pub const NVTX_CBID_CORE2_DomainDestroy: NvtxCallbackIdCore2 = 14;
-pub const NVTX_CBID_CORE2_Initialize: NvtxCallbackIdCore2 = 15;
 pub const NVTX_CBID_CORE2_SIZE: NvtxCallbackIdCore2 = 16;
 pub type NvtxCallbackIdCore2 = ::std::os::raw::c_uint;
-pub const NVTX_ETID_INVALID: NvtxExportTableID = 0;
 pub const NVTX_ETID_CALLBACKS: NvtxExportTableID = 1;
-pub const NVTX_ETID_RESERVED0: NvtxExportTableID = 2;
-pub const NVTX_ETID_VERSIONINFO: NvtxExportTableID = 3;
-pub const NVTX_ETID_SIZE: NvtxExportTableID = 4;
 pub type NvtxExportTableID = ::std::os::raw::c_uint;
 pub type NvtxFunctionPointer = ::std::option::Option<unsafe extern "C" fn()>;
 pub type NvtxFunctionTable = *mut *mut NvtxFunctionPointer;
@@ -435,17 +279,9 @@ pub struct NvtxExportTableCallbacks {
         ) -> ::std::os::raw::c_int,
     >,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of NvtxExportTableCallbacks"]
-        [::std::mem::size_of::<NvtxExportTableCallbacks>() - 16usize];
-    ["Alignment of NvtxExportTableCallbacks"]
-        [::std::mem::align_of::<NvtxExportTableCallbacks>() - 8usize];
-    ["Offset of field: NvtxExportTableCallbacks::struct_size"]
-        [::std::mem::offset_of!(NvtxExportTableCallbacks, struct_size) - 0usize];
-    ["Offset of field: NvtxExportTableCallbacks::GetModuleFunctionTable"]
-        [::std::mem::offset_of!(NvtxExportTableCallbacks, GetModuleFunctionTable) - 8usize];
-};
+layout! { NvtxExportTableCallbacks: 16 align 8 {
+    struct_size @ 0, GetModuleFunctionTable @ 8,
+} }
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct NvtxExportTableVersionInfo {
@@ -454,21 +290,9 @@ pub struct NvtxExportTableVersionInfo {
     pub reserved0: u32,
     pub SetInjectionNvtxVersion: ::std::option::Option<unsafe extern "C" fn(version: u32)>,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of NvtxExportTableVersionInfo"]
-        [::std::mem::size_of::<NvtxExportTableVersionInfo>() - 24usize];
-    ["Alignment of NvtxExportTableVersionInfo"]
-        [::std::mem::align_of::<NvtxExportTableVersionInfo>() - 8usize];
-    ["Offset of field: NvtxExportTableVersionInfo::struct_size"]
-        [::std::mem::offset_of!(NvtxExportTableVersionInfo, struct_size) - 0usize];
-    ["Offset of field: NvtxExportTableVersionInfo::version"]
-        [::std::mem::offset_of!(NvtxExportTableVersionInfo, version) - 8usize];
-    ["Offset of field: NvtxExportTableVersionInfo::reserved0"]
-        [::std::mem::offset_of!(NvtxExportTableVersionInfo, reserved0) - 12usize];
-    ["Offset of field: NvtxExportTableVersionInfo::SetInjectionNvtxVersion"]
-        [::std::mem::offset_of!(NvtxExportTableVersionInfo, SetInjectionNvtxVersion) - 16usize];
-};
+layout! { NvtxExportTableVersionInfo: 24 align 8 {
+    struct_size @ 0, version @ 8, reserved0 @ 12, SetInjectionNvtxVersion @ 16,
+} }
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct nvtxPayloadData_v1 {
@@ -476,17 +300,9 @@ pub struct nvtxPayloadData_v1 {
     pub size: usize,
     pub payload: *const ::std::os::raw::c_void,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxPayloadData_v1"][::std::mem::size_of::<nvtxPayloadData_v1>() - 24usize];
-    ["Alignment of nvtxPayloadData_v1"][::std::mem::align_of::<nvtxPayloadData_v1>() - 8usize];
-    ["Offset of field: nvtxPayloadData_v1::schemaId"]
-        [::std::mem::offset_of!(nvtxPayloadData_v1, schemaId) - 0usize];
-    ["Offset of field: nvtxPayloadData_v1::size"]
-        [::std::mem::offset_of!(nvtxPayloadData_v1, size) - 8usize];
-    ["Offset of field: nvtxPayloadData_v1::payload"]
-        [::std::mem::offset_of!(nvtxPayloadData_v1, payload) - 16usize];
-};
+layout! { nvtxPayloadData_v1: 24 align 8 {
+    schemaId @ 0, size @ 8, payload @ 16,
+} }
 pub type nvtxPayloadData_t = nvtxPayloadData_v1;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -496,20 +312,9 @@ pub struct nvtxSemanticsHeader_v1 {
     pub version: u16,
     pub next: *const nvtxSemanticsHeader_v1,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxSemanticsHeader_v1"][::std::mem::size_of::<nvtxSemanticsHeader_v1>() - 16usize];
-    ["Alignment of nvtxSemanticsHeader_v1"]
-        [::std::mem::align_of::<nvtxSemanticsHeader_v1>() - 8usize];
-    ["Offset of field: nvtxSemanticsHeader_v1::structSize"]
-        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, structSize) - 0usize];
-    ["Offset of field: nvtxSemanticsHeader_v1::semanticId"]
-        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, semanticId) - 4usize];
-    ["Offset of field: nvtxSemanticsHeader_v1::version"]
-        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, version) - 6usize];
-    ["Offset of field: nvtxSemanticsHeader_v1::next"]
-        [::std::mem::offset_of!(nvtxSemanticsHeader_v1, next) - 8usize];
-};
+layout! { nvtxSemanticsHeader_v1: 16 align 8 {
+    structSize @ 0, semanticId @ 4, version @ 6, next @ 8,
+} }
 pub type nvtxSemanticsHeader_t = nvtxSemanticsHeader_v1;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -523,29 +328,10 @@ pub struct nvtxPayloadSchemaEntry_v1 {
     pub semantics: *const nvtxSemanticsHeader_t,
     pub reserved: *const ::std::os::raw::c_void,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxPayloadSchemaEntry_v1"]
-        [::std::mem::size_of::<nvtxPayloadSchemaEntry_v1>() - 64usize];
-    ["Alignment of nvtxPayloadSchemaEntry_v1"]
-        [::std::mem::align_of::<nvtxPayloadSchemaEntry_v1>() - 8usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::flags"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, flags) - 0usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::type_"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, type_) - 8usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::name"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, name) - 16usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::description"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, description) - 24usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::arrayOrUnionDetail"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, arrayOrUnionDetail) - 32usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::offset"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, offset) - 40usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::semantics"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, semantics) - 48usize];
-    ["Offset of field: nvtxPayloadSchemaEntry_v1::reserved"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaEntry_v1, reserved) - 56usize];
-};
+layout! { nvtxPayloadSchemaEntry_v1: 64 align 8 {
+    flags @ 0, type_ @ 8, name @ 16, description @ 24, arrayOrUnionDetail @ 32, offset @ 40,
+    semantics @ 48, reserved @ 56,
+} }
 pub type nvtxPayloadSchemaEntry_t = nvtxPayloadSchemaEntry_v1;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -561,33 +347,10 @@ pub struct nvtxPayloadSchemaAttr_v1 {
     pub schemaId: u64,
     pub extension: *mut ::std::os::raw::c_void,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxPayloadSchemaAttr_v1"]
-        [::std::mem::size_of::<nvtxPayloadSchemaAttr_v1>() - 80usize];
-    ["Alignment of nvtxPayloadSchemaAttr_v1"]
-        [::std::mem::align_of::<nvtxPayloadSchemaAttr_v1>() - 8usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::fieldMask"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, fieldMask) - 0usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::name"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, name) - 8usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::type_"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, type_) - 16usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::flags"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, flags) - 24usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::entries"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, entries) - 32usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::numEntries"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, numEntries) - 40usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::payloadStaticSize"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, payloadStaticSize) - 48usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::packAlign"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, packAlign) - 56usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::schemaId"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, schemaId) - 64usize];
-    ["Offset of field: nvtxPayloadSchemaAttr_v1::extension"]
-        [::std::mem::offset_of!(nvtxPayloadSchemaAttr_v1, extension) - 72usize];
-};
+layout! { nvtxPayloadSchemaAttr_v1: 80 align 8 {
+    fieldMask @ 0, name @ 8, type_ @ 16, flags @ 24, entries @ 32, numEntries @ 40,
+    payloadStaticSize @ 48, packAlign @ 56, schemaId @ 64, extension @ 72,
+} }
 pub type nvtxPayloadSchemaAttr_t = nvtxPayloadSchemaAttr_v1;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -596,17 +359,9 @@ pub struct nvtxPayloadEnum_v1 {
     pub value: u64,
     pub isFlag: i8,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxPayloadEnum_v1"][::std::mem::size_of::<nvtxPayloadEnum_v1>() - 24usize];
-    ["Alignment of nvtxPayloadEnum_v1"][::std::mem::align_of::<nvtxPayloadEnum_v1>() - 8usize];
-    ["Offset of field: nvtxPayloadEnum_v1::name"]
-        [::std::mem::offset_of!(nvtxPayloadEnum_v1, name) - 0usize];
-    ["Offset of field: nvtxPayloadEnum_v1::value"]
-        [::std::mem::offset_of!(nvtxPayloadEnum_v1, value) - 8usize];
-    ["Offset of field: nvtxPayloadEnum_v1::isFlag"]
-        [::std::mem::offset_of!(nvtxPayloadEnum_v1, isFlag) - 16usize];
-};
+layout! { nvtxPayloadEnum_v1: 24 align 8 {
+    name @ 0, value @ 8, isFlag @ 16,
+} }
 pub type nvtxPayloadEnum_t = nvtxPayloadEnum_v1;
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -619,26 +374,10 @@ pub struct nvtxPayloadEnumAttr_v1 {
     pub schemaId: u64,
     pub extension: *mut ::std::os::raw::c_void,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxPayloadEnumAttr_v1"][::std::mem::size_of::<nvtxPayloadEnumAttr_v1>() - 56usize];
-    ["Alignment of nvtxPayloadEnumAttr_v1"]
-        [::std::mem::align_of::<nvtxPayloadEnumAttr_v1>() - 8usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::fieldMask"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, fieldMask) - 0usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::name"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, name) - 8usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::entries"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, entries) - 16usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::numEntries"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, numEntries) - 24usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::sizeOfEnum"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, sizeOfEnum) - 32usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::schemaId"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, schemaId) - 40usize];
-    ["Offset of field: nvtxPayloadEnumAttr_v1::extension"]
-        [::std::mem::offset_of!(nvtxPayloadEnumAttr_v1, extension) - 48usize];
-};
+layout! { nvtxPayloadEnumAttr_v1: 56 align 8 {
+    fieldMask @ 0, name @ 8, entries @ 16, numEntries @ 24, sizeOfEnum @ 32, schemaId @ 40,
+    extension @ 48,
+} }
 pub type nvtxPayloadEnumAttr_t = nvtxPayloadEnumAttr_v1;
 pub type NvtxExtGetExportFunction_t =
     ::std::option::Option<unsafe extern "C" fn(exportFunctionId: u32) -> isize>;
@@ -649,18 +388,9 @@ pub struct nvtxExtModuleSegment_t {
     pub slotCount: usize,
     pub functionSlots: *mut isize,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxExtModuleSegment_t"][::std::mem::size_of::<nvtxExtModuleSegment_t>() - 24usize];
-    ["Alignment of nvtxExtModuleSegment_t"]
-        [::std::mem::align_of::<nvtxExtModuleSegment_t>() - 8usize];
-    ["Offset of field: nvtxExtModuleSegment_t::segmentId"]
-        [::std::mem::offset_of!(nvtxExtModuleSegment_t, segmentId) - 0usize];
-    ["Offset of field: nvtxExtModuleSegment_t::slotCount"]
-        [::std::mem::offset_of!(nvtxExtModuleSegment_t, slotCount) - 8usize];
-    ["Offset of field: nvtxExtModuleSegment_t::functionSlots"]
-        [::std::mem::offset_of!(nvtxExtModuleSegment_t, functionSlots) - 16usize];
-};
+layout! { nvtxExtModuleSegment_t: 24 align 8 {
+    segmentId @ 0, slotCount @ 8, functionSlots @ 16,
+} }
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct nvtxExtModuleInfo_t {
@@ -673,32 +403,11 @@ pub struct nvtxExtModuleInfo_t {
     pub getExportFunction: NvtxExtGetExportFunction_t,
     pub extInfo: *const ::std::os::raw::c_void,
 }
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of nvtxExtModuleInfo_t"][::std::mem::size_of::<nvtxExtModuleInfo_t>() - 40usize];
-    ["Alignment of nvtxExtModuleInfo_t"][::std::mem::align_of::<nvtxExtModuleInfo_t>() - 8usize];
-    ["Offset of field: nvtxExtModuleInfo_t::nvtxVer"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, nvtxVer) - 0usize];
-    ["Offset of field: nvtxExtModuleInfo_t::structSize"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, structSize) - 2usize];
-    ["Offset of field: nvtxExtModuleInfo_t::moduleId"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, moduleId) - 4usize];
-    ["Offset of field: nvtxExtModuleInfo_t::compatId"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, compatId) - 6usize];
-    ["Offset of field: nvtxExtModuleInfo_t::segmentsCount"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, segmentsCount) - 8usize];
-    ["Offset of field: nvtxExtModuleInfo_t::segments"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, segments) - 16usize];
-    ["Offset of field: nvtxExtModuleInfo_t::getExportFunction"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, getExportFunction) - 24usize];
-    ["Offset of field: nvtxExtModuleInfo_t::extInfo"]
-        [::std::mem::offset_of!(nvtxExtModuleInfo_t, extInfo) - 32usize];
-};
-pub type NvtxExtInitializeInjectionFunc_t = ::std::option::Option<
-    unsafe extern "C" fn(moduleInfo: *mut nvtxExtModuleInfo_t) -> ::std::os::raw::c_int,
->;
+layout! { nvtxExtModuleInfo_t: 40 align 8 {
+    nvtxVer @ 0, structSize @ 2, moduleId @ 4, compatId @ 6, segmentsCount @ 8, segments @ 16,
+    getExportFunction @ 24, extInfo @ 32,
+} }
 pub const NVTX_PAYLOAD_TYPE_EXTENDED: i32 = -541261815;
-pub const NVTX_PUSH_POP_NOT_TRACKED: i32 = -2;
 pub type nvtxDomainIsEnabled_impl_fntype =
     ::std::option::Option<unsafe extern "C" fn(arg1: nvtxDomainHandle_t) -> u8>;
 pub type nvtxMarkPayload_impl_fntype = ::std::option::Option<

@@ -1,11 +1,11 @@
 //! Turns NVIDIA's header folder into `bindings.rs` (CUPTI) and `nvtx_bindings.rs`.
 //!
 //! `cupti-sys-generate HEADERS OUT`: run by `cupti-sys/regenerate`, which fetches the headers and
-//! libclang. What goes in is decided in `allow.rs`.
+//! libclang, and keeps of the output what sources name.
 
 mod allow;
 
-use bindgen::callbacks::{EnumVariantCustomBehavior, EnumVariantValue, ItemInfo, ParseCallbacks};
+use bindgen::callbacks::{ItemInfo, ParseCallbacks};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -55,9 +55,8 @@ fn cupti(headers: &Path) -> Result<bindgen::Builder, Error> {
         .raw_line("//! functions (`Option` of a function pointer), without a single `extern` declaration.")
         .raw_line("//!")
         .raw_line("//! Written by `cupti-sys/regenerate`: do not edit.");
-    for name in allow::TYPES {
-        builder = builder.allowlist_type(name);
-    }
+    // Sources name attributes of devices as well, but take them from elsewhere.
+    builder = builder.allowlist_type("CUpti_.*|CUptiResult").blocklist_type("CUdevice_attribute.*");
     for function in allow::FUNCTIONS {
         builder = builder.allowlist_type(format!("{function}{FUNCTION_SUFFIX}"));
     }
@@ -87,14 +86,9 @@ fn nvtx(headers: &Path) -> Result<bindgen::Builder, Error> {
         .raw_line("//! attributes, export tables, callback ids and the types of the callbacks.")
         .raw_line("//!")
         .raw_line("//! Written by `cupti-sys/regenerate`: do not edit.");
-    for name in allow::NVTX_TYPES {
-        builder = builder.allowlist_type(name);
-    }
+    builder = builder.allowlist_type("[Nn]vtx.*").allowlist_var("NVTX.*");
     for function in allow::NVTX_FUNCTIONS {
         builder = builder.allowlist_type(format!("{function}_impl_fntype"));
-    }
-    for name in allow::NVTX_CONSTANTS {
-        builder = builder.allowlist_var(name);
     }
     Ok(builder)
 }
@@ -118,23 +112,14 @@ fn common(headers: &Path) -> Result<bindgen::Builder, Error> {
         .derive_debug(false)
         .disable_header_comment()
         .formatter(bindgen::Formatter::None)
-        .parse_callbacks(Box::new(Selection)))
+        .parse_callbacks(Box::new(FunctionNames)))
 }
 
-/// Hides the enum values that nobody reads and gives the function types their functions' names.
+/// Gives the function types their functions' names.
 #[derive(Debug)]
-struct Selection;
+struct FunctionNames;
 
-impl ParseCallbacks for Selection {
-    fn enum_variant_behavior(
-        &self,
-        _enum_name: Option<&str>,
-        variant: &str,
-        _value: EnumVariantValue,
-    ) -> Option<EnumVariantCustomBehavior> {
-        (!allow::keeps_variant(variant)).then_some(EnumVariantCustomBehavior::Hide)
-    }
-
+impl ParseCallbacks for FunctionNames {
     fn item_name(&self, item: ItemInfo<'_>) -> Option<String> {
         item.name.strip_suffix(FUNCTION_SUFFIX).map(String::from)
     }
