@@ -8,7 +8,6 @@
 mod analyse;
 mod answer;
 pub mod conclusions;
-pub mod counter_fit;
 mod host;
 pub mod in_part;
 mod inputs;

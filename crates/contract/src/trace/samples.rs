@@ -3,7 +3,7 @@
 //! Eight bytes a value would make samples three times as large as the kernels that they describe. One byte
 //! is too little: replays of a CUDA graph repeat the same samples, and with them what rounding adds, which
 //! does not average out. Steps of 4 % put kernels of graphs up to 13 % off, steps of 0.3 % next to nothing
-//! (crates/report/tests/it/counter_fit/recorded.rs). Sums over many samples stay exact: rounding is carried on.
+//! (crates/counter-fit/tests/it/recorded.rs). Sums over many samples stay exact: rounding is carried on.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 

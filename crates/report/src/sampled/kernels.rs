@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::counter_fit::{Column, ColumnFit, Fit, Fitted, Kernel, Samples};
 use rustc_hash::FxHashMap;
 use stage2_contract::trace::ReadError;
+use stage2_counter_fit::{Column, ColumnFit, Fit, Fitted, Kernel, Samples};
 
 use super::read::{Item, SampledFile, for_each, kernel};
 use super::store::Series;

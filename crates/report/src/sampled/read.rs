@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use crate::counter_fit::{Kernel, Kinds};
 use crate::sampled::store::{MAX_VALUES, Store};
 use crate::sampled::windows::{Owners, Windows};
 use rustc_hash::FxHashMap;
 use stage2_contract::text::kernel_name;
 use stage2_contract::trace::{GpuWork, ReadError, Record, What};
+use stage2_counter_fit::{Kernel, Kinds};
 use stage2_read::kernel_class::class_of;
 use stage2_read::threads::{Batches, read_ahead};
 use stage2_read::trace::ProcessCapture;

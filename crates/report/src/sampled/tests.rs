@@ -483,7 +483,7 @@ mod recorded {
 
     fn lines(name: &str) -> Vec<Vec<f64>> {
         let data =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/counter_fit/data").join(name);
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../counter-fit/tests/it/data").join(name);
         let file =
             std::fs::File::open(&data).expect("the recording is beside the tests of the fit");
         let mut text = Vec::new();

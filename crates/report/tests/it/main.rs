@@ -1,6 +1,5 @@
 //! From files of profilers, whole and damaged, to what a report says.
 
-mod counter_fit;
 mod engines;
 mod host;
 mod inferred;

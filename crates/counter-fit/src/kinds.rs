@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::counter_fit::samples::Samples;
+use crate::samples::Samples;
 
 /// Kinds of one stage that get columns of their own; the other kinds are pooled by class.
 pub const OWN_COLUMNS: usize = 256;

@@ -3,7 +3,7 @@
 
 use std::thread::{self, Builder};
 
-use crate::counter_fit::placing::{Moments, Sums};
+use crate::placing::{Moments, Sums};
 use fastrand::Rng;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 

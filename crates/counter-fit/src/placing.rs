@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crate::counter_fit::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
-use crate::counter_fit::samples::Samples;
+use crate::kinds::{BLOCKS, Design, Kernel, MIN_STEPS};
+use crate::samples::Samples;
 
 /// Samples that stay open behind the newest kernel: 6.5 s at 100 us.
 const OPEN_SAMPLES: usize = 1 << 16;
@@ -420,7 +420,7 @@ impl Moments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counter_fit::{Fit, Fitted, Kinds};
+    use crate::{Fit, Fitted, Kinds};
     use fastrand::Rng;
 
     fn kernel(start_ns: u64, end_ns: u64, stage: Option<u32>, kind: u32) -> Kernel {

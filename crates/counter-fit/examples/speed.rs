@@ -1,11 +1,11 @@
 //! How long a fit of 10 million kernels and 1 million samples takes, and how much memory.
 //!
-//! `cargo run --release -p stage2-report --example speed -- [KERNELS [SAMPLES [KINDS [COUNTERS]]]]`
+//! `cargo run --release -p stage2-counter-fit --example speed -- [KERNELS [SAMPLES [KINDS [COUNTERS]]]]`
 
 use std::time::Instant;
 
 use fastrand::Rng;
-use stage2_report::counter_fit::{Fit, Kernel, Kinds, Samples};
+use stage2_counter_fit::{Fit, Kernel, Kinds, Samples};
 
 /// The kernels of a run: two stages in turn, steps of 4 ms, the same at every call.
 fn kernels(count: u64, kinds: u32, span_ns: u64) -> impl Iterator<Item = Kernel> {

@@ -17,7 +17,7 @@
 //! # The two passes
 //! ```
 //! use stage2_model::SampledAmount;
-//! use stage2_report::counter_fit::{Fit, Kernel, Kinds, Samples};
+//! use stage2_counter_fit::{Fit, Kernel, Kinds, Samples};
 //!
 //! // 1,000 samples of 100 us of one counter; every 70 us a kernel of 30 us that reads 2 MB.
 //! let mut samples = Samples::new(1);
@@ -51,7 +51,7 @@
 //!   caches says more. The interval holds the truth in at least 90 % of all cases, and is usually too
 //!   wide rather than too narrow. It has two parts: a bootstrap over steps (or over runs of 20 samples
 //!   where there are fewer than ten steps), and what the amount is off by if each kind moves its bytes
-//!   a little earlier or later within its calls than an even spread says. `tests/it/counter_fit/truth.rs` prints how
+//!   a little earlier or later within its calls than an even spread says. `tests/it/truth.rs` prints how
 //!   often the intervals hold the truth of simulated runs.
 //! * [`SampledAmount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
 //!   and for what the fit puts at zero.
@@ -86,6 +86,7 @@
 //!   them adds, which then looks like the work of kernels. Of the recorded graph, steps of 4.4 % take
 //!   amounts up to 13 % off and intervals do not show it; steps of 0.3 % change next to nothing.
 //! * A kind whose calls differ (another size behind the same grid) has a mean.
+#![deny(unsafe_code)]
 
 mod kinds;
 mod placing;
@@ -96,10 +97,10 @@ mod solving;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::counter_fit::kinds::StageDesign;
-use crate::counter_fit::placing::{MAX_PATTERNS, Moments, Occurrences, Placing, Sums};
-use crate::counter_fit::shift::estimate;
-use crate::counter_fit::solving::{
+use crate::kinds::StageDesign;
+use crate::placing::{MAX_PATTERNS, Moments, Occurrences, Placing, Sums};
+use crate::shift::estimate;
+use crate::solving::{
     CollinearColumn, MAX_EXCHANGES, Normal, Solution, Spread, Timing, Z95, collinear_groups,
     explained_columns, limits_at_zero, solve,
 };

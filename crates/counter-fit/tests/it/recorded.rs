@@ -4,8 +4,8 @@
 use std::io::BufReader;
 use std::path::Path;
 
+use stage2_counter_fit::{Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples};
 use stage2_model::SampledAmount;
-use stage2_report::counter_fit::{Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples};
 
 /// The stages of the recording, and the counters of its samples.
 const EAGER: usize = 0;
@@ -13,7 +13,7 @@ const GRAPH: usize = 1;
 const READ: usize = 0;
 
 fn lines(name: &str) -> Vec<Vec<f64>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/counter_fit/data").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/data").join(name);
     let mut file =
         BufReader::new(std::fs::File::open(&path).expect("the recording is beside the tests"));
     let mut text = Vec::new();

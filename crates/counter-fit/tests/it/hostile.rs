@@ -1,8 +1,8 @@
 //! Input that no device sends: what is sound around it is fitted all the same, and nothing panics.
 
 use fastrand::Rng;
+use stage2_counter_fit::{Column, Fit, Fitted, Kernel, Kinds, OWN_COLUMNS, Samples};
 use stage2_model::{NoAmount, SampledAmount};
-use stage2_report::counter_fit::{Column, Fit, Fitted, Kernel, Kinds, OWN_COLUMNS, Samples};
 
 fn kernel(start_ns: u64, end_ns: u64, stage: Option<u32>, kind: u32) -> Kernel {
     Kernel { start_ns, end_ns, stage, kind, class: kind % 3, step: None }

@@ -1,8 +1,8 @@
 //! Samples that follow from known amounts: the 90 % intervals must hold the truth as often as they say.
 
 use fastrand::Rng;
+use stage2_counter_fit::{Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples};
 use stage2_model::{NoAmount, SampledAmount};
-use stage2_report::counter_fit::{Column, CounterFit, Fit, Fitted, Kernel, Kinds, Samples};
 
 /// What is made hard for the fit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -254,20 +254,8 @@ const USUAL: Hardship = Hardship {
     front_loaded: 0.0,
 };
 
-#[test]
-fn intervals_hold_the_truth() {
-    for (name, hard) in [
-        ("usual", USUAL),
-        (
-            "much noise",
-            Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..USUAL },
-        ),
-        ("gaps", Hardship { gaps: 0.2, ..USUAL }),
-        ("missing metrics", Hardship { missing: 0.4, ..USUAL }),
-        ("two streams", Hardship { two_streams: true, ..USUAL }),
-        ("back to back", Hardship { back_to_back: true, ..USUAL }),
-        ("collinear", Hardship { twins: true, ..USUAL }),
-    ] {
+fn hold_the_truth(runs: &[(&str, Hardship)]) {
+    for &(name, hard) in runs {
         let rates = rates(name, hard);
         assert!(Rates::share(rates.intervals) >= 0.85, "{name}: {rates:?}");
         // Noise that happens to be small makes a value of a kind that is none: such kinds lie worse.
@@ -276,12 +264,32 @@ fn intervals_hold_the_truth() {
         // Wide intervals would hold any truth.
         assert!(rates.values[0] + rates.limits[0] > rates.kinds / 2, "{name}: {rates:?}");
     }
-    // What the model does not know of: nothing is promised, but the rates are shown.
+}
+
+// In two tests, which run side by side.
+#[test]
+fn intervals_hold_the_truth_of_noisy_and_missing_samples() {
+    let noise = Hardship { call_noise: 0.2, sample_noise: 0.1, edge_noise_ns: 1_000.0, ..USUAL };
+    let missing = Hardship { missing: 0.4, ..USUAL };
+    hold_the_truth(&[("usual", USUAL), ("much noise", noise), ("missing metrics", missing)]);
+}
+
+#[test]
+fn intervals_hold_the_truth_of_every_order_of_kernels() {
+    hold_the_truth(&[
+        ("gaps", Hardship { gaps: 0.2, ..USUAL }),
+        ("two streams", Hardship { two_streams: true, ..USUAL }),
+        ("back to back", Hardship { back_to_back: true, ..USUAL }),
+        ("collinear", Hardship { twins: true, ..USUAL }),
+    ]);
+}
+
+#[test]
+#[ignore = "shows the rates where the model does not hold, and nothing is promised"]
+fn calls_that_move_their_amount_early() {
     for front_loaded in [0.1, 0.3] {
-        rates(
-            &format!("calls that move their amount early, {front_loaded}"),
-            Hardship { front_loaded, ..USUAL },
-        );
+        let hard = Hardship { front_loaded, ..USUAL };
+        rates(&format!("calls that move their amount early, {front_loaded}"), hard);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::counter_fit::kinds::{Design, Kernel};
-use crate::counter_fit::placing::{Edges, Placing};
-use crate::counter_fit::samples::Samples;
-use crate::counter_fit::solving::{MAX_EXCHANGES, Normal, solve};
+use crate::kinds::{Design, Kernel};
+use crate::placing::{Edges, Placing};
+use crate::samples::Samples;
+use crate::solving::{MAX_EXCHANGES, Normal, solve};
 
 /// Shifts are looked for up to this far to both sides, or a quarter of a sample if that is less.
 const FARTHEST_NS: u64 = 16_000;
