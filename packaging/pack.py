@@ -49,7 +49,7 @@ def shared_files(launcher: Path) -> Files:
     return files
 
 
-def wheel_files(repository: Path, built: Path, version: str, shared: Files) -> Files:
+def wheel_files(repository: Path, built: Path, version: str, shared: Files, tag: str) -> Files:
     """Return what is in the wheel, without its RECORD."""
     files: Files = {}
     sources = repository / "python/stage2"
@@ -68,7 +68,7 @@ def wheel_files(repository: Path, built: Path, version: str, shared: Files) -> F
     for name in LICENSES:
         files[f"{info}/licenses/{name}"] = ((repository / name).read_bytes(), 0o644)
     wheel = "Wheel-Version: 1.0\nGenerator: stage2 (packaging/pack.py)\nRoot-Is-Purelib: false\n"
-    python, abi, platforms = TAG.split("-")
+    python, abi, platforms = tag.split("-")
     wheel += "".join(f"Tag: {python}-{abi}-{one}\n" for one in platforms.split("."))
     files[f"{info}/WHEEL"] = (wheel.encode(), 0o644)
     files[f"{info}/METADATA"] = (metadata(repository, version).encode(), 0o644)
@@ -141,19 +141,30 @@ def write_tar(path: Path, root: str, files: Files, date: int) -> None:
     path.write_bytes(gzip.compress(raw.getvalue(), 9, mtime=0))
 
 
+def version_of(launcher: Path) -> str:
+    """Return the version, as the launcher prints it."""
+    printed = subprocess.run([launcher, "--version"], check=True, capture_output=True)
+    return printed.stdout.decode().split()[1]
+
+
+def pack_wheel(repository: Path, built: Path, out: Path, tag: str, date: int) -> Path:
+    """Write the wheel into a folder, and return its path."""
+    launcher = built / PROGRAMS[0]
+    version = version_of(launcher)
+    files = wheel_files(repository, built, version, shared_files(launcher), tag)
+    info = f"stage2-{version}.dist-info"
+    files[f"{info}/RECORD"] = (record(files, info), 0o644)
+    wheel = out / f"stage2-{version}-{tag}.whl"
+    write_wheel(wheel, files, date)
+    return wheel
+
+
 def main() -> None:
     """Write both, and print their hashes."""
     repository, built, out = map(Path, sys.argv[1:])
     date = int(os.environ["SOURCE_DATE_EPOCH"])
-    said = subprocess.run([built / PROGRAMS[0], "--version"], check=True, capture_output=True)
-    version = said.stdout.decode().split()[1]
-    shared = shared_files(built / PROGRAMS[0])
-
-    files = wheel_files(repository, built, version, shared)
-    info = f"stage2-{version}.dist-info"
-    files[f"{info}/RECORD"] = (record(files, info), 0o644)
-    wheel = out / f"stage2-{version}-{TAG}.whl"
-    write_wheel(wheel, files, date)
+    wheel = pack_wheel(repository, built, out, TAG, date)
+    version, shared = version_of(built / PROGRAMS[0]), shared_files(built / PROGRAMS[0])
 
     unpacked: Files = dict(shared)
     unpacked |= {f"bin/{name}": ((built / name).read_bytes(), 0o755) for name in PROGRAMS}

@@ -60,3 +60,11 @@ echo "== the collector's tests with the library"
 cd "$repository"
 STAGE2_TEST_COLLECTOR=$dist/build/libstage2.so STAGE2_TEST_SIMULATOR=$dist/build/libstage2_sim.so \
   ${STAGE2_TRY_CARGO:-cargo} test --locked -p stage2 --no-fail-fast
+
+echo "== the wheel that pip builds from the sources"
+cd "$folder"
+python3 -m venv venv-sources
+CARGO_TARGET_DIR=$(cd "$repository" && realpath -m "${CARGO_TARGET_DIR:-target}") \
+  venv-sources/bin/pip install --quiet "$repository"
+cd empty
+../venv-sources/bin/stage2-launch -q --run-dir ../run-sources demo run.mode=light
