@@ -285,7 +285,7 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
 }
 
 fn sample(name: &str) -> Report {
-    let path = format!("{}/../../docs/sample/{name}/metrics.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../tests/fixtures/reports/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let read = read_report(&std::fs::read(&path).expect(&path)).expect("a report");
     assert!(read.left_out.is_empty(), "{:?}", read.left_out);
     read.report

@@ -12,6 +12,11 @@ fn sample(name: &str) -> String {
     repository("docs/sample").join(name).display().to_string()
 }
 
+/// A report of an earlier version.
+fn earlier(name: &str) -> String {
+    repository("tests/fixtures/reports").join(name).with_extension("json").display().to_string()
+}
+
 fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
     let words = [&["diff", "--json", "-q"], words].concat();
     let output = sandbox.launch_strictly(&words).assert().get_output().stdout.clone();
@@ -149,7 +154,7 @@ fn names_and_reports_of_baselines_are_distrusted() {
 #[test]
 fn different_models_are_warned_of_and_every_format_is_written() {
     let sandbox = Sandbox::new();
-    let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
+    let (llama, moe) = (earlier("llama_1b"), earlier("moe_small"));
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));

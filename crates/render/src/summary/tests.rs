@@ -315,9 +315,13 @@ fn words(page: &str) -> usize {
 #[test]
 fn the_summary_stays_below_900_words() {
     let mut reports = vec![full(""), rich()];
-    for sample in ["llama_1b", "moe_small", "regions"] {
-        let file =
-            format!("{}/../../docs/sample/{sample}/metrics.json", env!("CARGO_MANIFEST_DIR"));
+    let (fixtures, samples) = ("tests/fixtures/reports", "docs/sample");
+    for file in [
+        format!("{fixtures}/llama_1b.json"),
+        format!("{fixtures}/moe_small.json"),
+        format!("{samples}/regions/metrics.json"),
+    ] {
+        let file = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&file).expect(&file);
         reports.push(serde_json::from_str(&text).expect(&file));
     }
