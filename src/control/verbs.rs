@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use stage2_contract::control::{Answer, MOST_AHEAD, SocketName, Start, Verb, escape};
+use stage2_contract::control::{Answer, MOST_AHEAD, START_COST, SocketName, Start, Verb, escape};
 use stage2_contract::trace::{MonoNs, WallNs};
 
 use super::{Context, LATE_GRAPHS};
@@ -24,9 +24,6 @@ const FLUSH_PATIENCE: Duration = Duration::from_millis(70);
 const STEP: Duration = Duration::from_millis(2);
 /// Pairs of a filter and a choice that starts may bring. Guest threads hold them for ever.
 const WANTED: usize = 32;
-const COST: &str = "launches are slower while CUPTI is on, and stay slower until the process ends: 8 to 26 % \
-     (empty kernels) with the CUPTI of CUDA 13.0 update 1, as much as in the window with any other, which \
-     cannot be switched off safely (docs/cupti-findings.md)";
 
 pub(super) struct Verbs<'a> {
     context: &'a Context,
@@ -86,7 +83,7 @@ impl<'a> Verbs<'a> {
         if let Some(at) = start.at_unix_us {
             answer = answer.with("at_unix_us", at);
         }
-        Ok(if options.gpu { answer.with("note", COST) } else { answer })
+        Ok(if options.gpu { answer.with("note", START_COST) } else { answer })
     }
 
     /// What a window is to record; `None`: what the environment says.

@@ -352,13 +352,17 @@ pub(crate) struct CtlArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlVerb {
-    /// Tell where a process is, since when, its records and losses, trace files and options
+    /// Show the state of a process, its records and losses, trace files and options
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> status [OPTIONS]")]
     Status(AnswerOptions),
-    /// Begin a window, which has a trace file of its own
+    /// Begin a window, which has its own trace file
+    ///
+    /// The first window of a process attaches CUPTI until the process ends. Launches are slower while CUPTI is
+    /// on, and stay 8 to 26 % slower afterwards (with a CUPTI other than that of CUDA 13.0 update 1: as slow as
+    /// in the window). docs/dormant.md has the measurements.
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> start [OPTIONS]")]
     Start(StartArgs),
-    /// End the window; what was launched is still written
+    /// End the window; launched work is still written
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> stop [OPTIONS]")]
     Stop {
         #[command(flatten)]
@@ -366,13 +370,13 @@ pub(crate) enum CtlVerb {
         #[command(flatten)]
         answering: AnswerOptions,
     },
-    /// Write out what there is
+    /// Write out all records
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
     Flush(AnswerOptions),
     /// Put a mark into the trace file
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
     Mark {
-        /// What it says
+        /// The text of the mark
         #[arg(value_name = "TEXT", required = true)]
         text: Vec<String>,
         #[command(flatten)]
@@ -491,7 +495,7 @@ fn unix_us(text: &str) -> anyhow::Result<u64> {
     let form = "give a time as 2026-11-24T14:30:00Z or 2026-11-24T15:30:00+01:00";
     let at: jiff::Timestamp = text.parse().ok().context(form)?;
     let ahead = at.duration_since(jiff::Timestamp::now());
-    ensure!(ahead.is_positive(), "it is past; give a time that is to come");
+    ensure!(ahead.is_positive(), "it is in the past; give a future time");
     let is_soon = ahead.unsigned_abs() <= MOST_AHEAD;
     ensure!(is_soon, "it is more than 24 hours ahead; ask again on the day");
     u64::try_from(at.as_microsecond()).ok().context(form)
@@ -706,7 +710,7 @@ fn seconds(text: &str) -> anyhow::Result<i64> {
             time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
         }
     };
-    ensure!(seconds > 0, "the time has to be longer than nothing");
+    ensure!(seconds > 0, "the time must be longer than zero");
     Ok(seconds)
 }
 
@@ -774,7 +778,7 @@ mod tests {
             ("12 start --sample 2/3", "1/N"),
             ("12 start --steps 0", "1.."),
             ("12 start --at soon", "2026-11-24T14:30:00Z"),
-            ("12 start --at 2001-01-01T00:00:00Z", "it is past"),
+            ("12 start --at 2001-01-01T00:00:00Z", "it is in the past"),
             ("12 start --at 2901-01-01T00:00:00Z", "24 hours"),
             ("12 start for_ms=5", "for_ms=5"),
             ("12 stop now", "now"),

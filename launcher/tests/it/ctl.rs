@@ -20,8 +20,10 @@ fn a_dormant_process_is_recorded_for_a_while_and_leaves_a_file_that_merge_reads(
     assert!(status.starts_with(&format!("{pid}: dormant")), "{status}");
     let started = guest.ctl_ends(&[&pid, "start", "--ranges", "inside", "--wait"], 0);
     assert!(started.contains(": on since "), "{started}");
+    assert!(started.contains("this attaches CUPTI to 1 process: launches are slower"), "{started}");
     let twice = guest.ctl_ends(&[&pid, "start"], 1);
     assert!(twice.contains("refused: window 1 is on already"), "{twice}");
+    assert!(!twice.contains("attaches CUPTI"), "only before the first window: {twice}");
     guest.does(["work inside 20", "work other 20"]);
     let stopped = guest.json(&[&pid, "stop", "--wait"]);
     assert_eq!(stopped[0]["phase"], "dormant");
@@ -86,7 +88,7 @@ fn processes_of_a_run_begin_at_one_moment_and_end_with_the_same_step() {
     let at_once = guests[0].ctl(&[&guests[0].pid(), "start"]);
     assert!(!text(&at_once).contains("begins at"), "{}", text(&at_once));
     let late = guests[0].ctl(&[&run, "start", "--at", "2001-01-01T00:00:00Z"]);
-    assert!(text(&late).contains("it is past"), "{}", text(&late));
+    assert!(text(&late).contains("it is in the past"), "{}", text(&late));
 }
 
 /// Hazard (Dormant processes and windows): The process that starts the ranks runs nothing itself,

@@ -5,8 +5,8 @@ mod snapshot;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use stage2_contract::control::{Answer, Verb};
-use stage2_contract::text::numbers::ms3;
+use stage2_contract::control::{Answer, START_COST, Verb};
+use stage2_contract::text::numbers::{counted, ms3};
 use stage2_contract::trace::window::{self, FirstSteps};
 
 use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
@@ -49,6 +49,10 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
         }
     };
     let found = find(&target)?;
+    if matches!(verb, Verb::Start(_)) {
+        let statuses = found.iter().map(|found| ask(found, &Verb::Status));
+        print_cost(statuses.flatten().filter(is_before_cupti).count(), terminal);
+    }
     let verb = together(verb, found.len());
     let mut outcomes = ask_each(found, &target, &verb, terminal);
     let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
@@ -69,6 +73,19 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let all_accepted =
         outcomes.iter().all(|outcome| outcome.answer.is_ok() && !outcome.is_refused());
     Ok(if !outcomes.is_empty() && all_accepted { 0 } else { EXIT_REFUSED })
+}
+
+/// Whether CUPTI is not attached to the process yet: its next window pays for that.
+fn is_before_cupti(status: &Answer) -> bool {
+    status.get("cupti") == Some("not started")
+}
+
+/// Prints what a first window costs, before one is requested. `first`: processes that have had none.
+fn print_cost(first: usize, terminal: &Terminal) {
+    if first > 0 {
+        let processes = counted(first as u64, "process");
+        terminal.result(&format!("this attaches CUPTI to {processes}: {START_COST}"));
+    }
 }
 
 fn ask_each(
@@ -260,7 +277,6 @@ fn to_text(outcome: &Outcome, verb: &Verb) -> String {
         let at = answer.get("at_unix_us").and_then(|us| us.parse().ok());
         let at = at.and_then(|us| jiff::Timestamp::from_microsecond(us).ok());
         text.extend(at.map(|at| format!(", begins at {at:.3}")));
-        text.extend(get("note").map(|note| format!("\n{pid}: note: {note}")));
         return text + "\n";
     }
     status_text(pid, answer)

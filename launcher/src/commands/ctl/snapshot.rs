@@ -14,7 +14,7 @@ use stage2_contract::control::{Answer, Limits, Start, Verb, start_of};
 use stage2_contract::text::visible;
 use stage2_model::Finding;
 
-use super::{EXIT_REFUSED, ask_each};
+use super::{EXIT_REFUSED, ask_each, is_before_cupti, print_cost};
 use crate::bundle::{Access, RunFolder};
 use crate::cli::{Captures, SnapshotArgs};
 use crate::commands::ending::take_signals;
@@ -143,6 +143,8 @@ fn begin(
     let limits = Limits { for_ms: Some(for_ms), ..Limits::default() };
     let outcomes = ask_each(find(target)?, target, &Verb::Status, terminal);
     let start = together(Verb::Start(Start { limits, ..Start::default() }), outcomes.len());
+    let dormant = outcomes.iter().filter_map(|outcome| outcome.answer.as_ref().ok());
+    print_cost(dormant.filter(|status| is_before_cupti(status)).count(), terminal);
     let (mut processes, mut findings) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match ProcessWindow::begin(&outcome.found, outcome.answer, &start) {
@@ -313,7 +315,7 @@ impl ProcessWindow {
 
 fn missing(pid: u32, why: &str) -> Finding {
     let what = format!("process {pid} is not in the snapshot");
-    let remedy = "`stage2-launch ctl TARGET status` says how it stands";
+    let remedy = "`stage2-launch ctl TARGET status` shows its state";
     Finding::warning(what, visible(why.as_bytes()), remedy)
 }
 
@@ -333,7 +335,7 @@ fn path_of(found: &ControlSocket, owner: u32, file: &str) -> Result<PathBuf, Str
                     .is_ok_and(|plain| (plain.dev(), plain.ino()) == (there.dev(), there.ino()));
                 return Ok(if same { inside.to_owned() } else { place });
             }
-            Ok(_) => why = "it is no file of the user of the process".to_owned(),
+            Ok(_) => why = "it does not belong to the user of the process".to_owned(),
             Err(error) => why = error.to_string(),
         }
     }
@@ -360,8 +362,10 @@ mod tests {
         let shown = file.to_str().expect("UTF-8");
         assert_eq!(path_of(&found, owner, shown), Ok(file.clone()));
         let refused = |owner, file: &str| path_of(&found, owner, file).expect_err(file);
-        assert!(refused(owner + 1, shown).contains("no file of the user"));
-        assert!(refused(owner, folder.path().to_str().expect("UTF-8")).contains("no file of"));
+        assert!(refused(owner + 1, shown).contains("does not belong to the user"));
+        assert!(
+            refused(owner, folder.path().to_str().expect("UTF-8")).contains("does not belong to")
+        );
         assert!(refused(owner, "/nowhere/a.s2t").contains("No such file"));
     }
 }
