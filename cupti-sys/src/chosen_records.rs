@@ -92,18 +92,18 @@ impl fmt::Display for Unreadable {
         match self {
             Self::Cut { offset_bytes } => write!(
                 out,
-                "byte {offset_bytes} of the buffer: too few bytes are left for the record: the \
-                 buffer was cut short, or CUPTI's layout is not that of the buffer"
+                "byte {offset_bytes} of the buffer: too few bytes are left for the record: the buffer was \
+                 truncated, or CUPTI's layout does not match it"
             ),
             Self::Incomplete { offset_bytes } => write!(
                 out,
-                "byte {offset_bytes} of the buffer: the record is not complete, so that nothing \
-                 behind it can be read: wait for the GPU before the forced flush"
+                "byte {offset_bytes} of the buffer: the record is not complete, so nothing after it can be \
+                 read: wait for the GPU before the forced flush"
             ),
             Self::UnknownKind { offset_bytes, kind } => write!(
                 out,
-                "byte {offset_bytes} of the buffer: a record of kind {kind}, for which CUPTI told \
-                 no layout: enable the kind with chosen fields, or not at all"
+                "byte {offset_bytes} of the buffer: a record of kind {kind}, for which CUPTI reported no \
+                 layout: enable the kind with chosen fields, or not at all"
             ),
         }
     }

@@ -86,8 +86,8 @@ impl CuptiError {
         Some(match self.0 {
             cupti::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
                 "another profiler already uses CUPTI in this process (torch.profiler, Triton \
-                 Proton, Nsight Systems, Nsight Compute, cuda-gdb): switch that one off or profile \
-                 in a run of its own"
+                 Proton, Nsight Systems, Nsight Compute, cuda-gdb): switch that one off, or profile \
+                 in a separate run"
             }
             cupti::CUPTI_ERROR_MAX_LIMIT_REACHED => {
                 "a limit was reached: while subscribing it means that another profiler already \
@@ -105,7 +105,7 @@ impl CuptiError {
                  libcupti of the CUDA version that nvidia-smi shows"
             }
             cupti::CUPTI_ERROR_UNKNOWN => {
-                "CUPTI gives no reason; from 13.0 on this is also its answer when the driver \
+                "CUPTI gives no reason; in 13.0 and later this is also its answer when the driver \
                  libcuda.so.1 is not loaded or does not fit: see whether nvidia-smi works, then \
                  set STAGE2_CUPTI to the libcupti of the CUDA version that nvidia-smi shows"
             }

@@ -328,23 +328,20 @@ pub enum LayoutError {
 
 impl fmt::Display for LayoutError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "CUPTI does not tell usable layouts of its records: ")?;
+        write!(out, "CUPTI does not report usable layouts of its records: ")?;
         match self {
             Self::None => write!(
                 out,
-                "it tells none: use CUPTI 13.3 or later, and enable each kind with chosen fields"
+                "it reports none: use CUPTI 13.3 or later, and enable each kind with chosen fields"
             ),
             Self::ShortInfo { bytes } => {
-                write!(out, "what it tells of a buffer has {bytes} bytes, fewer than known")
+                write!(out, "its description of a buffer has {bytes} bytes, fewer than known")
             }
             Self::ManyKinds { kinds } => {
-                write!(
-                    out,
-                    "it tells of {kinds} kinds of records; at most {MAX_KINDS} are believed"
-                )
+                write!(out, "it reports {kinds} kinds of records; at most {MAX_KINDS} are accepted")
             }
             Self::ManyLayouts => {
-                write!(out, "it tells those of more than {MAX_LAYOUTS} kinds: enable fewer kinds")
+                write!(out, "it reports those of more than {MAX_LAYOUTS} kinds: enable fewer kinds")
             }
             Self::ShortLayout { kind, bytes } => {
                 write!(out, "kind {kind}: the layout has {bytes} bytes, fewer than known")
@@ -354,19 +351,19 @@ impl fmt::Display for LayoutError {
             }
             Self::RecordSize { kind, bytes } => write!(
                 out,
-                "kind {kind}: records of {bytes} bytes; 1 to {MAX_RECORD_BYTES} are believed"
+                "kind {kind}: records of {bytes} bytes; 1 to {MAX_RECORD_BYTES} are accepted"
             ),
             Self::FieldCount { kind, fields } => {
-                write!(out, "kind {kind}: {fields} fields; 1 to {MAX_FIELDS} are believed")
+                write!(out, "kind {kind}: {fields} fields; 1 to {MAX_FIELDS} are accepted")
             }
             Self::FieldOutside { kind, field, offset, bytes, record_bytes } => write!(
                 out,
-                "kind {kind}: field {} has {bytes} bytes from byte {offset} on, which is outside of \
+                "kind {kind}: field {} has {bytes} bytes at byte {offset}, which is outside of \
                  the record of {record_bytes} bytes",
                 field.id()
             ),
             Self::FieldTwice { kind, field } => {
-                write!(out, "kind {kind}: field {} is there twice", field.id())
+                write!(out, "kind {kind}: field {} appears twice", field.id())
             }
             Self::KindNotFirst { kind } => {
                 write!(out, "kind {kind}: the records do not begin with their kind")

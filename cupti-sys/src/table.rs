@@ -191,7 +191,7 @@ impl fmt::Display for LoadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "{} is no CUPTI of CUDA 11.8 or newer: it has no {}; install CUPTI of CUDA 11.8 to \
+            "{} is not a CUPTI of CUDA 11.8 or newer: it lacks {}; install CUPTI of CUDA 11.8 to \
              13.x (pip install nvidia-cuda-cupti for CUDA 13, nvidia-cuda-cupti-cu12 for CUDA \
              12), or set STAGE2_CUPTI to the path of such a libcupti",
             self.library.display(),

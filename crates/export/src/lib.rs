@@ -257,7 +257,7 @@ pub enum ExportError {
     },
     /// A window that cannot be read.
     #[error(
-        "`{0}` is no window; write START..END in seconds since the first event, for instance 0.5..1.25"
+        "`{0}` is not a window; write START..END in seconds since the first event, for instance 0.5..1.25"
     )]
     NoWindow(String),
     /// The destination exists.

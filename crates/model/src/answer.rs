@@ -22,7 +22,7 @@ pub struct Answer {
     pub lines: Vec<AnswerLine>,
     /// The stages; the one with the longest window first.
     pub stages: Vec<StageAnswer>,
-    /// What to do first, over all stages; null: nothing is known to gain anything.
+    /// What to do first, over all stages; null: no change is known to help.
     pub first: Option<FirstStep>,
 }
 

@@ -54,7 +54,7 @@ pub enum Absent {
         stage: String,
     },
     /// Several stages could be meant.
-    #[error("more than one stage is {stage} (roles.{stage} says which)")]
+    #[error("more than one stage is {stage} (roles.{stage} selects one)")]
     SeveralStages {
         /// Which kind.
         stage: String,
@@ -96,7 +96,7 @@ pub enum Absent {
     #[error("no warm step of the stage was timed")]
     NoStepTime,
     /// The stage is no part of the model that FLOPs are computed for.
-    #[error("the stage is no part of the model's FLOPs")]
+    #[error("the stage is not part of the model's FLOPs")]
     NotModelled,
     /// The FLOPs of the vision encoder are not known.
     #[error(

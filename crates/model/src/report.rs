@@ -147,7 +147,7 @@ impl Report {
             true => "the rows are those of ncu, which gives no times of ranges",
             false if of_nsys.is_some() => of_nsys.unwrap_or_default(),
             false if self.paths.iter().any(PathRow::is_of_library_alone) => {
-                "the workload opened no NVTX range of its own, only libraries did"
+                "the workload itself opened no NVTX range, only libraries did"
             }
             false => "the workload opened no NVTX range",
         }

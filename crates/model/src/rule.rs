@@ -163,7 +163,7 @@ impl Rule {
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, and it is not known why: \
                  kernels are not counted, or there are fewer than {ENOUGH_INSTANCES} instances, or \
                  cold ones only (with fewer than {OUTLIERS_AMONG} steps in each), or times that a \
-                 profiler inflates, or the stage has no GPU work of its own"
+                 profiler inflates, or the stage launches no GPU work itself"
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
             Rule::Waiting => format!(
@@ -180,7 +180,7 @@ impl Rule {
             ),
             Rule::Copies => format!("kernels that copy at least {COPY_PERCENT} % of kernel time"),
             Rule::ExposedCopies => format!(
-                "copies and fills, with no kernel beside them, at least {COPY_PERCENT} % of the window"
+                "copies and fills, without a concurrent kernel, at least {COPY_PERCENT} % of the window"
             ),
             Rule::DecodeNearBandwidth => {
                 format!("decode, MBU over GPU busy time at least {MBU_HIGH_SHARE}")

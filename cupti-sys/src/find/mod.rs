@@ -91,7 +91,7 @@ fn open(Candidate { how, path, .. }: Candidate) -> Result<Found, Attempt> {
     let missing = if is_checked { table::missing(&library) } else { Vec::new() };
     if !missing.is_empty() {
         let missing = missing.join(", ");
-        let reason = format!("no CUPTI of CUDA 11.8 or newer: it has no {missing}");
+        let reason = format!("not a CUPTI of CUDA 11.8 or newer: it lacks {missing}");
         return Err(failed(&path, reason));
     }
     Ok(Found { library, path, how })

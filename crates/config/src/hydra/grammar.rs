@@ -55,15 +55,16 @@ impl Override {
         let (name, text) = split(rest, '=');
         if text.is_none() && sign != "~" {
             let what = format!(
-                "it is no KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ..."
+                "it is not KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ..."
             );
             return Err(fault(word.chars().count(), what));
         }
         let (key, package) = split(name, '@');
         let allowed = |c: char| c.is_alphanumeric() || "_-./$".contains(c);
         if let Some((at, c)) = key.chars().enumerate().find(|(_, c)| !allowed(*c)) {
-            let what =
-                format!("{c:?} cannot stand in a key; the form is KEY=VALUE, e.g. run.mode=light");
+            let what = format!(
+                "{c:?} is not allowed in a key; the form is KEY=VALUE, e.g. run.mode=light"
+            );
             return Err(fault(sign.len() + at, what));
         }
         if key.split(['.', '/']).any(str::is_empty) {
@@ -139,7 +140,7 @@ fn parse_value(text: &str, origin: &Origin) -> Result<Value, BadValue> {
     match parser.peek() {
         None => Ok(value),
         Some(',') => Err(parser.fault(
-            "a comma outside of brackets makes a sweep, and there is one run only; quote the \
+            "a comma outside of brackets is a sweep, which is not supported; quote the \
              value, or write a list: [a,b]",
         )),
         Some(c) => Err(parser.fault(format!("{c:?} after the end of the value; quote the value"))),
@@ -170,7 +171,7 @@ impl Parser<'_> {
     /// One element; `ends` are the characters that end an unquoted one here.
     fn element(&mut self, ends: &[char], depth: usize) -> Result<Value, BadValue> {
         if depth > MAX_DEPTH {
-            return Err(self.fault(format!("more than {MAX_DEPTH} brackets inside each other")));
+            return Err(self.fault(format!("more than {MAX_DEPTH} nested brackets")));
         }
         self.skip_blanks();
         match self.peek() {
@@ -291,7 +292,7 @@ impl Parser<'_> {
                 }
                 '(' | ')' | '{' | '}' | '[' | ']' | '\'' | '"' if !ends.contains(&c) => {
                     return Err(self.fault(format!(
-                        "{c:?} has a meaning of its own; quote the value: KEY='\"...\"'"
+                        "{c:?} has a special meaning; quote the value: KEY='\"...\"'"
                     )));
                 }
                 ',' => break,
@@ -386,8 +387,8 @@ mod tests {
             ("+demo", 6, "KEY=VALUE"),
             ("=x", 1, "empty"),
             ("a..b=x", 1, "empty"),
-            ("a b=x", 2, "cannot stand in a key"),
-            ("list[0]=x", 5, "cannot stand in a key"),
+            ("a b=x", 2, "is not allowed in a key"),
+            ("list[0]=x", 5, "is not allowed in a key"),
             ("a@=x", 3, "package"),
             (&("a.".repeat(MAX_KEY_PARTS) + "a=x"), 1, "64 parts"),
             ("a=[1, 2", 8, "`]`"),

@@ -329,7 +329,7 @@ pub enum ReadError {
     /// Reading failed on the way.
     #[error(
         "cannot read the spool {path:?} beyond byte {at_byte}: {source}; the records before are \
-         good; copy the file to a sound disk to read the rest"
+         good; copy the file to another disk to read the rest"
     )]
     Io {
         /// The file.

@@ -200,8 +200,8 @@ fn push(sink: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
 
 fn too_large(length: usize) -> io::Error {
     let message = format!(
-        "a record of {length} bytes is larger than the {MAX_RECORD_BYTES} that a spool takes and \
-         was left out; shorten its strings"
+        "a record of {length} bytes is larger than the {MAX_RECORD_BYTES} that a spool accepts, and was \
+         left out; shorten its strings"
     );
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

@@ -40,7 +40,7 @@ pub struct Redactor {
 
 /// A pattern that no redactor can use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no pattern of a secret; give {REDACT_FORM}", crate::text::visible(.0.as_bytes()))]
+#[error("`{}` is not a pattern of a secret; give {REDACT_FORM}", crate::text::visible(.0.as_bytes()))]
 pub struct BadPattern(String);
 
 impl Redactor {
