@@ -53,7 +53,7 @@ const PACKED: [(&[u8], &str); 6] = [
     (b"7z\xbc\xaf\x27\x1c", "7-Zip"),
 ];
 const UNPACK: &str =
-    "unpack it, and give what is in it (of gzip the ending .gz behind .sqlite or .s2t will do)";
+    "unpack it, and give what is in it (or, for gzip, name it *.sqlite.gz or *.s2t.gz)";
 const LFS: &str = "`git lfs pull` fetches the file that it stands for";
 const OF_NSYS: &str = "give a SQLite export (`nsys export --type sqlite REPORT.nsys-rep`), or the table \
     of kernels (`nsys stats --report cuda_gpu_kern_sum --format csv REPORT.nsys-rep`)";
@@ -118,7 +118,7 @@ pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
     }
     let Some(text) = text else {
         let is_export = given == Given::NsysExport;
-        let what = if is_export { "no SQLite file" } else { "a binary file, and no table" };
+        let what = if is_export { "no SQLite file" } else { "a binary file, not a table" };
         return is(what, given.instead());
     };
     if begins("<?xml") {
@@ -139,7 +139,7 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
         Given::NcuTable if of_ncu => return None,
         Given::NsysExport if of_nsys.is_read => {
             let instead = "give it a name that ends in .csv, or a SQLite export";
-            return is("a table of `nsys stats`, and no SQLite file".into(), instead);
+            return is("a table of `nsys stats`, not a SQLite file".into(), instead);
         }
         Given::NcuTable if of_nsys.is_read => {
             return is("a table of `nsys stats` (Nsight Systems)".into(), AS_NSYS);

@@ -231,7 +231,7 @@ fn leave_out_inner_ranges(
     if !negative.is_empty() {
         let finding = Finding::note(
             format!("ncu: some exclusive totals of {} are not known", negative.join(", ")),
-            "the regions within them took more than they did: each was measured in a run of its own",
+            "the regions within them took more than they did: each was measured in a separate run",
             "",
         );
         // Tables of a process and of its device are over the same measurements.

@@ -474,7 +474,7 @@ fn limit_steps(connection: &Connection, file_bytes: u64) {
 fn explained(error: rusqlite::Error) -> rusqlite::Error {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::OperationInterrupted) => corrupt(
-            "reading it takes more work than a file of its size is worth: it is damaged, or it lacks \
+            "reading it takes more work than a file of this size should: it is damaged, or it lacks \
              the keys that an export has"
                 .to_owned(),
         ),

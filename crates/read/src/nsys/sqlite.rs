@@ -261,7 +261,7 @@ impl Reader<'_> {
             without_launch > 0,
             format!("{without_launch} of {kernels} kernels in {file} have no launch"),
             "their API calls are not in the file; they are in no range",
-            "compare the counts with the collector's before believing any range",
+            "compare the counts with the collector's before you rely on any range",
         );
         let what = format!("{untimed} of {kernels} kernels in {file} have no valid times");
         self.tables.warn_if(untimed > 0, what, "they are counted, and in no time", "");
@@ -298,7 +298,7 @@ impl Reader<'_> {
 
     fn damaged(&mut self, what: &str, why: &str) {
         let why = format!("{why}; what came before is in the numbers, and the rest is not");
-        let remedy = "copy the file again, or export the report again; do not believe these counts";
+        let remedy = "copy the file again, or export the report again; do not rely on these counts";
         self.tables.complete = false;
         self.tables.findings.push(Finding::error(what, why, remedy));
     }

@@ -182,7 +182,7 @@ impl<'a, R: Read> Pages<'a, R> {
                     "{name}: {rows} rows do not have the {columns} columns of their table, and were \
                      left out; the first is line {line}"
                 ),
-                "output of the program stands within the rows, or the file is damaged",
+                "output of the program is mixed with the rows, or the file is damaged",
                 "import the report again",
             ));
         }
@@ -193,8 +193,8 @@ impl<'a, R: Read> Pages<'a, R> {
                     "{name}: {rows} rows are as long as those of launches, but belong to none; the \
                      first is line {line}"
                 ),
-                "they do not begin with the numbers of a launch and of its process: output of the \
-                 program stands in them, or the file is damaged",
+                "they do not begin with the numbers of a launch and of its process: output of the program \
+                 is mixed with them, or the file is damaged",
                 "import the report again; what was measured there is missing",
             ));
         }
@@ -330,7 +330,7 @@ impl<'a, R: Read> Pages<'a, R> {
         }
         Err(Finding::error(
             format!("{}: a row of {columns} cells, and what follows it, is not read", self.name),
-            format!("a table of ncu has at most some thousand columns; {MAX_COLUMNS} are read"),
+            format!("a table of ncu has at most a few thousand columns; {MAX_COLUMNS} are read"),
             "profile fewer metrics (--set full has all that the reports show), or import the report again",
         ))
     }
@@ -491,7 +491,7 @@ impl Clues {
 
     fn no_table(&self, name: &str) -> Finding {
         const REMEDY: &str =
-            "it has to be what `ncu --import REPORT --csv --page raw` (or details) prints";
+            "it must be the output of `ncu --import REPORT --csv --page raw` (or details)";
         let (why, remedy) = match (self.form, &self.message) {
             (Some((why, remedy)), _) => (why.to_owned(), remedy),
             (None, Some(message)) => (format!("it says {message}"), REMEDY),

@@ -113,7 +113,7 @@ impl Sheet {
             ),
             None => Finding::error(
                 format!("{file} has no column {column:?}"),
-                "it is no table of ncu, or of a version that this program does not know",
+                "it is not a table of ncu, or comes from a version that this program does not know",
                 "import the report with ncu 2020.1 or later",
             ),
         };
@@ -343,21 +343,21 @@ impl Sheet {
         if rows == 0 && !tables.is_empty() {
             say(
                 format!("{file} has no row of a launch"),
-                "ncu profiled nothing, or the file is cut short behind its header",
+                "ncu profiled nothing, or the file is truncated after its header",
                 "import the report again, or repeat the run with a filter that matches a kernel",
             );
         }
         if without_units {
             say(
                 format!("{file} has no row of units"),
-                "without it sizes and times cannot be told from scaled ones: none was read",
+                "without it, sizes and times cannot be distinguished from scaled ones, so none was read",
                 "import the report again with --print-units base",
             );
         }
         if rules_cut > 0 {
             say(
                 format!("{file}: {rules_cut} rules were left out"),
-                &format!("a launch has more than {MAX_RULES}; ncu has some fifty"),
+                &format!("a launch has more than {MAX_RULES}; ncu has about fifty"),
                 "import the report again",
             );
         }
@@ -623,15 +623,15 @@ impl Unread {
             say(
                 self.open,
                 "numbers were left out, because they can be read in two ways",
-                "nothing in the file says whether a point or a comma stands before the fraction: the \
-                 one reading is a thousand times the other",
+                "nothing in the file shows whether the decimal separator is a point or a comma: one \
+                 reading is a thousand times the other",
                 "import the report again in the locale C: LC_ALL=C ncu --import REPORT --csv --page raw",
             ),
             say(
                 self.names,
                 "metrics of the details page have names that are not known",
-                "another version of ncu may call a counter so, which is missing here then",
-                "import the raw page beside it: its names stay the same",
+                "they may be counters of another version of ncu, which are missing here",
+                "import the raw page as well: its names do not change",
             ),
         ]
         .into_iter()

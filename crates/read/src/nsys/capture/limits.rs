@@ -96,7 +96,7 @@ impl LeftOut {
         let all = [
             (
                 ranges > 0,
-                format!("{ranges} ranges of {file} have no row of their own"),
+                format!("{ranges} ranges of {file} have no separate row"),
                 "there are too many kinds of outermost ranges; these are together in the row \
                  (other ranges)"
                     .to_owned(),
@@ -114,7 +114,7 @@ impl LeftOut {
             ),
             (
                 lumped > 0,
-                format!("{lumped} pieces of GPU work of {file} have no row of their own"),
+                format!("{lumped} pieces of GPU work of {file} have no separate row"),
                 format!(
                     "there are more than {} kinds of kernels, or their names take too much memory; \
                      these are together in the row {OTHER_KERNELS}",

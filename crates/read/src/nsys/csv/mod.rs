@@ -44,11 +44,11 @@ const FIRST_COLUMNS: [&str; 4] = ["Time (%),", "Time(%),", "NVTX Range,", "\"Tim
 enum Unusable {
     #[error(transparent)]
     File(#[from] std::io::Error),
-    #[error("it is empty: nsys had no such data, or was ended")]
+    #[error("it is empty: nsys had no such data, or was interrupted")]
     Empty,
     #[error(
-        "one of its rows has {0} cells; a table of `nsys stats` has some ten, and {MAX_COLUMNS} are \
-         read at most"
+        "one of its rows has {0} cells; a table of `nsys stats` has about ten, and at most {MAX_COLUMNS} \
+         are read"
     )]
     TooWide(usize),
     #[error(
@@ -142,7 +142,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
         tables.warn_if(
             odd > 0,
             format!("{odd} rows of {file} cannot be used"),
-            "they have too few cells, cells that are no numbers, or numbers that contradict each other \
+            "they have too few cells, cells that are not numbers, or numbers that contradict each other \
              (shortest, mean, longest); the file may be damaged",
             "write the file again",
         );
