@@ -179,7 +179,7 @@ fn read(
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
         findings.push(Finding::note(
             format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
-            "what it says of the run is missing from the report; no measured number depends on it",
+            "its contents are missing from the report; no measured number depends on them",
             "run the workload again to have a whole bundle",
         ));
         Value::Null

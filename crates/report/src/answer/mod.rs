@@ -274,7 +274,7 @@ struct StageWindow {
 }
 
 /// Why the window of a stage without kernels, copies, fills and replays is not split.
-const NO_GPU_WORK: &str = "no GPU work of its own";
+const NO_GPU_WORK: &str = "no GPU work launched by the stage itself";
 
 /// The parts, or why there are none. `collectives`: those of the stage. Steps of an instance: nothing
 /// where these are not told apart.
@@ -538,7 +538,7 @@ impl Stage<'_> {
         let of_calls = share(&measured.class_calls).clamp(0.0, 100.0) / 100.0;
         let gaps_ns = self.part_ns(&[WindowKind::LaunchGaps])? * of_calls;
         let parts =
-            [self.removal(what, kernels_ns)?, self.removal("launch gaps beside them", gaps_ns)?];
+            [self.removal(what, kernels_ns)?, self.removal("launch gaps around them", gaps_ns)?];
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),

@@ -166,7 +166,7 @@ mod split {
     }
 
     /// Hazard (Dormant processes and windows): Requests are open around the steps of an engine.
-    /// Promise: Nobody calls the GPU idle in them: they have no GPU work of their own.
+    /// Promise: Nobody calls the GPU idle in them: they launch no GPU work themselves.
     #[test]
     fn a_stage_without_gpu_work_of_its_own_is_not_called_idle() {
         let request = StageRow {
@@ -360,7 +360,7 @@ mod first {
         assert_eq!(
             fused.gain().expect("known"),
             "1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
-             gaps beside them 40.0 % = 47.9 % of the window"
+             gaps around them 40.0 % = 47.9 % of the window"
         );
         let copies = gain(&[Rule::ExposedCopies], &[(Compute, 800), (Copies, 200)], None);
         assert_eq!((copies.rule, copies.factor), (Rule::ExposedCopies, Some(1.25)));

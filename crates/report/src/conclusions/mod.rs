@@ -202,9 +202,9 @@ fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Opti
     (!new.is_empty()).then(|| {
         Finding::note(
             format!("token counts of the Stage 1 run {folder} are used: {counts}"),
-            "this run says none of its own; where it had other counts, MFU, MBU and tokens per \
-             second are wrong",
-            "set model.tokens to the counts of this run and write the reports again",
+            "this run records none; if its counts differ, MFU, MBU and tokens per second are \
+             wrong",
+            "set these keys of model.tokens to the counts of this run, and write the reports again",
         )
     })
 }
@@ -404,7 +404,7 @@ fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
     Some(Finding::note(
         format!("the workload left no configuration in {FOLDER}"),
         format!(
-            "what it was configured with is not known{}: it is no Hydra app, it ended before, or \
+            "what it was configured with is not known{}: it is not a Hydra app, it ended before, or \
              hydra.run.dir or hydra.output_subdir lead elsewhere",
             manifest.unwrap_or_default()
         ),
@@ -519,7 +519,7 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
     let parts: Vec<String> = kinds.into_iter().filter_map(records).collect();
     if !parts.is_empty() {
         let text = &mut coverage.verdict.text;
-        text.push_str(&format!("; GPU records set apart from the stages: {}", parts.join(", ")));
+        text.push_str(&format!("; GPU records outside of the stages: {}", parts.join(", ")));
     }
     report.findings.extend(unmatched);
 }

@@ -101,8 +101,8 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             let basis = row.only_words().unwrap_or_else(|| match all {
                 1 => "the only instance, a cold one".to_owned(),
                 _ => format!(
-                    "mean of all {all} instances, the first, cold one included: it could not be told \
-                     apart from the others"
+                    "mean of all {all} instances, the first, cold one included: it could not be \
+                     distinguished from the others"
                 ),
             });
             of_row(all, basis)

@@ -96,9 +96,9 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
             ),
             format!(
                 "counters, durations or peaks are not those of these kernels (up to \
-                 {RATE_SHARE_MOST} times is put down to clocks)"
+                 {RATE_SHARE_MOST} times is attributed to clocks)"
             ),
-            "compare hardware with env.json, and profile with ncu again; believe no rate of these rows",
+            "compare hardware with env.json, and profile with ncu again; do not rely on the rates of these rows",
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {

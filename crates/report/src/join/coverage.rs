@@ -250,7 +250,7 @@ const CHECKS: [Check; 17] = [
         severity: Severity::Warning,
         count: |c| c.unreadable_records,
         what: "activity records incomplete or unreadable (about)",
-        why: "their work still ran when the process ended, nobody took their buffers in in time, or \
+        why: "their work still ran when the process ended, their buffers were not returned in time, or \
               this CUPTI writes them in a form that the collector does not know",
         remedy: "wait for the GPU before the process ends; otherwise use a newer collector, or \
                  name a supported libcupti in STAGE2_CUPTI",
@@ -295,8 +295,8 @@ const CHECKS: [Check; 17] = [
         severity: Severity::Warning,
         count: |c| c.beyond_limits,
         what: "ranges or names beyond what is kept",
-        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are \
-              shown under names that say so, or under the range around them",
+        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are shown \
+              under special names, or under the enclosing range",
         remedy: "register fewer strings, and close every range that is opened",
     },
     Check {
@@ -335,7 +335,7 @@ const CHECKS: [Check; 17] = [
         severity: Severity::Note,
         count: |c| c.names_cut,
         what: "range names cut at the length limit",
-        why: "ranges that differ only behind it are one",
+        why: "ranges that differ only after it count as one",
         remedy: "use shorter names, and payloads for values",
     },
 ];
@@ -359,7 +359,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
         Some(Finding::warning(
             format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
             "only its ranges are here",
-            "do what it says and run again; README.md and docs/limits.md have what CUPTI needs",
+            "follow this message and run again; docs/limits.md lists what CUPTI needs",
         ))
     }));
     findings.extend(processes.iter().filter_map(|process| {
@@ -387,7 +387,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
     findings.extend(of_files(
         Severity::Warning,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
-        "spool files that do not say which process wrote them",
+        "spool files without the identity of their process",
         "the beginning of the file is missing or damaged",
         "look for damaged frames above; run again",
     ));
@@ -671,8 +671,8 @@ fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
             ms3(steps.apart_ns),
             ms3(steps.shortest_ns)
         ),
-        "a step opened in one process just before the moment that was set, and in another one just behind it; \
-         or the processes do not step together",
+        "a step opened in one process just before the moment that was set, and in another one just after \
+         it; or the processes do not step together",
         "start again",
     ))
 }

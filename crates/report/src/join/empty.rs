@@ -58,7 +58,7 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
         reasons.push(reason(
             EmptyCause::CuptiOff,
             format!("the collector could not record the GPU: {}", quoted(&off)),
-            "do what it says and run again; docs/limits.md has what CUPTI needs",
+            "follow this message and run again; docs/limits.md lists what CUPTI needs",
         ));
     }
     let mut children = distinct(values(META_UNRECORDED));
@@ -289,7 +289,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
             reasons.push(reason(
                 EmptyCause::CollectorNotLoaded,
                 format!("the collector was not loaded into the workload: {why}"),
-                "do what the finding about it says, or read the passes of nsys and ncu",
+                "follow the finding about it, or read the passes of nsys and ncu",
             ));
         }
         let signal = exit.as_deref().and_then(ending::signal_of);

@@ -27,8 +27,8 @@ pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Findi
     let finding = (unsound > 0).then(|| {
         Finding::warning(
             format!("{} names of steps hold impossible numbers", count(unsound)),
-            "tokens without a request, or counts beyond 64 bits: each of these ranges is a stage of its own",
-            "compare the names with the engine's adapter (conf/engine), and write one of your own",
+            "tokens without a request, or counts beyond 64 bits: each of these ranges is a separate stage",
+            "compare the names with the engine's adapter (conf/engine), and write your own adapter",
         )
     });
     let unsound_records: u64 = processes.iter().map(|process| process.requests.unsound).sum();

@@ -159,7 +159,7 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
     if let Some(nsys) = report.nsys.as_ref().filter(|nsys| left_out && !nsys.believed()) {
         let why = match nsys.reconciliations.is_empty() {
             true => "there is nothing to compare its capture with",
-            false => "its capture is not to be believed",
+            false => "its capture is not reliable",
         };
         notes.push(format!(
             "Stage times of nsys are left out here: {why} (see Nsight Systems against the collector)."
@@ -176,7 +176,7 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
     if ran(NCU) {
         notes.push(
             "ncu has a duration as a whole only: it runs kernels several times and one by one, so \
-             that a stage under it has no time of its own."
+             a stage under it has no separate time."
                 .to_owned(),
         );
     }

@@ -241,7 +241,7 @@ pub(super) fn joined_names(rows: &[PathRow]) -> Option<Finding> {
             "names of ranges that differ in a number or an identifier only count as one range: {}",
             listed(&joined.iter().map(told).collect::<Vec<_>>(), JOINED_NAMED)
         ),
-        "more of them than stay apart would each be a range with an instance or two, without a warm \
+        "there are too many: each would be a range with an instance or two, without a warm \
          time; times, shares and percentiles are over all instances of the joined range",
         "exports (`stage2-launch export`) and the trace files have each instance under its own name",
     ))
@@ -267,7 +267,7 @@ pub(super) fn side_by_side_ranges(rows: &[PathRow], side_by_side: &[usize]) -> O
              that is open at its launch; of several instances it counts for the one that began last"
         ),
         "to have the ranges within as stages, open these ranges on a thread that launches nothing, or \
-         in an NVTX domain of their own that report.library_domains names",
+         in a separate NVTX domain that report.library_domains names",
     ))
 }
 

@@ -229,8 +229,8 @@ fn text(
     let verdict = match belief {
         Belief::Agrees => "nsys agrees with the collector",
         Belief::WithinBounds => "nsys differs from the collector within bounds",
-        Belief::Lossy => "nsys lost records and is not to be believed",
-        Belief::Differs => "nsys differs from the collector, and is not to be used beside it",
+        Belief::Lossy => "nsys lost records, and its numbers are not reliable",
+        Belief::Differs => "nsys differs from the collector, and its numbers are not used",
         Belief::NotComparable if collector_calls == 0 => {
             "nsys cannot be checked: the collector has no kernels"
         }
@@ -301,7 +301,7 @@ fn reason(nsys: Option<&str>, nvtx: Option<&str>, driver: Option<&str>) -> (Stri
     if let Some(package) = nvtx.filter(|package| is_old && numbers(package) >= NEW_NVTX) {
         let why = format!(
             "if the workload marks its ranges with the Python package nvtx ({package}): {shown} \
-             is no newer than 2023.4, which sees none of them from 0.2.12 on"
+             is not newer than 2023.4, which sees none of them in 0.2.12 and later"
         );
         return (
             why,

@@ -292,7 +292,7 @@ fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
     Some(Finding::warning(
         format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
         format!("captures may be of one run, and are not added up; left out: {others}"),
-        "merge each capture into a bundle of its own",
+        "merge each capture into a separate bundle",
     ))
 }
 

@@ -567,7 +567,7 @@ mod tests {
         for (model, said) in [
             ("empty", "empty has no config.json"),
             ("huge", "larger than 16 MiB"),
-            ("cut", "is no JSON object"),
+            ("cut", "is not a JSON object"),
             ("latin", "utf-8"),
             ("mamba", "\"mamba\" cannot be modelled"),
             ("layers", "num_hidden_layers=1000000000 is out of range"),

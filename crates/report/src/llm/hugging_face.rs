@@ -65,7 +65,7 @@ pub(crate) fn read_with_text(path: &Path) -> Result<(HuggingFace, String), Huggi
 pub(crate) fn from_json(text: &str) -> Result<HuggingFace, Problem> {
     let json: Value = serde_json::from_str(text).map_err(|e| Problem::NotJson(e.to_string()))?;
     let Value::Object(top) = &json else {
-        return Err(Problem::NotJson("its outermost value is no object".to_owned()));
+        return Err(Problem::NotJson("its outermost value is not an object".to_owned()));
     };
     let (section, model) = language_model(top);
     let keys = Keys::new(model, section);
@@ -397,7 +397,7 @@ fn plain_vision(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Opti
     let vision = plain().ok().filter(|vision| vision.check().is_ok());
     if vision.is_none() {
         assumptions.push(
-            "The vision encoder is no plain vision transformer of a fixed size: its FLOPs are not \
+            "The vision encoder is not a plain vision transformer of a fixed size: its FLOPs are not \
              counted (model.llm.vision_flops_per_prefill gives them)."
                 .to_owned(),
         );
@@ -453,7 +453,7 @@ fn vision_parts(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Opti
     assumptions.push(format!(
         "The vision encoder is DeepSeek-OCR's: patches of {PATCH_SIZE} and crops of {CROP_SIZE} \
          pixels, windows of {WINDOW_SIZE} patches, a neck of {NECK_CHANNELS} channels and MLPs of \
-         {MLP_RATIO} times the width are no keys of config.json, and taken from its code."
+         {MLP_RATIO} times the width are not in config.json, and are taken from its code."
     ));
     Some(parts)
 }
@@ -463,7 +463,7 @@ fn vision_parts(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Opti
 pub enum Problem {
     #[error("cannot be read ({0}); give the path of a model's config.json, or of its folder")]
     Unreadable(String),
-    #[error("is no JSON object ({0}); give the path of a model's config.json")]
+    #[error("is not a JSON object ({0}); give the path of a model's config.json")]
     NotJson(String),
     #[error("has no key {0}; add it, or give the sizes in model.llm.shape")]
     Missing(String),
@@ -669,7 +669,7 @@ mod tests {
             assert_ne!(json, DEEPSEEK_OCR);
             let other = from_json(&json).expect("the language model is fine");
             assert_eq!(other.shape.vision_parts, None, "{to}");
-            assert!(other.assumptions[0].contains("no plain vision"), "{:?}", other.assumptions);
+            assert!(other.assumptions[0].contains("not a plain vision"), "{:?}", other.assumptions);
         }
         let v3 = from_json(DEEPSEEK_V3).expect("fine");
         assert_eq!((v3.dtype, v3.weight_dtype), (Some(Dtype::Bf16), Some(Dtype::Fp8)));

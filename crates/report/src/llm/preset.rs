@@ -99,7 +99,7 @@ pub enum PresetError {
     #[error(transparent)]
     HuggingFace(#[from] HuggingFaceError),
     /// FLOPs that no encoder has.
-    #[error("model {name}: {key}={value} is no positive number; correct or remove it")]
+    #[error("model {name}: {key}={value} is not a positive number; correct or remove it")]
     VisionFlops {
         /// Name of the model.
         name: String,

@@ -371,7 +371,7 @@ impl Annotation {
 
 /// A word that is none of [`Annotation::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no annotation; use {known}", known = Annotation::ALL.map(Annotation::word).join(" or "))]
+#[error("{0:?} is not an annotation; use {known}", known = Annotation::ALL.map(Annotation::word).join(" or "))]
 pub struct NoAnnotation(String);
 
 impl std::str::FromStr for Annotation {
@@ -385,7 +385,7 @@ impl std::str::FromStr for Annotation {
 
 /// A text that is no regular expression.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{text:?} is no regular expression ({error}); see docs.rs/regex")]
+#[error("{text:?} is not a regular expression ({error}); see docs.rs/regex")]
 pub struct NoPattern {
     text: String,
     error: regex::Error,

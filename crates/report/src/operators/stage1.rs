@@ -92,7 +92,7 @@ pub(crate) fn read(run_dir: &Path, whose: Stage1Source) -> Stage1Run {
     let table = in_metrics
         .or_else(|| is_read(OPERATORS).then(|| read_operators(run_dir, &mut findings)).flatten());
     if let Some((path, Table { refused, first_refused: Some(first), .. })) = &table {
-        let problem = format!("{refused} rows are no operator with numbers, first: {first}");
+        let problem = format!("{refused} rows are not operators with numbers, first: {first}");
         findings.push(unusable(path, &problem, "these operators are missing"));
     }
     if let Some(means) = aggregates.as_ref().filter(|means| !means.refused.is_empty())
@@ -178,8 +178,8 @@ fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
     Finding::warning(
         format!("Stage 1 run: {} cannot be used: {problem}", visible_path(path)),
         lost,
-        "name the folder of a Stage 1 run that ended by itself with stage1.run_dir, and set token \
-         counts with model.tokens",
+        "name the folder of a Stage 1 run that ended by itself with stage1.run_dir, and set the \
+         token counts (model.tokens.batch_size, prompt_tokens and decode_steps)",
     )
 }
 

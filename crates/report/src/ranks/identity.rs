@@ -241,7 +241,7 @@ fn refuse_impossible(processes: &mut [Process], findings: &mut Vec<Finding>) {
         let (Some(rank), Some(size)) = (row.rank, row.world_size) else { continue };
         if rank >= size {
             findings.push(Finding::warning(
-                format!("{} says that it is rank {} of {}", row.file, count(rank), count(size)),
+                format!("{} reports rank {} of {}", row.file, count(rank), count(size)),
                 "there is no such rank: the process is shown without one",
                 "look at the variables that the job launcher sets",
             ));
@@ -442,8 +442,8 @@ mod tests {
             [None, None, Some("RANK"), None],
             "nobody told a rank that is none"
         );
-        let far = "a says that it is rank 4,000,000,000 of 2";
-        assert_eq!(what(&job), [far, "b says that it is rank 2 of 2", "ranks seen: 1 of 2"]);
+        let far = "a reports rank 4,000,000,000 of 2";
+        assert_eq!(what(&job), [far, "b reports rank 2 of 2", "ranks seen: 1 of 2"]);
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub(super) enum Unmatched {
     #[error("only one rank was recorded")]
     OneRank,
     #[error(
-        "the job has several communicators, and these calls name none (NCCL names its own from 2.26 \
-         on; kernels of other libraries never do)"
+        "the job has several communicators, and these calls name none (NCCL 2.26 and later \
+         names its own; kernels of other libraries never do)"
     )]
     SeveralCommunicators,
     #[error(

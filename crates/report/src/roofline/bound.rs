@@ -220,7 +220,7 @@ fn notes(
     ];
     for (name, value) in percentages {
         if let Some(value) = value.filter(|v| percent(Some(*v)).is_none()) {
-            notes.push(format!("{name} of {value} % is no percentage, and not used"));
+            notes.push(format!("{name} of {value} % is not a percentage, and is not used"));
         }
     }
     notes
@@ -494,7 +494,7 @@ mod tests {
             let roof = roofline(&counters, None, None);
             assert_eq!(roof.bound, None, "{bad}");
             assert!(
-                roof.notes.iter().any(|note| note.contains("no percentage")),
+                roof.notes.iter().any(|note| note.contains("not a percentage")),
                 "{:?}",
                 roof.notes
             );

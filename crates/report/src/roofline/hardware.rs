@@ -99,7 +99,7 @@ pub(crate) fn resolve(
             if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
                 findings.push(Finding::warning(
                     format!(
-                        "peak rates are those of {name}, but the GPU calls itself {}",
+                        "peak rates are those of {name}, but the GPU's name is {}",
                         device_name.unwrap_or_default()
                     ),
                     format!("that name belongs to {other}"),
@@ -128,8 +128,8 @@ fn check_rates(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
         if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
             *rate = None;
             findings.push(Finding::warning(
-                format!("hardware.{key}={bad} is no peak rate"),
-                "it has to be a positive number; it is left out",
+                format!("hardware.{key}={bad} is not a valid peak rate"),
+                "it must be a positive number, and is ignored",
                 "correct or remove it",
             ));
         }

@@ -126,7 +126,7 @@ fn add_file(
                 count(file.store.of_unknown_sets),
                 process.file
             ),
-            "nothing says which metrics they are of: the file is damaged, or not the collector's",
+            "their metrics are unknown: the file is damaged, or was not written by the collector",
             "run again",
         ));
     }
@@ -355,7 +355,7 @@ fn idle_traffic(
     let foreign = (rates.len() >= FEW && share > MOST_IDLE_PERCENT).then(|| {
         format!(
             "in {share:.0} % of the samples in which none of the recorded work ran, DRAM moved more \
-             than {:.1} GB/s: another process used the GPU, or work of this one has no record; run \
+             than {:.1} GB/s: another process used the GPU, or work of this one was not recorded; run \
              alone on the GPU, with all work recorded",
             threshold / 1e9
         )
@@ -419,8 +419,8 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
                 count(device.unusable_samples),
                 count(device.unusable_values)
             ),
-            "they have no length, lie on top of others, are not as many as their set says, or are no \
-             amounts: the file is damaged, or not the collector's",
+            "they have no length, overlap others, do not match their set, or are not amounts: the file is \
+             damaged, or not the collector's",
             "run again",
         ));
     }

@@ -118,8 +118,8 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
             what,
             "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
-                "choose the preset of the model that ran (model/llm=); if it is the same model, say \
-                 so: model.llm.name={name}"
+                "choose the preset of the model that ran (model/llm=); if it is the same model, set \
+                 model.llm.name={name}"
             ),
         )
     })
@@ -155,7 +155,7 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
                 "the reports count with model.llm.dtype={}, and the workload ran with {key}={name}",
                 ours.as_str().unwrap_or_default()
             ),
-            "the peak that MFU is held against and the bytes of MBU are those of the wrong type",
+            "MFU is computed with the peak, and MBU with the bytes, of the wrong type",
             "set model.llm.dtype and write the reports again",
         )
     })

@@ -271,7 +271,7 @@ fn unnamed(stages: &[AnsweredStage<'_>]) -> String {
     }
     format!(
         "no stage is prefill or decode by its name: stage2-launch report RUN_DIR roles.decode=[NAME] \
-         says which is (of {names})"
+         selects one (of {names})"
     )
 }
 
@@ -311,7 +311,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
         let caveat = stages.iter().find_map(|told| Some((told.name(), told.caveat.as_deref()?)));
         return match caveat {
             Some((name, caveat)) => format!("nothing is advised: {name}: {caveat}"),
-            None => "nothing is known to gain anything".to_owned(),
+            None => "no change is known to help".to_owned(),
         };
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
@@ -533,9 +533,12 @@ mod tests {
         let window = |stages: &[AnsweredStage<'_>]| texts(&report(), stages, None).swap_remove(1);
         assert_eq!(
             window(&[without_work(&request), stage(&decode)]),
-            "decode: compute 19.7 %, launch gaps 80.3 %; request: no GPU work of its own"
+            "decode: compute 19.7 %, launch gaps 80.3 %; request: no GPU work launched by the stage itself"
         );
-        assert_eq!(window(&[without_work(&request)]), "request: no GPU work of its own");
+        assert_eq!(
+            window(&[without_work(&request)]),
+            "request: no GPU work launched by the stage itself"
+        );
     }
 
     #[test]

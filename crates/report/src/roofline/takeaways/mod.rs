@@ -250,7 +250,7 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
 fn nothing(run: &RunMeasurements) -> Takeaway {
     let (text, then) = if run.stages.is_empty() {
         (
-            "No stage was seen, so nothing is said about any.",
+            "No stage was recorded, so there are no statements about stages.",
             "Mark the stages with NVTX ranges, for instance prefill and decode.",
         )
     } else {
@@ -387,7 +387,7 @@ impl Speaker<'_> {
             // Other threads may use the GPU meanwhile.
             let is_apart = self.share.is_none();
             let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
-            let text = format!("no GPU work of its own in the window{of}{apart}");
+            let text = format!("no GPU work launched by the stage itself in the window{of}{apart}");
             return say(Rule::GpuIdle, text, None);
         }
         let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
@@ -565,7 +565,7 @@ impl Speaker<'_> {
         let exposed = Self::percent(self.stage.exposed_copies_percent);
         if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
             let text = format!(
-                "copies and fills run {exposed:.1} % of the window with no kernel beside them"
+                "copies and fills run {exposed:.1} % of the window without a concurrent kernel"
             );
             let then = "Keep the data on the GPU, or copy it from pinned memory on another stream \
                         while kernels run.";
@@ -646,7 +646,7 @@ impl Speaker<'_> {
             return Some(say(Rule::LowOccupancy, part, text, Some(then)));
         }
         let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
-            let then = "Near its roof only less work helps: a lower precision, fewer operations or \
+            let then = "Close to its roof, only less work helps: a lower precision, fewer operations or \
                         bytes.";
             (Rule::NearRoof, then)
         } else {
@@ -673,7 +673,7 @@ impl Speaker<'_> {
         let part = self.busy_part(percent);
         let unknown = top.bound.is_none();
         let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
-                    to see what holds it up.";
+                    to see what limits it.";
         Some(self.say(Rule::TopKernel, part, text, unknown.then_some(then)))
     }
 

@@ -147,15 +147,17 @@ fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
     assert_eq!(others, steps, "the steps alone");
     let [of_request] = &of_requests[..] else { panic!("{of_requests:?}") };
     assert_eq!((of_request.rule, of_request.concerns_percent), (GpuIdle, None));
-    let apart =
-        "request: no GPU work of its own in the window, which is not in the time of all stages";
+    let apart = "request: no GPU work launched by the stage itself in the window, which is not in the time of all stages";
     assert_eq!(of_request.text, apart);
     // Where nothing has GPU work, the longest of them is still told.
     let load =
         StageMeasurements { stage: "load".into(), window_ns: Some(1_600_000_000), ..request() };
     let said = of(vec![request(), load]);
     assert_eq!(text(&said, DominantStage), "request: 80.0 % of the time of all stages");
-    assert_eq!(text(&said, GpuIdle), "request: no GPU work of its own in the window");
+    assert_eq!(
+        text(&said, GpuIdle),
+        "request: no GPU work launched by the stage itself in the window"
+    );
 }
 
 /// Eager `generate()` of Hugging Face on a busy machine: it does nothing but launch.
