@@ -94,7 +94,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
         return format!("{name}: GPU work not known ({})", unplaced.label());
     }
     if row.has_no_gpu_work() {
-        return format!("{name}: no GPU work of its own");
+        return format!("{name}: no GPU work launched by the stage itself");
     }
     // Of a sample it is said behind.
     let kernels = |kernels| match row.instances.filter(|_| of.is_empty()) {
@@ -162,7 +162,10 @@ mod tests {
         let row =
             StageRow { copies: Some(0), fills: Some(0), gpu_window_ns: Some(5_000_000), ..none };
         let report = Report::default();
-        assert_eq!(stage(&report, &row, " in the sample"), "request: no GPU work of its own");
+        assert_eq!(
+            stage(&report, &row, " in the sample"),
+            "request: no GPU work launched by the stage itself"
+        );
         let copies = StageRow { copies: Some(1), ..row };
         assert!(stage(&report, &copies, "").starts_with("request: 0 kernels, GPU busy 0.000 ms"));
     }

@@ -41,7 +41,7 @@ pub(super) fn host_md(report: &Report) -> String {
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
              function outside of libraries, and by its line with the most time. A row `of it line` is a part \
-             of the row above it. Beside GPU work: the launching thread ran the function for this share of the \
+             of the row above it. During GPU work: the launching thread ran the function for this share of the \
              window while the GPU worked. If the host never waits for the GPU, a change that removes the function \
              saves this time too, until the GPU is the limit.\n\n"
         ));
@@ -85,7 +85,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
         })
-        .right("% of the window beside GPU work", |row| {
+        .right("% of the window during GPU work", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.beside_work_percent)).filter(|_| cause.beside_work_percent >= 0.05)
         })

@@ -7,7 +7,7 @@ use stage2_model::{AnswerLine, PathKind, Report, StageRow};
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
-    The times are those of a recording and say nothing about this machine.";
+    The times are those of a recording, not of this machine.";
 
 /// Label of the line on coverage, the last of the answer.
 pub(super) const COVERAGE: &str = "coverage";

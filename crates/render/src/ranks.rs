@@ -142,7 +142,7 @@ pub(super) fn collectives(report: &Report) -> String {
     let mut out = table.with_note(
         "Calls, bytes and times are sums over the members; `time_ms` runs from the start of a call's \
          first kernel to the end of its last. Where all members were recorded, it splits into waiting \
-         (before the last member arrived) and transfer (from then on); operations that need not wait \
+         (before the last member arrived) and transfer (afterwards); operations that need not wait \
          for all members are not split. `bus_GB/s` is as NCCL's tests define it (1e9 bytes), over the \
          time from the last arrival to the last end. Bytes are the sizes that NCCL states of its \
          messages: of AllGather, ReduceScatter and AllToAll those of one member's part.",

@@ -31,8 +31,8 @@ pub(super) fn regions_md(report: &Report) -> String {
         .right("memory_%", |region| number(region.inclusive.memory_percent, 1.0, 1));
     let scopes: Vec<String> = report.ncu_regions.iter().map(|table| scope(table.scope)).collect();
     format!(
-        "{}Range replay: each region was measured as one unit, in a run of \
-         its own; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
+        "{}Range replay: each region was measured as one unit, in a separate \
+         run; times are of the GPU under ncu, launch gaps included. FLOP are those of the \
          tensor cores: ncu counts no others over a range. Inclusive is with the measured regions \
          within it, exclusive without. Scope: {}; ncu_regions.csv has {}.\n\n",
         table.markdown_with_rest_in("ncu_regions.csv"),

@@ -248,14 +248,14 @@ fn libraries(report: &Report) -> (&'static str, String) {
     let (title, whole, advice) = match report.paths.iter().any(|row| row.kind == PathKind::Range) {
         true => ("Library ranges outside the workload's ranges", "(outside ranges)", ""),
         false => (
-            "Ranges of libraries only: the workload opened none of its own",
+            "Ranges of libraries only: the workload itself opened none",
             "(whole process)",
             " Put NVTX ranges around the phases of the workload to have stages.",
         ),
     };
     let text = format!(
         "{}Libraries open these for themselves. None of the workload's ranges was open around \
-         them, so they are no stages: their work is a part of {whole}.{advice} \
+         them, so they are not stages: their work is a part of {whole}.{advice} \
          report.library_domains adds NVTX domains to the list of libraries.\n\n",
         path_table("range of a library", &rows),
     );
@@ -327,7 +327,7 @@ fn graphs(report: &Report) -> String {
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .left("file", |row| code(&row.file))
-        .with_note("Graphs recorded as a whole: their kernels have no records of their own.")
+        .with_note("Graphs recorded as a whole: their kernels have no separate records.")
 }
 
 fn captures(report: &Report) -> String {
@@ -523,7 +523,7 @@ fn meta(report: &Report) -> String {
         .left("fact", |((key, _), _)| plain(key))
         .left("value", |((_, value), _)| plain(&shorten(value, 200)))
         .right("processes", |(_, processes)| processes.to_string());
-    format!("### What the collector says about the capture\n\n{}", table.markdown())
+    format!("### The collector's view of the capture\n\n{}", table.markdown())
 }
 
 /// Totals of the run, the classes of its kernels, and all instances of all stages.

@@ -27,7 +27,7 @@ fn own_run(sampled: &SampledCounters) -> String {
         return String::new();
     }
     paragraph(
-        "Sampled in a run of its own, the counters pass: a GPU can run kernels more slowly while its \
+        "Sampled in a separate run, the counters pass: a GPU can run kernels more slowly while its \
          counters are taken. Windows, rates and shares of this section are of that run; all other times of \
          the report are of the collect pass.",
     )

@@ -293,8 +293,8 @@ fn without_gpu_work(stages: &[&StageRow], are_all: bool) -> String {
     let names: Vec<&str> = stages.iter().map(|row| row.stage.as_str()).collect();
     let (have, are) = match stages.len() {
         0 => return String::new(),
-        1 => ("has no GPU work of its own", "is"),
-        _ => ("have no GPU work of their own", "are"),
+        1 => ("launches no GPU work itself", "is"),
+        _ => ("launch no GPU work themselves", "are"),
     };
     let names = listed(&names, APART_NAMED);
     paragraph(&match are_all {
@@ -379,18 +379,18 @@ mod tests {
         assert!(page.contains("| `decode` | 60.0 | 40.0 |\n"), "{page}");
         assert!(!page.contains("| `request` |"), "{page}");
         let told =
-            "request has no GPU work of its own, and is in no share of the time of all stages.";
+            "request launches no GPU work itself, and is in no share of the time of all stages.";
         assert!(page.ends_with(&format!("{told}\n\n")), "{page}");
         let many = [("decode", 60), ("load", 0), ("request", 0), ("plan", 0)];
         let page = windows(&report(&many), 9, "report.md");
-        let told = "load, request and 1 more have no GPU work of their own, and are in no share";
+        let told = "load, request and 1 more launch no GPU work themselves, and are in no share";
         assert!(page.contains(told), "{page}");
     }
 
     #[test]
     fn a_run_without_gpu_work_in_its_stages_says_so() {
         let page = windows(&report(&[("request", 0)]), 9, "report.md");
-        assert_eq!(page, "request has no GPU work of its own.\n\n");
+        assert_eq!(page, "request launches no GPU work itself.\n\n");
         assert_eq!(windows(&report(&[("decode", 9)]), 9, "report.md").matches("no GPU").count(), 0);
     }
 }

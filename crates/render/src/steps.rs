@@ -65,7 +65,7 @@ fn launches(row: &InferredStepRow) -> String {
 fn prefill_like(before: &Before) -> String {
     let kernels = or_absent(before.kernels_median, count);
     match before.from_program_start {
-        true => format!("prefill-like: the {kernels} kernels from the program's start on"),
+        true => format!("prefill-like: the first {kernels} kernels of the program"),
         false => format!("prefill-like: the {kernels} kernels (median) before a phase"),
     }
 }

@@ -89,7 +89,7 @@ fn environment(report: &Report) -> String {
     facts.extend(run.started.clone().map(|started| fact("started", started)));
     if facts.is_empty() {
         return none(
-            "neither env.json nor a recorded GPU says what it ran on",
+            "neither env.json nor a recorded GPU shows what it ran on",
             "run the workload again to have a whole bundle",
         );
     }
