@@ -47,7 +47,7 @@ pub fn open(context: Context) -> Result<(), String> {
         is_ready.set();
         let served = barrier::own_thread(|| serve::run(socket, &context));
         if let Err(panic) = &served {
-            diag::warn(format_args!("no control socket any more: {panic}; please report it"));
+            diag::warn(format_args!("the control socket is closed: {panic}; please report it"));
             remove();
         }
         state::set_servers(0);

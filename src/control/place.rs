@@ -157,7 +157,7 @@ fn own_folder(folder: &Path, uid: u32) -> io::Result<File> {
 
 fn check(folder: &fs::Metadata, uid: u32) -> io::Result<()> {
     let objection = match () {
-        () if !folder.is_dir() => "it is no folder (a link is not followed)",
+        () if !folder.is_dir() => "it is not a folder (links are not followed)",
         () if folder.uid() != uid => "it belongs to another user",
         () if folder.mode() & 0o077 != 0 => "others may enter it (chmod 700)",
         () => return Ok(()),

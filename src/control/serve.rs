@@ -58,7 +58,7 @@ pub(super) fn run(socket: Socket, context: &Context) -> bool {
                     reopenings += 1;
                     if reopenings > REOPENINGS {
                         diag::warn(format_args!(
-                            "no control socket any more: the process closes descriptors that are not its own"
+                            "the control socket is closed: the process closes descriptors that are not its own"
                         ));
                         return false;
                     }
@@ -142,8 +142,8 @@ fn has_something(client: &File, left: Duration) -> bool {
 
 /// Whether the client is this user or root.
 fn may_ask(client: BorrowedFd<'_>) -> Result<(), String> {
-    let peer =
-        peer(client).map_err(|error| format!("the system does not tell who asks ({error})"))?;
+    let peer = peer(client)
+        .map_err(|error| format!("the system does not identify the client ({error})"))?;
     // SAFETY: no preconditions.
     let own = unsafe { libc::geteuid() };
     let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
@@ -201,7 +201,7 @@ fn read_line(mut client: &File) -> Result<String, String> {
     if let Some(end) = line.iter().position(|&byte| byte == b'\n') {
         line.truncate(end);
     }
-    String::from_utf8(line).map_err(|_| "the request is no UTF-8 text".to_owned())
+    String::from_utf8(line).map_err(|_| "the request is not UTF-8 text".to_owned())
 }
 
 #[cfg(test)]

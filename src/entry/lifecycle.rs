@@ -98,7 +98,7 @@ fn be_dormant(options: Options) {
     };
     if let Err(why) = opened {
         diag::warn(format_args!(
-            "dormant (STAGE2_START=off), and nobody can start it: no control socket: {why}"
+            "dormant (STAGE2_START=off), and it cannot be started: there is no control socket: {why}"
         ));
     }
     ends::watch();
@@ -155,7 +155,7 @@ fn start_gpu_late(shared: &'static Shared) -> Result<(), OffReason> {
 
 fn start_gpu_half(shared: &'static Shared) -> Result<(), OffReason> {
     let Some(_starting) = STARTING.take(START_PATIENCE) else {
-        return Err(OffReason("another thread takes too long over the start".to_owned()));
+        return Err(OffReason("another thread takes too long to start the collector".to_owned()));
     };
     if shared.gpu.get().is_some() {
         return Ok(());
@@ -272,8 +272,8 @@ enum Lack {
     #[error("the system refuses clock_gettime; allow it in the process's seccomp filter")]
     Clock,
     #[error(
-        "the process has used up its thread-specific keys (pthread_key_create); have it use fewer \
-         libraries that take some"
+        "the process has used up its thread-specific keys (pthread_key_create); use fewer libraries that \
+         need them"
     )]
     Keys,
     #[error("the system refuses memory (ulimit -v or -d, or none is left)")]

@@ -167,7 +167,7 @@ pub(super) enum Refusal {
     Version(String),
     #[error(
         "the collector cannot read the stacks of a free-threaded build of Python (3.{0}t); use a build with \
-         the GIL, or do without stacks"
+         the GIL, or accept samples without stacks"
     )]
     FreeThreaded(u32),
     #[error(

@@ -215,7 +215,7 @@ impl Sampling {
             let ended = barrier::own_thread(sampler);
             calls.tell_threads(std::iter::empty());
             if let Err(panic) = ended {
-                let why = format!("{panic}; the rest goes on; please report it");
+                let why = format!("{panic}; everything else continues; please report it");
                 let _ = common.said.push(Said::Off(why));
             }
             common.ended.set();

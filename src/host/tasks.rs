@@ -18,12 +18,12 @@ use crate::base::call_stacks::Registers;
 pub(super) enum NoDescriptors {
     /// Nothing has changed.
     #[error(
-        "the system gives a thread no descriptor table of its own ({0}); Linux 5.9 and later can do so"
+        "the system does not give a thread its own descriptor table ({0}); Linux 5.9 and later can do so"
     )]
     Refused(io::Error),
     /// The thread may keep files of the guest open, and has to end.
     #[error(
-        "a thread cannot get a descriptor table of its own ({0}); raise the limit of open files (ulimit -n)"
+        "a thread cannot get its own descriptor table ({0}); raise the limit of open files (ulimit -n)"
     )]
     Unknown(#[from] io::Error),
 }

@@ -238,7 +238,7 @@ fn sampling_that_fails_once_begins_anew() {
     in_one_of_several("on@100", "pm-break=6", |left, expected| {
         holds(left.stderr().is_empty(), || left.stderr())?;
         let note = left.trace().meta("counters.note").unwrap_or_default();
-        let told = note.contains("sampling began anew") && note.contains("decode samples");
+        let told = note.contains("sampling started again") && note.contains("decode samples");
         holds(told, || format!("the note is {note:?}"))?;
         let sets = sets(left.trace());
         // The time between two sessions is no sign that samples come too fast.

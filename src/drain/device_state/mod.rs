@@ -66,7 +66,7 @@ impl DeviceStates {
         let thread = move || {
             if let Err(panic) = barrier::own_thread(|| body(&to_do, &to_say)) {
                 diag::warn(format_args!(
-                    "energy and clocks of the GPUs are read no more: {panic}; the rest goes on; please \
+                    "energy and clocks of the GPUs are no longer read: {panic}; everything else continues; please \
                      report it"
                 ));
                 let _ = to_say.try_send(Said::Off { device: None, reason: panic.to_string() });
@@ -143,7 +143,7 @@ fn run(library: &OsStr, orders: &Receiver<Order>, said: &SyncSender<Said>) {
     let mut reader = Reader { gpus, early, watched, pace: Pace::default(), said };
     if let Err(slow) = reader.serve(orders) {
         // It says what is missing from now on; nothing in the guest is wrong.
-        diag::info(format_args!("energy and clocks of the GPUs are read no more: {slow}"));
+        diag::info(format_args!("energy and clocks of the GPUs are no longer read: {slow}"));
         off(said, None, slow);
     }
 }
@@ -193,7 +193,7 @@ impl Reader<'_> {
         }
         let Some(index) = self.gpus.iter().position(|gpu| gpu.uuid == uuid) else {
             let reason = "NVML knows no GPU with the UUID that CUDA gives: it is a MIG instance, whose \
-                          energy nobody measures, or the container hides it from NVML";
+                          energy is not measured, or the container hides it from NVML";
             return off(self.said, Some(device), reason.to_owned());
         };
         if self.gpus.get(index).is_some_and(Gpu::is_divided) {
@@ -247,7 +247,7 @@ impl Pace {
         self.slow += u32::from(took > SLOW);
         if self.slow >= SLOW_READS {
             return Err(format!(
-                "{SLOW_READS} reads took more than {} ms, the last one {} ms: no further one is made",
+                "{SLOW_READS} reads took more than {} ms, the last one {} ms: reading stops",
                 SLOW.as_millis(),
                 took.as_millis()
             ));

@@ -41,7 +41,7 @@ impl Drain {
                 diag::warn(format_args!(
                     "GPU work of process {} is not recorded: {why}; start it with `spawn`, or fork it \
                      before the parent uses CUDA; this applies to every fork of that parent and is \
-                     said once",
+                     reported once",
                     self.shared.pid
                 ));
             }

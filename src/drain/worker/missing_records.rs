@@ -34,10 +34,10 @@ const GETTING_A_BUFFER: Duration = Duration::from_millis(5);
 /// Buffers that CUPTI had at the end, after a forced flush: their records may have gone elsewhere.
 const BUFFERS_KEPT: &str = "cupti.buffers_kept";
 
-const TAKEN: &str = "CUPTI neither asked for a buffer nor handed one back meanwhile: another library of this \
+const TAKEN: &str = "CUPTI neither requested nor returned a buffer in that time: another library of this \
                      process (a profiler such as torch.profiler) takes the activity records, or has \
                      switched them off; run without it";
-const DETACHED: &str = "CUPTI calls the collector back no longer: another library of this process has \
+const DETACHED: &str = "CUPTI no longer calls the collector: another library of this process has \
                         ended its subscription (cuptiFinalize); run without it";
 const GONE: &str = "CUPTI left the process before it handed over its last records: another library has \
                     ended it (cuptiFinalize), or an exit handler has that was registered after the first \

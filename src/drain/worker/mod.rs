@@ -398,7 +398,7 @@ impl Drain {
             self.say_incomplete(&reason);
         }
         if !self.drops_known && !self.records.over {
-            let reason = "CUPTI did not tell how many records it dropped";
+            let reason = "CUPTI did not report how many records it dropped";
             diag::warn(format_args!("GPU work may be missing: {reason}"));
             self.say_incomplete(reason);
         }

@@ -152,12 +152,12 @@ fn finish_at_once(by: EndedBy) {
     if ancestry::is_first_to_say(Notice::EndedEarly) {
         let (pid, ms) = (shared.pid, AT_ONCE_PATIENCE.as_millis());
         let ended = match by {
-            EndedBy::Signal(_) => "ended by a signal of its own",
+            EndedBy::Signal(_) => "ended by a signal that it sent itself",
             EndedBy::Exit | EndedBy::Exec => "called _exit",
         };
         diag::warn_at_once(format_args!(
             "process {pid} {ended} while {doing} (waited {ms} ms): the end of its trace file may \
-             be missing; end it with exit() to wait longer (said once for a process and its forks)"
+             be missing; end it with exit() to wait longer (reported once for a process and its forks)"
         ));
     }
 }

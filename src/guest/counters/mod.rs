@@ -103,7 +103,7 @@ impl Counters {
             scheduling::be_ordinary();
             if let Err(panic) = barrier::own_thread(|| sampling.run()) {
                 diag::warn(format_args!(
-                    "hardware counters are not sampled any more: {panic}; the rest goes on; please \
+                    "hardware counters are no longer sampled: {panic}; everything else continues; please \
                      report it"
                 ));
             }

@@ -211,15 +211,15 @@ impl Sampling {
         if self.renewals.has_failed(id) {
             self.end(device, failure);
         } else {
-            diag::info(format_args!("sampling of hardware counters begins anew: {failure}"));
-            self.notes.push(format!("sampling began anew after a failure: {failure}"));
+            diag::info(format_args!("sampling of hardware counters starts again: {failure}"));
+            self.notes.push(format!("sampling started again after a failure: {failure}"));
             self.renew(device, None, true);
         }
     }
 
     /// Ends sampling of a GPU for good.
     fn end(&mut self, device: Device, why: &Refusal) {
-        diag::warn(format_args!("hardware counters are not sampled any more: {why}"));
+        diag::warn(format_args!("hardware counters are no longer sampled: {why}"));
         self.notes.push(format!("sampling ended early: {why}"));
         self.finish(device);
     }

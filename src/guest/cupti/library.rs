@@ -71,7 +71,7 @@ pub(super) fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off
     let result = unsafe { function(&raw mut version) };
     if result != 0 {
         return Err(OffReason(format!(
-            "the CUDA driver does not tell its version (error {result})"
+            "the CUDA driver does not report its version (error {result})"
         )));
     }
     Ok((function, version))
