@@ -53,7 +53,7 @@ pub(crate) enum FindError {
          `stage2-launch run --light -- ...` or LD_PRELOAD=libstage2.so"
     )]
     NoSocket { pid: u32, folders: String },
-    #[error("{what} cannot be used: {why}; nobody is asked there")]
+    #[error("{what} cannot be used: {why}; no process was asked there")]
     Unsafe { what: String, why: &'static str },
     #[error(
         "no process of this user writes into {0} now; a run that is over, or runs elsewhere, cannot be asked"
@@ -184,7 +184,7 @@ fn runtime_of(proc: &Path) -> Option<PathBuf> {
 fn sockets(folder: &Path, owner: u32) -> Result<Vec<(SocketName, PathBuf)>, FindError> {
     let Ok(status) = fs::symlink_metadata(folder) else { return Ok(Vec::new()) };
     let objection = match () {
-        () if !status.is_dir() => Some("it is no folder (a link is not followed)"),
+        () if !status.is_dir() => Some("it is not a folder (links are not followed)"),
         () if status.uid() != owner && status.uid() != 0 => Some("it belongs to another user"),
         () if status.mode() & 0o077 != 0 => Some("others may enter it (chmod 700)"),
         () => None,
@@ -231,8 +231,8 @@ pub(crate) enum AskError {
     #[error("{path}: {error}")]
     Answer { path: String, error: AnswerError },
     #[error(
-        "{path} answers for process {theirs} and not for {pid}: it is stale or was put there by somebody else; \
-         nothing of the answer is believed"
+        "{path} answers for process {theirs} and not for {pid}: it is stale or was placed there by another program; \
+         the answer is ignored"
     )]
     Stolen { pid: u32, theirs: String, path: String },
 }
@@ -429,11 +429,11 @@ mod tests {
     #[test]
     fn garbage_other_versions_and_parts_are_told_apart() {
         let error = |answer: &[u8]| said(answer).unwrap_err().to_string();
-        assert!(error(b"HTTP/1.1 200 OK\r\n").contains("no answer of the collector"));
-        assert!(error(&[0xff; 300_000]).contains("no answer of the collector"));
+        assert!(error(b"HTTP/1.1 200 OK\r\n").contains("not an answer of the collector"));
+        assert!(error(&[0xff; 300_000]).contains("not an answer of the collector"));
         assert!(error(b"stage2-control/2 ok\nend\n").contains("version 2"));
         assert!(error(b"stage2-control/1 ok\npid 7\n").contains("cut"));
-        assert!(error(b"").contains("no answer of the collector"));
+        assert!(error(b"").contains("not an answer of the collector"));
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl InputCopies {
             return Ok(None);
         }
         let name = file.file_name().and_then(OsStr::to_str);
-        let name = name.context("its name is no UTF-8; copy it to another name")?;
+        let name = name.context("its name is not UTF-8; copy it to another name")?;
         let name = files::plain_name(name);
         let homes = self.homes.entry(self.kind.common_name(name)).or_default();
         let home = full.parent().unwrap_or(&full).to_owned();
@@ -167,8 +167,8 @@ pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     if kind == Kind::Trace && found.is_dir() {
         return trace_files_in(path).map(drop);
     }
-    anyhow::ensure!(!found.is_dir(), "it is a folder; give the files in it, each by its name");
-    anyhow::ensure!(found.is_file(), "it is no file");
+    anyhow::ensure!(!found.is_dir(), "it is a folder; pass the files in it, each by its name");
+    anyhow::ensure!(found.is_file(), "it is not a file");
     let (endings, ending) = (kind.extensions(), files::ending(path));
     let is_known = endings.contains(&ending);
     let given = match (kind, ending) {

@@ -74,7 +74,7 @@ pub(crate) fn plan(
         Finding::warning(
             format!("the workload is not annotated ({words}): it starts Python with -{flag}"),
             "such a Python does not read PYTHONPATH or run sitecustomize",
-            format!("leave -{flag} away to have the ranges"),
+            format!("remove -{flag} to have the ranges"),
         )
     }));
     if annotations.contains(&Annotation::TorchOps) {
@@ -130,7 +130,7 @@ impl Hook {
             "no Python process started with the PYTHONPATH of this run: most likely a script or a wrapper replaced \
              the variable, or started Python with -I, -E or -S, or there is no Python in the workload; or it could not \
              write into the folder of the hook",
-            "let the script keep what is there: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
+            "keep the existing value in the script: export PYTHONPATH=/app/src${PYTHONPATH:+:$PYTHONPATH}",
         ))
     }
 }

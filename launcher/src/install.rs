@@ -39,7 +39,7 @@ fn called(word: Option<OsString>) -> Option<PathBuf> {
 pub(crate) fn without_proc() -> &'static str {
     match Path::new("/proc/self/exe").symlink_metadata() {
         Ok(_) => "",
-        Err(_) => " (/proc is not mounted, so that this program may not find where it lies)",
+        Err(_) => " (/proc is not mounted, so this program may not find its own folder)",
     }
 }
 

@@ -224,7 +224,7 @@ fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
         return Ok((vec![Source::File(path)], None, shown));
     }
     Err(Failure::NoResult(format!(
-        "{shown} is no process, folder or file; `stage2-launch ctl --all status` lists processes"
+        "{shown} is not a process, folder or file; `stage2-launch ctl --all status` lists processes"
     )))
 }
 
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!((sources.len(), target), (1, None));
         assert_eq!(named("12").expect("found").1, Some(Target::Process(12)));
         let error = named(&word(&folder.path().join("absent"))).unwrap_err().to_string();
-        assert!(error.contains("no process, folder or file"), "{error}");
+        assert!(error.contains("not a process, folder or file"), "{error}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let is_folder = fs::metadata(run_dir)
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
         .is_dir();
-    anyhow::ensure!(is_folder, "{} is no folder; name the folder of a run", run_dir.display());
+    anyhow::ensure!(is_folder, "{} is not a folder; name the folder of a run", run_dir.display());
     let sources = Sources::of_run(run_dir);
     let settings = Settings::of_run(run_dir);
     let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);

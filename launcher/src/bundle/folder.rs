@@ -132,7 +132,9 @@ impl RunFolder {
         };
         let latest = under.join(LATEST);
         let problem = match std::fs::symlink_metadata(&latest) {
-            Ok(found) if !found.is_symlink() => Some("it is no link, and was left as it is".into()),
+            Ok(found) if !found.is_symlink() => {
+                Some("it is not a link, and was left unchanged".into())
+            }
             _ => {
                 let linked = target.and_then(|target| replace_link(under, &target, &latest));
                 linked.err().map(|e| e.to_string())
@@ -140,7 +142,7 @@ impl RunFolder {
         };
         problem.map(|why| {
             let what = format!("{} does not point to this run", latest.display());
-            Finding::warning(what, why, "move what is there out of the way")
+            Finding::warning(what, why, "move the existing file away")
         })
     }
 
@@ -173,7 +175,7 @@ impl RunFolder {
 const LATEST: &str = "latest";
 
 /// What keeps git, and tools that read its files, away from all that lies in a folder.
-const IGNORE_ALL: &str = "# Written by stage2-launch: runs are no sources.\n*\n";
+const IGNORE_ALL: &str = "# Written by stage2-launch: runs are not source files.\n*\n";
 
 /// Makes the folder of all runs. Only a new one is marked as none of the user's sources: in one that was
 /// there somebody else may have decided.
@@ -216,7 +218,7 @@ fn found(path: &Path) -> Result<bool, FolderError> {
         Err(e) => Err(FolderError::new(path, reason(&e, path), OTHER)),
         Ok(found) if found.is_symlink() && !path.exists() => {
             let what = "it is a link to something that is not there";
-            Err(FolderError::new(path, what, "remove the link, or make what it points to"))
+            Err(FolderError::new(path, what, "remove the link, or create its target"))
         }
         Ok(_) if !path.is_dir() => Err(FolderError::new(path, "it is not a folder", OTHER)),
         Ok(_) => {
@@ -248,7 +250,7 @@ fn not_empty(path: &Path) -> FolderError {
 fn reason(error: &io::Error, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "something that is no folder is in its way".into()
+            "something that is not a folder is in its place".into()
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             format!("cannot be written to ({error})")
@@ -280,9 +282,7 @@ pub(crate) struct Access {
 /// Why a bundle cannot be shared with a group.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoGroup {
-    #[error(
-        "run.group={0}: this machine has no such group; `getent group` lists those that there are"
-    )]
+    #[error("run.group={0}: this machine has no such group; `getent group` lists the groups")]
     Unknown(String),
     #[error(
         "run.group={0}: you are not a member of this group, so files cannot be given to it; name one \

@@ -174,7 +174,9 @@ pub(crate) fn change_config(
     };
     let text = text.map_err(|why| {
         let path = path.display();
-        Failure::Usage(format!("{path} cannot be used: {why}; take it away to start from defaults"))
+        Failure::Usage(format!(
+            "{path} cannot be used: {why}; remove it to start from the defaults"
+        ))
     })?;
     let mut record = RunRecord::read(dir).map_err(Failure::no_result)?;
     let tree = change(text.as_deref(), &record.origins)?;
@@ -246,7 +248,7 @@ pub(crate) fn gone(dir: &Path) -> Option<Finding> {
     (!dir.exists()).then(|| {
         Finding::error(
             format!("the folder of the run is gone: {}", dir.display()),
-            "it was deleted or moved while the run went on, and nothing of the run is kept there",
+            "it was deleted or moved while the run went on, and nothing of the run is left there",
             "run again, and leave the folder alone until the run is over",
         )
     })

@@ -15,7 +15,7 @@ use stage2_read::trace::file::Trace;
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
 
-/// A larger file is no run record: the longest part is a list of 10,000 files.
+/// A larger file is not a run record: the longest part is a list of 10,000 files.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The version of the format that this program writes. Version 2: the status of a pass says how its
@@ -168,7 +168,7 @@ impl RunRecord {
             )
         })?;
         let mut record: RunRecord = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is no run record", path.display()))?;
+            .with_context(|| format!("{} is not a run record", path.display()))?;
         anyhow::ensure!(
             record.schema <= SCHEMA,
             "{} has version {} of the format, this program reads up to {SCHEMA}; use a newer one",
@@ -322,7 +322,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("folder");
         let read = || RunRecord::read(dir.path()).map(|_| ()).map_err(|e| format!("{e:#}"));
         assert!(read().is_err_and(|e| e.contains("is") && e.contains("a run folder?")));
-        for (text, part) in [("{", "no run record"), ("{\"schema\": 1}", "no run record")] {
+        for (text, part) in [("{", "not a run record"), ("{\"schema\": 1}", "not a run record")] {
             std::fs::write(dir.path().join(RUN_JSON), text).expect("write");
             assert!(read().is_err_and(|e| e.contains(part)), "{text}");
         }

@@ -180,7 +180,7 @@ Examples:
   stage2-launch --light -- python infer.py
       the same in a single run, without nsys and ncu
   stage2-launch report tmp/stage2/latest model/llm=llama_3_8b --open
-      the reports of a run again, here with the model that it was not told of
+      write the reports of a run again, here with a model that was not set before
   stage2-launch export tmp/stage2/latest --format perfetto --stage decode
       the kernels and ranges of decode, for ui.perfetto.dev
   stage2-launch diff before/ after/ --fail-if 'decode.step_ms>+5%+0.2ms'
@@ -230,9 +230,9 @@ Examples:
 const REPORT_HELP: &str = "\
 Examples:
   stage2-launch report tmp/stage2/latest --open
-      the reports of the last run again, and in a browser
+      write the reports of the last run again, and open them in a browser
   stage2-launch report tmp/stage2/latest model/llm=llama_3_8b hardware=h200
-      with the model that the run was not told of
+      with a model that was not set before
   stage2-launch report --json -q tmp/stage2/latest
       all numbers on standard output, for jq or a script";
 

@@ -177,11 +177,11 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
         Some(named) if !takes_workload(named) => {
             let name = named.get_name();
             return Some(format!(
-                "`{word}` is no KEY=VALUE, and {name} takes options and settings only: see \
+                "`{word}` is not KEY=VALUE, and {name} accepts only options and settings: see \
                  `stage2-launch {name} --help`"
             ));
         }
-        Some(_) => format!("`{word}` is no KEY=VALUE."),
+        Some(_) => format!("`{word}` is not KEY=VALUE."),
         None => match near_subcommand(command, &word) {
             Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
             None => format!("{}.", neither(&word)),

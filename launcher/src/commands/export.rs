@@ -72,7 +72,7 @@ fn program_for_parquet() -> Result<PathBuf, Failure> {
     install::find(&exe, PARQUET).map_err(|places| {
         let folder = places.first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
         Failure::NoResult(format!(
-            "Parquet is written by a program of its own, {PARQUET}, which is neither in {} nor in \
+            "Parquet is written by a separate program, {PARQUET}, which is neither in {} nor in \
              another folder of this installation; build it with `cargo build --release -p \
              stage2-export --features parquet`, and copy it there",
             visible_path(folder)

@@ -219,7 +219,7 @@ impl NewBundle {
         let left = left.map(|error| format!(" ({} is left: {error})", dir.display()));
         let left = left.unwrap_or_default();
         Failure::Usage(format!(
-            "nothing could be read of any of the files, so no bundle was made{left}; the lines above say why"
+            "none of the files could be read, so no bundle was made{left}; the lines above give the reasons"
         ))
     }
 
@@ -405,8 +405,8 @@ fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     })
 }
 
-const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only what they say \
-                         themselves of their GPUs and tools is here";
+const NOT_KNOWN: &str = "not known: the captures were taken elsewhere, and only their own information on \
+                         GPUs and tools is available";
 
 /// Writes the file. Nothing in it is of the machine that merges.
 fn write_foreign_environment(dir: &Path, outcome: Option<&Outcome>) -> anyhow::Result<()> {

@@ -19,7 +19,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     if cli::is_setting(&run_dir.to_string_lossy()) && !run_dir.exists() {
         let word = run_dir.display();
         return Err(Failure::Usage(format!(
-            "`{word}` is no folder; if it is a setting, give RUN_DIR as well: stage2-launch report \
+            "`{word}` is not a folder; if it is a setting, give RUN_DIR as well: stage2-launch report \
              tmp/stage2/latest {word}"
         )));
     }
@@ -42,7 +42,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
     if folders.is_empty() {
         return Err(Failure::NoResult(format!(
             "{shown} is a dormant run without windows: there is nothing to report; if it was killed, \
-             `stage2-launch merge --spool {shown}/{COLLECTOR_DIR} -o DIR` takes what it left"
+             `stage2-launch merge --spool {shown}/{COLLECTOR_DIR} -o DIR` reads what it left"
         )));
     }
     let mut status = 0;
@@ -109,6 +109,6 @@ fn share_again(run_dir: &Path, terminal: &Terminal) {
         }
         Ok(_) => {}
         // The bundle may have come from another machine.
-        Err(error) => terminal.detail(&format!("the new pages are yours alone: {error}")),
+        Err(error) => terminal.detail(&format!("the new pages are readable by you only: {error}")),
     }
 }

@@ -124,7 +124,7 @@ impl Job {
         let run_dir = prepared.folder.path();
         let shown = run_dir.display();
         let ends = format!(
-            "the run ends here; `stage2-launch report {shown}` makes reports of what there is"
+            "the run ends here; `stage2-launch report {shown}` makes reports of the records so far"
         );
         let signals = take_signals(terminal, ends)?;
         let PreparedRun { plan, folder, settings, .. } = &prepared;
@@ -212,7 +212,7 @@ impl Job {
             result.is_some_and(|found| self.acceptance.is_met(found, &bundle.record.passes));
         // A run without a result takes the place of none that has one.
         if accepted && bundle.record.workload_exit.is_some() && settings.limits_bundles() {
-            let text = "the reports are written; tidying up older bundles was cut short";
+            let text = "the reports are written; the clean-up of older bundles was interrupted";
             signals.say(text.to_owned());
             terminal.progress("deleting and compressing older bundles");
             make_room(folder, settings, &mut bundle, terminal);
@@ -494,8 +494,8 @@ fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -
     let file = app.file.strip_prefix(cwd).unwrap_or(&app.file).display();
     let place = format!("{file}, line {}", app.line);
     let what = format!("the workload looks like a Hydra app ({place}) but runs as a plain command");
-    let why = "its outputs and its configuration do not go into the bundle, and a profiler or a static \
-               analysis of its own stays on";
+    let why = "its outputs and its configuration do not go into the bundle, and its own profiler or static \
+               analysis stays on";
     Some(Finding::warning(what, why, "add workload=hydra before `--`"))
 }
 
@@ -508,7 +508,7 @@ fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
     }
     Some(Finding::warning(
         format!("inputs.manifest={} is not given to the workload", manifest.display()),
-        "it is copied into inputs.yaml, and nothing says that the workload read it",
+        "it is copied into inputs.yaml, but the workload may not have read it",
         "use workload=hydra for a Hydra app, or name the file in the command of the workload",
     ))
 }

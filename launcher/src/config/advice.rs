@@ -134,7 +134,7 @@ impl Keys {
     pub(super) fn for_map(&self, key: &str) -> String {
         match key {
             "model" => self.joined(
-                "; model/llm=PRESET says which model the reports count with",
+                "; model/llm=PRESET selects the model of the reports",
                 ", and the workload's own model goes after `--`",
             ),
             "profiling" | "pipeline" => self.joined(

@@ -138,7 +138,7 @@ impl Composed {
                 && let Some((key, node)) = refers_to_run_dir(&tree)
             {
                 let what = format!(
-                    "it refers to the run folder {}, whose name is no UTF-8; choose another with \
+                    "it refers to the run folder {}, whose name is not UTF-8; choose another with \
                      --run-dir",
                     visible_path(run_dir)
                 );
@@ -171,7 +171,7 @@ fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
 fn agrees(tree: &Node, key: &str, node: &Node, option: &str) -> Result<(), ConfigError> {
     let other = tree.get(key).filter(|other| other.to_json() != node.to_json());
     let Some(Node { origin: Origin::Override(word), .. }) = other else { return Ok(()) };
-    let what = format!("{option} says something else of {key}; leave one of the two out");
+    let what = format!("{option} contradicts {key}; leave one of the two out");
     Err(ConfigError::Conflict { word: word.to_string(), what })
 }
 
@@ -228,7 +228,7 @@ fn added_to(present: &Node, value: &Value, o: &Override) -> Option<Finding> {
             format!("{word} replaces the list, and adds nothing to it"),
             format!("{key} was {}", present.to_json())
                 + "; Hydra replaces lists, too, with + as without",
-            "name the items before it as well, or leave the + out to say that they go",
+            "name the items before it as well, or leave the + out to remove them",
         )),
         (_, Value::List(_)) => None,
         _ => Some(Finding::note(
@@ -369,7 +369,7 @@ fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> Config
     if let ConfigError::MissingKey { key, why } = &mut error
         && let Some((_, word)) = deleted.iter().find(|(gone, _)| within(key, gone))
     {
-        *why = format!("the override {word} took it out");
+        *why = format!("the override {word} removed it");
     }
     error
 }
@@ -457,7 +457,7 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
 fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };
     let mut tree = Node::from_yaml(text, &FILE.into()).map_err(|e| {
-        fault(format!("no valid YAML: {e}; repair it, or take it away to start from the defaults"))
+        fault(format!("invalid YAML: {e}; repair it, or remove it to start from the defaults"))
     })?;
     if !matches!(tree.value, Value::Map(_)) {
         return Err(fault("the file has to be a mapping: lines `key: value`".into()));
@@ -556,7 +556,7 @@ mod tests {
             ("run.mode=light", "the run is over"),
             ("run.top_n_kernels=5", "use report.top_n"),
             ("+model.target=x", "use model/llm=PRESET or model.llm.config_json=FILE"),
-            ("model=x", "model/llm=PRESET says which model the reports count with"),
+            ("model=x", "model/llm=PRESET selects the model of the reports"),
             ("model/deepseek_ocr/arch@model=x", "use model/llm=PRESET"),
             ("workload=hydra", "the run is over"),
             ("profiling/ncu=ncu.high", "the run is over"),

@@ -58,7 +58,7 @@ impl Resolver<'_> {
     fn text(&self, text: &str, node: &Node, key: &str, chain: usize) -> Result<Value, ConfigError> {
         let wrong = |what: String| ConfigError::wrong_value(key, &node.origin, what);
         if chain > MAX_CHAIN {
-            return Err(wrong(format!("the reference {text:?} goes in circles")));
+            return Err(wrong(format!("the reference {text:?} is circular")));
         }
         let mut out = String::new();
         let mut rest = text;
@@ -82,7 +82,7 @@ impl Resolver<'_> {
             let value = match &found.value {
                 Value::Text(inner) => self.text(inner, node, key, chain + 1)?,
                 _ if chain >= MAX_CHAIN => {
-                    return Err(wrong(format!("{reference} goes in circles")));
+                    return Err(wrong(format!("{reference} is circular")));
                 }
                 _ => self.node(&found, key, chain + 1)?.value,
             };
@@ -151,7 +151,7 @@ impl Moment {
                 // Python's %f is always six digits.
                 let text = jiff::fmt::strtime::format(format.replace("%f", "%6f"), &self.now);
                 text.map_err(|error| {
-                    anyhow!("{format:?} is no pattern of strftime ({error}), e.g. %Y%m%d-%H%M%S")
+                    anyhow!("{format:?} is not a pattern of strftime ({error}), e.g. %Y%m%d-%H%M%S")
                 })
             }
             ("hydra", "runtime.cwd") => {
@@ -249,8 +249,8 @@ mod tests {
             assert_eq!(resolved.expect(argument), expected, "{resolver}:{argument}");
         }
         for (resolver, argument, part) in [
-            ("now", "%!", "no pattern of strftime"),
-            ("now", "%", "no pattern of strftime"),
+            ("now", "%!", "not a pattern of strftime"),
+            ("now", "%", "not a pattern of strftime"),
             ("hydra", "job.name", "nothing but runtime.cwd"),
             ("oc.env", "HOME", "\"KEY=$HOME\""),
             ("oc.env", "HOME,/tmp", "\"KEY=$HOME\""),

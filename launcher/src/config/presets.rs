@@ -193,7 +193,7 @@ impl Merger<'_> {
                     self.mount(group, Some(&package), &base.option, depth + 1)?;
                 }
                 Entry::Preset(_) => {
-                    return fault("its `defaults` may name presets of its own group only");
+                    return fault("its `defaults` may only name presets of the same group");
                 }
             }
         }
@@ -349,7 +349,7 @@ impl Preset {
     fn read(file: Arc<str>, text: &str) -> Result<Preset, ConfigError> {
         let fault = |what: String| ConfigError::File { file: file.to_string(), what };
         let mut keys =
-            Node::from_yaml(text, &file).map_err(|e| fault(format!("no valid YAML: {e}")))?;
+            Node::from_yaml(text, &file).map_err(|e| fault(format!("invalid YAML: {e}")))?;
         match keys.value {
             Value::Map(_) => {}
             Value::Null => keys.value = Value::Map(Vec::new()),

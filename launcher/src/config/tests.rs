@@ -147,7 +147,7 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["+infer.max_new_tokens=4"], vec!["`infer.max_new_tokens`", "after `--`"]),
         (vec!["model=llama_1b"], vec!["`model`", "model/llm=PRESET", "after `--`"]),
         (vec!["run.dir=${now:%!}"], vec!["`run.dir`", "strftime"]),
-        (vec!["~run.mode"], vec!["`run.mode`", "~run.mode took it out"]),
+        (vec!["~run.mode"], vec!["`run.mode`", "~run.mode removed it"]),
         (vec!["~run.mode=light"], vec!["\"deep\"", "not \"light\""]),
         (vec!["~run.nothing"], vec!["`run.nothing`"]),
         (vec!["~workload"], vec!["`workload`"]),

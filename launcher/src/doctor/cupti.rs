@@ -16,7 +16,7 @@ pub(super) const LIBCUPTI: CheckInfo = CheckInfo {
     looks_at: "The libcupti that the collector opened in a child process that started CUDA, and all \
                others that it would try, best first, with their versions and activity APIs.",
     why: "CUPTI gives the kernel records. One that is newer than the driver does not start; one of \
-          CUDA 11 beside a newer runtime would crash the workload, so the collector refuses it.",
+          CUDA 11 with a newer runtime would crash the workload, so the collector refuses it.",
     fixes: &[
         Fix::problem(
             "there is no libcupti, or none that fits",
@@ -26,8 +26,8 @@ pub(super) const LIBCUPTI: CheckInfo = CheckInfo {
         ),
         Fix::problem(
             "the collector found a libcupti and cannot use it",
-            "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and another \
-             profiler in the workload has to go",
+            "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and remove other profilers \
+             from the workload",
         ),
         Fix::warning(
             "all candidates are of a newer CUDA than the driver",
@@ -111,7 +111,7 @@ pub(super) fn check(
         let why = match &tried {
             Err(why) => why.clone(),
             Ok(trial) => match (trial.said.cuda, &trial.said.cuda_absent) {
-                (Some(0), _) => "CUDA started, and the collector was not told".to_owned(),
+                (Some(0), _) => "CUDA started, and the collector was not notified".to_owned(),
                 (Some(code), _) => format!("CUDA did not start in the child (cuInit gave {code})"),
                 (None, Some(why)) => format!("no CUDA driver in the child ({why})"),
                 (None, None) => "the child did not start CUDA".to_owned(),
@@ -248,9 +248,9 @@ fn long_runs(version: &str, driver_major: Option<u32>) -> &'static str {
     if !old || driver_major.is_some_and(|major| major < 13) {
         return "";
     }
-    "; for a server that is recorded for hours take CUPTI 13.4 update 1 or later (`pip install \
-     'nvidia-cuda-cupti>=13.4.92'`): before it the CPU time of CUPTI grows with the length of a recording, \
-     and kernels of modules that were loaded anew keep old names (NVIDIA's release notes)"
+    "; for a server that is recorded for hours, use CUPTI 13.4 update 1 or later (`pip install \
+     'nvidia-cuda-cupti>=13.4.92'`): in earlier versions, the CPU time of CUPTI grows with the length of a \
+     recording, and kernels of reloaded modules keep old names (NVIDIA's release notes)"
 }
 
 /// Why the collector took the libcupti that it took, from what it noted of it in the trial.
@@ -261,12 +261,12 @@ fn why(trial: &Trial, asked: Option<&Path>) -> &'static str {
         (Some("AlreadyLoaded"), true) => {
             "in the process already, and none that can be used is newer"
         }
-        (Some(_), true) => "the newest that the driver allows, as STAGE2_CUPTI says",
+        (Some(_), true) => "the newest that the driver allows, as STAGE2_CUPTI requests",
         (Some(_), false) if trial.meta.get("cupti.api").is_some_and(|api| api == "v2") => {
             "the newest that the driver allows, because it has the second activity API"
         }
         (Some(_), false) => "the first that fits the driver",
-        (None, _) => "the collector does not say why",
+        (None, _) => "the collector gives no reason",
     }
 }
 
@@ -375,7 +375,7 @@ mod tests {
         let second = of(&[used[0], used[1], ("cupti.api", "v2")], Some("13.0"), Some("12.8"));
         assert!(second.what.contains("libcupti.so.12, activity API v2; "), "{}", second.what);
         // CUDA 12.8: another one serves long recordings better, if the driver allows it.
-        assert!(ok.what.contains("take CUPTI 13.4 update 1 or later"), "{}", ok.what);
+        assert!(ok.what.contains("use CUPTI 13.4 update 1 or later"), "{}", ok.what);
         let old_driver = of(&used, Some("12.8"), None);
         let fit = of(&[used[0], ("cupti.version", "130401")], Some("13.0"), None);
         assert!([old_driver, fit].iter().all(|check| !check.what.contains("13.4")));

@@ -37,11 +37,11 @@ pub(super) const DEVICES: CheckInfo = CheckInfo {
     id: "devices",
     group: Group::Gpu,
     looks_at: "Index, name, UUID and compute capability of each GPU that CUDA shows to this user.",
-    why: "A workload that sees no GPU runs on the CPU, often without saying so.",
+    why: "A workload that sees no GPU runs on the CPU, often without a message.",
     fixes: &[Fix::problem(
         "CUDA lists no GPU",
         "unset or correct CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES; `nvidia-smi -L` lists \
-         all GPUs; give a container GPUs as the check `driver` says",
+         all GPUs; give a container GPUs as described under the check `driver`",
     )],
     explains: &[EmptyCause::NoGpu, EmptyCause::CudaNeverInitialised, EmptyCause::NothingLaunched],
 };

@@ -11,7 +11,7 @@ pub(super) const CONTAINER: CheckInfo = CheckInfo {
     group: Group::Machine,
     looks_at: "Marker files and variables of Docker, Podman, Kubernetes, Slurm and Singularity, and the \
                seccomp mode of this process.",
-    why: "It says where the other fixes have to be made: a container sees the driver and the \
+    why: "It shows where the other fixes have to be made: a container sees the driver and the \
           permissions of its host.",
     fixes: &[],
     explains: &[],

@@ -68,7 +68,7 @@ pub(crate) fn doctor(
     let diagnosis = examine(&subject, [&nsys.executable, &ncu.executable]);
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diagnosis);
-        json.map_err(|e| Failure::NoResult(format!("the result is no JSON: {e}")))? + "\n"
+        json.map_err(|e| Failure::NoResult(format!("the result is not JSON: {e}")))? + "\n"
     } else {
         show(&diagnosis, verbosity == Verbosity::Verbose)
     };
@@ -243,7 +243,7 @@ fn interpreter(command: &[OsString], system: &System) -> Result<PathBuf, &'stati
     if word.as_encoded_bytes().contains(&b'/') {
         return std::path::absolute(word).map_err(|_| "the working directory is gone");
     }
-    let word = word.to_str().ok_or("the name of the interpreter is no UTF-8")?;
+    let word = word.to_str().ok_or("the name of the interpreter is not UTF-8")?;
     system.on_path(word).ok_or("there is no python3 on PATH, and COMMAND names no Python")
 }
 

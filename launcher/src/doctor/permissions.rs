@@ -29,8 +29,8 @@ pub(super) const PERF: CheckInfo = CheckInfo {
     id: "perf-events",
     group: Group::Permissions,
     looks_at: "/proc/sys/kernel/perf_event_paranoid.",
-    why: "Above 2 nsys cannot sample the CPU (pipeline.nsys settings that ask for it); GPU work and \
-          ranges are not concerned.",
+    why: "Above 2 nsys cannot sample the CPU (pipeline.nsys settings that ask for it); GPU work and ranges \
+          are not affected.",
     fixes: &[],
     explains: &[],
 };
@@ -39,7 +39,7 @@ pub(super) const PTRACE: CheckInfo = CheckInfo {
     id: "ptrace",
     group: Group::Permissions,
     looks_at: "/proc/sys/kernel/yama/ptrace_scope.",
-    why: "From 2 on only administrators may attach to a process, and at 3 nobody. The passes start what \
+    why: "At 2, only administrators may attach to a process, and at 3 no one. The passes start what \
           they profile, and attach to nothing.",
     fixes: &[],
     explains: &[],
@@ -74,7 +74,7 @@ fn counters(system: &System) -> Check {
                 format!("performance counters are for administrators only ({key}: {restricted})");
             COUNTERS.case(0, what).with([match effective {
                 Some(set) => format!("CapEff: {set:016x}: neither CAP_SYS_ADMIN nor CAP_PERFMON"),
-                None => "/proc/self/status does not tell the capabilities".to_owned(),
+                None => "/proc/self/status does not show the capabilities".to_owned(),
             }])
         }
     }
@@ -102,8 +102,8 @@ pub(super) const SAMPLING: CheckInfo = CheckInfo {
     group: Group::Permissions,
     looks_at: "The version of the libcupti that a run would use, the permission for counters, slices of \
                GPUs (/proc/driver/nvidia/capabilities), and processes that may hold the counters.",
-    why: "The collector samples hardware counters while the workload runs. Where it cannot, the report \
-          says so and everything else is recorded as usual.",
+    why: "The collector samples hardware counters while the workload runs. If it cannot, the report \
+          states that, and everything else is recorded as usual.",
     fixes: &[
         Fix::warning(
             "the libcupti is older than that of CUDA 12.6",
@@ -120,7 +120,7 @@ pub(super) const SAMPLING: CheckInfo = CheckInfo {
         ),
         Fix::warning(
             "a GPU is divided into slices (MIG)",
-            "sample on a whole GPU (`sudo nvidia-smi -i ID -mig 0` while nobody uses it): slices \
+            "sample on a whole GPU (`sudo nvidia-smi -i ID -mig 0` while it is not in use): slices \
              share the units that count; or turn sampling off: profiling.collector.counters=off",
         ),
         Fix::warning(

@@ -45,8 +45,8 @@ pub(super) const RUNNING: CheckInfo = CheckInfo {
     id: "running-profilers",
     group: Group::Profilers,
     looks_at: "Processes called nsys, ncu, nv-hostengine or dcgm-exporter, and those that have a library \
-               of nsys or ncu mapped. A mapped libcupti alone is no profiler: torch brings one.",
-    why: "One tool at a time has a GPU's counters, and a profiler beside the run changes its times.",
+               of nsys or ncu mapped. A mapped libcupti alone is not a profiler: torch includes one.",
+    why: "Only one tool at a time can use a GPU's counters, and a second profiler changes the times of a run.",
     fixes: &[
         Fix::warning(
             "nsys or ncu is running",
@@ -55,7 +55,7 @@ pub(super) const RUNNING: CheckInfo = CheckInfo {
         Fix::warning(
             "DCGM is running",
             "for the time of an ncu pass run `dcgmi profile --pause`, afterwards `dcgmi profile \
-             --resume`; timings of the collector are not concerned",
+             --resume`; timings of the collector are not affected",
         ),
     ],
     explains: &[EmptyCause::CuptiOff],

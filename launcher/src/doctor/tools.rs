@@ -37,7 +37,7 @@ pub(super) const NSYS: CheckInfo = CheckInfo {
     looks_at: "The nsys on PATH, or the one that pipeline.nsys.executable names, its version, and the \
                driver's CUDA version.",
     why: "The nsys pass gives the timeline. An nsys that is older than the driver may lose most of the \
-          kernels and say nothing.",
+          kernels without a message.",
     fixes: FIXES,
     explains: &[],
 };

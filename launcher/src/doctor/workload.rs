@@ -14,13 +14,13 @@ use crate::workload;
 pub(super) const COLLECTOR: CheckInfo = CheckInfo {
     id: "collector",
     group: Group::Collector,
-    looks_at: "The file libstage2.so that a run loads, and its version, as a trace file of it says.",
+    looks_at: "The file libstage2.so that a run loads, and its version, from a trace file that it writes.",
     why: "Without it there is no measurement; one of another version may write what this program \
           cannot read.",
     fixes: &[
         Fix::problem(
-            "libstage2.so is not where a run looks for it, or is no library of this machine",
-            "put libstage2.so beside stage2-launch or into ../lib, name it in STAGE2_COLLECTOR, or \
+            "libstage2.so is not where a run looks for it, or is not a library for this machine",
+            "put libstage2.so next to stage2-launch or into ../lib, name it in STAGE2_COLLECTOR, or \
              build both with `cargo build --release`",
         ),
         Fix::warning(
@@ -34,13 +34,13 @@ pub(super) const COLLECTOR: CheckInfo = CheckInfo {
 pub(super) const PROGRAM: CheckInfo = CheckInfo {
     id: "program",
     group: Group::Collector,
-    looks_at: "The program of COMMAND: whether it is there, and whether it can load the collector (glibc \
+    looks_at: "The program of COMMAND: whether it exists, and whether it can load the collector (glibc \
                version, musl, static, 32-bit, AddressSanitizer), from its ELF headers.",
     why: "A program that cannot load the collector runs without it, and nothing is recorded.",
     fixes: &[
         Fix::problem(
             "there is no such program, or it cannot be run",
-            "correct COMMAND (the text says what is wrong): stage2-launch doctor -- COMMAND",
+            "correct COMMAND (the text states the error): stage2-launch doctor -- COMMAND",
         ),
         Fix::problem(
             "it cannot load the collector",
@@ -74,9 +74,9 @@ pub(super) const PRELOAD: CheckInfo = CheckInfo {
     id: "nvtx",
     group: Group::Collector,
     looks_at: "Starts the interpreter with the collector preloaded, opens a range by each NVTX binding \
-               that is there (torch.cuda.nvtx, the package nvtx, an NVTX client of its own), and reads \
-               the trace file that this leaves.",
-    why: "This is the way of every range: what fails here fails in the workload.",
+               that is there (torch.cuda.nvtx, the package nvtx, a separate NVTX client), and reads \
+               the resulting trace file.",
+    why: "Every range takes this path: what fails here also fails in the workload.",
     fixes: &[
         Fix::problem(
             "no range reached the collector",

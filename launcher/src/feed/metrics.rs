@@ -247,7 +247,7 @@ impl Output<'_, '_> {
         let skipped = (counter("feed_skipped", BYTES, help), Value::Count(look.skipped_bytes));
         let help = "Trace files beyond those that are followed.";
         let files = (gauge("feed_files_left_out", None, help), number(look.files_left_out));
-        let help = "Processes beyond those with series of their own.";
+        let help = "Processes beyond those with separate series.";
         let processes = (gauge("feed_processes_left_out", None, help), number(beyond));
         let help =
             "Trace files that were damaged, cut, replaced or taken away, of the last twenty.";

@@ -206,7 +206,7 @@ fn answer(request: &[u8], names: &Names, page: &Page) -> (String, Arc<str>) {
     let (method, target, version) = (words.next(), words.next(), words.next());
     let is_http = version.is_some_and(|version| version.starts_with("HTTP/1."));
     if !is_whole(request) || !is_http {
-        return said("400 Bad Request", "this is no request of at most 8 KiB\n");
+        return said("400 Bad Request", "this is not an HTTP request of at most 8 KiB\n");
     }
     let headers = lines.take_while(|line| !line.is_empty()).filter_map(|line| line.split_once(':'));
     let mut hosts = headers.filter(|(name, _)| name.eq_ignore_ascii_case("host"));

@@ -180,7 +180,7 @@ impl Running {
         match self.next.map(|(_, step)| step) {
             Some(Step::Terminate) => {
                 self.cause = Cause::Timeout;
-                terminal.progress("time is over: the workload is asked to end");
+                terminal.progress("the time limit is reached: the workload is asked to end");
                 self.terminate(terminal);
             }
             Some(Step::Kill) => self.kill(),
@@ -194,7 +194,8 @@ impl Running {
         let Some((growth, at)) = self.growth.take() else { return };
         if growth.is_too_large() {
             self.cause = Cause::Outgrown;
-            terminal.progress("its files have reached their limit: the workload is asked to end");
+            terminal
+                .progress("its files have reached their size limit: the workload is asked to end");
             self.terminate(terminal);
         } else {
             self.growth = Some((growth, at.max(Instant::now()) + LOOK));
@@ -217,7 +218,7 @@ impl Running {
 
     fn send(&self, signal: Signal, terminal: &Terminal) {
         if let Err(error) = self.process.signal(signal) {
-            terminal.detail(&format!("{signal} could not be handed on: {error}"));
+            terminal.detail(&format!("{signal} could not be passed on: {error}"));
         }
     }
 

@@ -36,7 +36,7 @@ impl Library {
     pub(crate) fn problem(&self) -> String {
         match self {
             Library::Unusable(path) => {
-                format!("{} is no shared library of this machine", path.display())
+                format!("{} is not a shared library for this machine", path.display())
             }
             Library::Found(path) => format!("the collector {LIBRARY} is {}", path.display()),
             Library::Missing(places) => {
@@ -166,7 +166,7 @@ mod tests {
             std::fs::write(&path, bytes).expect("file");
             let unusable = find(Some(&path), None, &exe);
             assert_eq!(unusable, Library::Unusable(path));
-            assert!(unusable.complaint().contains("no shared library of this machine"));
+            assert!(unusable.complaint().contains("not a shared library for this machine"));
         }
     }
 }

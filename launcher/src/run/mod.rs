@@ -203,7 +203,7 @@ pub(crate) fn run_passes(
                 && record.status == PassStatus::WorkloadFailed
             {
                 failure = Some(format!(
-                    "{} in the collect pass; --keep-going runs the other passes all the same",
+                    "{} in the collect pass; --keep-going runs the other passes anyway",
                     record.why
                 ));
                 stop.clone_from(&failure);

@@ -322,7 +322,7 @@ impl KernelTimes {
         if !rows.is_empty() && !stage.is_empty() {
             findings.push(Finding::note(
                 format!("ncu: the top kernels of the whole capture are asked for in {stage}"),
-                "the CSV tables do not say in which range a kernel ran",
+                "the CSV tables do not show in which range a kernel ran",
                 "give the SQLite export, or the table nvtx_kern_sum:mangled",
             ));
         }
@@ -376,7 +376,7 @@ fn run_regions(
         let Some(limits) = left(tool, start.elapsed()) else {
             let what = format!("ncu: {} of {} regions are measured", at, regions.len());
             let remedy = "raise pipeline.ncu.time_budget_s, or name fewer regions";
-            findings.push(Finding::warning(what, "the time of the pass was over", remedy));
+            findings.push(Finding::warning(what, "the time of the pass was used up", remedy));
             break;
         };
         let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());

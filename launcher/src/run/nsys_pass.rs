@@ -292,14 +292,13 @@ const EXPORT_STAYS: &str = "the SQLite export is kept: `nsys stats` reads it, to
 /// Says, on the terminal and beside the reports, what the files of a folder hold. `shown` is that folder as
 /// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.
 pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec<Finding> {
-    const WHY: &str = "nsys records them, with all passwords and tokens that are among them";
+    const WHY: &str = "nsys records them, including all passwords and tokens";
     const SECRETS: &str = "the environment and the arguments of every process of the machine";
     let finding = if kept {
-        let remedy =
-            "pipeline.nsys.export.keep_raw=false leaves it out of a bundle that is to be shared";
+        let remedy = "pipeline.nsys.export.keep_raw=false leaves it out of bundles that you share";
         Finding::note(format!("the report in {shown}/ holds {SECRETS}"), WHY, remedy)
     } else {
-        let remedy = "do not share them; the findings about each file say why it was kept";
+        let remedy = "do not share them; the findings about each file explain why it was kept";
         Finding::warning(format!("the files of {shown}/ hold {SECRETS}"), WHY, remedy)
     };
     let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
@@ -361,7 +360,7 @@ pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) ->
     // A report that was exported and scrubbed is gone by now.
     for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
         let what = format!("there is no scrubbed export of {}", file_name(report));
-        let why = Finding::warning(what, "the other findings say why", "");
+        let why = Finding::warning(what, "the other findings explain why", "");
         leave_out(report, &why);
         let export = report.with_extension("sqlite");
         if export.is_file() && paths().all(|copy| copy != export) {

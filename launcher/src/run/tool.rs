@@ -274,7 +274,7 @@ pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Fin
     Finding::warning(
         format!("tables of {} are missing", file_name(report)),
         format!("{} came before they were made; the report itself is kept", signal.as_str()),
-        format!("make them beside it with `{remedy}`, then run `stage2-launch report`"),
+        format!("create them next to it with `{remedy}`, then run `stage2-launch report`"),
     )
 }
 

@@ -63,7 +63,7 @@ impl Engine {
         let Self { annotation, why } = self;
         Finding::note(
             format!("the engine marks its steps in this run ({}): {why}", annotation.word()),
-            "a range around each step, with its requests and tokens, costs some microseconds a step",
+            "a range around each step, with its requests and tokens, costs a few microseconds per step",
             "set operators.engine_steps=false to leave the engine as it is",
         )
     }

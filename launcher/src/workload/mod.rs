@@ -95,7 +95,7 @@ pub(crate) fn why_not_started(program: &Path, error: &io::Error) -> NotRunnable 
         _ if error.raw_os_error() == Some(Errno::ENOEXEC as i32) => NotRunnable::new(
             126,
             what,
-            "it is no program for this machine, and its first line is no #!",
+            "it is not a program for this machine, and its first line is not #!",
             "give its interpreter, e.g. -- sh FILE",
         ),
         io::ErrorKind::WouldBlock => NotRunnable::new(126, what, error.to_string(), MORE_PROCESSES),
@@ -129,12 +129,12 @@ fn not_executable(path: &Path) -> NotRunnable {
 fn not_found(program: &Path) -> NotRunnable {
     let bytes = program.as_os_str().as_bytes();
     let remedy = if bytes.contains(&b'=') && !bytes.contains(&b'/') {
-        "it looks like KEY=VALUE: settings of stage2-launch stand before `--`, those of the workload \
+        "it looks like KEY=VALUE: settings of stage2-launch go before `--`, those of the workload \
          after its command, and a variable is set with -- env NAME=VALUE COMMAND"
             .to_owned()
     } else if bytes.contains(&b' ') {
-        "it is one word with spaces in it: leave the quotes out, or use `-- sh -c '...'`; no shell \
-         is between"
+        "it is one word with spaces in it: remove the quotes, or use `-- sh -c '...'`; the command does \
+         not run in a shell"
             .to_owned()
     } else if bytes.contains(&b'/') {
         "check the path".to_owned()

@@ -91,7 +91,7 @@ fn a_dry_run_says_what_would_fail() {
     sandbox.write("libother.so", "no library");
     let library = "profiling.collector.library=libother.so";
     let said = dry(&["run.mode=light", library, "--", "./there"]);
-    expect_parts(&said, "said", &["a run would fail", "libother.so is no shared"]);
+    expect_parts(&said, "said", &["a run would fail", "libother.so is not a shared"]);
     assert!(!sandbox.path("tmp").exists(), "nothing is made");
     assert_eq!(names_in(&sandbox.path("full")), ["old.txt"]);
     // What cannot be planned has the status of a run.

@@ -182,7 +182,7 @@ fn what_the_host_does_while_the_gpu_is_idle_is_seen_live() {
 fn wrong_targets_and_open_addresses_are_refused() {
     for (words, code, part) in [
         (&["top"][..], 2, "TARGET"),
-        (&["top", "/nowhere/at/all"], 70, "no process, folder or file"),
+        (&["top", "/nowhere/at/all"], 70, "not a process, folder or file"),
         (&["feed", "4000000000"], 70, "no process 4000000000"),
         (&["feed", "--listen", "0.0.0.0:0", "/tmp"], 2, "other hosts"),
         (&["feed", "--readable-by", "all", "/tmp"], 2, "--textfile"),

@@ -162,7 +162,7 @@ fn redaction_has_patterns_of_the_user_and_can_be_switched_off() {
     assert_eq!(passes[0]["environment"]["STAGE2_REDACT"], "acmepin", "the collector knows it, too");
     assert_eq!(run("redact.secrets=false"), r#"["true","--acme-pin=1234","--password=x1"]"#);
     let refused = sandbox.launch(&["redact.patterns=['a b']", "--", "true"]).assert().code(2);
-    refused.stderr(contains("a b").and(contains("no pattern of a secret")));
+    refused.stderr(contains("a b").and(contains("not a pattern of a secret")));
 }
 
 /// Hazard (Security): Captures of nsys hold the environment.

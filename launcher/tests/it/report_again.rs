@@ -211,7 +211,7 @@ fn a_setting_that_is_wrong_or_of_the_run_changes_nothing() {
     assert!(files(&sandbox) == before);
     fs::write(sandbox.path("b/config.yaml"), "a: [1").expect("file");
     let assert = sandbox.launch(&["report", "b", "hardware=h200"]).assert().code(2);
-    assert.stderr(contains("config.yaml: no valid YAML"));
+    assert.stderr(contains("config.yaml: invalid YAML"));
     fs::remove_file(sandbox.path("b/config.yaml")).expect("file");
     sandbox.launch(&["report", "b", "hardware=h200"]).assert().success();
     assert!(common::read(&sandbox.path("b/config.yaml")).contains("name: \"H200 SXM\""));

@@ -213,7 +213,7 @@ fn a_signal_while_older_bundles_are_compressed_costs_no_report() {
     });
     send(&child, Signal::SIGINT);
     let (_, told) = end(child);
-    assert!(told.contains("the reports are written; tidying up older bundles"), "{told}");
+    assert!(told.contains("the reports are written; the clean-up of older bundles"), "{told}");
     assert!(sandbox.read("report.md").starts_with('#'));
     // What was cut short keeps nobody from deleting the bundle.
     let words = ["run.mode=light", "run.keep_last=2", "--", "true"];

@@ -32,7 +32,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["run", "++run={mode: light}", "--deep", "--", "true"], "--deep says something else"),
         (&["--light", "--deep", "--", "true"], "cannot be used with"),
         (&["run"], "after `--`"),
-        (&["merge", "x.sqlite", "-o", "m"], "`x.sqlite` is no KEY=VALUE, and merge takes options"),
+        (&["merge", "x.sqlite", "-o", "m"], "`x.sqlite` is not KEY=VALUE, and merge accepts"),
         (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
         (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
         (&["--dryrun", "--", "true"], "'--dry-run'"),
@@ -64,7 +64,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["--dry-run", "stage1.run_dir=bare", "--", "true"], "stage1.run_dir=bare cannot be used"),
         (&["--dry-run", "stage1.run_dir=bare/file", "--", "true"], "it is not a folder"),
         (&["profiling.collector.library=/no/such.so", "--", "true"], "/no/such.so"),
-        (&["profiling.collector.library=/etc/passwd", "--", "true"], "no shared library"),
+        (&["profiling.collector.library=/etc/passwd", "--", "true"], "not a shared library"),
     ];
     four_at_once(cases, |(words, part)| {
         sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
@@ -110,10 +110,10 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
     // Behind another subcommand a word is none, and what follows it belongs to the program.
     told(
         &["bench", "a=1", "ls", "-q"],
-        "`ls` is no KEY=VALUE. To run a program: stage2-launch bench a=1 -- ls -q",
+        "`ls` is not KEY=VALUE. To run a program: stage2-launch bench a=1 -- ls -q",
     );
     let words = ["run", "a.py", "--", "x"];
-    told(&words, "`a.py` is no KEY=VALUE. Only options and KEY=VALUE settings go before `--`");
+    told(&words, "`a.py` is not KEY=VALUE. Only options and KEY=VALUE settings go before `--`");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn settings_of_the_workload_and_of_older_runners_are_sent_where_they_belong() {
         assert.stderr(contains("after `--`").not());
     }
     let assert = sandbox.launch(&["--", "+run.mode=deep", "+inputs.manifest=x"]).assert().code(127);
-    assert.stderr(contains("settings of stage2-launch stand before `--`"));
+    assert.stderr(contains("settings of stage2-launch go before `--`"));
     // Hydra refuses a + for a key that is there; here it is a note.
     let words = ["-v", "+run.mode=light", "hydra.run.dir=${hydra:runtime.cwd}/out", "--", "true"];
     let assert = sandbox.launch(&words).assert().success();

@@ -428,7 +428,7 @@ fn pack(from: &Path, bytes: u64) -> anyhow::Result<Option<NamedTempFile>> {
     if !is_smaller(after, bytes) || files::most_unpacked(after) < bytes {
         return Ok(None);
     }
-    anyhow::ensure!(holds(fresh.path(), from)?, "what was written is not what comes back");
+    anyhow::ensure!(holds(fresh.path(), from)?, "the file does not read back as it was written");
     fresh.as_file().set_permissions(fs::symlink_metadata(from)?.permissions())?;
     Ok(Some(fresh))
 }

@@ -191,9 +191,7 @@ impl Tracing {
     /// Its pass in a plan, its name in the tables, and what is measured.
     fn texts(self) -> [&'static str; 3] {
         match self {
-            Self::Untraced => {
-                ["untraced", "untraced", "the command as it is, no library of ours in it"]
-            }
+            Self::Untraced => ["untraced", "untraced", "the command alone, without the collector"],
             Self::RangesOnly => [
                 "baseline",
                 "ranges only",
@@ -317,7 +315,7 @@ fn slow_profiler(results: &Results, tracing: Tracing, in_force: InForce) -> Opti
     (!slow.is_empty()).then(|| {
         Finding::warning(
             format!("{name}: stages that took more than {LIMIT}x {reference}: {}", slow.join(", ")),
-            "what lies beyond that is no longer the time of the workload itself",
+            "beyond that, the profiler dominates the time",
             lighter(tracing.pass(), false, in_force),
         )
     })

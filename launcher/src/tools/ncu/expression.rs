@@ -429,7 +429,7 @@ fn is_nested(text: &str) -> bool {
 /// A regular expression of the user: as it is, but for the slash of a push/pop range.
 fn of_regex(regex: &str, start_end: bool) -> Result<String, ExpressionError> {
     if regex.trim_matches('/').is_empty() {
-        return refused("nothing stands behind regex:; write for instance regex:^decode/");
+        return refused("nothing follows regex:; write for instance regex:^decode/");
     }
     if let Some((first, second)) = regex.split_once(";regex:") {
         return refused(format!(

@@ -84,7 +84,7 @@ pub(crate) fn select(rows: &[KernelTime], settings: &Ncu) -> Selection {
         selection.communication = choose(talk, settings, &mut selection.findings);
     } else if !talk.is_empty() {
         let what = format!("ncu: {} kernels that talk to other GPUs are not profiled", talk.len());
-        let why = "replayed alone they would wait for their peers for ever";
+        let why = "replayed alone, they would wait for their peers forever";
         let remedy = "pipeline.ncu.communication_kernels=true measures them in a single pass";
         selection.findings.push(Finding::note(what, why, remedy));
     }
@@ -177,7 +177,7 @@ fn choose(ranked: Vec<&[u8]>, settings: &Ncu, findings: &mut Vec<Finding>) -> Ve
     }
     if !unnameable.is_empty() {
         findings.push(Finding::warning(format!("ncu: {} kernels are not profiled: {}", unnameable.len(), unnameable.join(", ")),
-            format!("a name that is no printable text, or longer than {LONGEST_NAME_BYTES} bytes, cannot be asked for"),
+            format!("a name that is not printable text, or longer than {LONGEST_NAME_BYTES} bytes, cannot be selected"),
             "",
         ));
     }
@@ -307,7 +307,7 @@ fn expression(
                 },
                 nvtx::path(&other.stack)
             ),
-            "give the range a name of its own",
+            "give the range a unique name",
         ),
         None => {
             let expression = match others.is_empty() {

@@ -61,7 +61,7 @@ pub fn profile(
     if nsys.ends_workload() {
         note(
             "nsys ends the workload at the end of the capture range",
-            "pipeline.nsys.capture_range_end says so; what the workload writes at its end is missing",
+            "pipeline.nsys.capture_range_end requests it; what the workload writes at its end is missing",
             "use stop to let it run on",
         );
     }

@@ -50,8 +50,8 @@ fn without_a_hash_several_communicators_are_not_guessed_apart() {
     let (report, page) = report(&mut ranks);
     let row = &report.ranks.collectives[0];
     assert_eq!((row.matched_calls, row.waiting_ns), (0, None));
-    let several = "the job has several communicators, and these calls name none (NCCL names its own \
-                   from 2.26 on; kernels of other libraries never do)";
+    let several = "the job has several communicators, and these calls name none (NCCL 2.26 and \
+                   later names its own; kernels of other libraries never do)";
     assert_eq!(why(row), [(2, several)]);
     assert!(page("report.md").contains("several communicators"));
 }

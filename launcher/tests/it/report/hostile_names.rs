@@ -304,7 +304,7 @@ fn check_bundle(run_dir: &Path, what: &str) {
     let mut report = assert_cmd::Command::new(LAUNCH);
     let said = report.args(["-v", "report"]).arg(run_dir).output().expect("stage2-launch");
     let error = String::from_utf8_lossy(&said.stderr);
-    assert!(!error.contains("is no run record"), "{what}: {error}");
+    assert!(!error.contains("is not a run record"), "{what}: {error}");
     for (stream, bytes) in [("stdout", said.stdout), ("stderr", said.stderr)] {
         let text = String::from_utf8(bytes).unwrap_or_else(|_| panic!("{what}: {stream}"));
         check_text(&text, &format!("{what}: {stream}"));

@@ -155,7 +155,7 @@ fn ranges_of_libraries_alone_have_a_table_of_their_own_and_no_verdict() {
         assert!(report.stages.iter().all(|row| row.kind != PathKind::Range), "{domain}");
         assert_eq!(stage(&report, "(whole process)").kernels, Some(5));
         let page = folder.text("report.md");
-        let title = "## Ranges of libraries only: the workload opened none of its own";
+        let title = "## Ranges of libraries only: the workload itself opened none";
         let (_, table) = page.split_once(title).expect("a table of their own");
         let row = format!("XlaModule@{domain}");
         assert!(table.split("\n## ").next().is_some_and(|table| table.contains(&row)), "{page}");

@@ -109,7 +109,10 @@ fn every_shape_of_a_capture_gives_the_numbers_in_it() {
             "no-api-table",
             &["hw.sql"],
             &[("(unattributed)", "_Z1ki", 12, 120_000)],
-            &["decode: GPU work not known (the file has no API calls)", "!no GPU work of its own"],
+            &[
+                "decode: GPU work not known (the file has no API calls)",
+                "!no GPU work launched by the stage itself",
+            ],
         ),
         (
             "old-foreign-keys",

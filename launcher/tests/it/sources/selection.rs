@@ -105,7 +105,7 @@ fn tables_and_reports_choose_kernels_too() {
         argv(&sandbox).contains(&"decode/".to_owned()),
         "the table does not say it did not occur"
     );
-    assert!(sandbox.read("run.json").contains("do not say in which range"));
+    assert!(sandbox.read("run.json").contains("do not show in which range"));
     sandbox.write("far.nsys-rep", "report");
     launch(&sandbox, &[off, "--nsys", "far.nsys-rep"], "").assert().success();
     assert_eq!(kernel_filter(&argv(&sandbox)), Some(of_export(&sandbox).as_str()));

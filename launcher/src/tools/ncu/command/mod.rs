@@ -78,7 +78,7 @@ impl Filter {
         let lost = expression::lost([&self.nvtx_include, &self.nvtx_exclude]);
         if !lost.is_empty() {
             findings.push(Finding::warning(format!("ncu matches nothing for {}", lost.join(", ")),
-                "beside a regular expression, which a name with \\, ; or a control character needs, \
+                "in addition to a regular expression, which a name with \\, ; or a control character needs, \
                  ncu takes one nested expression in ncu_cli.nvtx.include and one in \
                  ncu_cli.nvtx.exclude",
                 "leave out all nested expressions of pipeline.ncu.ncu_cli.nvtx but one, or name the \
@@ -345,7 +345,7 @@ pub(crate) fn known_sections(
     };
     let is_there = |name: &str| if is_expression(name) { fits(name) } else { known.contains(name) };
     let (kept, left) = split(wished, is_there);
-    findings.extend(left_out(&left, known, "section", "sections.txt lists what there is"));
+    findings.extend(left_out(&left, known, "section", "sections.txt lists the sections"));
     kept.iter().map(prefixed).collect()
 }
 

@@ -219,11 +219,17 @@ impl Ncu {
         for (key, list) in [("ncu_cli.sections", &cli.sections), ("ncu_cli.metrics", &cli.metrics)]
         {
             for name in list.iter().filter(|name| !is_identifier(name)) {
-                fault(key, format!("{name:?} is no name that ncu knows: one word without commas"));
+                fault(
+                    key,
+                    format!("{name:?} is not a name that ncu accepts: one word without commas"),
+                );
             }
         }
         if let Some(set) = cli.set.as_ref().filter(|set| !is_identifier(set)) {
-            fault("ncu_cli.set", format!("{set:?} is no name of a set, e.g. roofline, or null"));
+            fault(
+                "ncu_cli.set",
+                format!("{set:?} is not the name of a set, e.g. roofline, or null"),
+            );
         }
         if cli.set.is_none() && cli.sections.is_empty() && cli.metrics.is_empty() {
             fault("ncu_cli.set", "nothing to measure: give a set, sections or metrics".into());
@@ -246,7 +252,7 @@ impl Ncu {
             let name = arg.split('=').next().unwrap_or(arg);
             let key = name.strip_prefix("--").unwrap_or_default().replace('-', "_");
             if OWN_FLAGS.contains(&name) || keys.get(key).is_some() {
-                fault("ncu_cli.extra_args", format!("{name} has a setting of its own: use that"));
+                fault("ncu_cli.extra_args", format!("{name} has its own setting: use that"));
             }
         }
         let mut read = |key, list: &[String]| {
@@ -264,7 +270,7 @@ impl Ncu {
         let lost = expression::lost([&include, &exclude]);
         if !lost.is_empty() {
             let what = format!(
-                "beside globs and regular expressions ncu takes one nested expression (with a / \
+                "in addition to globs and regular expressions, ncu accepts one nested expression (with a / \
                  between names) in include and one in exclude, and matches nothing for {}: leave out \
                  the globs, or these",
                 lost.join(", ")

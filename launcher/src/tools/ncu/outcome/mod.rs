@@ -64,7 +64,7 @@ const HOPELESS: &[KnownMessage] = &[
     },
     KnownMessage {
         says: &["driver resource was unavailable", "DCGM"],
-        what: "ncu could not get the performance counters: something else has them",
+        what: "ncu could not get the performance counters: another tool is using them",
         why: "one tool at a time can measure, and DCGM often does",
         remedy: "stop it for the time of the run: `dcgmi profile --pause`, or end other profilers",
     },
@@ -102,13 +102,13 @@ const HOPELESS: &[KnownMessage] = &[
         says: &["Failed to find metric", "Could not find metric", "No metrics to collect found"],
         what: "ncu refused a metric",
         why: "the GPU does not have it",
-        remedy: "take it out of pipeline.ncu.ncu_cli.metrics; `ncu --query-metrics` lists what there is",
+        remedy: "take it out of pipeline.ncu.ncu_cli.metrics; `ncu --query-metrics` lists the metrics",
     },
     KnownMessage {
         says: &["did not match any section", "No section found", "Failed to find section"],
         what: "ncu refused a section",
         why: "this version does not have it",
-        remedy: "take it out of pipeline.ncu.ncu_cli.sections; sections.txt lists what there is",
+        remedy: "take it out of pipeline.ncu.ncu_cli.sections; sections.txt lists the sections",
     },
     KnownMessage {
         says: &["Invalid configuration for nvtx-"],
@@ -205,9 +205,9 @@ fn out_of_time(limit: Duration, outgrew: Option<u64>, has_report: bool) -> Findi
 fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
     let what = format!("ncu was ended by signal {signal}");
     let why = match last_error(said) {
-        Some(line) => format!("the last it says is: {line}"),
+        Some(line) => format!("its last message is: {line}"),
         None if has_report => "what it had written is used".to_owned(),
-        None => "it said nothing, and wrote no report".to_owned(),
+        None => "it printed nothing, and wrote no report".to_owned(),
     };
     let remedy = "run again; if it stays, profile less (pipeline.ncu.top_n) or use another ncu";
     Finding::error(what, why, remedy)

@@ -61,7 +61,7 @@ fn a_cause_comes_before_its_consequence_and_is_not_tried_again() {
         (
             "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that no \
              other tool (like DCGM) is concurrently collecting\n==WARNING== No kernels were profiled.\n",
-            "something else has them",
+            "another tool is using them",
             "dcgmi",
         ),
         (

@@ -202,8 +202,8 @@ impl Nsys {
     pub fn validate(&self) -> Result<(), Invalid> {
         let fail = |key, what: String| Err(Invalid { key, what });
         if self.capture_range == CaptureRange::Hotkey {
-            let what = "hotkey works in the windows of graphics applications only, as `nsys profile \
-                        --help` says: of a workload without a window nothing would be recorded; use \
+            let what = "hotkey works in the windows of graphics applications only, see `nsys profile \
+                        --help`: nothing would be recorded of a workload without a window; use \
                         nvtx with nvtx_capture, or cudaProfilerApi";
             return fail("capture_range", what.into());
         }
@@ -243,7 +243,7 @@ impl Nsys {
                 return fail("extra_args", format!("{switch} is set by the key `{key}`: use that"));
             }
             if word.is_empty() || word.contains('\0') || word == "--" {
-                return fail("extra_args", format!("{word:?} is no argument that nsys takes"));
+                return fail("extra_args", format!("{word:?} is not an argument of nsys"));
             }
         }
         if self.executable.as_os_str().is_empty() {
@@ -259,7 +259,7 @@ impl Nsys {
             return fail("trace", "it is empty: give for instance [cuda,nvtx], or none".into());
         }
         if let Some(odd) = self.trace.iter().find(|api| api.is_empty() || !api.chars().all(plain)) {
-            return fail("trace", format!("{odd:?} is no name of an API, e.g. cuda"));
+            return fail("trace", format!("{odd:?} is not the name of an API, e.g. cuda"));
         }
         let traces = |wanted: &str| {
             self.trace.iter().any(|api| {
@@ -356,7 +356,7 @@ impl CaptureExpression {
     /// Why no range may match, where the expression looks as if something else was meant.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
         if self.range.contains('*') {
-            return Some("nsys compares whole names: a * in the name of a range is no wildcard");
+            return Some("nsys compares whole names: a * in the name of a range is not a wildcard");
         }
         if self.range.ends_with('/') {
             return Some("the slash at the end belongs to ncu's --nvtx-include, not to nsys");

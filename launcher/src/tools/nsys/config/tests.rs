@@ -74,7 +74,7 @@ fn settings_that_exclude_each_other_are_refused() {
     for (nsys, key, part) in [
         (Nsys { trace: words(&["cuda"]), ..gated() }, "trace", "needs nvtx"),
         (Nsys { trace: vec![], ..gated() }, "trace", "empty"),
-        (Nsys { trace: words(&["nvtx", "a b"]), ..gated() }, "trace", "no name of an API"),
+        (Nsys { trace: words(&["nvtx", "a b"]), ..gated() }, "trace", "not the name of an API"),
         (
             Nsys { capture_range: CudaProfilerApi, trace: words(&["nvtx"]), ..gated() },
             "trace",

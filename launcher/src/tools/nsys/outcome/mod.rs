@@ -116,7 +116,7 @@ impl Run<'_> {
             findings.extend(reports.first().map(|first| {
                 let said = self.said.not_created.clone();
                 Finding::warning(format!("nsys wrote its report to {}", first.display()),
-                    said.unwrap_or_else(|| "the log does not say why".into()),
+                    said.unwrap_or_else(|| "the log gives no reason".into()),
                     "free or make the place that it was meant for; copy the file if you want to keep it",
                 )
             }));
@@ -220,7 +220,7 @@ impl Run<'_> {
 
 fn quoted(log: &str) -> String {
     last_complaint(log)
-        .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log says: {line}"))
+        .map_or_else(|| "its log is empty".to_owned(), |line| format!("its log: {line}"))
 }
 
 fn no_range(nsys: &Nsys, ended: &CommandEnd) -> Finding {
@@ -290,7 +290,7 @@ pub fn judge_tables(
         return fail(format!("{command} did not end within {} s", limit.as_secs_f64()), why);
     }
     let why =
-        || complaint_about(&ended.log, wanted).unwrap_or_else(|| "its log does not say why".into());
+        || complaint_about(&ended.log, wanted).unwrap_or_else(|| "its log gives no reason".into());
     match (ended.exit, wanted.metadata()) {
         (Some(WorkloadExit::Code(0)), Ok(found)) if found.len() > 0 => Ok(()),
         (Some(WorkloadExit::Code(0)), Ok(_)) => fail(format!("{command} left {file} empty"), why()),
@@ -423,8 +423,8 @@ const KINDS: &[Kind] = &[
         marks: &["importation succeeded with non-fatal errors"],
         severity: Severity::Warning,
         what: "nsys imported its capture with errors",
-        remedy: "records may be missing without any mark in the tables: believe the comparison with \
-                 the collector; a newer nsys may import all of it",
+        remedy: "records may be missing without any mark in the tables: rely on the comparison with the \
+                 collector; a newer nsys may import all of it",
     },
     Kind {
         marks: &["multiple_subscribers", "multiple subscribers"],

@@ -73,7 +73,7 @@ const PROCESS_COLUMNS: [&str; 2] = ["globalPid", "globalTid"];
 pub fn scrub(from: &Path, to: &Path) -> Result<(), Finding> {
     copy(from, to).map_err(|why| {
         let what = format!("no scrubbed copy of {} was written", from.display());
-        let remedy = "do not give the export itself away; export the report again and retry";
+        let remedy = "do not share the export itself; export the report again and retry";
         Finding::warning(what, why.to_string(), remedy)
     })
 }
