@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Find the phrases of docs/phrases.txt in the documentation and in the messages of the programs.
+
+    docs/phrases.py [FILE]...    FILE: without one, all pages and sources below
+
+Code in pages does not count. Of sources, only string literals with a space count, without tests.
+Exit status 1: a phrase was found.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PHRASES = ROOT / "docs/phrases.txt"
+# Raw measurements, notes of tests and examples, and pages that quote the original documents.
+FOREIGN = ("benches/runs/", "CHANGELOG.md", "tests/", "lab/", "examples/", "docs/seeds.md")
+# From the texts of the programs, or from comments of tests.
+GENERATED = re.compile(r"docs/sample/\w+/|/golden/|docs/reliability\.md")
+CRATES = ("config", "contract", "export", "model", "read", "render", "report")
+SOURCES = (
+    "src/",
+    "launcher/src/",
+    "cupti-sys/src/",
+    *(f"crates/{name}/src/" for name in CRATES),
+)
+# Not rewritten yet: report.html, comparisons and the live view.
+PENDING = (
+    "crates/render/src/html/",
+    "crates/render/src/diff",
+    "launcher/src/commands/diff",
+    "launcher/src/top/",
+)
+TESTS = re.compile(r"/tests/|(?:tests|models|testing)\.rs$")
+# A comment, a raw string, a character, or a string.
+LITERAL = re.compile(
+    r"(?://[^\n]*)"
+    r'|(?:b?r#"(.*?)"#)'
+    r"|(?:'(?:\\.|[^'\\])')"
+    r'|(?:"((?:\\.|[^"\\])*)")',
+    re.S,
+)
+CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.S | re.M)
+# Stands between two literals, so that no phrase goes across.
+BETWEEN = "¦"
+
+
+def main(argv: list[str]) -> int:
+    """Print what was found; return the exit status."""
+    phrases = read_phrases(PHRASES.read_text(encoding="utf-8"))
+    files = [Path(name) for name in argv[1:]] or default_files()
+    found = [line for path in files for line in search(path, phrases)]
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{len(files)} files, {len(phrases)} phrases: {len(found)} found")
+    return 1 if found else 0
+
+
+def read_phrases(text: str) -> list[tuple[re.Pattern[str], str]]:
+    """Return each phrase with its replacement. A space in a phrase is any white space."""
+    rows = [line for line in text.splitlines() if line and not line.startswith("#")]
+    pairs = [line.split(" -> ", 1) for line in rows]
+    return [(re.compile(old.replace(" ", r"\s+"), re.IGNORECASE), new) for old, new in pairs]
+
+
+def default_files() -> list[Path]:
+    """Return the pages and the sources of the repository that are checked."""
+    command = ["git", "ls-files", "*.md", "*.rs"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [
+        Path(name) for name in names.splitlines() if is_checked(name) and (ROOT / name).exists()
+    ]
+
+
+def is_checked(name: str) -> bool:
+    """Tell whether a file of the repository is a page or a source with messages."""
+    if name.endswith(".md"):
+        return not name.startswith(FOREIGN) and not GENERATED.search(name)
+    return name.startswith(SOURCES) and not name.startswith(PENDING) and not TESTS.search(name)
+
+
+def search(path: Path, phrases: list[tuple[re.Pattern[str], str]]) -> list[str]:
+    """Return a line for each phrase in a file."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    prose = page(text) if path.suffix == ".md" else messages(text)
+    found = []
+    for pattern, instead in phrases:
+        for match in pattern.finditer(prose):
+            number = prose.count("\n", 0, match.start()) + 1
+            around = prose[max(match.start() - 40, 0) : match.end() + 30]
+            phrase, around = (re.sub(rf"[{BETWEEN}\s]+", " ", part) for part in (match[0], around))
+            found.append(f"{path}:{number}: `{phrase}` (write: {instead}): {around}")
+    return found
+
+
+def page(text: str) -> str:
+    """Return a page with its code replaced by a sign, on the same lines."""
+    return CODE.sub(lambda match: "`" + "\n" * match[0].count("\n"), text)
+
+
+def messages(text: str) -> str:
+    """Return the string literals of a source that hold a space, on their lines, without tests."""
+    text = re.split(r"\n#\[cfg\(test\)\]\nmod \w+ \{", text)[0]
+    kept, at = [], 0
+    for match in LITERAL.finditer(text):
+        kept.append("\n" * text.count("\n", at, match.start()))
+        literal = match[1] or match[2] or ""
+        lines = "\n" * match[0].count("\n")
+        # A backslash at the end of a line joins it to the next one.
+        kept.append(re.sub(r"\\\n\s*", "\n", literal) if " " in literal else lines)
+        at = match.end()
+    return BETWEEN.join(kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
