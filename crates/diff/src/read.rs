@@ -249,7 +249,8 @@ mod tests {
     /// Spoils a part of a report. The reason is that of a parser of the tree, which knows the types.
     #[test]
     fn what_is_broken_is_named_as_if_there_was_no_text() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/two_ranks.json");
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/two_ranks.json");
         let bytes = std::fs::read(path).expect(path);
         let whole: Value = serde_json::from_slice(&bytes).expect("JSON");
         let bad = json!([true, -1, "x", [1, 1, 1, 1], {"a": 1}, {"a": 1, "b": 2}]);
