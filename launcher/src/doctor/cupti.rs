@@ -428,7 +428,7 @@ mod tests {
             (&[("cupti.found", "Toolkit")], newest, "newest that the driver allows, as"),
             (&[("cupti.found", "Toolkit")], None, "the first that fits the driver"),
             (&[("cupti.found", "Toolkit"), ("cupti.api", "v2")], None, "the second activity API"),
-            (&[], None, "does not say"),
+            (&[], None, "gives no reason"),
         ] {
             let told = why(&trial(noted), asked);
             assert!(told.contains(part), "{noted:?} {asked:?}: {told}");
