@@ -402,6 +402,12 @@ pub struct StepTimeline {
     pub file: String,
     /// The step.
     pub step: Step,
+    /// Whose it is, where the timelines of a rank that is late and of one that waits for it are both there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<TimelineRank>,
+    /// Its start, ns since the Unix epoch.
+    #[serde(default)]
+    pub start_ns: i64,
     /// From its start to its end on the host, or to the end of its last GPU work if that is later.
     pub length_ns: u64,
     /// Names of kernels, ranges, copies and fills, once each.
@@ -427,6 +433,15 @@ impl StepTimeline {
     pub fn noun(&self) -> &'static str {
         noun_of(&self.path, &self.stage)
     }
+}
+
+/// One of the two ranks whose timelines are compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineRank {
+    /// Who, in words.
+    pub who: String,
+    /// It is the one that is late most; else the one that waits longest.
+    pub is_late: bool,
 }
 
 /// What the work and the gaps of a step add up to.
@@ -504,6 +519,14 @@ pub struct TimelineWork {
     pub start_ns: u64,
     /// Length.
     pub length_ns: u64,
+    /// Of a collective: so much of it, from its start on, is waiting for the other rank of
+    /// [`StepTimeline::rank`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub waiting_ns: u64,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// A time in which no GPU work of a step ran.

@@ -1,6 +1,8 @@
 //! The median step of each stage -> what ran in it on the host and on the GPU, by a second pass over
 //! the trace file that the step is in.
 
+mod ranks;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +31,9 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
         by_file.entry(&series.file).or_default().push(at);
     }
     let mut timelines: Vec<(usize, StepTimeline)> = Vec::new();
-    let mut captures: BTreeMap<String, _> =
-        capture.processes.into_iter().map(|process| (process.file.clone(), process)).collect();
+    let files: BTreeMap<String, TraceFile> = (capture.processes.into_iter())
+        .map(|process| (process.file.clone(), TraceFile::of(process, libraries)))
+        .collect();
     for (name, places) in by_file {
         let failed = |why: String| {
             Finding::warning(
@@ -39,19 +42,14 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
                 "write the reports again with the trace file in its place",
             )
         };
-        let Some(process) = captures.remove(name) else {
+        let Some(file) = files.get(name) else {
             report.findings.push(failed("the file is not among those that were read".into()));
             continue;
         };
-        let file = TraceFile::of(process, libraries);
         let steps = places.iter().filter_map(|at| Some((*at, chosen.get(*at)?.1)));
         let mut steps: Vec<(usize, StepEvents)> =
             steps.map(|(at, step)| (at, StepEvents::of(step))).collect();
-        let read = file.for_each(|event| {
-            steps.iter_mut().for_each(|(_, step)| step.add(&event));
-            if steps.iter().all(|(_, step)| step.over) { Err(Stop::Over) } else { Ok(()) }
-        });
-        if let Err(Stop::Unreadable(error)) = read {
+        if let Err(error) = read(file, &mut steps) {
             report.findings.push(failed(error.to_string()));
             continue;
         }
@@ -67,6 +65,19 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
     }
     timelines.sort_by_key(|(at, _)| *at);
     report.step_timelines = timelines.into_iter().map(|(_, timeline)| timeline).collect();
+    ranks::add(report, &files);
+}
+
+/// Reads a file up to where none of the steps can have more.
+fn read(file: &TraceFile, steps: &mut [(usize, StepEvents)]) -> Result<(), ReadError> {
+    let read = file.for_each(|event| {
+        steps.iter_mut().for_each(|(_, step)| step.add(&event));
+        if steps.iter().all(|(_, step)| step.over) { Err(Stop::Over) } else { Ok(()) }
+    });
+    match read {
+        Err(Stop::Unreadable(error)) => Err(error),
+        Ok(()) | Err(Stop::Over) => Ok(()),
+    }
 }
 
 /// One series of each stage of the model, the stages with the longest time first.
@@ -256,6 +267,7 @@ impl StepEvents {
                 class: work.class.to_owned(),
                 start_ns: since(work.span.start_ns),
                 length_ns: length(work.span),
+                waiting_ns: 0,
             });
         }
         let lane = |((device, stream), work)| TimelineLane {
@@ -263,6 +275,7 @@ impl StepEvents {
             work,
         };
         Some(StepTimeline {
+            start_ns: step.start_ns,
             length_ns,
             lanes: lanes.into_iter().map(lane).collect(),
             names: names.kept.into_iter().map(str::to_owned).collect(),
