@@ -122,8 +122,22 @@ pub(crate) struct Kernel<'r> {
 
 impl Kernel<'_> {
     /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
-    fn device(&self) -> String {
+    pub(crate) fn device(&self) -> String {
         listed(&self.devices.iter().collect::<Vec<_>>(), 1)
+    }
+
+    /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the
+    /// larger share of a peak of sampled counters.
+    pub(crate) fn attainable(&self) -> Option<f64> {
+        let share = match self.counters {
+            Some(counters) => counters.roofline.attainable_share,
+            None => {
+                let sampled = self.row.sampled.as_ref()?;
+                let percent = sampled.dram_percent.zip(sampled.tensor_percent);
+                percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
+            }
+        };
+        share.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
     }
 
     /// What holds it up, by its counters, or that none are known.

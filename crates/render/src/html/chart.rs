@@ -205,6 +205,11 @@ struct Point<'r> {
     share: f64,
 }
 
+/// Whether a kernel of the stage has a place in its roofline.
+pub(super) fn has_points(report: &Report, stage: &str) -> bool {
+    report.kernels.iter().any(|row| row.stage == stage && point(row, 0).is_some())
+}
+
 pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
     let rows = || report.kernels.iter().filter(|row| row.stage == stage);
     let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
@@ -225,7 +230,7 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
     let covered: f64 = points.iter().map(|point| point.share).sum();
     let left_out = points.len().saturating_sub(POINTS);
     let shown = points.get(..POINTS.min(points.len())).unwrap_or_default();
-    let roofs = report.peaks.as_ref().map_or_else(Vec::new, roofs);
+    let roofs = report.peaks.as_ref().map_or_else(Vec::new, |peaks| roofs(report, peaks));
     let bytes_per_s = report.peaks.as_ref().and_then(Peaks::bytes_per_s);
     let title = "Roofline: kernels against the dense roofs of the GPU";
     let description = format!(
@@ -236,9 +241,13 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
     );
     let mut out =
         picture(id, title, &description, |area| draw_roofline(area, shown, &roofs, bytes_per_s));
+    let counts = roofs.iter().find(|roof| roof.counts);
+    let counts = counts.map_or_else(String::new, |roof| {
+        format!(" The thick roof is the one of this model: {}.", text(&roof.names))
+    });
     out.push_str(&format!(
         "<p class=\"note\">One point for each kernel row with counters: together {} % of the stage's \
-         kernel time. The area is the row's share of that time.{}</p>\n",
+         kernel time. The area is the row's share of that time.{counts}{}</p>\n",
         percent1(covered),
         match left_out {
             0 => String::new(),
@@ -287,10 +296,18 @@ fn point(row: &KernelRow, all_ns: u64) -> Option<Point<'_>> {
     })
 }
 
-/// Different floating-point roofs, FLOP/s, with the precisions that have them; the highest first.
+/// A roof of one or more precisions.
+struct Roof {
+    flops_per_s: f64,
+    names: String,
+    /// It is that of the precision that the model computes in, so the one that its kernels are under.
+    counts: bool,
+}
+
+/// Different floating-point roofs with the precisions that have them; the highest first.
 /// Integer operations are no FLOPs. A second roof for a precision (FP64 with tensor cores, the halves
 /// without) would make the picture unreadable; metrics.json has them.
-fn roofs(peaks: &Peaks) -> Vec<(f64, String)> {
+fn roofs(report: &Report, peaks: &Peaks) -> Vec<Roof> {
     const ROOFS: [Precision; 7] = [
         Precision::Fp64,
         Precision::Fp32,
@@ -300,29 +317,36 @@ fn roofs(peaks: &Peaks) -> Vec<(f64, String)> {
         Precision::Fp8,
         Precision::Fp4,
     ];
+    let model = report.insight.utilisation.as_ref().and_then(|used| used.numbers.precision);
     let rates = peaks.dense_tflops.keys().filter(|precision| ROOFS.contains(precision));
-    let mut roofs: Vec<(f64, String)> = Vec::new();
+    let mut roofs: Vec<Roof> = Vec::new();
     for precision in rates {
         let rate = peaks.flops_per_s(*precision).filter(|rate| rate.is_finite() && *rate > 0.0);
         let Some(rate) = rate else { continue };
         let label = precision.to_string().to_uppercase().replace('_', " ");
-        match roofs.iter_mut().find(|(known, _)| (*known - rate).abs() <= rate * 1e-6) {
-            Some((_, names)) => names.push_str(&format!(", {label}")),
-            None => roofs.push((rate, label)),
+        let counts = model == Some(*precision);
+        match roofs.iter_mut().find(|known| (known.flops_per_s - rate).abs() <= rate * 1e-6) {
+            Some(known) => {
+                known.names.push_str(&format!(", {label}"));
+                known.counts |= counts;
+            }
+            None => roofs.push(Roof { flops_per_s: rate, names: label, counts }),
         }
     }
-    roofs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    roofs.sort_by(|a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
     roofs
 }
 
-fn roof_list(peaks: Option<&Peaks>, roofs: &[(f64, String)], bytes_per_s: Option<f64>) -> String {
+fn roof_list(peaks: Option<&Peaks>, roofs: &[Roof], bytes_per_s: Option<f64>) -> String {
     let Some(peaks) = peaks else {
         return "<p class=\"absent\">No roofs, because the peak rates of this GPU are not known. Set \
                 <code>hardware.dense_tflops</code> and <code>hardware.memory_gb_per_s</code>.</p>\n"
             .to_owned();
     };
-    let roof = |(rate, names): &(f64, String)| {
-        format!("<li data-flops-per-s=\"{rate:.0}\">{names}: {:.1} TFLOP/s</li>\n", rate / 1e12)
+    let roof = |Roof { flops_per_s: rate, names, counts }: &Roof| {
+        let said = format!("{names}: {:.1} TFLOP/s", rate / 1e12);
+        let said = if *counts { format!("<b>{said}</b>") } else { said };
+        format!("<li data-flops-per-s=\"{rate:.0}\">{said}</li>\n")
     };
     let memory = bytes_per_s.map(|rate| {
         format!("<li data-bytes-per-s=\"{rate:.0}\">memory: {:.1} GB/s</li>\n", rate / 1e9)
@@ -338,41 +362,41 @@ fn roof_list(peaks: Option<&Peaks>, roofs: &[(f64, String)], bytes_per_s: Option
 fn draw_roofline(
     area: &Area<'_>,
     points: &[Point<'_>],
-    roofs: &[(f64, String)],
+    roofs: &[Roof],
     bytes_per_s: Option<f64>,
 ) -> Result<String, Error> {
     let range = |values: &mut dyn Iterator<Item = f64>| {
         let (low, high) = values.fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
         (10f64.powf((low / 1.5).log10().floor()), 10f64.powf((high * 1.5).log10().ceil()))
     };
-    let ridge = bytes_per_s.zip(roofs.first()).map(|(bytes, (rate, _))| rate / bytes);
+    let ridge = bytes_per_s.zip(roofs.first()).map(|(bytes, roof)| roof.flops_per_s / bytes);
     let (x0, x1) = range(&mut points.iter().map(|point| point.intensity).chain(ridge));
     let rates = points.iter().map(|point| point.flops_per_s);
-    let (y0, y1) = range(&mut rates.chain(roofs.iter().map(|(rate, _)| *rate)));
+    let (y0, y1) = range(&mut rates.chain(roofs.iter().map(|roof| roof.flops_per_s)));
     let mut chart = axes(
         area,
         ((x0..x1).log_scale(), "arithmetic intensity, FLOP per byte of DRAM"),
         ((y0..y1).log_scale(), "rate, TFLOP/s"),
         1e12,
     )?;
-    let mut labels = String::new();
-    let mut last_y: Option<i32> = None;
-    for (rate, names) in roofs.iter().filter(|(rate, _)| (y0..=y1).contains(rate)) {
+    let mut labels = Labels::new(chart.backend_coord(&(x0, y1)), chart.backend_coord(&(x1, y0)));
+    let mut shown: Vec<&Roof> =
+        roofs.iter().filter(|roof| (y0..=y1).contains(&roof.flops_per_s)).collect();
+    // Where two labels would cover each other, the one of the roof that counts stays: the list has all.
+    shown.sort_by_key(|roof| !roof.counts);
+    for Roof { flops_per_s: rate, names, counts } in shown {
         let start = bytes_per_s.map_or(x0, |bytes| (rate / bytes).max(x0));
         if start < x1 {
+            let (colour, width) = if *counts { (LINE, 3) } else { (SOFT, 1) };
             let line = [(start, *rate), (x1, *rate)];
-            chart.draw_series(LineSeries::new(line, SOFT.stroke_width(1)))?;
+            chart.draw_series(LineSeries::new(line, colour.stroke_width(width)))?;
         }
         let (x, y) = chart.backend_coord(&(x1, *rate));
-        // Labels of roofs that are close to each other would cover each other: the list has all.
-        if last_y.is_none_or(|last| y - last >= 12) {
-            let (x, at, names) = (x - 3, y - 3, text(names));
-            labels.push_str(&format!("<text class=\"roof\" x=\"{x}\" y=\"{at}\">{names}</text>\n"));
-            last_y = Some(y);
-        }
+        let class = if *counts { "roof counts" } else { "roof" };
+        labels.try_at(names, &[(x - 3 - Labels::width(names), y - 3)], class);
     }
     if let Some(bytes) = bytes_per_s {
-        let top = roofs.first().map_or(y1, |(rate, _)| *rate);
+        let top = roofs.first().map_or(y1, |roof| roof.flops_per_s);
         let (from, to) = ((y0 / bytes).max(x0), (top / bytes).min(x1));
         if from < to {
             let line = [(from, from * bytes), (to, to * bytes)];
@@ -380,7 +404,8 @@ fn draw_roofline(
         }
     }
     let most = points.iter().map(|point| point.share).fold(f64::MIN_POSITIVE, f64::max);
-    let marks = points.iter().map(|point| {
+    let mut marks = String::new();
+    for (at, point) in points.iter().enumerate() {
         let Point { row, intensity, flops_per_s, share } = point;
         let (x, y) = chart.backend_coord(&(*intensity, *flops_per_s));
         let radius = (LARGEST * (share / most).sqrt()).max(2.5);
@@ -393,14 +418,67 @@ fn draw_roofline(
             flops_per_s / 1e12,
             percent1(*share),
         );
-        format!(
+        marks.push_str(&format!(
             "<circle class=\"point {}\" cx=\"{x}\" cy=\"{y}\" r=\"{radius:.1}\">\
              <title>{}</title></circle>\n",
             class_mark(&row.class),
             text(&title)
-        )
-    });
-    Ok(marks.collect::<String>() + &labels)
+        ));
+        if at < LABELLED {
+            let name = shorten_kernel(&row.kernel, LABEL_CHARS);
+            let (away, width) = (radius as i32 + 3, Labels::width(&name));
+            let [left, middle] = [x - away - width, x - width / 2];
+            let places =
+                [(x + away, y + 4), (left, y + 4), (middle, y - away), (middle, y + away + 8)];
+            labels.try_at(&name, &places, "name");
+        }
+    }
+    Ok(marks + &labels.drawn)
+}
+
+/// Points with their names: those with the longest time.
+const LABELLED: usize = 8;
+const LABEL_CHARS: usize = 26;
+
+/// Texts of a picture that do not cover each other.
+struct Labels {
+    drawn: String,
+    /// Left, top, right and bottom of what is taken.
+    taken: Vec<[i32; 4]>,
+    area: [i32; 4],
+}
+
+impl Labels {
+    fn new((left, top): (i32, i32), (right, bottom): (i32, i32)) -> Self {
+        Self { drawn: String::new(), taken: Vec::new(), area: [left, top, right, bottom] }
+    }
+
+    /// Of a text in the font of names, at the most.
+    fn width(label: &str) -> i32 {
+        i32::try_from(label.chars().count() * 6).unwrap_or(i32::MAX / 4)
+    }
+
+    /// Puts a text at the first of the places, its left end and base line, where it covers no other. Where
+    /// there is none, it is left out.
+    fn try_at(&mut self, label: &str, places: &[(i32, i32)], class: &str) {
+        let width = Self::width(label);
+        let boxes = places.iter().map(|(x, y)| [*x, y - 10, x + width, y + 2]);
+        let covers =
+            |a: &[i32; 4], b: &[i32; 4]| a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+        let is_within =
+            |of: &[i32; 4]| of[0] >= self.area[0] && of[2] <= self.area[2] && of[3] <= self.area[3];
+        let free =
+            |of: &[i32; 4]| is_within(of) && !self.taken.iter().any(|known| covers(known, of));
+        let Some(place) = boxes.into_iter().find(free) else { return };
+        let [left, _, right, bottom] = place;
+        let x = if class == "name" { left } else { right };
+        self.drawn.push_str(&format!(
+            "<text class=\"{class}\" x=\"{x}\" y=\"{}\">{}</text>\n",
+            bottom - 2,
+            text(label)
+        ));
+        self.taken.push(place);
+    }
 }
 
 /// Points of a curve; the analysis makes fewer.

@@ -13,6 +13,8 @@ mod tables;
 mod tests;
 mod timeline;
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
@@ -27,16 +29,19 @@ use crate::host::stage_md;
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
-use crate::html::tables::{by_class, heat_map, table};
-use crate::html::timeline::timeline;
+use crate::html::tables::{by_class, ranks_by_stage, table};
+use crate::html::timeline::timelines;
 use crate::page::{COVERAGE, Page, SIMULATED, answer_lines, model_stages};
 use crate::ranks;
 use crate::stages::idle_kinds;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Sections of report.md that the summary has as well.
-const SAID_ALREADY: [&str; 4] = ["Takeaways", "Recommendations", "Cost of the passes", "Findings"];
+/// Sections of report.md that come right behind the answer: what to do, why, and what is missing.
+const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
+/// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
+const SAID_IN_FULL: [&str; 4] = ["Top Kernels", "Takeaways", "Recommendations", "Limits"];
+const SAID_ALREADY: [&str; 1] = ["Cost of the passes"];
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
 const NAME_CHARS: usize = 40;
@@ -59,7 +64,7 @@ pub(super) fn report_html(
         hash(STYLE),
         hash(SCRIPT),
     );
-    out.push_str(&header(report, &whole.title));
+    out.push_str(&header(report, &whole.title, &parts));
     out.push_str(&contents(&parts));
     out.push_str("<main>\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
@@ -93,27 +98,30 @@ enum Kind {
     Folded,
 }
 
-/// All of them, in order: pictures of each stage, ranks, kernels, the sections of the pages.
+/// All of them, in order: what to do and why, pictures of each stage, ranks, kernels, the other sections of
+/// the pages.
 fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec<Part> {
     let mut stages: Vec<&str> = report.answer.stages.iter().map(|s| s.stage.as_str()).collect();
     if stages.is_empty() {
         stages = model_stages(report).map(|row| row.stage.as_str()).collect();
     }
-    let shown = stages.iter().take(STAGES).zip(1..);
-    let mut parts: Vec<Part> = shown
-        .map(|(stage, number)| Part {
-            id: format!("stage-{number}"),
-            title: foreign(&shorten(stage, NAME_CHARS)),
-            html: stage_section(report, stage, number),
-            kind: Kind::Framed,
-        })
-        .collect();
     let open = |id: &str, title: &str, html: String| Part {
         id: id.into(),
         title: title.into(),
         html,
         kind: Kind::Open,
     };
+    let of_whole = |title: &&str| whole.sections.iter().find(|(known, _)| known == title);
+    let first = FIRST.iter().filter_map(of_whole).filter(|(_, markdown)| !markdown.is_empty());
+    let mut parts: Vec<Part> =
+        first.map(|(title, markdown)| open(&slug(title), title, html(markdown))).collect();
+    let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
+    parts.extend(pictured.iter().zip(1..).map(|(stage, number)| Part {
+        id: format!("stage-{number}"),
+        title: foreign(&shorten(stage, NAME_CHARS)),
+        html: stage_section(report, stage, number),
+        kind: Kind::Framed,
+    }));
     let more = stages.len().saturating_sub(STAGES);
     if more > 0 {
         let text = format!(
@@ -122,19 +130,27 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         );
         parts.push(open("more-stages", "More stages", text));
     }
-    parts.extend(heat_map(report).map(|map| open("ranks", "Ranks by stage", map)));
-    parts.push(open("all-kernels", "Kernels", table(report)));
-    let known = whole.sections.iter().filter(|(title, _)| !SAID_ALREADY.contains(title));
+    parts.extend(ranks_by_stage(report).map(|table| open("by-rank", "Ranks by stage", table)));
+    parts.push(open("all-kernels", "Kernels", table(report, &pictured)));
+    let brief = summary.sections.iter().filter(|(title, _)| !SAID_IN_FULL.contains(title));
+    let known = whole.sections.iter();
+    let known = known.filter(|(title, _)| !SAID_ALREADY.contains(title) && !FIRST.contains(title));
     let details = known.chain(&operators.sections).map(|section| (section, Kind::Folded));
-    let sections = summary.sections.iter().map(|section| (section, Kind::Open)).chain(details);
-    let sections = sections.filter(|((_, markdown), _)| !markdown.is_empty());
-    parts.extend(sections.zip(1..).map(|(((title, markdown), kind), number)| Part {
-        id: format!("part-{number}"),
-        title: text(title),
-        html: html(markdown),
-        kind,
-    }));
+    let sections = brief.map(|section| (section, Kind::Open)).chain(details);
+    for ((title, markdown), kind) in sections.filter(|((_, markdown), _)| !markdown.is_empty()) {
+        let mut id = slug(title);
+        while parts.iter().any(|part| part.id == id) {
+            id.push_str("-more");
+        }
+        parts.push(Part { id, title: text(title), html: html(markdown), kind });
+    }
     parts
+}
+
+/// The identifier of a section: its title in small letters.
+fn slug(title: &str) -> String {
+    let word = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    title.chars().map(word).collect()
 }
 
 impl Part {
@@ -174,7 +190,7 @@ fn contents(parts: &[Part]) -> String {
     )
 }
 
-fn header(report: &Report, title: &str) -> String {
+fn header(report: &Report, title: &str, parts: &[Part]) -> String {
     let mut out = format!("<header>\n<h1>{}</h1>\n", text(title));
     if report.simulated {
         let simulated = text(SIMULATED);
@@ -203,13 +219,14 @@ fn header(report: &Report, title: &str) -> String {
         out.push_str(&line("ranks", &ranks));
     }
     out.push_str("</dl>\n");
-    out + &first_numbers(report) + "</header>\n"
+    out + &first_numbers(report, parts) + "</header>\n"
 }
 
-fn first_numbers(report: &Report) -> String {
-    let mut shown: Vec<(&str, String)> = Vec::new();
+fn first_numbers(report: &Report, parts: &[Part]) -> String {
+    let mut shown: Vec<Card<'_>> = Vec::new();
     if report.coverage.gpu_records() > 0 {
-        shown.push(("kernels", count(stage2_report::in_part::kernels(report))));
+        let kernels = count(stage2_report::in_part::kernels(report));
+        shown.push(card("kernels", kernels, "all-kernels"));
     }
     let sum = |ns: fn(&DeviceRow) -> Option<u64>| {
         let mut devices = report.devices.iter().map(ns);
@@ -217,31 +234,49 @@ fn first_numbers(report: &Report) -> String {
     };
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 {
-        shown.push(("ms of GPU work", ms3(busy_ns)));
+        shown.push(card("ms of GPU work", ms3(busy_ns), "stages"));
         if !report.devices.iter().any(|device| device.shared_by_processes) {
             let percent = busy_ns as f64 * 100.0 / span_ns as f64;
-            shown.push(("% of its span busy", percent1(percent)));
+            shown.push(card("% of its span busy", percent1(percent), "gpus"));
         }
     }
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         let rate = model.generated_tokens_per_s.value();
-        shown.extend(rate.map(|rate| ("generated tokens/s", format!("{rate:.1}"))));
-        let mfu = model.mfu_wall.value();
-        shown.extend(mfu.map(|mfu| ("% MFU, model-level", format!("{:.3}", mfu * 100.0))));
+        shown.extend(rate.map(|rate| card("generated tokens/s", format!("{rate:.1}"), "mfu")));
+        let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3}", mfu * 100.0));
+        shown.extend(mfu.map(|mfu| card("% MFU, model-level", mfu, "mfu")));
     }
     let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
     let label = if warnings == 1 { "warning" } else { "warnings" };
-    shown.push((label, count(warnings as u64)));
+    shown.push(card(label, count(warnings as u64), "findings"));
+    let is_there = |to: &str| parts.iter().any(|part| part.id == to);
+    shown.iter_mut().for_each(|card| card.to = card.to.take().filter(|to| is_there(to)));
     cards(&shown)
 }
 
-/// Numbers with their labels, as large cards; nothing where there are none.
-fn cards(shown: &[(impl AsRef<str>, String)]) -> String {
-    let card = |(label, value): &(_, String)| {
-        format!("<div><b>{}</b><span>{}</span></div>\n", text(value), text(AsRef::as_ref(label)))
+/// A number with its label, which leads to what explains it.
+struct Card<'l> {
+    label: Cow<'l, str>,
+    value: String,
+    /// Identifier of an element of the page.
+    to: Option<String>,
+}
+
+fn card<'l>(label: impl Into<Cow<'l, str>>, value: String, to: &str) -> Card<'l> {
+    Card { label: label.into(), value, to: Some(to.to_owned()) }
+}
+
+/// Nothing where there are none.
+fn cards(shown: &[Card<'_>]) -> String {
+    let html = |Card { label, value, to }: &Card<'_>| {
+        let inner = format!("<b>{}</b><span>{}</span>", text(value), text(label));
+        match to {
+            Some(to) => format!("<a href=\"#{to}\">{inner}</a>\n"),
+            None => format!("<div>{inner}</div>\n"),
+        }
     };
-    let cards: String = shown.iter().map(card).collect();
+    let cards: String = shown.iter().map(html).collect();
     if cards.is_empty() { cards } else { format!("<div class=\"cards\">\n{cards}</div>\n") }
 }
 
@@ -251,44 +286,64 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let id = |what: &str| format!("stage-{number}-{what}");
     let answer = report.answer.stages.iter().find(|answer| answer.stage == stage);
     let times = answer.and_then(|answer| answer.step.as_ref());
-    let unit = times.map_or("step", |times| times.unit.noun());
-    let split = answer.and_then(|answer| {
-        Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
-    });
-    let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
-    let steps = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
+    let steps = report.step_timelines.iter().filter(|timeline| timeline.stage == stage);
+    let steps: Vec<&StepTimeline> = steps.collect();
+    let noun = steps.first().map_or("instance", |step| step.noun());
     let series = report.step_series.iter().find(|series| series.stage == stage);
-    let noun = steps.map_or("instance", StepTimeline::noun);
     let timed = series.map_or(noun, StepSeries::noun);
-    let steps = steps.map(|found| timeline(found, &id("timeline"))).unwrap_or_else(|| {
-        absent(
-            "no median instance or step of this stage was read",
-            "timelines are of the four longest stages with warm instances in a trace file of the \
-             collector",
-        )
-    });
     let series = series.map(|series| latency(series, times, &id("latency")));
     let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
-    let figures = answer.map_or_else(String::new, figures);
+    let latency = format!("<h3>Latency of each {timed} over the run</h3>\n{series}");
     let kinds = report.engine.iter().flat_map(|run| &run.kinds);
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
+    let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
     let host =
         report.host.as_ref().map_or_else(String::new, |host| host_of(host, stage, &id("flame")));
-    let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
+    let body = if has_gpu_work(report, stage) {
+        let unit = times.map_or("step", |times| times.unit.noun());
+        let split = answer.and_then(|answer| {
+            Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
+        });
+        let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
+        let steps = timelines(&steps, &id("timeline")).unwrap_or_else(|| {
+            absent(
+                "no median instance or step of this stage was read",
+                "timelines are of the four longest stages with warm instances in a trace file of the \
+                 collector",
+            )
+        });
+        format!(
+            "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
+             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
+             </div>\n</div>\n<h3>Kernel time by class</h3>\n{}",
+            by_batch.unwrap_or_default(),
+            sampled(report, stage, &id("sampled")),
+            roofline(report, stage, &id("roofline")),
+            by_class(report, stage),
+        )
+    } else {
+        let by_batch = by_batch.unwrap_or_default();
+        format!("<p class=\"note\">{}</p>\n{host}{by_batch}{latency}", text(WITHOUT_GPU_WORK))
+    };
+    let has_picture = |to: &str| body.contains(&format!("id=\"{to}\""));
+    let figures = answer.map_or_else(String::new, |answer| figures(answer, &id, has_picture));
     format!(
-        "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}\
-         <h3>Where the window goes</h3>\n{split}\
-         {host}<h3>Timeline of the median {noun}</h3>\n{steps}\
-         {}{}<div class=\"pair\">\n<div>\n<h3>Latency of each {timed} over the run</h3>\n{series}</div>\n\
-         <div>\n<h3>Roofline</h3>\n{}</div>\n</div>\n\
-         <h3>Kernel time by class</h3>\n{}</section>\n",
+        "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}{body}\
+         </section>\n",
         foreign(&shorten(stage, STAGE_NAME_CHARS)),
-        by_batch.unwrap_or_default(),
-        sampled(report, stage, &id("sampled")),
-        roofline(report, stage, &id("roofline")),
-        by_class(report, stage),
     )
+}
+
+const WITHOUT_GPU_WORK: &str =
+    "No GPU work belongs to this stage itself: it has times of the host only.";
+
+/// Whether there is something to say on the GPU: the requests of a server, for instance, launch nothing.
+fn has_gpu_work(report: &Report, stage: &str) -> bool {
+    report.answer.stages.iter().any(|answer| answer.stage == stage && answer.window.is_some())
+        || report.kernels.iter().any(|row| row.stage == stage)
+        || (report.step_timelines.iter())
+            .any(|timeline| timeline.stage == stage && !timeline.lanes.is_empty())
 }
 
 /// What the host does while the GPU has nothing to do for a stage; nothing where it was not sampled.
@@ -305,34 +360,49 @@ fn absent(why: &str, note: &str) -> String {
     format!("<p class=\"absent\">None, because {}{}.</p>\n", text(why), text(&note))
 }
 
-fn figures(answer: &StageAnswer) -> String {
+/// The numbers of a stage. Each leads to the picture `id` that explains it, where that `is_there`.
+fn figures(
+    answer: &StageAnswer,
+    id: &impl Fn(&str) -> String,
+    is_there: impl Fn(&str) -> bool,
+) -> String {
     let ms = |ns: f64| format!("{:.3}", ns / 1e6);
-    let label = |words: &str| words.to_owned();
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
     let unit = step.map_or("instance", StepTimes::shown_unit);
+    let to = |label: String, value: String, what: &str| card(label, value, &id(what));
     let per_unit = |of: &str, times: &StepTimes, ns: u64| {
-        (format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)))
+        to(format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)), "latency")
     };
     let steps = |times: &StepTimes| {
-        (format!("{} {}s", times.warmth(), times.unit.noun()), count(times.steps))
+        let label = format!("{} {}s", times.warmth(), times.unit.noun());
+        to(label, count(times.steps), "latency")
     };
     let first_token_ns = answer.time_to_first_token_ns.value();
+    let first_token = "ms from a request to its first token, p50".to_owned();
     let floor_ns = floor.floor_ns.value();
     let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
-    let times_floor = |times: f64| format!("{times:.1}x");
+    let times_floor = |label: &str, times: f64| {
+        card(label.to_owned(), format!("{times:.1}x"), "model-flop-utilisation")
+    };
     let counted_per_s = format!("{}/s", answer.tokens_counted.noun());
+    let baseline = |ratio| card("times its baseline".to_owned(), ratio3(ratio), "stages");
     let shown = [
         step.map(steps),
         step.map(|times| per_unit("p50", times, times.p50_ns)),
         step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
-        answer.slowdown.as_ref().map(|cost| (label("times its baseline"), ratio3(cost.ratio))),
-        first_token_ns.map(|ns| (label("ms from a request to its first token, p50"), ms(ns))),
-        answer.tokens_per_s.value().map(|rate| (counted_per_s, format!("{rate:.1}"))),
-        floor_ns.map(|ns| (format!("ms per {unit}: floor of the hardware"), ms(ns))),
-        floor.distance.value().map(|times| (label("of the floor"), times_floor(times))),
-        floor.baseline_distance.map(|x| (label("of the floor by the baseline"), times_floor(x))),
+        answer.slowdown.as_ref().map(|cost| baseline(cost.ratio)),
+        first_token_ns.map(|ns| to(first_token, ms(ns), "latency")),
+        answer.tokens_per_s.value().map(|rate| to(counted_per_s, format!("{rate:.1}"), "latency")),
+        floor_ns.map(|ns| to(format!("ms per {unit}: floor of the hardware"), ms(ns), "roofline")),
+        floor.distance.value().map(|times| times_floor("of the floor", times)),
+        floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
     ];
-    let shown: Vec<(String, String)> = shown.into_iter().flatten().collect();
+    let mut shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
+    // Where a picture is missing, the tables below have what there is.
+    for card in &mut shown {
+        let section = "per-stage-timings".to_owned();
+        card.to = card.to.take().map(|to| if is_there(&to) { to } else { section });
+    }
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
         let gain = first.gain();
         let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));

@@ -1,13 +1,17 @@
 
 "use strict";
-// What the page can do beyond reading: timelines and flame graphs zoom, kernels can be sorted and filtered, and light
-// and dark can be switched. Nothing here is needed to read it.
+// What the page can do beyond reading: timelines and flame graphs zoom and can be searched, kernels can be sorted and
+// filtered and lead to their bars and points, and light and dark can be switched. Nothing here is needed to read it.
 (() => {
   const make = (tag, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(tag), properties);
     element.append(...children);
     return element;
   };
+
+  // Names are shortened in the middle.
+  const wordsOf = (text) => text.toLowerCase().split(/[\s…]+/).filter(Boolean);
+  const hasAll = (text, words) => words.length > 0 && words.every((word) => text.includes(word));
 
   const themes = () => {
     const dark = () => {
@@ -80,7 +84,7 @@
     };
 
     // Zooms so that what is at `x` pixels in the box stays there.
-    const zoomTo = (wanted, x = scroll.clientWidth / 2) => {
+    const zoomAlone = (wanted, x) => {
       const most = Math.max(1, Math.min(length / 100, LONGEST_PICTURE_PX / scroll.clientWidth));
       const before = picture.clientWidth || 1;
       const at = (scroll.scrollLeft + x) / before;
@@ -90,6 +94,18 @@
       box.dataset.zoom = String(zoom);
       ticksSoon();
     };
+    // Pictures of several ranks move together.
+    const moved = () => {
+      box.dispatchEvent(new CustomEvent("moved", { bubbles: true, detail: { zoom, left: scroll.scrollLeft } }));
+    };
+    const zoomTo = (wanted, x = scroll.clientWidth / 2) => {
+      zoomAlone(wanted, x);
+      moved();
+    };
+    box.addEventListener("follow", ({ detail }) => {
+      if (detail.zoom !== zoom) zoomAlone(detail.zoom, 0);
+      scroll.scrollLeft = detail.left;
+    });
 
     const ns = (element, name) => Math.round((parseFloat(element.getAttribute(name)) / 100) * length);
     let picked = null;
@@ -110,23 +126,44 @@
       const isolated = make("bdi", { textContent: name });
       said.replaceChildren(
         isolated,
-        ` · ${kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} µs`,
+        ` · ${rect.matches(".w-waiting") ? "waiting for the other rank" : kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} µs`,
       );
     };
     const bars = [...picture.querySelectorAll("rect")];
     const byStart = bars
       .filter((rect) => rect.closest(".lane"))
       .sort((a, b) => parseFloat(a.getAttribute("x")) - parseFloat(b.getAttribute("x")));
+    let marked = [];
     const step = (by) => {
-      if (!byStart.length) return;
-      const at = byStart.indexOf(picked);
-      const next = byStart[Math.min(byStart.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+      const among = marked.length ? marked : byStart;
+      if (!among.length) return;
+      const at = among.indexOf(picked);
+      const next = among[Math.min(among.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
       pick(next);
       const x = (ns(next, "x") / length) * picture.clientWidth;
       if (x < scroll.scrollLeft || x > scroll.scrollLeft + scroll.clientWidth) {
         scroll.scrollLeft = x - scroll.clientWidth / 2;
       }
     };
+    const find = make("input", { type: "search", placeholder: "Find GPU work" });
+    find.setAttribute("aria-label", "Mark the GPU work whose name contains a text");
+    const mark = () => {
+      const words = wordsOf(find.value);
+      const is = names.map(([name, kind]) => hasAll(`${name} ${kind}`.toLowerCase(), words));
+      marked = byStart.filter((rect) => is[rect.dataset.n]);
+      const found = new Set(marked);
+      byStart.forEach((rect) => rect.classList.toggle("found", found.has(rect)));
+      if (!words.length) return;
+      const takes = marked.reduce((sum, rect) => sum + ns(rect, "width"), 0);
+      said.textContent = `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; n and p step through them`;
+    };
+    find.addEventListener("input", mark);
+    box.addEventListener("find", (event) => {
+      find.value = event.detail;
+      mark();
+      picked = null;
+      if (marked.length) step(0);
+    });
     picture.addEventListener("pointerover", (event) => {
       if (event.pointerType === "mouse" && event.target.matches("rect")) pick(event.target);
     });
@@ -170,15 +207,40 @@
       event.preventDefault();
       act();
     });
-    scroll.addEventListener("scroll", ticksSoon, { passive: true });
+    scroll.addEventListener("scroll", () => { ticksSoon(); moved(); }, { passive: true });
     addEventListener("resize", ticksSoon);
     scroll.setAttribute("aria-label", "Timeline: arrow keys pan, + and - zoom, 0 shows all, n and p step through");
     box.prepend(make("div", { className: "tools" },
       button("Zoom in", "+", () => zoomTo(zoom * 2)),
       button("Zoom out", "−", () => zoomTo(zoom / 2)),
       button("Show all", "All", () => zoomTo(1)),
+      find,
       said));
     ticks();
+  };
+
+  // The timelines of two ranks: one scale, and a choice of ranks.
+  const together = (group) => {
+    const ranks = [...group.querySelectorAll(".rank")];
+    const boxes = [...group.querySelectorAll(".timeline")];
+    const others = (event) => boxes.filter((box) => box !== event.target);
+    group.addEventListener("moved", (event) => {
+      for (const box of others(event)) box.dispatchEvent(new CustomEvent("follow", { detail: event.detail }));
+    });
+    group.addEventListener("find", (event) => {
+      for (const box of others(event)) box.dispatchEvent(new CustomEvent("find", { detail: event.detail }));
+    });
+    const tools = make("div", { className: "tools rank-choice" });
+    for (const of of [null, ...ranks]) {
+      const button = make("button", { type: "button", textContent: of?.querySelector("h4").textContent ?? "both ranks" });
+      button.setAttribute("aria-pressed", String(of === null));
+      button.addEventListener("click", () => {
+        for (const rank of ranks) rank.hidden = of !== null && rank !== of;
+        for (const other of tools.children) other.setAttribute("aria-pressed", String(other === button));
+      });
+      tools.append(button);
+    }
+    group.prepend(tools);
   };
 
   const sortable = (table) => {
@@ -206,21 +268,78 @@
         body.append(...rows.sort((a, b) => sign * compare(a, b)));
       });
     });
-    const words = rows.map((row) => [row, row.textContent.toLowerCase()]);
+    const full = (row) => row.querySelector("[title]")?.title ?? row.cells[0].textContent;
+    const words = rows.map((row) => [row, `${full(row)} ${row.textContent}`.toLowerCase()]);
     const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
     input.setAttribute("aria-label", "Filter rows");
     const found = make("output", { textContent: `${rows.length} rows` });
-    input.addEventListener("input", () => {
+    const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "stage");
+    const stages = column < 0 ? [] : [...new Set(rows.map((row) => text(row, column)))];
+    let stage = null;
+    const filter = () => {
       const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let visible = 0;
       for (const [row, has] of words) {
-        row.hidden = !wanted.every((word) => has.includes(word));
+        const isOfStage = stage === null || text(row, column) === stage;
+        row.hidden = !isOfStage || !wanted.every((word) => has.includes(word));
         visible += row.hidden ? 0 : 1;
       }
       found.textContent = `${visible} of ${rows.length} rows`;
-    });
+    };
+    input.addEventListener("input", filter);
+    const tabs = make("div", { className: "tabs" });
+    tabs.setAttribute("role", "group");
+    tabs.setAttribute("aria-label", "Stages");
+    for (const of of [null, ...stages]) {
+      const tab = make("button", { type: "button" }, make("bdi", { textContent: of ?? "all stages" }));
+      tab.setAttribute("aria-pressed", String(of === null));
+      tab.addEventListener("click", () => {
+        stage = of;
+        for (const other of tabs.children) other.setAttribute("aria-pressed", String(other === tab));
+        filter();
+      });
+      tabs.append(tab);
+    }
     const frame = table.closest(".table");
-    frame.before(make("div", { className: "filter" }, input, found));
+    frame.before(make("div", { className: "filter" }, ...(stages.length > 1 ? [tabs] : []), input, found));
+    // What is copied has the names in full.
+    table.addEventListener("copy", (event) => {
+      const chosen = getSelection();
+      const copied = rows.filter((row) => !row.hidden && chosen.containsNode(row.cells[0], true));
+      if (!copied.length) return;
+      const cells = (row) => [full(row), ...[...row.cells].slice(1).map((cell) => cell.textContent)];
+      const name = copied[0].cells[0];
+      const isName = name.contains(chosen.anchorNode) && name.contains(chosen.focusNode);
+      // A part of a name is what it is.
+      if (isName && chosen.toString().trim() !== name.textContent) return;
+      event.clipboardData.setData("text/plain", isName ? full(copied[0]) : copied.map((row) => cells(row).join("\t")).join("\n"));
+      event.preventDefault();
+    });
+    // A link leads to the picture, where the kernel is marked then.
+    body.addEventListener("click", (event) => {
+      const link = event.target.closest("a[href^='#']");
+      const target = link && document.querySelector(link.hash);
+      if (!target) return;
+      const name = link.closest("tr").cells[0].textContent.replace(/ #\d+$/, "");
+      target.dispatchEvent(new CustomEvent("find", { bubbles: true, detail: name }));
+      const wanted = wordsOf(name);
+      for (const point of target.querySelectorAll(".point")) {
+        point.classList.toggle("found", hasAll(point.textContent.toLowerCase(), wanted));
+      }
+    });
+  };
+
+  // On a narrow screen the cells of a row stand below each other, each with what it is.
+  const labelled = (table) => {
+    const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
+    if (heads.length < 4) return;
+    table.classList.add("labelled");
+    for (const row of table.tBodies[0].rows) {
+      [...row.cells].forEach((cell, at) => {
+        if (at > 0) cell.dataset.label = heads[at];
+        if (at === 0 || cell.textContent.length > 24) cell.classList.add("wide");
+      });
+    }
   };
 
   // A frame of a flame graph fills the width when it is chosen; those that hold a text can be marked.
@@ -296,6 +415,8 @@
 
   themes();
   document.querySelectorAll(".timeline").forEach(timeline);
+  document.querySelectorAll(".ranks").forEach(together);
   document.querySelectorAll(".flame").forEach(flame);
+  document.querySelectorAll("table").forEach(labelled);
   document.querySelectorAll("table.sortable").forEach(sortable);
 })();

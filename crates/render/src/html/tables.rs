@@ -1,80 +1,211 @@
-//! Tables of the page that are in no other page: kernels with their full names, to sort and to filter
-//! where scripts are allowed; kernel time by class; ranks against stages.
+//! Tables of the page that are in no other page: kernels with what they lose, to sort and to filter where
+//! scripts are allowed; kernel time by class; ranks against stages.
 
 use std::collections::BTreeMap;
 
 use stage2_contract::text::numbers::{ABSENT, count, ms3, or_absent, percent1, us3};
-use stage2_contract::text::shorten;
-use stage2_model::{KernelRow, RankStageRow, Report};
+use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_model::{RankStageRow, Report, StageAnswer};
 
-use crate::html::markdown::{class_mark, foreign, text};
-use crate::kernels::{ClassSum, Kernel, classes, stage_totals, top_kernels};
+use crate::html::chart::has_points;
+use crate::html::markdown::{attribute, class_mark, foreign, text};
+use crate::kernels::{ClassSum, Kernel, classes, stage_kernels};
+use crate::page::model_stages;
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
 const NAME_CHARS: usize = 1_000;
+const SHORT_CHARS: usize = 60;
 /// Classes of a stage.
 const CLASSES: usize = 20;
 
-/// A row for each stage, kernel and GPU.
-pub(super) fn table(report: &Report) -> String {
-    let stages = stage_totals(report);
-    let of_stage = |row: &KernelRow| stages.get(row.stage.as_str()).copied().unwrap_or(0);
-    let kernels = top_kernels(
-        report,
-        ROWS + 1,
-        |row| (row.stage.as_str(), row.name_index, row.device.as_str()),
-        of_stage,
-    );
+/// A row for each kernel of a stage, over its GPUs. `stages` have the sections 1, 2 and so on; names lead to
+/// their timelines, and shares of what is attainable to their rooflines.
+pub(super) fn table(report: &Report, stages: &[&str]) -> String {
+    let kernels = stage_kernels(report);
     if kernels.is_empty() {
         return "<p class=\"absent\">None, because no kernel was recorded.</p>\n".to_owned();
     }
-    let row = |kernel: &Kernel<'_>| {
-        let Kernel { row, total_ns, calls, mean_ns, percent, counters, .. } = kernel;
+    let steps: BTreeMap<&str, f64> = (report.answer.stages.iter())
+        .filter_map(|answer| Some((answer.stage.as_str(), steps(report, answer)?)))
+        .collect();
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let several = report.devices.len() > 1;
+    let sections: BTreeMap<&str, Section> = (stages.iter().zip(1..))
+        .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
+        .collect();
+    let link = |to: Option<String>, full: &str, inner: String| match to {
+        Some(to) => format!("<a href=\"{to}\"{full}>{inner}</a>"),
+        None if full.is_empty() => inner,
+        None => format!("<span{full}>{inner}</span>"),
+    };
+    let row = |loss: &Loss<'_>| {
+        let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
         let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
         let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
-        let bound = counters.and_then(|counters| counters.roofline.bound);
+        let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
+        let section = sections.get(row.stage.as_str());
+        let timeline = section.and_then(|section| section.timeline.clone());
+        let roofline = section.and_then(|section| section.roofline.clone());
+        let roofline = roofline.filter(|_| loss.attainable.is_some());
+        let devices = match several {
+            true => format!("<td>{}</td>", foreign(&loss.kernel.device())),
+            false => String::new(),
+        };
         format!(
-            "<tr><td>{}</td><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td>{devices}</tr>\n",
+            link(timeline, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS))),
             foreign(&shorten(&row.stage, 60)),
-            foreign(&shorten(full, NAME_CHARS)),
+            text(&row.class),
+            text(loss.kernel.known_bound().as_deref().unwrap_or(ABSENT)),
+            link(roofline, "", or_absent(loss.attainable, |share| percent1(share * 100.0))),
+            or_absent(loss.ns_per_step, ms_of),
             or_absent(*total_ns, ms3),
+            or_absent(*percent, percent1),
             count(*calls),
             or_absent(*mean_ns, us3),
-            or_absent(*percent, percent1),
-            text(&row.class),
-            bound.map_or(ABSENT, |bound| bound.label()),
-            foreign(&row.device),
         )
     };
     let more = match kernels.len() > ROWS {
         true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
         false => String::new(),
     };
-    let head = [
-        ("stage", false),
+    let mut head = vec![
         ("kernel", false),
-        ("total, ms", true),
-        ("calls", true),
-        ("mean, µs", true),
-        ("share of stage, %", true),
+        ("stage", false),
         ("class", false),
         ("bound", false),
-        ("device", false),
+        ("attains, %", true),
+        ("lost, ms per step", true),
+        ("total, ms", true),
+        ("share, %", true),
+        ("calls", true),
+        ("mean, µs", true),
     ];
-    let head = head.map(|(name, number)| {
-        let class = if number { " class=\"n\"" } else { "" };
+    head.extend(several.then_some(("GPUs", false)));
+    let head = head.iter().map(|(name, number)| {
+        let class = if *number { " class=\"n\"" } else { "" };
         format!("<th scope=\"col\"{class}>{name}</th>")
     });
     format!(
-        "<p class=\"note\">One row for each stage, kernel and GPU, over the whole run. Shares are of \
-         the sum of the kernel times of the stage.{more}</p>\n\
+        "{}<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are \
+         of the stage's kernel time. <b>attains</b>: the share of the rate that the hardware allows at the \
+         kernel's operations per byte, by ncu or by sampled counters. <b>lost</b>: its time in a step times what \
+         is missing to 100 %, on one GPU on average. {}A name leads to the timeline, and its tooltip is the full \
+         name, which copying gives as well; attained shares lead to the roofline.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
-        head.concat(),
-        kernels.iter().take(ROWS).map(row).collect::<String>(),
+        loses_most(&losses),
+        units(report, stages),
+        head.collect::<String>(),
+        losses.iter().take(ROWS).map(row).collect::<String>(),
     )
+}
+
+fn ms_of(ns: f64) -> String {
+    format!("{:.3}", ns / 1e6)
+}
+
+/// Where the pictures of a stage are that a kernel is in.
+struct Section {
+    timeline: Option<String>,
+    roofline: Option<String>,
+}
+
+impl Section {
+    fn of(report: &Report, stage: &str, number: usize) -> Self {
+        let to = |what: &str| format!("#stage-{number}-{what}");
+        let mut timelines = report.step_timelines.iter().filter(|found| found.stage == stage);
+        let is_drawn = timelines.any(|found| found.lanes.iter().any(|lane| !lane.work.is_empty()));
+        Self {
+            timeline: is_drawn.then(|| to("timeline")),
+            roofline: has_points(report, stage).then(|| to("roofline")),
+        }
+    }
+}
+
+/// What a kernel could win at the most.
+struct Loss<'r> {
+    kernel: &'r Kernel<'r>,
+    /// Share of the rate that its operations per byte allow.
+    attainable: Option<f64>,
+    /// Of its time in a step, what it would not need at the attainable rate.
+    ns_per_step: Option<f64>,
+}
+
+impl<'r> Loss<'r> {
+    fn of(kernel: &'r Kernel<'r>, steps: &BTreeMap<&str, f64>) -> Self {
+        let attainable = kernel.attainable();
+        let steps = steps.get(kernel.row.stage.as_str());
+        let time = kernel.total_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
+        let ns_per_step = time.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
+        Self { kernel, attainable, ns_per_step }
+    }
+}
+
+/// How many of the steps that the answer speaks of all GPUs took for a stage, the cold ones included.
+fn steps(report: &Report, answer: &StageAnswer) -> Option<f64> {
+    let stage = answer.stage.as_str();
+    let all = report.stages.iter().find(|row| row.stage == stage)?.instances?;
+    let times = answer.step.as_ref()?;
+    let path = times.path.as_ref()?;
+    let series = report.step_series.iter().find(|s| s.stage == stage && s.path == *path);
+    // The series is of one process: the others take as many for each instance of the stage.
+    let each = match series {
+        Some(series) => {
+            let ranks = &report.ranks.stages;
+            let own = ranks.iter().find(|row| row.stage == stage && row.file == series.file);
+            let own = own.map_or(all, |row| row.instances).max(1);
+            let steps = series.buckets.iter().map(|bucket| bucket.steps).sum::<u64>();
+            steps as f64 / own as f64
+        }
+        None if path == stage => 1.0,
+        None => return None,
+    };
+    let steps = each * all as f64 * times.tokens_per_step.unwrap_or(1) as f64;
+    (steps > 0.0).then_some(steps)
+}
+
+/// What a step is, where it is something else.
+fn units(report: &Report, stages: &[&str]) -> String {
+    let of_stage = |stage: &&str| {
+        let answer = report.answer.stages.iter().find(|answer| answer.stage == **stage)?;
+        let unit = answer.step.as_ref()?.shown_unit();
+        (unit != "step").then(|| format!("one {unit} in {}", foreign(&shorten(stage, 60))))
+    };
+    let units: Vec<String> = stages.iter().filter_map(of_stage).collect();
+    if units.is_empty() { String::new() } else { format!("A step is {}. ", units.join(", ")) }
+}
+
+/// The kernel of each stage that loses most, in a sentence.
+fn loses_most(losses: &[Loss<'_>]) -> String {
+    let mut most: Vec<(&Loss<'_>, f64)> = Vec::new();
+    for loss in losses {
+        let Some(ns) = loss.ns_per_step.filter(|ns| *ns > 0.0) else { continue };
+        match most.iter_mut().find(|(known, _)| known.kernel.row.stage == loss.kernel.row.stage) {
+            Some(known) if known.1 < ns => *known = (loss, ns),
+            Some(_) => {}
+            None => most.push((loss, ns)),
+        }
+    }
+    let said = most.iter().map(|(loss, ns)| {
+        let row = loss.kernel.row;
+        format!(
+            "in {} <code>{}</code>: {} ms per step, as it attains {} % of what is possible",
+            foreign(&shorten(&row.stage, 60)),
+            foreign(&shorten_kernel(&row.kernel, SHORT_CHARS)),
+            ms_of(*ns),
+            or_absent(loss.attainable, |share| percent1(share * 100.0)),
+        )
+    });
+    let said: Vec<String> = said.collect();
+    if said.is_empty() {
+        return "<p>Which kernel loses most is not known, because no counters of kernels were recorded.</p>\n"
+            .to_owned();
+    }
+    format!("<p><strong>Loses most:</strong> {}.</p>\n", said.join("; "))
 }
 
 /// Kernel time of a stage by class, as bars with their numbers.
@@ -115,9 +246,89 @@ const STAGES: usize = 16;
 const SHADES: f64 = 8.0;
 const DARKEST: f64 = 0.5;
 
+/// Who is late and who waits, where the collectives tell; else the host times. Nothing for a single process.
+pub(super) fn ranks_by_stage(report: &Report) -> Option<String> {
+    let waits = report.ranks.stages.iter().any(|row| row.waiting_ns.is_some());
+    if waits { Some(late_and_waiting(report)) } else { heat_map(report) }
+}
+
+/// A row for each stage and rank. The host times of ranks that wait for each other are alike and say nothing,
+/// so they are not here.
+fn late_and_waiting(report: &Report) -> String {
+    let ranks = &report.ranks;
+    let mut stages: Vec<&str> = Vec::new();
+    for row in model_stages(report).filter(|row| ranks.stages.iter().any(|r| r.stage == row.stage))
+    {
+        stages.push(&row.stage);
+    }
+    let more_stages = stages.len() > STAGES;
+    stages.truncate(STAGES);
+    let mut rows: Vec<&RankStageRow> = Vec::new();
+    for stage in stages {
+        let mut of_stage: Vec<_> = ranks.stages.iter().filter(|row| row.stage == stage).collect();
+        of_stage.sort_by_key(|row| (row.rank, &row.who));
+        rows.extend(of_stage);
+    }
+    let late = |row: &RankStageRow| {
+        ranks.late.iter().find(|late| late.stage == row.stage && late.file == row.file)
+    };
+    let shade = |ns: u64, of: &dyn Fn(&RankStageRow) -> Option<u64>, stage: &str| {
+        let of_stage = rows.iter().filter(|row| row.stage == stage);
+        let most = of_stage.filter_map(|row| of(row)).max().unwrap_or(0).max(1);
+        (ns as f64 / most as f64 * SHADES).clamp(0.0, SHADES).round()
+    };
+    let late_ns = |row: &RankStageRow| Some(late(row)?.late_total_ns);
+    let waiting_ns = |row: &RankStageRow| row.waiting_ns;
+    let cell = |row: &RankStageRow, of: &dyn Fn(&RankStageRow) -> Option<u64>| match of(row) {
+        Some(ns) => format!("<td class=\"n heat-{}\">{}</td>", shade(ns, of, &row.stage), ms3(ns)),
+        None => format!("<td class=\"n\">{ABSENT}</td>"),
+    };
+    let line = |row: &&RankStageRow| {
+        let found = late(row);
+        let at = found
+            .map(|late| format!("{} of {}", count(late.late_collectives), count(late.collectives)));
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td>{}<td class=\"n\">{}</td><td class=\"n\">{}</td>{}\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            foreign(&row.who),
+            foreign(&shorten(&row.stage, 60)),
+            cell(row, &late_ns),
+            at.unwrap_or_else(|| ABSENT.to_owned()),
+            or_absent(found.map(|late| late.late_max_ns), ms3),
+            cell(row, &waiting_ns),
+            or_absent(row.transfer_ns, ms3),
+            or_absent(row.gpu_busy_ns, ms3),
+        )
+    };
+    let sentences = ranks.late.iter().filter_map(stage2_model::LateRow::sentence).take(4);
+    let sentences = sentences.map(|said| format!("<li>{}.</li>\n", text(&said)));
+    let sentences: String = sentences.collect();
+    let mut notes = String::from(
+        "Late: how much later the rank came to collectives than the median of the others, in all, and at how many \
+         of them. Waiting: its time in collectives before the last rank came. The darkest cell is the most of \
+         its stage. Host times of ranks that wait for each other are alike: report.md has them.",
+    );
+    if rows.len() > RANKS {
+        notes.push_str(&format!(" {} more rows stand in metrics.json.", rows.len() - RANKS));
+    }
+    if more_stages {
+        notes.push_str(" More stages stand in metrics.json.");
+    }
+    let list = if sentences.is_empty() { sentences } else { format!("<ul>\n{sentences}</ul>\n") };
+    let head = ["late, ms", "late at", "latest, ms", "waiting, ms", "transfer, ms", "GPU busy, ms"];
+    format!(
+        "{list}<p class=\"note\">{}</p>\n<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
+         <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\
+         </tbody></table></div>\n",
+        text(&notes),
+        head.map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).concat(),
+        rows.iter().take(RANKS).map(line).collect::<String>(),
+    )
+}
+
 /// Ranks against stages: each cell is the median host time, coloured by how much longer it is than that of
-/// the fastest rank; nothing for a single process. A table can be read without colours and scripts, too.
-pub(super) fn heat_map(report: &Report) -> Option<String> {
+/// the fastest rank. A table can be read without colours and scripts, too.
+fn heat_map(report: &Report) -> Option<String> {
     let mut stages: Vec<&str> = Vec::new();
     let mut ranks: BTreeMap<(Option<u64>, &str), BTreeMap<&str, &RankStageRow>> = BTreeMap::new();
     for row in &report.ranks.stages {

@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use super::markdown::{attribute, class_mark, foreign, text};
 use stage2_contract::text::numbers::{count, counted, ms3, us3};
 use stage2_contract::text::shorten;
-use stage2_model::{
-    StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum, TimelineSums,
-};
+use stage2_model::{StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum};
 
 /// Rows of ranges: what is deeper is counted.
 const DEPTH: u64 = 8;
@@ -20,6 +18,8 @@ const DEPTH: u64 = 8;
 const LANES: usize = 24;
 /// Names in the list below: those with the longest time.
 const NAMES: usize = 300;
+/// The class in the style of the page for the part of a collective that is waiting.
+const WAITING: &str = "w-waiting";
 /// Stands for the names that the analysis did not tell apart.
 const OTHERS: &str = "(other names)";
 const NAME_CHARS: usize = 160;
@@ -29,14 +29,62 @@ const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
 
-const NO_WORK: &str = "<p class=\"absent\">No GPU work of it was recorded, so that nobody knows what the \
-    GPU did in it.</p>\n";
+const NO_WORK: &str = "<p class=\"absent\">None, because no GPU work of this step was recorded: other steps \
+    of the stage may have been sampled.</p>\n";
 
-pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
+/// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
+/// else the first one. Nothing where there is none.
+pub(super) fn timelines(of_stage: &[&StepTimeline], id: &str) -> Option<String> {
+    let of_rank = |is_late: bool| {
+        let is = |found: &&&StepTimeline| found.rank.as_ref().is_some_and(|r| r.is_late == is_late);
+        of_stage.iter().copied().find(|found| is(&found))
+    };
+    let Some((late, waiting)) = of_rank(true).zip(of_rank(false)) else {
+        let first = of_stage.first()?;
+        return Some(timeline(first, Extent::of(first), id));
+    };
+    let start_ns = late.start_ns.min(waiting.start_ns);
+    let before =
+        |found: &StepTimeline| u64::try_from(found.start_ns.saturating_sub(start_ns)).unwrap_or(0);
+    let end = |found: &StepTimeline| before(found).saturating_add(found.length_ns);
+    let length_ns = end(late).max(end(waiting));
+    let of_rank = |found: &StepTimeline, id: &str| {
+        let rank = found.rank.clone().unwrap_or_default();
+        let role = if rank.is_late { "late" } else { "waits" };
+        let extent = Extent { before_ns: before(found), length_ns };
+        let name = format!("{} ({role})", rank.who);
+        let picture = timeline(found, extent, id);
+        format!("<div class=\"rank\">\n<h4>{}</h4>\n{picture}</div>\n", foreign(&name))
+    };
+    Some(format!(
+        "<p class=\"note\">The same {} of both ranks, on one scale of time.</p>\n<div class=\"ranks\">\n{}{}\
+         </div>\n",
+        late.noun(),
+        of_rank(late, id),
+        of_rank(waiting, &format!("{id}-2"))
+    ))
+}
+
+/// What a picture shows of the time: the step, with what other ranks need before and behind it.
+struct Extent {
+    before_ns: u64,
+    length_ns: u64,
+}
+
+impl Extent {
+    fn of(timeline: &StepTimeline) -> Self {
+        Self { before_ns: 0, length_ns: timeline.length_ns }
+    }
+}
+
+fn timeline(timeline: &StepTimeline, extent: Extent, id: &str) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None, because the step has no length.</p>\n".to_owned();
     }
-    let (noun, scale) = (timeline.noun(), Scale::of(timeline.length_ns));
+    if timeline.lanes.iter().all(|lane| lane.work.is_empty()) {
+        return NO_WORK.to_owned();
+    }
+    let (noun, scale) = (timeline.noun(), Scale::of(&extent));
     let ranges = timeline.ranges.iter().filter(|range| range.depth < DEPTH);
     let deepest = ranges.clone().map(|range| range.depth).max().unwrap_or(0);
     let lanes = timeline.lanes.get(..LANES.min(timeline.lanes.len())).unwrap_or_default();
@@ -65,7 +113,6 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
         counted(pieces, "piece") + " of GPU work",
         counted(timeline.gaps.len() as u64, "gap"),
     );
-    let empty = if pieces == 0 { NO_WORK } else { "" };
     format!(
         "<div class=\"timeline\" id=\"{id}\" data-length=\"{}\">\n\
          <svg class=\"lanes\" height=\"{height}\" aria-hidden=\"true\">\n{labels}</svg>\n\
@@ -73,13 +120,13 @@ pub(super) fn timeline(timeline: &StepTimeline, id: &str) -> String {
          <svg class=\"steps\" height=\"{height}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-text\">\n<title id=\"{id}-title\">Timeline of the median \
          {noun}</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{gaps}\
-         {works}</svg>\n</div>\n</div>\n{empty}<p class=\"note\">{}{}</p>\n{}{}",
-        timeline.length_ns,
+         {works}</svg>\n</div>\n</div>\n<p class=\"note\">{}{}</p>\n{}{}",
+        extent.length_ns,
         text(&description),
         scale.ticks(height),
         text(&description),
         left_out(timeline),
-        legend(&timeline.sums),
+        legend(timeline),
         listed.html(noun),
     )
 }
@@ -101,13 +148,17 @@ fn left_out(timeline: &StepTimeline) -> String {
 }
 
 /// What the colours mean, and the times of the whole step, of which only a part is drawn, where known.
-fn legend(sums: &TimelineSums) -> String {
+fn legend(timeline: &StepTimeline) -> String {
+    let sums = &timeline.sums;
+    let work = timeline.lanes.iter().flat_map(|lane| &lane.work);
+    let waiting_ns = work.fold(0u64, |sum, work| sum.saturating_add(work.waiting_ns));
     let classes = by_class(&sums.work);
     let mut entries: Vec<(&str, &str, u64)> =
         classes.iter().map(|(class, ns)| (class_mark(class), *class, *ns)).collect();
     entries.extend([
         ("g-launch", "launch gaps", sums.launch_gaps_ns),
         ("g-idle", "other idle", sums.other_idle_ns),
+        (WAITING, "of communication: waiting for the other rank", waiting_ns),
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
         let ms = if sums.whole { format!(" {} ms", ms3(*ns)) } else { String::new() };
@@ -138,14 +189,17 @@ fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {
 
 /// Times as percentages of the width, with as many digits as give back the nanosecond.
 struct Scale {
+    /// Where the step begins.
+    before_ns: u64,
     length_ns: u64,
     digits: usize,
 }
 
 impl Scale {
-    fn of(length_ns: u64) -> Self {
+    fn of(extent: &Extent) -> Self {
+        let Extent { before_ns, length_ns } = *extent;
         let digits = usize::try_from(length_ns.ilog10()).unwrap_or(0).saturating_sub(1);
-        Self { length_ns, digits: digits.clamp(1, 15) }
+        Self { before_ns, length_ns, digits: digits.clamp(1, 15) }
     }
 
     fn percent(&self, ns: u64) -> String {
@@ -156,7 +210,7 @@ impl Scale {
 
     /// Position and width; nothing reaches beyond the picture.
     fn span(&self, start_ns: u64, length_ns: u64) -> String {
-        let start_ns = start_ns.min(self.length_ns);
+        let start_ns = start_ns.saturating_add(self.before_ns).min(self.length_ns);
         let length_ns = length_ns.min(self.length_ns - start_ns);
         format!("x=\"{}\" width=\"{}\"", self.percent(start_ns), self.percent(length_ns))
     }
@@ -177,19 +231,30 @@ impl Scale {
         let rect = |gap: &TimelineGap| {
             let kind = if gap.launch { "g-launch" } else { "g-idle" };
             let span = self.span(gap.start_ns, gap.length_ns);
-            format!("<rect class=\"{kind}\" {span} y=\"{y}\" height=\"{BAR}\"/>\n")
+            format!("<rect class=\"{kind}\" {span}/>\n")
         };
-        format!("<g class=\"gaps\">\n{}</g>\n", gaps.iter().map(rect).collect::<String>())
+        let rects: String = gaps.iter().map(rect).collect();
+        format!("<g class=\"gaps\" transform=\"translate(0 {y})\">\n{rects}</g>\n")
     }
 
     fn lane(&self, lane: &TimelineLane, y: u64, listed: &Listed<'_>) -> String {
         let rects = lane.work.iter().map(|work| {
             let name = listed.number(work.name, &work.class);
             let name = name.map_or_else(String::new, |number| format!(" data-n=\"{number}\""));
-            let (class, span) = (class_mark(&work.class), self.span(work.start_ns, work.length_ns));
-            format!("<rect class=\"{class}\" {span} y=\"{y}\" height=\"{BAR}\"{name}/>\n")
+            let rect = |class: &str, start_ns, length_ns| {
+                let span = self.span(start_ns, length_ns);
+                format!("<rect class=\"{class}\" {span}{name}/>\n")
+            };
+            let waiting_ns = work.waiting_ns.min(work.length_ns);
+            let waiting = match waiting_ns {
+                0 => String::new(),
+                ns => rect(WAITING, work.start_ns, ns),
+            };
+            let start_ns = work.start_ns.saturating_add(waiting_ns);
+            waiting + &rect(class_mark(&work.class), start_ns, work.length_ns - waiting_ns)
         });
-        format!("<g class=\"lane\">\n{}</g>\n", rects.collect::<String>())
+        let rects: String = rects.collect();
+        format!("<g class=\"lane\" transform=\"translate(0 {y})\">\n{rects}</g>\n")
     }
 
     fn ticks(&self, height: u64) -> String {

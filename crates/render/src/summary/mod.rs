@@ -5,7 +5,7 @@
 //! are left out if there are none.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashSet;
 

@@ -152,7 +152,7 @@ fn full(hostile: &str) -> Report {
     }
 }
 
-fn utilisation(hostile: &str) -> ModelUse {
+pub(crate) fn utilisation(hostile: &str) -> ModelUse {
     let none = || Figure::Absent(Absent::NotMeasured);
     let decode = StageUtilisation {
         stage: format!("decode{hostile}"),
