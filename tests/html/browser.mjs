@@ -1,10 +1,11 @@
 // Opens pages in headless Chromium, uses them as a reader does, and checks what happens.
 //
-//   node tests/html/browser.mjs [--pictures FOLDER] PAGE...
+//   node tests/html/browser.mjs [--pictures FOLDER] [--first-screen FILE] PAGE...
 //
+// FILE has the places of what the first page shows first. It is written where it is missing.
 // Ends with status 0 where all is well, 1 where something is not, and 77 where there is no Chromium.
 import { spawn } from "node:child_process";
-import { accessSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -97,7 +98,10 @@ class Browser {
   }
 
   async key(key) {
-    await this.send("Input.dispatchKeyEvent", { type: "keyDown", key, text: key === "Enter" ? "\r" : key });
+    const text = { Enter: "\r", Tab: undefined }[key] ?? (key.length === 1 ? key : undefined);
+    const code = { Enter: 13, Tab: 9 }[key];
+    const typed = { type: "keyDown", key, windowsVirtualKeyCode: code, text };
+    await this.send("Input.dispatchKeyEvent", typed);
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key });
     await this.pause();
   }
@@ -156,35 +160,220 @@ async function useTimeline(browser, problems) {
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);
 }
 
+async function findWork(browser, problems) {
+  const box = 'document.querySelector(".timeline")';
+  if (!(await browser.value(`Boolean(${box})`))) return;
+  const name = await browser.value(`document.querySelector("details.names tbody td")?.textContent`);
+  if (!name) {
+    console.log("  no names of GPU work: their search is not checked");
+    return;
+  }
+  const type = (text) =>
+    browser.value(`(() => { const i = ${box}.querySelector("input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
+  await type(name);
+  const said = await browser.value(`${box}.querySelector("output").textContent`);
+  const [, found, all] = said.match(/^(\d+) of (\d+) bars, [\d.]+ ms/) ?? [];
+  if (!(found > 0 && Number(found) <= Number(all))) problems.push(`a search for ${name} says: ${said}`);
+  await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
+  for (let at = 0; at < 3; at++) {
+    await browser.key("n");
+    const isMarked = await browser.value(`${box}.querySelector(".picked").matches(".found")`);
+    if (!isMarked) problems.push(`n leaves the bars that are called ${name}`);
+  }
+  await type("");
+  if (await browser.value(`${box}.querySelectorAll(".found").length`)) problems.push("an empty search marks bars");
+}
+
+async function useRanks(browser, problems) {
+  const group = 'document.querySelector(".ranks")';
+  if (!(await browser.value(`Boolean(${group})`))) {
+    console.log("  no timelines of two ranks: their choice is not checked");
+    return;
+  }
+  const widths = () =>
+    browser.value(`[...${group}.querySelectorAll(".steps")].map((picture) => Math.round(picture.getBoundingClientRect().width))`);
+  await browser.value(`${group}.querySelector('.timeline button[aria-label="Zoom in"]').click()`);
+  await browser.value(`${group}.querySelector(".scroll").scrollLeft = 100`);
+  await browser.pause(200);
+  const [a, b] = await widths();
+  if (a !== b) problems.push(`ranks zoom apart: ${a} and ${b} px`);
+  const lefts = await browser.value(`[...${group}.querySelectorAll(".scroll")].map((scroll) => scroll.scrollLeft)`);
+  if (lefts[0] !== 100 || lefts[1] !== 100) problems.push(`ranks pan apart: ${lefts}`);
+  const choice = `${group}.querySelectorAll(".rank-choice button")`;
+  const shown = () => browser.value(`[...${group}.querySelectorAll(".rank")].map((rank) => !rank.hidden)`);
+  for (const [number, wanted] of [[1, [true, false]], [2, [false, true]], [0, [true, true]]]) {
+    await browser.value(`${choice}[${number}].click()`);
+    const found = await shown();
+    if (String(found) !== String(wanted)) problems.push(`choice ${number} of ranks shows ${found}`);
+  }
+}
+
 async function useKernels(browser, problems) {
   const table = 'document.querySelector("#kernels")';
   if (!(await browser.value(`Boolean(${table})`))) {
     console.log("  no kernels: sorting and filtering are not checked");
     return;
   }
-  const column = (at) =>
-    browser.value(`[...${table}.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[${at}].textContent)`);
-  const click = (at) => browser.value(`${table}.tHead.rows[0].cells[${at}].querySelector("button").click()`);
-  const numbers = async () => (await column(3)).map((cell) => Number(cell.replaceAll(",", "")));
-  await click(3);
+  const heads = await browser.value(`[...${table}.tHead.rows[0].cells].map((cell) => cell.textContent)`);
+  const at = (name) => heads.indexOf(name);
+  const rows = `[...${table}.tBodies[0].rows].filter((r) => !r.hidden)`;
+  const column = (name) => browser.value(`${rows}.map((r) => r.cells[${at(name)}].textContent)`);
+  const cut = await browser.value(
+    `(() => { const frame = ${table}.closest(".table").getBoundingClientRect(); return [...${table}.tHead.rows[0].cells].slice(0, 7).filter((h) => h.getBoundingClientRect().right > frame.right).map((h) => h.textContent); })()`,
+  );
+  if (cut.length > 0) problems.push(`on a screen of ${DESK.width} px these columns are cut off: ${cut}`);
+  const tall = await browser.value(`Math.max(...${rows}.map((r) => r.getBoundingClientRect().height))`);
+  if (tall > 110) problems.push(`a row of kernels is ${tall} px high`);
+  const button = `${table}.tHead.rows[0].cells[${at("calls")}].querySelector("button")`;
+  const numbers = async () => (await column("calls")).map((cell) => Number(cell.replaceAll(",", "")));
+  await browser.value(`${button}.click()`);
   let found = await numbers();
   if (found.some((value, i) => i > 0 && value > found[i - 1])) problems.push("calls do not sort down");
-  await click(3);
+  await browser.value(`${button}.focus()`);
+  await browser.key("Enter");
   found = await numbers();
-  if (found.some((value, i) => i > 0 && value < found[i - 1])) problems.push("calls do not sort up");
-  const names = await column(1);
+  if (found.some((value, i) => i > 0 && value < found[i - 1])) problems.push("calls do not sort up, by the keyboard");
+  const names = await column("kernel");
   const word = (names[0].match(/[a-z_]{4,}/i) ?? ["void"])[0];
   const type = (text) =>
     browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
   await type(word);
   const left = await browser.value(
-    `[...${table}.tBodies[0].rows].filter((r) => !r.hidden).every((r) => r.textContent.toLowerCase().includes(${JSON.stringify(word.toLowerCase())}))`,
+    `${rows}.every((r) => (r.textContent + r.querySelector("[title]").title).toLowerCase().includes(${JSON.stringify(word.toLowerCase())}))`,
   );
   if (!left) problems.push(`the filter ${word} leaves rows without it`);
   await type("no kernel has this name");
-  if ((await column(1)).length > 0) problems.push("a filter that nothing matches leaves rows");
+  if ((await column("kernel")).length > 0) problems.push("a filter that nothing matches leaves rows");
   await type("");
-  if ((await column(1)).length !== names.length) problems.push("an empty filter hides rows");
+  if ((await column("kernel")).length !== names.length) problems.push("an empty filter hides rows");
+  const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
+  const stages = new Set(await column("stage"));
+  if (stages.size > 1 && tabs.length !== stages.size + 1) problems.push(`the tabs of ${[...stages]} are ${tabs}`);
+  for (const [number, tab] of tabs.entries()) {
+    await browser.value(`document.querySelectorAll(".tabs button")[${number}].click()`);
+    const shown = new Set(await column("stage"));
+    const right = number === 0 ? shown.size === stages.size : shown.size === 1 && shown.has(tab);
+    if (!right) problems.push(`the tab ${tab} shows ${[...shown]}`);
+  }
+  if (tabs.length > 0) await browser.value(`document.querySelector(".tabs button").click()`);
+  const copied = await browser.value(
+    `(() => { const cell = ${rows}[0].cells[0]; getSelection().selectAllChildren(cell); const clipboardData = new DataTransfer(); cell.dispatchEvent(new ClipboardEvent("copy", { clipboardData, bubbles: true, cancelable: true })); return [clipboardData.getData("text/plain"), cell.querySelector("[title]").title]; })()`,
+  );
+  if (copied[0] !== copied[1]) problems.push(`a copied name is ${copied[0]} instead of ${copied[1]}`);
+  const link = `document.querySelector("#kernels td:first-child a[href$=timeline]")`;
+  if (await browser.value(`Boolean(${link})`)) {
+    await browser.value(`${link}.click()`);
+    await browser.pause();
+    const marked = await browser.value(`document.querySelector(${link}.hash).querySelectorAll(".found").length`);
+    if (marked === 0) problems.push(`the link of ${names[0]} marks no bar of the timeline`);
+  }
+  const point = `document.querySelector("#kernels td a[href$=roofline]")`;
+  if (await browser.value(`Boolean(${point})`)) {
+    await browser.value(`${point}.click()`);
+    const marked = await browser.value(`document.querySelector(${point}.hash).querySelectorAll(".found").length`);
+    if (marked === 0) problems.push("the link of a share marks no point of the roofline");
+  }
+}
+
+// What leads nowhere, and what should stand above the pictures.
+async function readTop(browser, problems) {
+  const dead = await browser.value(
+    `[...document.querySelectorAll("a[href^='#']")].filter((a) => !document.getElementById(a.hash.slice(1))).map((a) => a.outerHTML.slice(0, 90))`,
+  );
+  if (dead.length > 0) problems.push(`links that lead nowhere: ${dead.slice(0, 3)}`);
+  const order = await browser.value(
+    `["header", "#recommendations", "#takeaways", "#findings", ".stage, #all-kernels"].map((part) => document.querySelector(part)?.getBoundingClientRect().top)`,
+  );
+  const sorted = order.every((top, i) => i === 0 || top > order[i - 1]);
+  if (!sorted) problems.push(`answer, recommendations, takeaways, findings and stages begin at ${order} px`);
+  const tiles = await browser.value(`document.querySelectorAll("header .cards > div").length`);
+  if (tiles > 0) problems.push(`${tiles} tiles of the head are no links`);
+  await browser.value("document.activeElement.blur()");
+  const stops = new Set();
+  for (let at = 0; at < 4; at++) {
+    await browser.key("Tab");
+    stops.add(await browser.value("document.activeElement.outerHTML.slice(0, 60)"));
+  }
+  if (stops.size < 4) problems.push(`the keyboard reaches ${[...stops]} only`);
+}
+
+// Texts whose colour is too near to that of what is behind them.
+const PALE = `(() => {
+  const parse = (colour) => {
+    const n = colour.match(/[\\d.]+/g).map(Number);
+    const by = colour.startsWith("color(srgb") ? 255 : 1;
+    return [n[0] * by, n[1] * by, n[2] * by, n[3] ?? 1];
+  };
+  const over = (top, under) => top.map((c, i) => (i === 3 ? 1 : c * top[3] + under[i] * (1 - top[3])));
+  const behind = (e) => {
+    if (!e) return [255, 255, 255, 1];
+    const own = parse(getComputedStyle(e).backgroundColor);
+    return own[3] === 1 ? own : over(own, behind(e.parentElement));
+  };
+  const light = (c) => {
+    const [r, g, b] = c.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = new Map();
+  for (const e of document.querySelectorAll("body *")) {
+    const isText = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    const inPicture = e.closest("svg");
+    if (!isText || (inPicture && !inPicture.matches(".chart")) || e.matches("script, title, desc") || !e.getClientRects().length) continue;
+    const style = getComputedStyle(e);
+    const back = behind(inPicture ? inPicture.parentElement : e);
+    const front = over(parse(inPicture ? style.fill : style.color), back);
+    const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.set(e.tagName + "." + e.getAttribute("class"), ratio.toFixed(2) + " " + e.textContent.slice(0, 30));
+  }
+  return [...found].map((pair) => pair.join(": "));
+})()`;
+
+async function readOnPhone(browser, problems) {
+  await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
+  const cells = `[...document.querySelectorAll("td.n")].filter((c) => c.getClientRects().length)`;
+  const out = await browser.value(
+    `${cells}.filter((c) => c.getBoundingClientRect().right > ${PHONE.width}).map((c) => c.closest("section, details").querySelector("h2, summary").textContent + ": " + c.textContent)`,
+  );
+  if (out.length > 0) problems.push(`${out.length} numbers are beyond ${PHONE.width} px: ${[...new Set(out)].slice(0, 4)}`);
+}
+
+async function printed(browser, problems) {
+  await browser.send("Emulation.setEmulatedMedia", { media: "print" });
+  const cut = await browser.value(
+    `[...document.querySelectorAll(".table, .tall")].filter((t) => getComputedStyle(t).overflowX !== "visible").length`,
+  );
+  if (cut > 0) problems.push(`${cut} tables are cut off on paper`);
+  const controls = await browser.value(
+    `[...document.querySelectorAll("nav, .tools, .filter, .theme")].filter((e) => e.getClientRects().length).length`,
+  );
+  if (controls > 0) problems.push(`${controls} controls are on paper`);
+  await browser.send("Emulation.setEmulatedMedia", { media: "" });
+}
+
+// The first screen, coarsely: where its parts are, in steps that other fonts do not change by more than a few.
+const STEP_PX = 20;
+async function firstScreen(browser) {
+  await browser.value("scrollTo(0, 0)");
+  const parts = ["nav", "h1", ".answer", ".answer dt", ".answer dd", "header .cards > *", "main section h2", "main table th"];
+  return browser.value(
+    `Object.fromEntries(${JSON.stringify(parts)}.map((part) => [part, [...document.querySelectorAll(part)].map((e) => e.getBoundingClientRect()).filter((b) => b.top < ${DESK.height} && b.width > 0).slice(0, 8).map((b) => [b.left, b.top, b.width, b.height].map((px) => Math.round(px / ${STEP_PX})))]))`,
+  );
+}
+
+async function compareFirstScreen(browser, file, problems) {
+  const found = await firstScreen(browser);
+  if (!existsSync(file)) {
+    writeFileSync(file, `${JSON.stringify(found)}\n`);
+    console.log(`  ${file} is written: read it, and open the page`);
+    return;
+  }
+  const wanted = JSON.parse(readFileSync(file, "utf8"));
+  for (const [part, boxes] of Object.entries(wanted)) {
+    const near = (a, b) => a.every((value, i) => Math.abs(value - b[i]) <= Math.max(3, value * 0.2));
+    const same = boxes.length === found[part]?.length && boxes.every((box, i) => near(box, found[part][i]));
+    if (!same) problems.push(`first screen: ${part} is at ${JSON.stringify(found[part])} instead of ${JSON.stringify(boxes)}`);
+  }
 }
 
 async function useFlame(browser, problems) {
@@ -236,7 +425,7 @@ async function useFlame(browser, problems) {
   await type("");
 }
 
-async function check(browser, page, pictures) {
+async function check(browser, page, pictures, firstScreenFile) {
   const problems = [];
   const url = pathToFileURL(resolve(page)).href;
   for (const [size, dark] of [[PHONE, false], [PHONE, true], [DESK, false], [DESK, true]]) {
@@ -256,10 +445,18 @@ async function check(browser, page, pictures) {
       const name = `${basename(page, ".html")}-${size.width}-${dark ? "dark" : "light"}.png`;
       writeFileSync(join(pictures, name), Buffer.from(data, "base64"));
     }
+    const pale = await browser.value(PALE);
+    if (pale.length > 0) problems.push(`too pale on ${size.width} px, ${dark ? "dark" : "light"}: ${pale.slice(0, 5)}`);
+    if (size === PHONE) await readOnPhone(browser, problems);
     problems.push(...complaints(browser, url));
   }
   await browser.show(DESK);
+  await browser.open(url);
+  if (firstScreenFile) await compareFirstScreen(browser, firstScreenFile, problems);
+  await readTop(browser, problems);
   await useTimeline(browser, problems);
+  await findWork(browser, problems);
+  await useRanks(browser, problems);
   await useKernels(browser, problems);
   for (const size of [DESK, PHONE]) {
     await browser.show(size);
@@ -269,6 +466,7 @@ async function check(browser, page, pictures) {
   await browser.value('document.querySelector(".theme").click()');
   const theme = await browser.value("document.documentElement.dataset.theme");
   if (theme !== "dark") problems.push(`the switch of light and dark gives ${theme}`);
+  await printed(browser, problems);
   problems.push(...complaints(browser, url));
   const { data } = await browser.send("Page.printToPDF", { printBackground: true });
   const pdf = Buffer.from(data, "base64");
@@ -278,9 +476,11 @@ async function check(browser, page, pictures) {
 }
 
 const args = process.argv.slice(2);
-const pictures = args[0] === "--pictures" ? args.splice(0, 2)[1] : undefined;
+const option = (name) => (args.includes(name) ? args.splice(args.indexOf(name), 2)[1] : undefined);
+const pictures = option("--pictures");
+const firstScreenFile = option("--first-screen");
 if (args.length === 0) {
-  console.error("Name the pages to open: browser.mjs [--pictures FOLDER] PAGE...");
+  console.error("Name the pages to open: browser.mjs [--pictures FOLDER] [--first-screen FILE] PAGE...");
   process.exit(2);
 }
 const program = findChromium();
@@ -297,8 +497,8 @@ const late = setTimeout(() => {
 let failed = false;
 try {
   await browser.start();
-  for (const page of args) {
-    const problems = await check(browser, page, pictures);
+  for (const [at, page] of args.entries()) {
+    const problems = await check(browser, page, pictures, at === 0 ? firstScreenFile : undefined);
     console.log(`${page}: ${problems.length === 0 ? "as it should be" : "NOT as it should be"}`);
     problems.forEach((problem) => console.log(`  ${problem}`));
     failed ||= problems.length > 0;
