@@ -332,7 +332,7 @@
   // On a narrow screen the cells of a row stand below each other, each with what it is.
   const labelled = (table) => {
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
-    if (heads.length < 4) return;
+    if (heads.length < 3) return;
     table.classList.add("labelled");
     for (const row of table.tBodies[0].rows) {
       [...row.cells].forEach((cell, at) => {
