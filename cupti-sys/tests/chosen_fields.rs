@@ -150,7 +150,7 @@ fn a_layout_that_cannot_be_true_is_refused_and_says_why() {
     let refused = [
         (Told::new(KERNEL, 0, &[kind]), "0 bytes"),
         (Told::new(KERNEL, 5000, &[kind]), "5000 bytes"),
-        (Told::new(KERNEL, usize::MAX, &[kind]), "4096 are believed"),
+        (Told::new(KERNEL, usize::MAX, &[kind]), "4096 are accepted"),
         (Told::new(KERNEL, 8, &[]), "0 fields"),
         (Told::new(KERNEL, 8, &many), "65 fields"),
         (Told::new(KERNEL, 8, &[kind, (7, 4, 8)]), "field 7 has 8 bytes at byte 4"),

@@ -366,7 +366,7 @@ mod tests {
         assert!(sockets(root, owner).unwrap_err().to_string().contains("chmod 700"));
         let link = root.join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
-        assert!(sockets(&link, owner).unwrap_err().to_string().contains("no folder"));
+        assert!(sockets(&link, owner).unwrap_err().to_string().contains("not a folder"));
         assert!(sockets(&root.join("absent"), owner).unwrap().is_empty());
     }
 

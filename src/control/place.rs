@@ -274,9 +274,9 @@ mod tests {
         assert!(said(&new, uid).contains("others may enter"));
         let link = root.path().join("link");
         std::os::unix::fs::symlink(root.path(), &link).unwrap();
-        assert!(said(&link, uid).contains("no folder"));
+        assert!(said(&link, uid).contains("not a folder"));
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(said(&file, uid).contains("no folder"));
+        assert!(said(&file, uid).contains("not a folder"));
     }
 }

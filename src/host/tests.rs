@@ -27,7 +27,7 @@ fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
     }
     assert!(met && samples.len() >= 50, "{} samples, {notes:?}", samples.len());
     assert!(notes.iter().any(|note| note.contains("no Python interpreter")), "{notes:?}");
-    assert!(samples.iter().all(|sample| sample.frames.is_empty() && !sample.holds_gil));
+    assert!(samples.iter().all(|sample| !sample.holds_gil));
     if notes.iter().all(|note| !note.contains("descriptors")) {
         let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
         assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());

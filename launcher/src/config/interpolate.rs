@@ -222,9 +222,9 @@ mod tests {
     #[test]
     fn what_cannot_be_resolved_is_told() {
         for (yaml, part) in [
-            ("a: ${b}\nb: ${a}\n", "circles"),
-            ("a: x${a}\n", "circles"),
-            ("a: [x, '${a}']\n", "circles"),
+            ("a: ${b}\nb: ${a}\n", "circular"),
+            ("a: x${a}\n", "circular"),
+            ("a: [x, '${a}']\n", "circular"),
             ("a: ${bb.c}\nb: {c: 1}\n", "nearest is ${b.c}"),
             ("a: x${b}\nb: null\n", "no plain value"),
             ("a: ${oc.env:HOME}\n", "set this key on the command line"),

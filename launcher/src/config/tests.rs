@@ -220,7 +220,7 @@ fn a_folder_of_presets_extends_and_shadows() {
         ("circle", ["runner/circle.yaml", "circles"]),
         ("broken", ["runner/broken.yaml", "line"]),
         ("list", ["runner/list.yaml", "mapping"]),
-        ("alien", ["runner/alien.yaml", "own group"]),
+        ("alien", ["runner/alien.yaml", "same group"]),
         ("two", ["runner/two.yaml", "several YAML documents"]),
         ("binary", ["runner/binary.yaml", ""]),
         ("deep", ["runner/deep.yaml", ""]),

@@ -75,7 +75,7 @@ const HELP: [&str; 22] = [
     "up, down, k, j     choose a stage: its kernels and its last minute are shown",
     "o                  sort processes by rank, step time, BUSY or LOST",
     "t                  sort kernels by time or by mean",
-    "s                  start recording in all processes, or, after a question, stop it",
+    "s                  start recording in all processes, or stop it (asks first)",
     "f, w               freeze the page; write a bundle of all that was read",
     "q, Ctrl-C          end",
     "",
@@ -92,7 +92,7 @@ const HELP: [&str; 22] = [
     "GPU        part of the time in which the GPU worked for the process",
     "IDLE       part of the time without any work, and what the threads that launch",
     "           did then: shares of it that exceed their sampling error",
-    "LOST       what was not recorded; ? where nobody knows: the file was cut",
+    "LOST       what was not recorded; ?: not known, the file was cut",
     "Any key goes back.",
 ];
 
@@ -549,7 +549,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
             or_dash(sum.filter(|_| seconds > 0.0).map(|sum| short(sum.steps as f64 / seconds))),
             or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
             or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
-            lost_text(lost(process), is_incomplete(process), |lost| short(lost as f64)),
+            lost_text(lost(process), is_incomplete(process), lost_count),
         );
         lines.push(plain(&text, width));
     }
@@ -567,6 +567,11 @@ fn lost(process: &Watched) -> u64 {
     let all = process.losses.iter().filter(|(kind, _)| !kept.contains(kind));
     let reader = process.corrupt_frames.saturating_add(process.counts.left_out);
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
+}
+
+/// Records are whole: few of them have no places after the point.
+fn lost_count(lost: u64) -> String {
+    if lost < 1_000 { lost.to_string() } else { short(lost as f64) }
 }
 
 /// Whether an unknown amount is missing: the trace file ends before its process did.

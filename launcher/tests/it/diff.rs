@@ -90,12 +90,11 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
 #[test]
 fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     let sandbox = Sandbox::new();
-    let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
+    let (llama, moe) = (earlier("llama_1b"), earlier("moe_small"));
     let run = |words: &[&str]| sandbox.launch_strictly(words).assert();
     run(&["baseline", "list"]).success().stdout(contains("no baselines in tmp/stage2/baselines"));
     fs::create_dir_all(sandbox.path("tmp/stage2/one")).expect("folder");
-    fs::copy(format!("{llama}/metrics.json"), sandbox.path("tmp/stage2/one/metrics.json"))
-        .expect("copy");
+    fs::copy(&llama, sandbox.path("tmp/stage2/one/metrics.json")).expect("copy");
     run(&["baseline", "save", "main", "tmp/stage2/one"]).success();
     fs::remove_dir_all(sandbox.path("tmp/stage2/one")).expect("removed");
     run(&["diff", "baseline:main", &moe]).success().stdout(contains("baseline:main → "));

@@ -93,7 +93,7 @@ fn what_is_seen_live_is_what_a_report_says() {
     assert_eq!(seen, 2, "{}", json["stages"]);
     assert_eq!(metric(&metrics, "stage2_recording", ""), 0.0);
     let page = launch(&["top", "--once", utf8(&traces)]);
-    let parts = ["1 processes, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"];
+    let parts = ["1 process, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"];
     expect_parts(&page, "top", &parts);
 }
 

@@ -75,7 +75,7 @@ fn a_run_whose_launcher_was_killed_says_so() {
     assert_eq!(sandbox.run_json()["state"], "running");
     child.kill().expect("SIGKILL");
     child.wait().expect("end");
-    let words = ["report", "tmp/stage2/latest", "--allow-empty"];
+    let words = ["report", "tmp/stage2/latest", "--allow-empty", "-v"];
     let assert = sandbox.launch_strictly(&words).assert().success();
     assert.stderr(contains("the run record was never closed").and(contains("pass collect")));
     assert!(sandbox.read("report.md").contains("the run record was never closed"));

@@ -46,9 +46,9 @@ impl Place {
         to
     }
 
-    /// `stage2-launch merge` of these words into `out`, with no tool on PATH.
+    /// `stage2-launch merge -v` of these words into `out`, with no tool on PATH.
     fn merge(&self, words: &[&str]) -> Command {
-        self.command(&[&["merge"], words, &["-o", "out"]].concat())
+        self.command(&[&["merge", "-v"], words, &["-o", "out"]].concat())
     }
 
     fn command(&self, words: &[&str]) -> Command {

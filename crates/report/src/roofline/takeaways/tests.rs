@@ -286,7 +286,7 @@ fn kernels_speak_by_what_holds_them_up() {
             |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)),
             NearRoof,
             "",
-            "Near",
+            "Close",
         ),
         // Its bound is known already.
         (
