@@ -244,7 +244,4 @@ fn a_run_that_holds_nothing_leaves_the_latest_one_and_its_own_words_come_first()
     assert!(said.matches("no GPU that CUDA can use").count() <= 1, "{said}");
     assert!(said.contains("this run holds nothing") && said.contains("again"), "{said}");
     assert_eq!(std::fs::read_link(&latest).expect("a link"), before);
-    // One that failed with records is a result.
-    launch(&sandbox, &["--light"], "exit 3").code(3);
-    assert_ne!(std::fs::read_link(&latest).expect("a link"), before);
 }

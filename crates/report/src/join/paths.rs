@@ -222,7 +222,7 @@ pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<
         ),
         "each name counts by itself and was opened once, so that there is no time of a warm step and \
          no percentile",
-        "open all of them under one name and keep the number beside it: \
+        "open all of them under one name and keep the number next to it: \
          `with stage2.annotate(\"step\", number=i)`, or as the payload of the NVTX range",
     ))
 }
