@@ -25,7 +25,8 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let files = stage2_render::write_files(&report, top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: stage2_render::headline(&report, run_dir),
-        coverage: serde_json::to_value(&report.coverage).context("coverage cannot be written as JSON")?,
+        coverage: serde_json::to_value(&report.coverage)
+            .context("coverage cannot be written as JSON")?,
         status: report.coverage.verdict.status,
         tools: tools(&report),
         workload,
