@@ -3,10 +3,10 @@
     host_cost.py LIBRARY STAGE2_LAUNCH [ROUNDS [HZ,HZ... [SECONDS]]]
 
 One process is recorded in windows: without samples, without them again, and with so many a second,
-in each order equally often: windows that begin a round differ from others by 1 %. The launching thread stays on one processor, and its time
-on it is measured beside the wall time. Prints a table in Markdown: the median over the rounds of
-the mean step time, and of its ratio to the mean of the two windows without samples of the same
-round, with a 95 % interval.
+in each order equally often: windows that begin a round differ from others by 1 %. The launching
+thread stays on one processor, and its time on it is measured beside the wall time. Prints a table
+in Markdown: the median over the rounds of the mean step time, and of its ratio to the mean of the
+two windows without samples of the same round, with a 95 % interval.
 """
 
 from __future__ import annotations

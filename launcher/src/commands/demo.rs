@@ -54,14 +54,16 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
 }
 
 /// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. It has
-/// counters of its own, and other profilers do not see it. What the user sets wins.
-const REPLAYED: [&str; 6] = [
+/// counters of its own, and other profilers do not see it. It takes half a second, in which only many samples tell
+/// what the host did. What the user sets wins.
+const REPLAYED: [&str; 7] = [
     "model/llm=llama_1b_random",
     "hardware=h200",
     "model.tokens.batch_size=1",
     "model.tokens.prompt_tokens=512",
     "run.mode=light",
     "profiling.collector.counters=on",
+    "profiling.collector.host=1000",
 ];
 
 /// The overrides of the user behind those of [`REPLAYED`] that the user does not set.
