@@ -44,6 +44,8 @@ def main() -> None:
     window = stage2.stop()
     end = time.perf_counter()
     print(f"start {middle - begin:.3f} s, steps and stop {end - middle:.3f} s")
+    if window is None:
+        sys.exit("the program does not run under the collector: use stage2-launch run --dormant")
     windows = [*prof.windows, window]
     right = len(windows) == REPEAT + 1
     for one in windows:
