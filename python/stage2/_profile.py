@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Callable, NamedTuple
@@ -31,7 +32,8 @@ class Action(enum.Enum):
     """The step is recorded, and the window ends with it."""
 
 
-class Schedule(NamedTuple):
+@dataclass(frozen=True)
+class Schedule:
     """Which steps are recorded; `schedule` makes one. Called with a step, it returns its action."""
 
     wait: int
@@ -65,7 +67,7 @@ def schedule(
 
     """
     numbers = Schedule(wait, warmup, active, repeat, skip_first)
-    for name, number in numbers._asdict().items():
+    for name, number in asdict(numbers).items():
         least = 1 if name == "active" else 0
         if number < least:
             raise ValueError(f"schedule: {name} is {number}, and has to be {least} or more")
