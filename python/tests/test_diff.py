@@ -10,7 +10,7 @@ import pytest
 import stage2
 from stage2 import _install
 
-SAMPLES = Path(__file__).parents[2] / "docs/sample"
+REPORTS = Path(__file__).parents[2] / "tests/fixtures/reports"
 
 
 def has_launcher() -> bool:
@@ -25,9 +25,9 @@ needs_launcher = pytest.mark.skipif(not has_launcher(), reason="no stage2-launch
 
 @needs_launcher
 def test_runs_are_compared_as_the_command_line_does() -> None:
-    before = stage2.load(SAMPLES / "llama_1b")
+    before = stage2.load(REPORTS / "llama_1b.json")
     conditions = ["run.kernels<-5%", "decode.step_ms>+5%"]
-    change = stage2.diff(before, str(SAMPLES / "moe_small"), fail_if=conditions)
+    change = stage2.diff(before, str(REPORTS / "moe_small.json"), fail_if=conditions)
     assert {"time", "window", "kernels"} <= set(change.lines)
     assert change.failed
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
@@ -41,7 +41,7 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
 
 @needs_launcher
 def test_sides_may_have_several_runs() -> None:
-    run = SAMPLES / "llama_1b"
+    run = REPORTS / "llama_1b.json"
     change = stage2.diff([run, run, run, run], [run] * 4, fail_if="decode.step_ms>+1%")
     assert not change.failed
     assert len(change.comparison["before"]) == len(change.comparison["after"]) == 4
@@ -49,7 +49,7 @@ def test_sides_may_have_several_runs() -> None:
 
 @needs_launcher
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
-    run = SAMPLES / "llama_1b"
+    run = REPORTS / "llama_1b.json"
     with pytest.raises(stage2.DiffError, match=r"ended with 2.*nothing-here"):
         stage2.diff(run, tmp_path / "nothing-here")
     with pytest.raises(stage2.DiffError, match=r"ended with 2.*decode\.nothing"):

@@ -18,6 +18,7 @@ import stage2
 REPOSITORY = Path(__file__).parents[2]
 GOLDEN = REPOSITORY / "launcher/tests/golden/metrics.json"
 SAMPLES = REPOSITORY / "docs/sample"
+REPORTS = REPOSITORY / "tests/fixtures/reports"
 
 
 def saved(folder: Path, metrics: object) -> stage2.Run:
@@ -70,11 +71,11 @@ def test_tables_agree_with_the_report() -> None:
     assert {"copy, host to device"} <= {row["name"] for row in work}
     assert [row["stage"] for row in run.engine_steps] == ["decode", "mixed", "prefill"]
     assert run.requests[0]["first_token_ns"] == 88115676
-    assert len(stage2.load(SAMPLES / "moe_small").operators) == 78
+    assert len(stage2.load(REPORTS / "moe_small.json").operators) == 78
 
 
 def test_a_run_of_many_stages_is_named_in_short() -> None:
-    shown = repr(stage2.load(SAMPLES / "moe_small"))
+    shown = repr(stage2.load(REPORTS / "moe_small.json"))
     assert "decode, warmup, prefill, " in shown and shown.endswith("and 19 more>")
 
 
@@ -91,7 +92,7 @@ def test_a_table_without_rows_says_why() -> None:
     assert "--annotate torch-ops" in (run.operators.absent or "")
     assert "--annotate torch-ops" in repr(run.operators)
     assert "--annotate torch-ops" in run.operators._repr_html_()
-    assert "not sampled" in (stage2.load(SAMPLES / "llama_1b").host_causes.absent or "")
+    assert "not sampled" in (stage2.load(REPORTS / "llama_1b.json").host_causes.absent or "")
     assert run.kernels.absent is None
 
 

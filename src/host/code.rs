@@ -49,10 +49,10 @@ impl Codes {
         self.now = (self.now.0.wrapping_add(1), generation);
     }
 
-    /// Clears the cache if it is full. Not within a round: the frames of the round name code objects by
-    /// number.
+    /// Clears the cache if it is full, or if the round forgets all numbers anyway. Not within a round: the frames of
+    /// the round name code objects by number.
     pub(super) fn make_room(&mut self, round: &mut Round) {
-        if self.known.len() >= MAX_CODES || self.table_bytes >= MAX_TABLES {
+        if round.forgets_codes || self.known.len() >= MAX_CODES || self.table_bytes >= MAX_TABLES {
             self.known.clear();
             self.table_bytes = 0;
             round.forgets_codes = true;

@@ -750,7 +750,7 @@ impl<'a> Sampler<'a> {
                 {
                     let begin = round.frames.len();
                     let is_cut = natives.walk(registers, native::Stack::InMemory, memory, round);
-                    // It goes on, and its stack is another one: the state was right, and has no stack.
+                    // The thread has gone on, so its stack has changed. The state was right.
                     if !task.waits_at(registers) {
                         round.frames.truncate(begin);
                     }

@@ -1,10 +1,10 @@
 //! Reads the native stacks of threads that wait: of C++ engines, and of threads without Python code.
 //!
-//! The kernel tells where a blocked thread waits: its instruction and its stack pointer. Which function called it
-//! stands in the tables that compilers write for exceptions (`.eh_frame`). Modules may be unloaded meanwhile, so
-//! tables and stacks are read through the kernel ([`memory`](super::memory)), like everything else. What a table
-//! says of an instruction is read once and kept, and so is the name of the function, which comes from the symbols of
-//! the file. A running thread shows neither instruction nor stack pointer: it has no native stack.
+//! The kernel reports where a blocked thread waits: its instruction and its stack pointer. The tables that compilers
+//! write for exceptions (`.eh_frame`) lead from there to the callers. Modules may be unloaded meanwhile, so tables and
+//! stacks are read through the kernel ([`memory`](super::memory)). The rule of an instruction is read once and kept,
+//! and so is the name of a function, which comes from the symbols of the file. The kernel reports neither the
+//! instruction nor the stack pointer of a running thread, so that thread has no native stack.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -24,7 +24,7 @@ use crate::base::clock::Instant;
 
 /// The most frames of a stack.
 const MAX_FRAMES: usize = 128;
-/// The most frames of a walk whose caller's stack pointer must lie above the last one, within so many bytes.
+/// The most bytes of a frame.
 const MAX_FRAME_BYTES: u64 = 8 << 20;
 /// Pages of the stack that one call reads with everything else.
 const PAGES: u64 = 4;
@@ -54,7 +54,7 @@ enum Rule {
     Frame { base: Base, offset: i64, rbp: Rbp },
     /// There is no caller.
     Outermost,
-    /// The tables do not tell it, or in a way that only the innermost frames of signals and lazy binding need.
+    /// The tables have no rule, or one of those that only frames of signals and of lazy binding need.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     Rsp,
-    /// It lies so many bytes above the stack pointer, if the begin of the function tells it.
+    /// With its distance from the stack pointer in bytes, if the first instructions of the function give it.
     Rbp(Option<u64>),
 }
 
@@ -80,7 +80,7 @@ enum Rbp {
 struct Module {
     start: u64,
     end: u64,
-    /// What an address of the file lacks to one in memory.
+    /// The address in memory of address 0 of the file.
     bias: u64,
     /// `.eh_frame_hdr`; 0: there is none.
     tables: u64,
@@ -280,7 +280,7 @@ fn word(stack: Stack, address: u64, memory: &mut Memory) -> Option<u64> {
 fn own_maps() -> String {
     let mut maps = String::new();
     if let Ok(file) = File::open("/proc/self/maps") {
-        // A line that is cut is none, and a path that is not UTF-8 costs what follows it.
+        // A line that is cut does not parse. What follows a path that is not UTF-8 is left out.
         let _ = file.take(MAX_MAPS).read_to_string(&mut maps);
     }
     maps
@@ -440,7 +440,8 @@ impl Entry {
     }
 }
 
-/// Returns how many bytes below its frame pointer a function that keeps one has, as its first instructions say.
+/// Returns the distance in bytes between the frame pointer and the stack pointer of a function that keeps a frame
+/// pointer, from its first instructions.
 fn frame_bytes(start: u64, memory: &Memory) -> Option<u64> {
     const LANDING: &[u8] = b"\xf3\x0f\x1e\xfa";
     const FRAME: &[u8] = b"\x55\x48\x89\xe5";
@@ -463,7 +464,7 @@ fn frame_bytes(start: u64, memory: &Memory) -> Option<u64> {
     }
 }
 
-/// Whether the instruction before this address is a call: otherwise, it is none to return to.
+/// Whether the instruction before this address is a call. Otherwise, it is not a return address.
 fn is_behind_call(address: u64, memory: &Memory) -> bool {
     let mut before = [0; 7];
     if !address.checked_sub(7).is_some_and(|start| memory.read(start, &mut before)) {

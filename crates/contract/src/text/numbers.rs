@@ -16,7 +16,8 @@ pub fn counted(value: u64, noun: &str) -> String {
     if value == 1 {
         return format!("{number} {noun}");
     }
-    match noun.strip_suffix('y') {
+    let after_consonant = |stem: &&str| !stem.ends_with(['a', 'e', 'o', 'u']);
+    match noun.strip_suffix('y').filter(after_consonant) {
         Some(stem) => format!("{number} {stem}ies"),
         None if noun.ends_with(['s', 'x']) || noun.ends_with("ch") => format!("{number} {noun}es"),
         None => format!("{number} {noun}s"),
@@ -65,6 +66,7 @@ mod tests {
         let nouns =
             [(1, "process"), (1200, "process"), (0, "note"), (6, "copy"), (2, "graph launch")];
         let expected = ["1 process", "1,200 processes", "0 notes", "6 copies", "2 graph launches"];
+        assert_eq!(counted(2, "takeaway"), "2 takeaways");
         assert_eq!(nouns.map(|(value, noun)| counted(value, noun)), expected);
     }
 

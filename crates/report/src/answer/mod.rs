@@ -585,7 +585,7 @@ impl Stage<'_> {
             let late_ns = waiting_ns / (members - 1) as f64;
             let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
             vanishing.ns += idle_ns;
-            let idle = self.removal("other idle of the late rank", idle_ns);
+            let idle = self.removal("what the late rank is idle meanwhile", idle_ns);
             vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
         }
         Some(vanishing)

@@ -404,7 +404,8 @@ mod first {
                     decode/step; 87 % of all waiting in decode)";
         assert_eq!(two.condition, said);
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
-        let expected = [("waiting for ranks", 40.0), ("other idle of the late rank", 40.0)];
+        let expected =
+            [("waiting for ranks", 40.0), ("what the late rank is idle meanwhile", 40.0)];
         assert_eq!(removes.collect::<Vec<_>>(), expected, "not all 45 % of idle time");
         // That one of nine is late explains 50 of 450 ns.
         let nine =

@@ -450,9 +450,10 @@ impl Speaker<'_> {
             // That cause is advice of its own.
             Some(most) if most.percent >= HOST_MAIN_PERCENT => None,
             Some(most) => {
+                let how = if graphs { "" } else { ", CUDA graphs" };
                 spread = format!(
                     "No single function is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
-                     prepare the next step while the GPU works (asynchronous scheduling, CUDA graphs), or \
+                     prepare the next step while the GPU works (asynchronous scheduling{how}), or \
                      give the GPU more per step (a larger batch).",
                     most.name, most.percent
                 );
