@@ -31,6 +31,10 @@ fn threads_without_an_interpreter_are_sampled_and_the_end_is_prompt() {
     if notes.iter().all(|note| !note.contains("descriptors")) {
         let asleep = samples.iter().filter(|sample| sample.state == HostState::Sleep).count();
         assert!(asleep > samples.len() / 2, "{asleep} of {}", samples.len());
+        // While it waits, its native frames are known.
+        let with_frames = samples.iter().filter(|sample| !sample.frames.is_empty()).count();
+        let has_native = cfg!(target_arch = "x86_64");
+        assert!(!has_native || with_frames * 2 > asleep, "{with_frames} of {asleep}");
     }
     let before = Instant::now();
     sampling.stop();

@@ -212,7 +212,8 @@ pub struct UnmatchedRow {
     pub remedy: String,
 }
 
-/// A rank that others waited for. Counts and sums of a sample are scaled to all instances.
+/// A rank that others waited for in a stage. Of several instances of the stage, the first, cold one is left out. Counts
+/// and sums of a sample are scaled to all instances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateRow {
     /// [`super::StageRow::stage`].
@@ -250,7 +251,8 @@ pub struct LateDelays {
     /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
     /// ns. The rest came about on the host.
     pub work_ns: u64,
-    /// Time that all members waited there, in percent of their waiting in all compared collectives of the stage.
+    /// Time that all members waited there, in percent of their waiting in all compared collectives of the stage, the cold
+    /// instance left out.
     pub waiting_percent: f64,
     /// Path of the innermost range that all of it happens in.
     pub range: String,

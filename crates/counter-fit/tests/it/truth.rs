@@ -285,12 +285,11 @@ fn intervals_hold_the_truth_of_every_order_of_kernels() {
 }
 
 #[test]
-#[ignore = "shows the rates where the model does not hold, and nothing is promised"]
-fn calls_that_move_their_amount_early() {
-    for front_loaded in [0.1, 0.3] {
-        let hard = Hardship { front_loaded, ..USUAL };
-        rates(&format!("calls that move their amount early, {front_loaded}"), hard);
-    }
+fn intervals_hold_the_truth_of_calls_that_move_their_amount_early() {
+    hold_the_truth(&[
+        ("a little early", Hardship { front_loaded: 0.1, ..USUAL }),
+        ("early", Hardship { front_loaded: 0.3, ..USUAL }),
+    ]);
 }
 
 #[test]

@@ -305,7 +305,8 @@ fn late_and_waiting(report: &Report) -> String {
     let sentences: String = sentences.collect();
     let mut notes = String::from(
         "Late: how much later the rank came to collectives than the median of the others, in all, and at how many \
-         of them. Waiting: its time in collectives before the last rank came. The darkest cell is the most of \
+         of them, by any time above the clock error; the sentences count only what is above the noise. Both leave \
+         out the first, cold instance. Waiting: its time in collectives before the last rank came, in all instances. The darkest cell is the most of \
          its stage. Host times of ranks that wait for each other are alike: report.md has them.",
     );
     if rows.len() > RANKS {

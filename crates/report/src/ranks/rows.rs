@@ -188,8 +188,8 @@ struct Stage<'c> {
     waiting_ns: Estimate,
 }
 
-/// Who came late, by stage: the latest first within a stage. Of a sample, counts and sums are estimates
-/// for all instances, as in the other rows; single times are as measured. `stage` and `path` name a
+/// Who came late, by stage: the latest first within a stage. Of several instances the first, cold one is left out.
+/// Of a sample, counts and sums are estimates for all instances; single times are as measured. `stage` and `path` name a
 /// stage and a path, `who` says who a member is, in words and by its rank.
 pub(super) fn late_rows<'l>(
     found: &Collectives<'_>,
@@ -200,7 +200,16 @@ pub(super) fn late_rows<'l>(
     let mut stages: BTreeMap<u32, Stage<'_>> = BTreeMap::new();
     // Instances of the stages, and of the ranges right within them, by their paths.
     let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
-    for split in &found.split {
+    let all = found.split.iter().flat_map(|split| &split.members);
+    let warm = all.filter(|(made, ..)| made.call.instance > 0);
+    let with_warm: BTreeSet<u32> = warm.map(|(made, ..)| made.call.stage).collect();
+    let is_cold = |split: &Split<'_>| {
+        split
+            .members
+            .iter()
+            .any(|(made, ..)| made.call.instance == 0 && with_warm.contains(&made.call.stage))
+    };
+    for split in found.split.iter().filter(|split| !is_cold(split)) {
         let mut waited_ns = Estimate::default();
         for &(made, waiting, _) in &split.members {
             let MemberCall { call, .. } = made;
@@ -475,10 +484,25 @@ mod tests {
         assert_eq!(
             sentences(&rows(2, 768, late)),
             [
-                "rank 1 is 10.7 ms late at 24 of 768 collectives, every 32nd instance, in decode; 87 % of \
+                "rank 1 is 10.7 ms late at 24 of 767 collectives, every 32nd instance, in decode; 87 % of \
               all waiting in decode"
             ]
         );
+    }
+
+    #[test]
+    fn the_first_cold_instance_of_several_makes_nobody_late() {
+        let late = |at: u32| if at == 0 { (0, 131_000_000) } else { (1, 50_000) };
+        let rows = rows(2, 100, late);
+        assert_eq!(rows.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [50_000]);
+        assert_eq!(
+            sentences(&rows),
+            [
+                "rank 1 is 50.0 us late at 99 of 99 collectives, in decode; 100 % of all waiting in decode"
+            ]
+        );
+        let only = self::rows(2, 1, |_| (0, 131_000_000));
+        assert_eq!(only.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [131_000_000]);
     }
 
     #[test]
@@ -497,7 +521,7 @@ mod tests {
         assert_eq!(
             sentences(&rows(2, 1_000, late)),
             [
-                "rank 1 is 50.0 us late at 900 of 1,000 collectives, in decode; 94 % of all waiting in decode"
+                "rank 1 is 50.0 us late at 899 of 999 collectives, in decode; 94 % of all waiting in decode"
             ]
         );
     }
@@ -515,7 +539,7 @@ mod tests {
         assert_eq!(
             sentences(&rows)[..1],
             [
-                "rank 1 is 4.0 ms late at 96 of 768 collectives, every eighth instance, in decode; 100 % of \
+                "rank 1 is 4.0 ms late at 96 of 767 collectives, every eighth instance, in decode; 100 % of \
               all waiting in decode"
             ]
         );
