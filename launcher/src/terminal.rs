@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use ratatui::crossterm::terminal::size;
 use stage2_contract::text::numbers::count;
+use stage2_contract::text::wrapped;
 use stage2_model::{Finding, Severity};
 use stage2_read::progress::{Progress, Unit, observe};
 
@@ -123,27 +124,6 @@ fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String {
         }
     }
     out
-}
-
-/// The words of a text in lines of a width. A word that is longer, such as a path, has a line of its own.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut room = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        match lines.last_mut() {
-            Some(line) if room > length => {
-                line.push(' ');
-                line.push_str(word);
-                room -= length + 1;
-            }
-            _ => {
-                lines.push(word.to_owned());
-                room = width.saturating_sub(length);
-            }
-        }
-    }
-    lines
 }
 
 /// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is no error.

@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::{shorten, visible, wrapped_at_most};
 use stage2_live::{FileState, GpuState, Look, StageNumbers, Watched, class_label};
-
-use crate::terminal::wrapped;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -467,18 +465,6 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
                 _ => (String::new(), ""),
             };
             lines.push(plain(&format!("  {pid:>8} {idle:>6} {share:>6}  {text}"), width));
-        }
-    }
-    lines
-}
-
-/// The words in at most this many lines; longer text is cut at its end.
-fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines = wrapped(text, width);
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            *last = format!("{}…", clip(last, width.saturating_sub(1)));
         }
     }
     lines

@@ -29,6 +29,42 @@ pub fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// The words of a text in lines of a width. A word that is longer, such as a path, has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut room = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if room > length => {
+                line.push(' ');
+                line.push_str(word);
+                room -= length + 1;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                room = width.saturating_sub(length);
+            }
+        }
+    }
+    lines
+}
+
+/// The words of a text in at most `most` lines of a width; what has no room is marked as cut.
+pub fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
+    let words: Vec<String> =
+        text.split_whitespace().map(|word| shorten(word, width.saturating_sub(1))).collect();
+    let mut lines = wrapped(&words.join(" "), width);
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let kept: String = last.chars().take(width.saturating_sub(1)).collect();
+            *last = format!("{}…", kept.trim_end());
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +74,15 @@ mod tests {
         assert_eq!(listed(&["a", "b"], 2), "a, b");
         assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
         assert_eq!(listed(&[] as &[&str], 2), "");
+    }
+
+    #[test]
+    fn what_has_no_room_is_cut_at_a_word_and_says_so() {
+        assert_eq!(wrapped_at_most("one two three four", 8, 2), ["one two", "three…"]);
+        assert_eq!(wrapped_at_most("one two", 8, 2), ["one two"]);
+        assert!(
+            wrapped_at_most(&"x".repeat(100), 8, 2).iter().all(|line| line.chars().count() <= 8)
+        );
+        assert_eq!(wrapped_at_most("", 8, 2), [""; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! A comparison -> one screen of a terminal of 80 columns: the largest change first, with bars.
 
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{Comparison, MetricUnit, PartChange, Per, Presence, StageChange, signed};
 
 use super::{difference_cell, is_shown, of_model, stage_time, title, value_cell, verdict_words};
@@ -119,43 +119,7 @@ pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
 /// A line of the comparison with its label before it.
 fn labelled(of: &Comparison, label: &str, most: usize) -> Vec<String> {
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
-    let wrapped = wrapped(&line.text, WIDTH - LABEL_CHARS - 1, most);
+    let wrapped = wrapped_at_most(&line.text, WIDTH - LABEL_CHARS - 1, most);
     let labels = std::iter::once(label).chain(std::iter::repeat(""));
     labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
-}
-
-/// The words in at most `most` lines; what has no room is marked as cut.
-fn wrapped(text: &str, width: usize, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let word = shorten(word, width - 1);
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(last) = lines.last_mut() {
-            let kept: String = last.chars().take(width - 1).collect();
-            *last = format!("{}…", kept.trim_end());
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_has_no_room_is_cut_at_a_word_and_says_so() {
-        assert_eq!(wrapped("one two three four", 8, 2), ["one two", "three…"]);
-        assert_eq!(wrapped("one two", 8, 2), ["one two"]);
-        assert!(wrapped(&"x".repeat(100), 8, 2).iter().all(|line| line.chars().count() <= 8));
-        assert_eq!(wrapped("", 8, 2), [""; 0]);
-    }
 }
