@@ -41,7 +41,7 @@ pub struct Comparison {
     pub lines: Vec<AnswerLine>,
     /// What differs besides the numbers; warnings first.
     pub differences: Vec<Difference>,
-    /// Libraries whose version or kernels changed, those with the most changed kernels first.
+    /// Libraries with another version, then those with the most kernels that are new, vanished or renamed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<LibraryChange>,
     /// Metrics of the whole run.
@@ -89,7 +89,7 @@ pub struct LibraryChange {
     pub library: String,
     /// Version before; several where the runs of the side differ; null: not known, or not installed.
     pub before: Option<String>,
-    /// Version after.
+    /// Version after; several or null as before.
     pub after: Option<String>,
     /// Kernel names after only.
     pub new: u64,
@@ -102,7 +102,7 @@ pub struct LibraryChange {
 }
 
 impl LibraryChange {
-    /// Whether the versions are known, and differ.
+    /// Whether the versions differ. One side may have none: it is not installed there, or not known.
     pub fn is_other_version(&self) -> bool {
         self.before != self.after
     }
@@ -185,7 +185,7 @@ pub struct StageChange {
     /// cause. Empty: a run was not sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host: Vec<MetricChange>,
-    /// Why these causes are not compared although some runs have them; null: no run has them, or all have.
+    /// Why causes of idle time are not compared although some runs have them; null: no run has them, or all have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_absent: Option<String>,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.

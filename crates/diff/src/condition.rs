@@ -22,7 +22,7 @@ const TEXT_LIMIT: usize = 120;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     pub(crate) text: String,
-    /// It is met when the limit is exceeded beyond noise; otherwise it fails then.
+    /// Exceeding the limit beyond noise is demanded (`--expect`); otherwise that fails (`--fail-if`).
     expected: bool,
     /// None: the whole run.
     stage: Option<String>,
@@ -102,7 +102,8 @@ impl FromStr for Condition {
 }
 
 impl Condition {
-    /// The same change, as one that has to be there: an improvement that is demanded.
+    /// Turns a condition of `--fail-if` into one of `--expect`: it fails unless the metric changes by more than the
+    /// limit and beyond noise.
     pub fn expected(self) -> Self {
         Self { expected: true, ..self }
     }

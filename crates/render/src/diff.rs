@@ -494,7 +494,7 @@ fn verdict_words(metric: &MetricChange) -> &'static str {
     }
 }
 
-/// What a change was held against.
+/// The noise that a change has to exceed.
 fn noise_cell(metric: &MetricChange) -> String {
     let threshold = || difference_cell(metric.noise.threshold, metric.unit).replace('+', "±");
     match metric.noise.method {
