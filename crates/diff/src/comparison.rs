@@ -203,8 +203,7 @@ impl StageChange {
     /// What its time changed by: GPU work, and its idle time, by cause where these are compared. What is beyond
     /// noise comes first, and of that the largest change.
     pub fn parts(&self) -> Vec<PartChange<'_>> {
-        let mut parts: Vec<PartChange<'_>> =
-            self.work.iter().filter_map(PartChange::work).collect();
+        let mut parts: Vec<PartChange<'_>> = self.work.iter().map(PartChange::work).collect();
         match self.host.is_empty() {
             true => parts.extend(self.metric("idle_ms").and_then(|m| PartChange::idle(m, None))),
             false => {
@@ -213,10 +212,9 @@ impl StageChange {
             }
         }
         parts.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
-        let weight = |part: &PartChange<'_>| (part.verdict.is_change(), part.change_ns.abs());
         parts.sort_by(|a, b| {
-            let ((a_is, a), (b_is, b)) = (weight(a), weight(b));
-            b_is.cmp(&a_is).then(b.total_cmp(&a))
+            let is_change = b.verdict.is_change().cmp(&a.verdict.is_change());
+            is_change.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
         });
         parts
     }
@@ -236,9 +234,8 @@ pub struct PartChange<'c> {
 }
 
 impl<'c> PartChange<'c> {
-    fn work(row: &'c WorkChange) -> Option<Self> {
-        let (change_ns, verdict) = (row.change_ns, row.verdict);
-        Some(Self { work: Some(row), cause: None, change_ns, verdict })
+    fn work(row: &'c WorkChange) -> Self {
+        Self { work: Some(row), cause: None, change_ns: row.change_ns, verdict: row.verdict }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Option<Self> {

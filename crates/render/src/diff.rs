@@ -99,7 +99,7 @@ const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
     let page = |of: &Comparison| {
-        let screen = screen::picture(of, 1).join("\n");
+        let screen = screen::picture(of).join("\n");
         format!("# {}\n\n```text\n{screen}\n```\n\n{}", plain(&title(of)), body(of))
     };
     let pages: String = diff.comparisons.iter().map(page).collect();
@@ -195,14 +195,12 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
         TIMES.iter().find_map(|(metric, label)| Some((known(metric)?, *label)))
     };
     let (metric, label) = find(|metric| metric.change.is_some()).or_else(|| find(|_| true))?;
-    let instance = stage.step.as_deref() == Some("instance");
-    match metric.metric == "step_ms" {
-        true if instance => Some((metric, "instance, median")),
-        true if stage.step.as_deref() == Some("inferred step") => {
-            Some((metric, "inferred step, median"))
-        }
-        _ => Some((metric, label)),
-    }
+    let label = match (metric.metric.as_str(), stage.step.as_deref()) {
+        ("step_ms", Some("instance")) => "instance, median",
+        ("step_ms", Some("inferred step")) => "inferred step, median",
+        _ => label,
+    };
+    Some((metric, label))
 }
 
 /// Stages of the model; without any, whatever there is.

@@ -2,7 +2,7 @@
 
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
-use stage2_diff::{Comparison, MetricUnit, PartChange, Per, Presence, StageChange, signed};
+use stage2_diff::{Comparison, MetricUnit, PartChange, Presence, StageChange, signed};
 
 use super::{difference_cell, is_shown, of_model, stage_time, title, value_cell, verdict_words};
 
@@ -26,17 +26,17 @@ const LABEL_CHARS: usize = 12;
 /// The title and what follows, each line of at most 80 characters.
 pub(super) fn screen(of: &Comparison) -> Vec<String> {
     let mut lines = vec![shorten(&title(of), WIDTH - 1)];
-    lines.extend(picture(of, 1));
+    lines.extend(picture(of));
     lines
 }
 
-/// The screen below its title, which takes `above` lines.
-pub(super) fn picture(of: &Comparison, above: usize) -> Vec<String> {
+/// The screen below its title.
+pub(super) fn picture(of: &Comparison) -> Vec<String> {
     let mut lines = stages(of);
     let below: Vec<String> =
         BELOW.iter().flat_map(|(label, most)| labelled(of, label, *most)).collect();
-    // Each condition has a sentence below the screen.
-    let taken = above + lines.len() + below.len() + 2 * of.conditions.len() + 3;
+    // The title, two empty lines and the head of the bars; each condition has a sentence below the screen.
+    let taken = lines.len() + below.len() + 2 * of.conditions.len() + 4;
     let room = HEIGHT.saturating_sub(taken).clamp(BARS.0, BARS.1);
     lines.extend(bars(of, room));
     lines.push(String::new());
@@ -81,13 +81,10 @@ fn bars(of: &Comparison, most: usize) -> Vec<String> {
     };
     let parts = stage.parts();
     let total = difference_cell(Some(stage.work_total.change_ns / 1e3), MetricUnit::Ms);
-    let per = match stage.per {
-        Per::Run => "run",
-        per => per.word(),
-    };
     let head = format!(
-        "{}, us per {per}, largest change first; all GPU work {total}:",
-        shorten(&stage.stage, STAGE_CHARS)
+        "{}, us per {}, largest change first; all GPU work {total}:",
+        shorten(&stage.stage, STAGE_CHARS),
+        stage.per.word()
     );
     let longest = parts.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
     let mut lines = vec![String::new(), shorten(&head, WIDTH - 1)];
