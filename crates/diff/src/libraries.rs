@@ -60,7 +60,12 @@ pub(crate) fn libraries(
     after: &[Run<'_>],
     stages: &[StageChange],
 ) -> Vec<LibraryChange> {
-    let [a, b] = [before, after].map(versions);
+    let [mut a, mut b] = [before, after].map(versions);
+    // An older report names no packages, and so says nothing of those that the other side has.
+    if ![before, after].into_iter().all(names_packages) {
+        a.retain(|name, _| b.contains_key(name));
+        b.retain(|name, _| a.contains_key(name));
+    }
     let mut found: BTreeMap<String, LibraryChange> = kernels(stages);
     for name in a.keys().chain(b.keys()) {
         found.entry(name.clone()).or_default();
@@ -104,6 +109,10 @@ fn kernels(stages: &[StageChange]) -> BTreeMap<String, LibraryChange> {
         }
     }
     found
+}
+
+fn names_packages(side: &[Run<'_>]) -> bool {
+    side.iter().any(|run| run.report.run.environment.iter().any(|fact| is_version(&fact.key)))
 }
 
 /// The versions of a side by library.
