@@ -72,18 +72,21 @@ fn clock(report: &Report, of: fn(&ClockUse) -> Option<ReadSpan>) -> Option<f64> 
 }
 
 /// Share of the readings from which a limit is one of the run, and no moment of it.
-const LIMITED_PERCENT: u64 = 10;
+const LIMITED_PERCENT: f64 = 10.0;
 
 /// What held the clocks down, the power limit above all; nothing where no reading tells.
 fn clock_limits(report: &Report) -> Option<String> {
-    let told: Vec<&ClockUse> = report.energy.iter().map(|stage| &stage.clocks).collect();
-    let told: Vec<_> = told.into_iter().filter(|clocks| clocks.limits.is_some()).collect();
-    let reads: u64 = told.iter().map(|clocks| clocks.reads).sum();
+    let mut reads = 0u64;
     let mut by_reason: BTreeMap<&str, u64> = BTreeMap::new();
-    for limit in told.iter().flat_map(|clocks| clocks.limits.iter().flatten()) {
-        *by_reason.entry(&limit.reason).or_default() += limit.reads;
+    for clocks in report.energy.iter().map(|stage| &stage.clocks) {
+        let Some(limits) = &clocks.limits else { continue };
+        reads = reads.saturating_add(clocks.reads);
+        for limit in limits {
+            let limited = by_reason.entry(&limit.reason).or_default();
+            *limited = limited.saturating_add(limit.reads);
+        }
     }
-    by_reason.retain(|_, limited| *limited * 100 >= reads * LIMITED_PERCENT);
+    by_reason.retain(|_, limited| *limited as f64 * 100.0 >= reads as f64 * LIMITED_PERCENT);
     let names = distinct(by_reason.into_keys().map(str::to_owned));
     (reads > 0).then(|| names.unwrap_or_else(|| "nothing".to_owned()))
 }
@@ -230,7 +233,9 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         });
         let (Some(a), Some(b)) = (a, b) else { continue };
         if (b - a).abs() > tolerance * a.abs().max(b.abs()) {
-            add(Warning, what, format!("{a:.0}"), format!("{b:.0}"), meaning);
+            // Means of small batches may differ behind the point only.
+            let digits = if (b - a).abs() > 1.0 { 0 } else { 2 };
+            add(Warning, what, format!("{a:.digits$}"), format!("{b:.digits$}"), meaning);
         }
     }
     let missing = [missing_stages(before), missing_stages(after)];

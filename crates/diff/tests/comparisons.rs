@@ -257,6 +257,9 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
         warnings.map(|d| format!("{}: {} → {}", d.what, d.before, d.after)).collect()
     };
     assert_eq!(warned(&of(1_975.0, 0, true, 15.8)), [""; 0]);
+    let damaged = of(1_980.0, u64::MAX, true, 16.0);
+    assert_eq!(warned(&damaged), ["clocks held down by: nothing → power limit"]);
+    assert_eq!(warned(&of(1_980.0, 0, true, 15.1)), ["requests in a decode step: 16.00 → 15.10"]);
     assert_eq!(
         warned(&of(1_410.0, 12, false, 8.0)),
         [
