@@ -360,7 +360,8 @@ fn absent(why: &str, note: &str) -> String {
     format!("<p class=\"absent\">None, because {}{}.</p>\n", text(why), text(&note))
 }
 
-/// The numbers of a stage. Each leads to the picture `id` that explains it, where that `is_there`.
+/// The numbers of a stage. Each leads to what explains it: to the picture `id`, where that `is_there`, or to a
+/// section, all of which are always there.
 fn figures(
     answer: &StageAnswer,
     id: &impl Fn(&str) -> String,
@@ -369,40 +370,45 @@ fn figures(
     let ms = |ns: f64| format!("{:.3}", ns / 1e6);
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
     let unit = step.map_or("instance", StepTimes::shown_unit);
-    let to = |label: String, value: String, what: &str| card(label, value, &id(what));
+    // report.md's table of stages has the floors, too.
+    const TIMES: &str = "per-stage-timings";
+    const FLOORS: &str = "stages";
+    let to = |label: String, value: String, what: &str, section: &str| {
+        let picture = id(what);
+        card(label, value, if is_there(&picture) { &picture } else { section })
+    };
     let per_unit = |of: &str, times: &StepTimes, ns: u64| {
-        to(format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)), "latency")
+        to(format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)), "latency", TIMES)
     };
     let steps = |times: &StepTimes| {
         let label = format!("{} {}s", times.warmth(), times.unit.noun());
-        to(label, count(times.steps), "latency")
+        to(label, count(times.steps), "latency", TIMES)
     };
     let first_token_ns = answer.time_to_first_token_ns.value();
     let first_token = "ms from a request to its first token, p50".to_owned();
     let floor_ns = floor.floor_ns.value();
     let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
-    let times_floor = |label: &str, times: f64| {
-        card(label.to_owned(), format!("{times:.1}x"), "model-flop-utilisation")
-    };
+    let times_floor =
+        |label: &str, times: f64| card(label.to_owned(), format!("{times:.1}x"), FLOORS);
     let counted_per_s = format!("{}/s", answer.tokens_counted.noun());
-    let baseline = |ratio| card("times its baseline".to_owned(), ratio3(ratio), "stages");
+    let baseline = |ratio| card("times its baseline", ratio3(ratio), TIMES);
     let shown = [
         step.map(steps),
         step.map(|times| per_unit("p50", times, times.p50_ns)),
         step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
         answer.slowdown.as_ref().map(|cost| baseline(cost.ratio)),
-        first_token_ns.map(|ns| to(first_token, ms(ns), "latency")),
-        answer.tokens_per_s.value().map(|rate| to(counted_per_s, format!("{rate:.1}"), "latency")),
-        floor_ns.map(|ns| to(format!("ms per {unit}: floor of the hardware"), ms(ns), "roofline")),
+        first_token_ns.map(|ns| to(first_token, ms(ns), "latency", TIMES)),
+        answer
+            .tokens_per_s
+            .value()
+            .map(|rate| to(counted_per_s, format!("{rate:.1}"), "latency", TIMES)),
+        floor_ns.map(|ns| {
+            to(format!("ms per {unit}: floor of the hardware"), ms(ns), "roofline", FLOORS)
+        }),
         floor.distance.value().map(|times| times_floor("of the floor", times)),
         floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
     ];
-    let mut shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
-    // Where a picture is missing, the tables below have what there is.
-    for card in &mut shown {
-        let section = "per-stage-timings".to_owned();
-        card.to = card.to.take().map(|to| if is_there(&to) { to } else { section });
-    }
+    let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
         let gain = first.gain();
         let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));
