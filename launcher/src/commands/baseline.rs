@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{listed, shorten, visible, visible_path};
-use stage2_diff::read_report;
 use stage2_model::{Report, Status};
 
-use super::diff::{metrics_of, report_bytes};
+use super::diff::{metrics_of, report_of};
 use super::ending::printed;
 use crate::cli::{BaselineArgs, BaselineVerb};
 use crate::failure::Failure;
@@ -132,12 +131,12 @@ fn write(folder: &Path, path: &Path, reports: &[Vec<u8>]) -> io::Result<()> {
 /// The text of the report of a run that can be compared.
 fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
     let path = metrics_of(run)?;
-    let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&path)));
-    let bytes = report_bytes(&path)?;
-    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    let (bytes, read) = report_of(&path)?;
     if read.report.coverage.verdict.status == Status::Empty {
-        let why = "it holds no GPU work, so that nothing can be compared with it";
-        return Err(refused(why.to_owned()));
+        return Err(Failure::NoResult(format!(
+            "{}: it holds no GPU work, so that nothing can be compared with it",
+            visible_path(&path)
+        )));
     }
     Ok(bytes)
 }
@@ -151,15 +150,10 @@ fn list(folder: &Path) -> Result<String, Failure> {
     }
     let line = |name: &String| {
         let reports = reports_in(&folder.join(name));
-        let first = reports.first().map(|path| {
-            let bytes = report_bytes(path).map_err(|error| error.to_string())?;
-            let read = read_report(&bytes).map_err(|error| error.to_string())?;
-            Ok::<String, String>(told(&read.report))
-        });
-        let text = match first {
+        let text = match reports.first().map(|path| report_of(path)) {
             None => "it holds no report".to_owned(),
-            Some(Ok(text)) => text,
-            Some(Err(why)) => format!("cannot be used: {}", shorten(&why, 160)),
+            Some(Ok((_, read))) => told(&read.report),
+            Some(Err(why)) => format!("cannot be used: {}", shorten(&why.to_string(), 160)),
         };
         format!("{name:24} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
     };

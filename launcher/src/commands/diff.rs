@@ -147,16 +147,18 @@ fn groups(words: &[PathBuf], terminal: &Terminal) -> Result<Vec<Group>, Failure>
 
 fn input(given: &Path) -> Result<Input, Failure> {
     let path = metrics_of(given)?;
-    let mut read = read_report(&report_bytes(&path)?)
-        .map_err(|error| Failure::NoResult(format!("{}: {error}", visible_path(&path))))?;
+    let (_, mut read) = report_of(&path)?;
     forget_what_is_not_compared(&mut read.report);
     Ok(Input { label: visible_path(given), path, read })
 }
 
-pub(super) fn report_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    files::read(path, REPORT_LIMIT_BYTES).map_err(|error| {
-        Failure::NoResult(format!("{}: it cannot be read: {error}", visible_path(path)))
-    })
+/// A file's bytes and the report in them.
+pub(super) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
+    let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(path)));
+    let bytes = files::read(path, REPORT_LIMIT_BYTES)
+        .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    Ok((bytes, read))
 }
 
 /// Of a hundred thousand kernels these take more memory than what is compared, and all sides are held at once.
