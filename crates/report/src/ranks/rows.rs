@@ -498,7 +498,7 @@ mod tests {
         assert_eq!(
             sentences(&rows),
             [
-                "rank 1 is 50.0 us late at 99 of 99 collectives, in decode; 100 % of all waiting in decode"
+                "rank 1 is 50.0 us late at 99 of 99 collectives, every instance, in decode; 100 % of all waiting in decode"
             ]
         );
         let only = self::rows(2, 1, |_| (0, 131_000_000));
