@@ -117,23 +117,13 @@ def diff(
         InstallError: `stage2-launch` is not there.
 
     """
-    options = ["--json", *(["--strict"] if strict else [])]
-    options += conditions_as_words([fail_if] if isinstance(fail_if, str) else fail_if)
-    sides = [*_operands(before), "--against", *_operands(after)]
+    words = ["--json", *(["--strict"] if strict else [])]
+    words += [*_operands(before), "--against", *_operands(after)]
+    done = compare(words, [fail_if] if isinstance(fail_if, str) else fail_if, timeout_s)
     try:
-        done = launch(["diff", *options, *sides], timeout_s)
-        read = json.loads(done.stdout) if done.returncode in (0, FAILED) else None
-    except subprocess.TimeoutExpired as error:
-        raise DiffError(f"stage2-launch diff took more than {timeout_s} s") from error
-    except OSError as error:
-        raise DiffError(f"stage2-launch cannot be started: {error}") from error
+        read = json.loads(done.stdout)
     except ValueError as error:
         raise DiffError(f"stage2-launch diff printed no JSON: {error}") from error
-    if read is None:
-        raise DiffError(
-            f"the runs were not compared (stage2-launch diff ended with {done.returncode}): "
-            f"{done.stderr.strip()}"
-        )
     is_known = isinstance(read, dict) and read.get("schema") == _SCHEMA
     if not is_known or read.get("schema_version") != _SCHEMA_VERSION:
         raise DiffError(
@@ -146,9 +136,30 @@ def diff(
     return Diff(comparisons[0])
 
 
-def conditions_as_words(conditions: Sequence[str]) -> list[str]:
-    """Return the options of these conditions, each in one word: it may begin with a dash."""
-    return [f"--fail-if={condition}" for condition in conditions]
+def compare(
+    words: Sequence[str], conditions: Sequence[str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run `stage2-launch diff` with these words and conditions; its status is 0 or `FAILED`.
+
+    Raises:
+        DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.
+        InstallError: `stage2-launch` is not there.
+
+    """
+    # In one word, because a condition may begin with a dash.
+    options = [f"--fail-if={condition}" for condition in conditions]
+    try:
+        done = launch(["diff", *options, *words], timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise DiffError(f"stage2-launch diff took more than {timeout_s} s") from error
+    except OSError as error:
+        raise DiffError(f"stage2-launch cannot be started: {error}") from error
+    if done.returncode not in (0, FAILED):
+        raise DiffError(
+            f"the runs were not compared (stage2-launch diff ended with {done.returncode}): "
+            f"{(done.stdout + done.stderr).strip()}"
+        )
+    return done
 
 
 def _operands(side: Side) -> list[str]:
