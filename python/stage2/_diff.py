@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from html import escape
 from typing import Any, Sequence, Union
 
 from ._launch import as_operand, launch
 from ._run import Run
-from ._tables import Table, TableError, visible
+from ._tables import Table, TableError, lines_html, visible
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
 FAILED = 1
@@ -38,12 +37,7 @@ class Diff:
 
     def _repr_html_(self) -> str:
         """Show the lines, the conditions and what changed most in a notebook."""
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th>"
-            f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for label, text in self._shown()
-        )
-        return f"<table>{rows}</table>{self.metrics._repr_html_()}"
+        return lines_html(self._shown()) + self.metrics._repr_html_()
 
     def _shown(self) -> list[tuple[str, str]]:
         conditions = [

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Mapping
 
-from ._tables import SOURCES, Table, TableError, table_of, visible
+from ._tables import SOURCES, Table, TableError, lines_html, table_of, visible
 
 SCHEMA = "stage2.report"
 SCHEMA_VERSION = 1
@@ -60,12 +60,7 @@ class Run:
     def _repr_html_(self) -> str:
         """Show the answer, what is missing and the stages in a notebook."""
         rows = [*self._lines(), *(("note", mark) for mark in self._marks())]
-        lines = "".join(
-            f"<tr><th style='text-align:left'>{escape(label)}</th>"
-            f"<td style='text-align:left'>{escape(text)}</td></tr>"
-            for label, text in rows
-        )
-        head = f"<p><b>{escape(str(self.path))}</b></p><table>{lines}</table>"
+        head = f"<p><b>{escape(str(self.path))}</b></p>{lines_html(rows)}"
         try:
             return head + self.stages._repr_html_()
         except RunError as error:

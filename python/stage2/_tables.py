@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
 _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
@@ -375,6 +375,16 @@ def _text(column: str, value: Any) -> str:
         return f"{value:,}"
     text = visible(value)
     return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 3] + "..."
+
+
+def lines_html(lines: Iterable[tuple[str, str]]) -> str:
+    """Return texts with their labels as a table for a notebook."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(label)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for label, text in lines
+    )
+    return f"<table>{rows}</table>"
 
 
 def visible(value: object) -> str:
