@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries what .ci/dist left, as a new user would, on the simulated GPU: the wheel in a fresh virtual
 # environment, the tar file in a folder with another name, and, where asked for, the collector's tests
-# with the library.
+# with the library, and the wheel that pip builds from the sources.
 #   packaging/try.sh DIST [--collector-tests]
 set -euo pipefail
 repository=$(realpath "$(dirname "${BASH_SOURCE[0]}")/..")
