@@ -138,7 +138,7 @@ const TOPICS: [(&str, Severity, &str); 33] = [
          (profiling.collector.host=true)",
     ),
     ("mode", Warning, "only a deep run has counters of ncu, and the timeline of nsys"),
-    ("counters sampled beside the records", Warning, "sampling makes kernels up to 2 % longer"),
+    ("counters sampled with the records", Warning, "sampling makes kernels up to 2 % longer"),
     ("collector settings", Warning, "the collector costs the workload differently"),
     ("attribution", Warning, "its cost per launch differs"),
     ("processes with GPU work", Warning, "sums are over different numbers of processes"),
@@ -318,7 +318,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ("mode", profiled("mode")),
         // It is known without the configuration of the run.
         (
-            "counters sampled beside the records",
+            "counters sampled with the records",
             yes_or_no(report.sampled.as_ref().is_some_and(|sampled| !sampled.own_run)),
         ),
         ("collector settings", profiled("collector settings")),
@@ -373,7 +373,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
-        let meaning = "steps and instances are no times to compare: whole instances are compared";
+        let meaning =
+            "times of steps and of instances cannot be compared: whole instances are compared";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

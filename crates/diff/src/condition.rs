@@ -52,7 +52,7 @@ pub enum ConditionError {
     NoOperator,
     /// There is no dot, or nothing at a side of it.
     #[error(
-        "`{0}` is no STAGE.METRIC: the stage stands before the last dot, for instance \
+        "`{0}` is not STAGE.METRIC: the stage stands before the last dot, for instance \
              decode.step_ms; metrics of the whole run are run.METRIC"
     )]
     NoStage(String),
@@ -370,9 +370,9 @@ mod tests {
         for (text, part) in [
             ("", "neither > nor <"),
             ("decode.step_ms", "neither > nor <"),
-            ("step_ms>+5%", "no STAGE.METRIC"),
-            (".step_ms>+5%", "no STAGE.METRIC"),
-            ("decode.>+5%", "no STAGE.METRIC"),
+            ("step_ms>+5%", "not STAGE.METRIC"),
+            (".step_ms>+5%", "not STAGE.METRIC"),
+            ("decode.>+5%", "not STAGE.METRIC"),
             ("decode.setp_ms>+5%", "known are step_ms, step_mean_ms"),
             ("run.step_ms>+5%", "of the whole run"),
             ("decode.step_ms>", "it is empty"),

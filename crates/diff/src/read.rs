@@ -20,11 +20,11 @@ pub struct ReadReport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// It is no JSON, or is cut short.
-    #[error("it is no JSON, or is cut short ({0})")]
+    #[error("it is not JSON, or is cut short ({0})")]
     NoJson(String),
     /// Another program wrote it.
     #[error(
-        "it is no report of stage2-launch (its `schema` is {0}, and not \"{SCHEMA}\"); name the \
+        "it is not a report of stage2-launch (its `schema` is {0}, and not \"{SCHEMA}\"); name the \
          folder of a run, or the metrics.json in it"
     )]
     OtherSchema(String),
@@ -83,7 +83,7 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
         Some(version) if version <= u64::from(SCHEMA_VERSION) => {}
         Some(found) => return Err(ReadError::Newer(found)),
         None => {
-            let why = "it is no whole number".to_owned();
+            let why = "it is not a whole number".to_owned();
             return Err(ReadError::Broken { field: "schema_version".to_owned(), why });
         }
     }
@@ -214,14 +214,14 @@ mod tests {
             assert!(refused(&whole[..cut]).contains("cut short"), "{cut}");
         }
         assert!(refused(b"{\"batch_size\": 1}").contains("`schema` is missing"));
-        assert!(refused(b"[1]").contains("no report of stage2-launch"));
+        assert!(refused(b"[1]").contains("not a report of stage2-launch"));
         assert!(refused(b"{\"schema\": \"o\\u001bther\"}").contains("\"o\\u001bther\""));
         let newer = text(|v| v["schema_version"] = json!(SCHEMA_VERSION + 1));
         assert!(refused(&newer).contains("newer stage2-launch"));
         assert!(refused(&text(|v| v["schema_version"] = json!("1"))).contains("schema_version"));
         let huge = text(|v| v["kernels"] = json!([{"total_ns": 1e300}]));
         assert!(refused(&huge).contains("kernels[0]"), "{}", refused(&huge));
-        assert!(refused("[".repeat(100_000).as_bytes()).contains("no JSON"));
+        assert!(refused("[".repeat(100_000).as_bytes()).contains("not JSON"));
     }
 
     #[test]

@@ -487,7 +487,7 @@ fn runs_that_were_profiled_differently_are_warned_of() {
     counted.sampled = Some(SampledCounters::default());
     assert_eq!(
         warned(&with(&plain), &counted),
-        ["annotation", "mode", "counters sampled beside the records", "collector settings"]
+        ["annotation", "mode", "counters sampled with the records", "collector settings"]
     );
     assert!(warned(&counted, &counted).is_empty());
     assert!(warned(&with(&plain), &with(&[])).is_empty(), "an older report does not say");

@@ -58,7 +58,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let to_file = args.output.is_some();
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
-        json.map_err(|error| Failure::NoResult(format!("the comparison is no JSON: {error}")))?
+        json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
             + "\n"
     } else if args.full || to_file {
         view::markdown(&diff)

@@ -84,7 +84,7 @@ const HELP: [&str; 22] = [
     "BUSY       part of the time in steps in which GPU work of the stage ran",
     "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
     "REQS       mean number of requests of a step, where an engine says it",
-    "TOKENS/S   where an engine or a field `tokens` of the ranges says how many, or",
+    "TOKENS/S   where an engine or a field `tokens` of the ranges gives them, or",
     "           with --tokens STAGE, where the payload of its ranges does",
     "WORK/S     kernels, copies, fills and graphs in a second",
     "GPU        part of the time in which the GPU worked for the process",

@@ -196,8 +196,8 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     sandbox.write("nothing/notes.md", "");
     refused(&[&good], 2, "diff needs two runs");
     refused(&[&good, "absent"], 2, "absent cannot be read");
-    refused(&[&good, "cut.json"], 70, "it is no JSON, or is cut short");
-    refused(&[&good, "other.json"], 70, "no report of stage2-launch");
+    refused(&[&good, "cut.json"], 70, "it is not JSON, or is cut short");
+    refused(&[&good, "other.json"], 70, "not a report of stage2-launch");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
     refused(&[&good, "huge.json"], 70, "kernels[0]");
     refused(&["empty.json", &good], 70, "empty.json (a run before the change) is EMPTY");
