@@ -69,8 +69,7 @@ pub(crate) struct Process {
     devices: FxHashMap<u32, (Settled, u64)>,
     pub(crate) counters: Counters,
     gpus: BTreeMap<u32, GpuState>,
-    /// Members of the largest communicator of NCCL, and the rank among them; several: it is no process of one
-    /// rank.
+    /// Members of the largest communicator of NCCL, and the ranks that this process has among them.
     communicator: Option<(u64, BTreeSet<u64>)>,
     host: Host,
     slots: Slots,

@@ -135,12 +135,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let rows = rows(&view.look);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
     let foot = foot(view, width);
-    // What is left is shared: stages first, then processes, then kernels.
+    // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
-    let has_room = left >= 14;
-    let (minute, gpus) = match has_room {
+    let (minute, gpus) = match left >= 14 {
         true => (minute(view, rows.get(chosen), width), gpus(view, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
@@ -280,8 +279,11 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     }
     let mut kernels: Vec<(&str, (u64, u64))> = kernels.into_iter().collect();
     let by = view.state.kernels_by;
-    let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches).unwrap_or(0);
-    let size = |sum| if by == KernelOrder::Time { sum } else { (mean_ns(sum), sum.0) };
+    let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
+    let size = |sum: (u64, u64)| match by {
+        KernelOrder::Time => (Some(sum.0), sum.1),
+        KernelOrder::Mean => (mean_ns(sum), sum.0),
+    };
     kernels.sort_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
     let name_width = width.saturating_sub(41).clamp(8, KERNEL_COLUMNS);
     let title = format!(
@@ -309,10 +311,9 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         if class.is_empty() && kernel.is_none() {
             break;
         }
-        let mean =
-            |(ns, launches): (u64, u64)| ns.checked_div(launches).map(|ns| short(ns as f64 / 1e3));
         let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
-            (name, part(sum.0, total), mean(sum).unwrap_or_default())
+            let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
+            (name, part(sum.0, total), mean.unwrap_or_default())
         });
         let (class, name) = (padded(class, 14), padded(name, name_width));
         let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>8}");
@@ -342,7 +343,7 @@ fn step_ms(view: &View, row: &Row, ago: usize) -> Option<f64> {
     (steps > 0).then(|| all_ns as f64 / steps as f64 / 1e6)
 }
 
-/// The part of such a second in which the GPUs worked.
+/// The part of the second so many seconds before the newest data in which the GPUs worked.
 fn gpu_share(view: &View, ago: usize) -> Option<f64> {
     let seconds = view.look.processes.iter().map(|process| &process.window.minute.busy_ns);
     let all: Vec<u64> = seconds.filter_map(|all| all.iter().rev().nth(ago).copied()).collect();
@@ -482,7 +483,7 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
     process.window.stages.get(&row?.name)
 }
 
-/// Sorts them; as they come they are in the order of their ranks.
+/// Sorts processes, which are in the order of their ranks.
 fn sort_processes(all: &mut [&Watched], by: ProcessOrder, row: Option<&Row>) {
     match by {
         ProcessOrder::Rank => {}
@@ -546,7 +547,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
     lines
 }
 
-/// What is missing of a process. Work that was recorded and not placed is told beside it, and a name that
+/// What is missing of a process. Work that was recorded and not placed is shown next to it, and a name that
 /// was cut or a range that was not closed hides none.
 fn lost(process: &Watched) -> u64 {
     let kept = ["unattributed", "names_cut", "unbalanced_range_ends", "unclosed_ranges"];
