@@ -18,8 +18,8 @@ PHRASES = ROOT / "docs/phrases.txt"
 FOREIGN = ("benches/runs/", "CHANGELOG.md", "tests/", "lab/", "examples/", "docs/seeds.md")
 # From the texts of the programs, or from comments of tests.
 GENERATED = re.compile(r"docs/sample/\w+/|/golden/|docs/reliability\.md")
-# Fuzz targets and the simulator are for tests; report.html is not rewritten yet.
-SOURCES = re.compile(r"(?:launcher/|cupti-sys/|crates/(?!fuzz/|sim/|render/src/html/)[\w-]+/)?src/")
+# Fuzz targets and the simulator are for tests.
+SOURCES = re.compile(r"(?:launcher/|cupti-sys/|crates/(?!fuzz/|sim/)[\w-]+/)?src/")
 TESTS = re.compile(r"/tests/|(?:tests|models|testing)\.rs$")
 # A comment, a raw string, a character, or a string.
 LITERAL = re.compile(

@@ -154,7 +154,7 @@ async function useTimeline(browser, problems) {
   if (panned <= 0) problems.push("a zoomed timeline does not pan");
   await browser.key("n");
   const said = await browser.value(`${box}.querySelector("output").textContent`);
-  if (!/ · .* · starts at [\d.]+ ms · takes [\d.]+ µs/.test(said)) problems.push(`a bar says: ${said}`);
+  if (!/ · .* · starts at [\d.]+ ms · takes [\d.]+ us/.test(said)) problems.push(`a bar says: ${said}`);
   await browser.key("0");
   const all = await width();
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);

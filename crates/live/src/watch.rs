@@ -308,6 +308,13 @@ pub struct Watched {
     pub is_torn: bool,
 }
 
+impl Watched {
+    /// Whether its trace file grows: it is neither over nor cut.
+    pub fn is_growing(&self) -> bool {
+        self.state == FileState::Growing && !self.is_torn
+    }
+}
+
 /// All processes at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
@@ -532,7 +539,7 @@ mod tests {
         watch.tick();
         assert!(!watch.look().processes[0].is_torn, "it may be in the making");
         (0..=QUIET_TICKS).for_each(|_| watch.tick());
-        assert!(watch.look().processes[0].is_torn);
+        assert!(watch.look().processes[0].is_torn && !watch.look().processes[0].is_growing());
         fs::write(&path, whole).expect("a file");
         watch.tick();
         let process = &watch.look().processes[0];

@@ -10,7 +10,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use stage2_live::{BUCKETS_S, FileState, Look, StageNumbers, Watched, class_label};
+use stage2_live::{BUCKETS_S, Look, StageNumbers, Watched, class_label};
 
 /// Processes with series of their own; those beyond are counted.
 const PROCESSES: usize = 64;
@@ -231,9 +231,9 @@ impl Output<'_, '_> {
             let age_ns = now_ns.saturating_sub(process.last_wall_ns?);
             Some(Value::Gauge(age_ns as f64 / 1e9))
         })?;
-        let help = "1 while the trace file of the process grows, 0 when it is over.";
+        let help = "1 while the trace file of the process grows, 0 when it is over or cut.";
         self.per_process(gauge("recording", None, help), |process| {
-            Some(Value::Gauge(f64::from(u8::from(process.state == FileState::Growing))))
+            Some(Value::Gauge(f64::from(u8::from(process.is_growing()))))
         })
     }
 

@@ -166,9 +166,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
 
 fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
-    let recording = |process: &&Watched| {
-        process.state == FileState::Growing && !process.is_torn && !is_silent(view, process)
-    };
+    let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
     let on = look.processes.iter().filter(recording).count();
     let phases = view.phases.iter().filter(|(_, phase)| phase == "dormant").count();
     let dormant = if phases > 0 { format!(", {phases} dormant") } else { String::new() };

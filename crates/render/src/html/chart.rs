@@ -224,7 +224,7 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
         return format!(
             "<p class=\"absent\">None, because {why}. To measure it, run <code>stage2-launch \
              run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
-             <code>pipeline.ncu.top_n</code> says how many kernels it measures.</p>\n"
+             <code>pipeline.ncu.top_n</code> limits how many kernels it measures.</p>\n"
         );
     }
     let covered: f64 = points.iter().map(|point| point.share).sum();

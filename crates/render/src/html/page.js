@@ -55,7 +55,7 @@
       return made;
     };
 
-    const shown = (ns) => (length >= 1e6 ? [ns / 1e6, "ms"] : [ns / 1e3, "µs"]);
+    const shown = (ns) => (length >= 1e6 ? [ns / 1e6, "ms"] : [ns / 1e3, "us"]);
     const trimmed = (value) => String(Number(value.toFixed(6)));
     const ticks = () => {
       const width = picture.clientWidth || 1;
@@ -126,7 +126,7 @@
       const isolated = make("bdi", { textContent: name });
       said.replaceChildren(
         isolated,
-        ` · ${rect.matches(".w-waiting") ? "waiting for the other rank" : kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} µs`,
+        ` · ${rect.matches(".w-waiting") ? "waiting for the other rank" : kind} · starts at ${(start / 1e6).toFixed(6)} ms · takes ${(takes / 1e3).toFixed(3)} us`,
       );
     };
     const bars = [...picture.querySelectorAll("rect")];

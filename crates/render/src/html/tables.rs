@@ -82,7 +82,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         ("total, ms", true),
         ("share, %", true),
         ("calls", true),
-        ("mean, µs", true),
+        ("mean, us", true),
     ];
     head.extend(several.then_some(("GPUs", false)));
     let head = head.iter().map(|(name, number)| {

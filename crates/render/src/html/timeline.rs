@@ -263,7 +263,7 @@ impl Scale {
         let step =
             [5.0, 2.0, 1.0].into_iter().find(|by| by * power <= rough).unwrap_or(1.0) * power;
         let step = (step as u64).max(1);
-        let unit = if self.length_ns >= 1_000_000 { ("ms", 1e6) } else { ("µs", 1e3) };
+        let unit = if self.length_ns >= 1_000_000 { ("ms", 1e6) } else { ("us", 1e3) };
         let tick = |at_ns: u64| {
             let at = self.percent(at_ns);
             let shown = super::chart::short(at_ns as f64 / unit.1);
@@ -328,7 +328,7 @@ impl<'t> Listed<'t> {
         format!(
             "<details class=\"names\"><summary>GPU work of this {noun} by name</summary>\n\
              <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>name</th><th>class</th>\
-             <th class=\"n\">calls</th><th class=\"n\">total, µs</th><th class=\"n\">longest, µs</th>\
+             <th class=\"n\">calls</th><th class=\"n\">total, us</th><th class=\"n\">longest, us</th>\
              </tr></thead>\n<tbody>\n{}</tbody></table></div>\n{more}</details>\n",
             attribute(&format!("GPU work of the {noun} by name")),
             self.entries.iter().map(row).collect::<String>(),
