@@ -292,7 +292,7 @@ mod tests {
             host: "node-1".into(),
             pid: 4711,
             rank: Some(3),
-            state: FileState::Growing,
+            state: stage2_live::FileState::Growing,
             totals: [("decode".to_owned(), decode)].into(),
             device_totals: [(0, 21_000_000)].into(),
             counts: Counts { work: 31, attributed: 30, outside: 1, ..Counts::default() },
