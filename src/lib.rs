@@ -1,17 +1,16 @@
 //! The collector: CUPTI kernel records and NVTX ranges of the process it lives in, into a trace
 //! file and a table of top kernels.
 //!
-//! Everything here runs inside somebody else's process. It never breaks, blocks or visibly slows
-//! it: no panic leaves ([`base::barrier`]), nothing waits without a bound, guest threads neither
-//! allocate nor write after the start, and there is one thread of our own ([`drain`]), beside one that
-//! waits for the GPU driver's readings and for nothing else (`drain::device_state`), one that waits for
-//! clients of the control socket ([`control`]), and one that samples the guest's threads where that was asked for
-//! ([`host`]).
+//! Everything here runs inside the process that is profiled, the guest. It never breaks, blocks or visibly slows
+//! the guest: no panic leaves the collector ([`base::barrier`]), every wait has a limit, and guest threads neither
+//! allocate nor write after the start. The collector has one thread ([`drain`]), and three more where they are needed:
+//! one waits for readings of the GPU driver (`drain::device_state`), one for clients of the control socket
+//! ([`control`]), and one samples the guest's threads ([`host`]).
 //!
-//! A folder says on whose thread its code runs and what that code may do: [`entry`],
-//! [`control`], [`drain`], [`host`], [`guest`], [`base`]. Each imports only from those behind it in this list.
+//! Each folder stands for the threads that its code runs on: [`entry`], [`control`], [`drain`], [`host`], [`guest`],
+//! [`base`]. Each imports only from those that follow it in this list.
 //!
-//! The way of a kernel record:
+//! The path of a kernel record:
 //!
 //! | hop | module | turns | into |
 //! |---|---|---|---|
@@ -24,11 +23,11 @@
 //! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
 //! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
 //! | beside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
-//! | beside | [`host`], `drain::host_samples` | what threads do, and their Python stacks | samples |
+//! | beside | [`host`], `drain::host_samples` | what threads do, and their stacks | samples |
 //! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
-//! A record never climbs back: our thread gets it decoded, and knows neither CUPTI's callbacks nor
-//! NVTX's. Control goes the other way through one interface, [`guest::gpu::Tracer`]: a flush, the clock,
+//! Records flow in one direction: the drain thread gets them decoded, and knows neither CUPTI's callbacks nor
+//! NVTX's. Control flows in the other direction through one interface, [`guest::gpu::Tracer`]: a flush, the clock,
 //! a count of losses, the switch and the end.
 //!
 //! [`guest::state`] holds the phase and everything that one process records. The other statics are

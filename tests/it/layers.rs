@@ -1,5 +1,5 @@
-//! The collector's folders import only from those below them, and its modules not in a circle. A record
-//! never climbs back: our thread knows no producer. State outside of `state` is listed.
+//! The collector's folders import only from those below them, and no two modules import each other, not even through
+//! others. Records flow in one direction: the drain thread knows no producer. State outside of `state` is listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
