@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use stage2_contract::stats::BACK_TO_BACK_NS;
-use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::numbers::{percent1, time_scale};
 
 /// Of fewer values there is no 99th percentile.
 pub use stage2_contract::stats::P99_VALUES;
@@ -286,15 +286,30 @@ pub struct FirstStep {
     pub text: String,
     /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
     pub condition: String,
+    /// Who or what that is in this run, as a sentence; null: the condition says all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
     /// Parts of the window that would vanish, in its order; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
+    /// What the gain is told of; null: the whole window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<MeanTime>,
     /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
     /// known.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
     pub is_floor: bool,
+}
+
+/// The mean step of a stage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MeanTime {
+    /// [`crate::Bottleneck::of`].
+    pub of: String,
+    /// Its time, ns.
+    pub ns: f64,
 }
 
 /// A part of a window that would vanish.
@@ -307,23 +322,48 @@ pub struct Removed {
 }
 
 impl FirstStep {
-    /// How many times faster the stage would be, on what condition, and how the two follow from the
-    /// window; nothing where that is not known. `4.9x faster if exposed copies vanish: copies 79.6 % of the
-    /// window`.
+    /// How many times faster the stage would be, on what condition, and how the two follow from the mean step or
+    /// the window; nothing where that is not known. `4.9x faster if exposed copies vanish: copies 1.44 of 1.81 ms
+    /// per step`.
     pub fn gain(&self) -> Option<String> {
         let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
+        if self.removes.is_empty() {
+            return Some(format!("{factor} faster if {}", self.condition));
+        }
+        let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
+        let parts = match &self.mean {
+            Some(mean) => self.parts_of(mean),
+            None => self.parts_of_window(),
+        };
+        Some(format!("{factor} faster if {}: {parts}{floor}", self.condition))
+    }
+
+    /// What would vanish of the mean step: `waiting 1.06 + idle time 1.06 = 2.12 of 3.62 ms per step`.
+    fn parts_of(&self, mean: &MeanTime) -> String {
+        let (scale, unit, decimals) = time_scale(mean.ns);
+        let rounding = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
+        let shown = |part: &Removed| (part.percent / 100.0 * mean.ns / scale * rounding).round();
+        let parts = (self.removes.iter())
+            .map(|part| format!("{} {:.decimals$}", part.what, shown(part) / rounding));
+        let parts = parts.collect::<Vec<_>>().join(" + ");
+        let sum = self.removes.iter().map(shown).sum::<f64>() / rounding;
+        let sum = match self.removes.len() {
+            1 => String::new(),
+            _ => format!(" = {sum:.decimals$}"),
+        };
+        format!("{parts}{sum} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of)
+    }
+
+    fn parts_of_window(&self) -> String {
         let parts = self.removes.iter();
         let parts: Vec<String> =
             parts.map(|part| format!("{} {} %", part.what, percent1(part.percent))).collect();
         let sum: f64 = self.removes.iter().map(|part| (part.percent * 10.0).round() / 10.0).sum();
         let sum = match parts.len() {
-            0 => return Some(format!("{factor} faster if {}", self.condition)),
             1 => String::new(),
             _ => format!(" = {} %", percent1(sum)),
         };
-        let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
-        let parts = parts.join(" + ");
-        Some(format!("{factor} faster if {}: {parts}{sum} of the window{floor}", self.condition))
+        format!("{}{sum} of the window", parts.join(" + "))
     }
 }
 

@@ -95,6 +95,11 @@ impl BottleneckKind {
 }
 
 impl Bottleneck {
+    /// Whether the mean step, or the mean of what the times of the stage are of, is divided.
+    pub fn is_of_step(&self) -> bool {
+        self.of != "window"
+    }
+
     /// The part that is the bottleneck.
     pub fn first(&self) -> Option<&BottleneckPart> {
         self.parts.first()

@@ -52,9 +52,10 @@ pub struct HostStage {
     pub advice: Vec<HostAdvice>,
     /// The stacks with the longest time.
     pub stacks: Vec<HostStackTime>,
-    /// The time of all other stacks, ns.
+    /// The idle time that the times of the stacks are parts of, ns; that of all threads that launch the work. What
+    /// no stack stands for is not known, or is in shorter stacks.
     #[serde(default)]
-    pub stacks_left_out_ns: u64,
+    pub stacks_of_ns: u64,
 }
 
 impl HostStage {
@@ -341,7 +342,7 @@ pub struct HostStackTime {
     /// Indices into [`HostUse::names`], the outermost frame first; the last one is what the thread waited
     /// for, if it did.
     pub stack: Vec<usize>,
-    /// Idle time that its samples represent, ns.
+    /// Idle time that its samples represent, or that its calls took, ns.
     pub ns: u64,
     /// Samples.
     pub samples: u64,

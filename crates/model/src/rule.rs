@@ -62,6 +62,9 @@ pub struct Takeaway {
     /// Part of the sum of all stages' windows that is concerned, percent. Stages without GPU work of
     /// their own are not in the sum, unless no stage has any.
     pub concerns_percent: Option<f64>,
+    /// Part of the window of its stage that is concerned, percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_stage_percent: Option<f64>,
 }
 
 /// A rule that spoke.

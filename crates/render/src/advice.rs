@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::{ROWS, Table, more, more_in, none, sentence, text};
-use stage2_contract::text::numbers::{count, counted, percent1};
+use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, plain, shorten};
 use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
 use stage2_report::roofline::takeaways;
@@ -111,8 +111,20 @@ fn gain(report: &Report, advice: &Recommended<'_>) -> Option<String> {
     if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
         return Some(format!("{} {gain}", step.stage.as_deref().unwrap_or("the run")));
     }
-    let percent = advice.concerns_percent.map(percent1);
-    percent.map(|percent| format!("{percent} % of the time of all stages"))
+    let percent = percent1(advice.concerns_percent?);
+    let of_step = of_mean_step(report, advice).map(|text| format!("{text}: "));
+    Some(format!("{}{percent} % of the time of all stages", of_step.unwrap_or_default()))
+}
+
+/// What a recommendation of one takeaway is about in the mean step of its stage.
+fn of_mean_step(report: &Report, advice: &Recommended<'_>) -> Option<String> {
+    let stage = advice.first.stage.as_ref().filter(|_| advice.further == 0)?;
+    let answer = report.answer.stages.iter().find(|answer| answer.stage == *stage)?;
+    let mean = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step())?;
+    let (scale, unit, decimals) = time_scale(mean.ns as f64);
+    let all = mean.ns as f64 / scale;
+    let part = all * advice.first.of_stage_percent? / 100.0;
+    Some(format!("{stage} {part:.decimals$} of {all:.decimals$} {unit} per {}", mean.of))
 }
 
 fn numbered(lines: impl Iterator<Item = String>) -> String {

@@ -121,6 +121,11 @@ pub(crate) struct Kernel<'r> {
 }
 
 impl Kernel<'_> {
+    /// The GPUs that it ran on.
+    pub(crate) fn devices(&self) -> Vec<&str> {
+        self.devices.iter().copied().collect()
+    }
+
     /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
     pub(crate) fn device(&self) -> String {
         listed(&self.devices.iter().collect::<Vec<_>>(), 1)

@@ -12,6 +12,7 @@ pub(super) fn answer() -> Answer {
         removes: vec![Removed { what: "launch gaps".into(), percent: 79.6 }],
         factor: Some(4.9),
         is_floor: false,
+        ..FirstStep::default()
     };
     let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
     Answer {
@@ -84,7 +85,7 @@ pub(super) fn host() -> HostUse {
             HostStackTime { stack: vec![0, 1], ns: 3_918_000, samples: 160 },
             HostStackTime { stack: vec![0, 2], ns: 1_962_000, samples: 80 },
         ],
-        stacks_left_out_ns: 0,
+        stacks_of_ns: 6_000_000,
     };
     let process = HostProcess {
         file: "node-1.s2t".into(),
@@ -198,6 +199,7 @@ pub(super) fn rich() -> Report {
             ),
             recommendation: Some(format!("Replay {name} as a CUDA graph, then fuse its kernels")),
             concerns_percent: Some(4.0),
+            of_stage_percent: None,
         });
         report.findings.push(Finding::warning(
             format!(

@@ -24,6 +24,21 @@ pub fn counted(value: u64, noun: &str) -> String {
     }
 }
 
+/// Nanoseconds of the unit that a time is shown in, the unit, and its decimals.
+pub fn time_scale(ns: f64) -> (f64, &'static str, usize) {
+    match ns {
+        ns if ns < 1e5 => (1e3, "us", 1),
+        ns if ns < 1e10 => (1e6, "ms", 2),
+        _ => (1e9, "s", 2),
+    }
+}
+
+/// Nanoseconds in the unit that suits them: `3.62 ms`.
+pub fn shown_time(ns: f64) -> String {
+    let (scale, unit, decimals) = time_scale(ns);
+    format!("{:.decimals$} {unit}", ns / scale)
+}
+
 /// Nanoseconds as milliseconds with three decimals, rounded: `1.235`.
 pub fn ms3(ns: u64) -> String {
     let us = ns / 1000 + u64::from(ns % 1000 >= 500);

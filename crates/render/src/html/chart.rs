@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     EngineStepRow, EngineSteps, KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint,
-    SampledStage, Step, StepBucket, StepSeries, StepTimeline, StepTimes,
+    SampledStage, Step, StepBucket, StepSeries, StepTimeline, StepTimes, StepUnit,
 };
 
 use crate::html::markdown::{attribute, class_mark, foreign, html, text};
@@ -39,6 +39,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         return "<p class=\"absent\">None, because none has a host time.</p>\n".to_owned();
     }
     let noun = series.noun();
+    // Steps of an engine are timed from begin to begin, and the picture is of the time inside.
+    let from_begin = times.filter(|times| times.unit == StepUnit::OfEngine);
+    let times = times.filter(|_| from_begin.is_none());
     let (path, file) = (foreign(&series.path), foreign(&series.file));
     let path =
         format!("Host time of <code>{path}</code> in {file}; the first {noun} is the cold one.");
@@ -74,8 +77,16 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let (end_ms, buckets) = (ms3(top_ns), counted(beyond as u64, "bucket"));
     let clipped = format!(" Beyond the picture, which ends at {end_ms} ms: {buckets}.");
     let clipped = if beyond > 0 { clipped } else { String::new() };
+    let percentiles = match from_begin {
+        None => "Percentiles are of the warm ones.".to_owned(),
+        Some(times) => format!(
+            "The step time of this stage ({} ms at the median) is longer: it is from begin to begin, with what \
+             the engine does between two steps.",
+            ms3(times.p50_ns)
+        ),
+    };
     out.push_str(&format!(
-        "<p class=\"note\">{}{clipped} {path} Percentiles are of the warm ones.</p>\n",
+        "<p class=\"note\">{}{clipped} {path} {percentiles}</p>\n",
         text(&description),
     ));
     if !outliers.is_empty() {

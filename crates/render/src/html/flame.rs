@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::markdown::text;
-use stage2_contract::text::numbers::{count, percent1};
+use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
 use stage2_model::{HostStage, HostUse};
 
@@ -46,26 +46,30 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
     if root.called.is_empty() || root.ns == 0 {
         return None;
     }
-    let mut picture = Picture { names: &host.names, all_ns: root.ns, ..Picture::default() };
-    picture.draw(&root, 0.0, 0);
+    let all_ns = stage.stacks_of_ns.max(root.ns);
+    let mut picture = Picture { names: &host.names, all_ns, ..Picture::default() };
+    picture.draw_from_first_branch(&root);
     let height = (picture.deepest + 1) * ROW;
-    let all = root.ns.saturating_add(stage.stacks_left_out_ns).max(1);
-    let shown = root.ns as f64 * 100.0 / all as f64;
     let left_out = match picture.left_out {
         0 => String::new(),
         some => format!(" {} narrow frames are not drawn.", count(some)),
+    };
+    let drawn_ns = root.called.values().fold(0, |ns: u64, node| ns.saturating_add(node.ns));
+    let without = (all_ns.saturating_sub(drawn_ns)) as f64 * 100.0 / all_ns as f64;
+    let without = match percent1(without).as_str() {
+        "0.0" => String::new(),
+        percent => format!(" For {percent} % of the idle time, no stack is shown."),
     };
     Some(format!(
         "<div class=\"flame\" id=\"{id}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" \
          aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the launching \
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
-         frame is its share of the idle time, from {} samples. The outermost frames are at the top. The \
-         last frame of a stack is what the thread waited for, if it did. The graph shows {} % of the \
-         time.{left_out}</p>\n",
+         frame is its share of the idle time, as in the table above, from {} samples. The outermost frames \
+         are at the top. The last frame of a stack is what the thread waited for, if it \
+         did.{without}{left_out}</p>\n",
         picture.frames,
         count(stage.samples),
-        percent1(shown),
     ))
 }
 
@@ -91,19 +95,81 @@ impl Picture<'_> {
                 self.left_out += 1;
                 continue;
             }
-            self.drawn += 1;
-            self.deepest = self.deepest.max(depth);
-            let known = self.names.get(*name).map_or("(not known)", String::as_str);
-            let shown = text(&shorten(known, NAME_CHARS));
-            let said = format!("{shown}: {} %, {} samples", percent1(percent), count(node.samples));
-            let (y, shade) = (depth * ROW, name % SHADES);
-            self.frames.push_str(&format!(
-                "<svg class=\"frame\" x=\"{x:.4}%\" width=\"{percent:.4}%\" y=\"{y}\" height=\"{BAR}\">\
-                 <title>{said}</title><rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
-                 <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
-            ));
+            let shown = self.name(*name);
+            self.frame(node, &shown, "", (x, depth), name % SHADES);
             self.draw(node, x, depth + 1);
             x += percent;
         }
+    }
+
+    /// Draws the outermost frames that all stacks have in common as one frame, and what they called below it.
+    fn draw_from_first_branch(&mut self, root: &Node) {
+        let (mut common, mut at): (Vec<usize>, &Node) = (Vec::new(), root);
+        while let Some((name, only)) = at.called.first_key_value()
+            && at.called.len() == 1
+            // The frame below which nothing is stays one of its own.
+            && !only.called.is_empty()
+        {
+            common.push(*name);
+            at = only;
+        }
+        let (Some(last), true) = (common.last(), common.len() > 1) else {
+            return self.draw(root, 0.0, 0);
+        };
+        let shown = format!("{} ({} outer frames)", self.name(*last), common.len());
+        let outer: Vec<String> = common.iter().map(|name| self.name(*name)).collect();
+        let outer = format!("\n{}", outer.join("\n"));
+        self.frame(at, &shown, &outer, (0.0, 0), last % SHADES);
+        self.draw(at, 0.0, 1);
+    }
+
+    /// Draws one frame; `more` is what its tooltip says below its share.
+    fn frame(&mut self, node: &Node, shown: &str, more: &str, at: (f64, usize), shade: usize) {
+        let (x, depth) = at;
+        self.drawn += 1;
+        self.deepest = self.deepest.max(depth);
+        let percent = node.ns as f64 * 100.0 / self.all_ns as f64;
+        let (share, y) = (percent1(percent), depth * ROW);
+        let samples = counted(node.samples, "sample");
+        self.frames.push_str(&format!(
+            "<svg class=\"frame\" x=\"{x:.4}%\" width=\"{percent:.4}%\" y=\"{y}\" height=\"{BAR}\">\
+             <title>{shown}: {share} %, {samples}{more}</title>\
+             <rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
+             <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
+        ));
+    }
+
+    /// The name of a frame, for HTML.
+    fn name(&self, at: usize) -> String {
+        let known = self.names.get(at).map_or("(not known)", String::as_str);
+        text(&shorten(known, NAME_CHARS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stage2_model::{HostStackTime, HostStage, HostUse};
+
+    use super::flame;
+
+    #[test]
+    fn outer_frames_that_all_stacks_have_are_one_frame() {
+        let names = ["main", "run", "step", "sample", "wait"].map(String::from).to_vec();
+        let host = HostUse { names, ..HostUse::default() };
+        let stack = |stack: &[usize], ns| HostStackTime { stack: stack.to_vec(), ns, samples: 1 };
+        let stacks = vec![stack(&[0, 1, 2, 3], 50), stack(&[0, 1, 2, 4], 30), stack(&[], 10)];
+        let stage = HostStage { stacks, stacks_of_ns: 100, ..HostStage::default() };
+        let picture = flame(&host, &stage, "flame").expect("a picture");
+        assert!(
+            picture.contains("step (3 outer frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
+            "{picture}"
+        );
+        assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");
+        assert!(picture.contains("For 20.0 % of the idle time, no stack is shown."), "{picture}");
+        // The last frame of the only stack is what the thread does, and stays.
+        let stage =
+            HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..HostStage::default() };
+        let picture = flame(&host, &stage, "flame").expect("a picture");
+        assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
     }
 }

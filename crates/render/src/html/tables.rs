@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use stage2_contract::text::numbers::{ABSENT, count, ms3, or_absent, percent1, us3};
+use stage2_contract::text::numbers::{ABSENT, count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel};
-use stage2_model::{RankStageRow, Report, StageAnswer};
+use stage2_model::{RankStageRow, Report, StageAnswer, StepTimeline};
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
+use crate::html::timeline::{first_shown, has_bar};
 use crate::kernels::{ClassSum, Kernel, classes, stage_kernels};
 use crate::page::model_stages;
 
@@ -29,9 +30,17 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     let steps: BTreeMap<&str, f64> = (report.answer.stages.iter())
         .filter_map(|answer| Some((answer.stage.as_str(), steps(report, answer)?)))
         .collect();
-    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    // The stages in the order of the page; those without a section last.
+    let place = |loss: &Loss<'_>| {
+        let stage = loss.kernel.row.stage.as_str();
+        stages.iter().position(|known| *known == stage).unwrap_or(stages.len())
+    };
+    losses.sort_by_key(place);
+    let has_counters =
+        losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
-    let sections: BTreeMap<&str, Section> = (stages.iter().zip(1..))
+    let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
         .collect();
     let link = |to: Option<String>, full: &str, inner: String| match to {
@@ -45,23 +54,33 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
         let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
         let section = sections.get(row.stage.as_str());
-        let timeline = section.and_then(|section| section.timeline.clone());
+        let timeline = section.and_then(|section| section.timeline_of(&row.kernel));
         let roofline = section.and_then(|section| section.roofline.clone());
         let roofline = roofline.filter(|_| loss.attainable.is_some());
-        let devices = match several {
-            true => format!("<td>{}</td>", foreign(&loss.kernel.device())),
+        let devices = match (several, loss.kernel.devices().as_slice()) {
+            (false, _) => String::new(),
+            (true, [one]) => format!("<td>{}</td>", foreign(one)),
+            (true, many) => format!(
+                "<td class=\"n\" title=\"{}\">{}</td>",
+                attribute(&many.join(", ")),
+                counted(many.len() as u64, "GPU")
+            ),
+        };
+        let of_counters = match has_counters {
+            true => format!(
+                "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+                text(loss.kernel.known_bound().as_deref().unwrap_or(ABSENT)),
+                link(roofline, "", or_absent(loss.attainable, |share| percent1(share * 100.0))),
+                or_absent(loss.ns_per_step, ms_of),
+            ),
             false => String::new(),
         };
         format!(
-            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td>{devices}</tr>\n",
+            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td>{of_counters}<td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{devices}</tr>\n",
             link(timeline, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS))),
             foreign(&shorten(&row.stage, 60)),
             text(&row.class),
-            text(loss.kernel.known_bound().as_deref().unwrap_or(ABSENT)),
-            link(roofline, "", or_absent(loss.attainable, |share| percent1(share * 100.0))),
-            or_absent(loss.ns_per_step, ms_of),
             or_absent(*total_ns, ms3),
             or_absent(*percent, percent1),
             count(*calls),
@@ -72,33 +91,33 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
         false => String::new(),
     };
-    let mut head = vec![
-        ("kernel", false),
-        ("stage", false),
-        ("class", false),
-        ("bound", false),
-        ("attains, %", true),
-        ("lost, ms per step", true),
-        ("total, ms", true),
-        ("share, %", true),
-        ("calls", true),
-        ("mean, us", true),
-    ];
+    let mut head = vec![("kernel", false), ("stage", false), ("class", false)];
+    let of_counters = [("bound", false), ("attains, %", true), ("lost, ms per step", true)];
+    head.extend(of_counters.into_iter().filter(|_| has_counters));
+    head.extend([("total, ms", true), ("share, %", true), ("calls", true), ("mean, us", true)]);
     head.extend(several.then_some(("GPUs", false)));
     let head = head.iter().map(|(name, number)| {
         let class = if *number { " class=\"n\"" } else { "" };
         format!("<th scope=\"col\"{class}>{name}</th>")
     });
+    let counters = match has_counters {
+        true => format!(
+            "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
+             byte, by ncu or by sampled counters; it leads to the roofline. <b>lost</b>: its time in a step \
+             times what is missing to 100 %, on one GPU on average. {}",
+            units(report, stages)
+        ),
+        false => "What each kernel loses is not known without counters: run with ncu, or with \
+                  <code>STAGE2_COUNTERS=1</code>. "
+            .to_owned(),
+    };
     format!(
         "{}<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are \
-         of the stage's kernel time. <b>attains</b>: the share of the rate that the hardware allows at the \
-         kernel's operations per byte, by ncu or by sampled counters. <b>lost</b>: its time in a step times what \
-         is missing to 100 %, on one GPU on average. {}A name leads to the timeline, and its tooltip is the full \
-         name, which copying gives as well; attained shares lead to the roofline.{more}</p>\n\
+         of the stage's kernel time. {counters}A name leads to the timeline where its median step has the \
+         kernel, and its tooltip is the full name, which copying gives as well.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
         loses_most(&losses),
-        units(report, stages),
         head.collect::<String>(),
         losses.iter().take(ROWS).map(row).collect::<String>(),
     )
@@ -109,20 +128,24 @@ fn ms_of(ns: f64) -> String {
 }
 
 /// Where the pictures of a stage are that a kernel is in.
-struct Section {
-    timeline: Option<String>,
+struct Section<'r> {
+    number: usize,
+    /// The timeline that links lead to.
+    timeline: Option<&'r StepTimeline>,
     roofline: Option<String>,
 }
 
-impl Section {
-    fn of(report: &Report, stage: &str, number: usize) -> Self {
-        let to = |what: &str| format!("#stage-{number}-{what}");
-        let mut timelines = report.step_timelines.iter().filter(|found| found.stage == stage);
-        let is_drawn = timelines.any(|found| found.lanes.iter().any(|lane| !lane.work.is_empty()));
-        Self {
-            timeline: is_drawn.then(|| to("timeline")),
-            roofline: has_points(report, stage).then(|| to("roofline")),
-        }
+impl<'r> Section<'r> {
+    fn of(report: &'r Report, stage: &str, number: usize) -> Self {
+        let timelines = report.step_timelines.iter().filter(|found| found.stage == stage);
+        let roofline = has_points(report, stage).then(|| format!("#stage-{number}-roofline"));
+        Self { number, timeline: first_shown(&timelines.collect::<Vec<_>>()), roofline }
+    }
+
+    /// The link to the timeline, if a bar in it is the kernel.
+    fn timeline_of(&self, kernel: &str) -> Option<String> {
+        self.timeline.filter(|timeline| has_bar(timeline, kernel))?;
+        Some(format!("#stage-{}-timeline", self.number))
     }
 }
 

@@ -32,14 +32,35 @@ const BAR: u64 = 17;
 const NO_WORK: &str = "<p class=\"absent\">None, because no GPU work of this step was recorded: other steps \
     of the stage may have been sampled.</p>\n";
 
-/// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
-/// else the first one. Nothing where there is none.
-pub(super) fn timelines(of_stage: &[&StepTimeline], id: &str) -> Option<String> {
+/// The timelines of a late rank and of one that waits for it, where both are known.
+fn late_and_waiting<'t>(
+    of_stage: &[&'t StepTimeline],
+) -> Option<(&'t StepTimeline, &'t StepTimeline)> {
     let of_rank = |is_late: bool| {
         let is = |found: &&&StepTimeline| found.rank.as_ref().is_some_and(|r| r.is_late == is_late);
         of_stage.iter().copied().find(|found| is(&found))
     };
-    let Some((late, waiting)) = of_rank(true).zip(of_rank(false)) else {
+    of_rank(true).zip(of_rank(false))
+}
+
+/// The timeline of a stage that is shown first, and that has the id of [`timelines`].
+pub(super) fn first_shown<'t>(of_stage: &[&'t StepTimeline]) -> Option<&'t StepTimeline> {
+    let late = late_and_waiting(of_stage).map(|(late, _)| late);
+    late.or_else(|| of_stage.first().copied())
+}
+
+/// Whether a bar of the picture is named after the kernel.
+pub(super) fn has_bar(timeline: &StepTimeline, kernel: &str) -> bool {
+    let Some(name) = timeline.names.iter().position(|name| name == kernel) else { return false };
+    let lanes = timeline.lanes.iter().take(LANES);
+    let mut works = lanes.flat_map(|lane| &lane.work);
+    timeline.length_ns > 0 && works.any(|work| work.name == name)
+}
+
+/// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
+/// else the first one. Nothing where there is none.
+pub(super) fn timelines(of_stage: &[&StepTimeline], id: &str) -> Option<String> {
+    let Some((late, waiting)) = late_and_waiting(of_stage) else {
         let first = of_stage.first()?;
         return Some(timeline(first, Extent::of(first), id));
     };

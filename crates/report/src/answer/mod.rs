@@ -17,10 +17,10 @@ use crate::roofline::takeaways::{FUSIBLE, HostEvidence, RunMeasurements, StageMe
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor, HostStage,
-    InferredStepRow, LateRow, ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST, Removed, Report,
-    Role, Rule, Slowdown, StageAnswer, StageCost, StageRow, StageSteps, StageUtilisation, Status,
-    StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind, WindowPart, WindowSplit,
-    is_first_token_range,
+    InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST,
+    Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost, StageRow, StageSteps,
+    StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind, WindowPart,
+    WindowSplit, is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -109,13 +109,18 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let floor = least_time(used, numbers, steps.as_ref(), ratio);
     let late = of_stage(&index.late, stage);
     let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
-    let gain = of_stage.largest_gain(takeaways, &floor);
+    let mut gain = of_stage.largest_gain(takeaways, &floor);
     let step = steps.map(|steps| steps.times);
     let bottleneck = window.as_ref().ok().and_then(|window| {
         let host = index.host.get(stage).copied();
         let (step, floor) = (step.as_ref(), &floor);
         bottleneck::bottleneck(report, row, &Known { window, step, floor, measured, host })
     });
+    if let (Some(first), Some(bottleneck)) = (&mut gain.step, &bottleneck) {
+        let is_of_step = first.factor.is_some() && bottleneck.is_of_step();
+        let mean = || MeanTime { of: bottleneck.of.clone(), ns: bottleneck.ns as f64 };
+        first.mean = is_of_step.then(mean);
+    }
     let saved_ns = gain.saved.zip(usual_window_ns(report, row)).map(|(part, ns)| part * ns as f64);
     AnsweredStage {
         row,
@@ -444,6 +449,7 @@ struct Gain {
 struct Vanishing {
     ns: f64,
     condition: String,
+    evidence: Option<String>,
     removes: Vec<Removed>,
 }
 
@@ -488,8 +494,10 @@ impl Stage<'_> {
             }
             let (stage, rule, text) = (takeaway.stage.clone(), takeaway.rule, text.clone());
             let mut step = FirstStep { stage, rule, text, ..FirstStep::default() };
-            if let Some((factor, is_floor, Vanishing { condition, removes, .. })) = gain {
-                step = FirstStep { condition, removes, factor: Some(factor), is_floor, ..step };
+            if let Some((factor, is_floor, vanishing)) = gain {
+                let Vanishing { condition, evidence, removes, .. } = vanishing;
+                let factor = Some(factor);
+                step = FirstStep { condition, evidence, removes, factor, is_floor, ..step };
             }
             best = Gain { step: Some(step), saved };
         }
@@ -510,7 +518,8 @@ impl Stage<'_> {
         let removes = removes
             .map(|(part, percent)| Removed { what: part.kind.label().to_owned(), percent })
             .collect();
-        Some(Vanishing { ns: self.part_ns(kinds)?, condition: condition.to_owned(), removes })
+        let (ns, condition) = (self.part_ns(kinds)?, condition.to_owned());
+        Some(Vanishing { ns, condition, evidence: None, removes })
     }
 
     /// A part of a part.
@@ -542,6 +551,7 @@ impl Stage<'_> {
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),
+            evidence: None,
             removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
         })
     }
@@ -577,15 +587,13 @@ impl Stage<'_> {
         let most_ns = not_idle.map(|part| part.ns as f64).fold(0.0, f64::max);
         let longest = self.collectives.iter().max_by_key(|row| row.waiting_ns);
         let members = longest.map_or(0, |row| row.members);
-        let late = self.late.iter().find_map(|late| late.delay_sentence());
-        let late = late.map(|late| format!(" ({late})")).unwrap_or_default();
-        let condition = format!("no rank waits for others{late}");
-        let mut vanishing = self.parts(&[WindowKind::Waiting], &condition)?;
+        let mut vanishing = self.parts(&[WindowKind::Waiting], "no rank waits for others")?;
+        vanishing.evidence = self.late.iter().find_map(|late| late.delay_sentence());
         if waiting_ns >= most_ns && members > 1 {
             let late_ns = waiting_ns / (members - 1) as f64;
             let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
             vanishing.ns += idle_ns;
-            let idle = self.removal("what the late rank is idle meanwhile", idle_ns);
+            let idle = self.removal("idle time of the late rank meanwhile", idle_ns);
             vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
         }
         Some(vanishing)
@@ -614,7 +622,7 @@ impl Stage<'_> {
             _ => format!("no time goes into {}", cause.name),
         };
         let ns = own_ns + if removes.len() > 1 { beside_ns } else { 0.0 };
-        Some(Vanishing { ns, condition, removes })
+        Some(Vanishing { ns, condition, evidence: None, removes })
     }
 
     /// What a kernel would take less at its roof.
@@ -628,7 +636,7 @@ impl Stage<'_> {
         let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
         let removes = self.removal("its time beyond that", ns)?;
         let condition = format!("{name} reaches its roof");
-        Some(Vanishing { ns, condition, removes: vec![removes] })
+        Some(Vanishing { ns, condition, evidence: None, removes: vec![removes] })
     }
 }
 

@@ -293,6 +293,7 @@ mod first {
             text: "decode: k (gemm) takes".into(),
             recommendation: Some(format!("{rule:?}")),
             concerns_percent: None,
+            of_stage_percent: None,
         }
     }
 
@@ -400,12 +401,12 @@ mod first {
         let parts = [(Compute, 150), (Waiting, 400), (OtherIdle, 450)];
         let two = gain_in(&ranks(2), &rules, &parts, None);
         assert_eq!((two.rule, two.factor), (Rule::Waiting, Some(5.0)));
-        let said = "no rank waits for others (rank 1 is 10.7 ms late at 24 of 768 collectives, in \
-                    decode/step; 87 % of all waiting in decode)";
-        assert_eq!(two.condition, said);
+        let said = "rank 1 is 10.7 ms late at 24 of 768 collectives, in decode/step; 87 % of all waiting in \
+                    decode";
+        assert_eq!(two.evidence.as_deref(), Some(said));
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected =
-            [("waiting for ranks", 40.0), ("what the late rank is idle meanwhile", 40.0)];
+            [("waiting for ranks", 40.0), ("idle time of the late rank meanwhile", 40.0)];
         assert_eq!(removes.collect::<Vec<_>>(), expected, "not all 45 % of idle time");
         // That one of nine is late explains 50 of 450 ns.
         let nine =

@@ -64,7 +64,7 @@ struct Part {
     several_threads: bool,
     threads: BTreeSet<String>,
     causes: BTreeMap<CauseKey, CauseSum>,
-    stacks: BTreeMap<Vec<u32>, Sum>,
+    stacks: BTreeMap<Vec<u32>, StackTime>,
     signs: Signs,
     /// The lines that the threads were in directly before copies to the host ended.
     before_copies: BTreeMap<u32, Sum>,
@@ -232,6 +232,13 @@ impl Reading<'_> {
     }
 }
 
+/// The time of a stack: that of samples, and that of calls whose times are known.
+#[derive(Clone, Debug, Default)]
+struct StackTime {
+    sampled: Sum,
+    in_calls: Sum,
+}
+
 /// Adds the time of stacks to the lines that stand for them.
 fn add_rows(
     rows: &mut BTreeMap<u32, Sum>,
@@ -293,7 +300,9 @@ impl Part {
             known.stack = (time.ns, own.clone());
         }
         let sum = Sum { samples: time.samples, ns: time.ns, squares: 0.0 };
-        self.stack(own, &key, &sum, reading);
+        if let Some(known) = self.stack(own, &key, reading) {
+            known.in_calls.add(&sum);
+        }
     }
 
     /// The row of a cause; that of what is unknown, where there is no room for more.
@@ -304,8 +313,14 @@ impl Part {
         (key.clone(), self.causes.entry(key).or_default())
     }
 
-    /// Adds to a stack, the innermost frame of which comes first; the leaf is what the thread waited for.
-    fn stack(&mut self, own: Vec<u32>, key: &CauseKey, sum: &Sum, reading: &mut Reading<'_>) {
+    /// The time of a stack, the innermost frame of which comes first; the leaf is what the thread waited for.
+    /// `None`: there is no room for more stacks.
+    fn stack(
+        &mut self,
+        own: Vec<u32>,
+        key: &CauseKey,
+        reading: &mut Reading<'_>,
+    ) -> Option<&mut StackTime> {
         let mut stack: Vec<u32> = own.into_iter().rev().take(STACK_KEPT).collect();
         if !key.kind.is_code() {
             let (kind, thread, called) = (key.kind, key.thread.clone(), key.call.clone());
@@ -313,9 +328,8 @@ impl Part {
             let leaf = HostFrame { function: waits, ..HostFrame::default() };
             stack.extend(reading.frame(leaf));
         }
-        if self.stacks.len() < STACKS || self.stacks.contains_key(&stack) {
-            self.stacks.entry(stack).or_default().add(sum);
-        }
+        let has_room = self.stacks.len() < STACKS || self.stacks.contains_key(&stack);
+        has_room.then(|| self.stacks.entry(stack).or_default())
     }
 
     fn cause(&mut self, cause: &Cause, sum: &Sum, reading: &mut Reading<'_>) {
@@ -351,7 +365,9 @@ impl Part {
         if sum.ns > known.stack.0 {
             known.stack = (sum.ns, responsible.clone());
         }
-        self.stack(own, &key, sum, reading);
+        if let Some(known) = self.stack(own, &key, reading) {
+            known.sampled.add(sum);
+        }
     }
 
     fn merge(&mut self, other: Self) {
@@ -368,8 +384,10 @@ impl Part {
             self.beside_work.entry(frame).or_default().add(&sum);
         }
         self.waits_for_work.add(&other.waits_for_work);
-        for (stack, sum) in other.stacks {
-            self.stacks.entry(stack).or_default().add(&sum);
+        for (stack, time) in other.stacks {
+            let known = self.stacks.entry(stack).or_default();
+            known.sampled.add(&time.sampled);
+            known.in_calls.add(&time.in_calls);
         }
         for (key, more) in other.causes {
             self.causes.entry(key).or_default().add(&more);
@@ -403,7 +421,7 @@ impl Stage {
         let samples = part.idle.samples.saturating_add(part.in_calls.samples);
         let is_enough = samples >= HOST_SAMPLES_LEAST;
         let shares = Shares::of(&part, idle_ns, covered);
-        let (stacks, stacks_left_out_ns) = stack_times(&part.stacks, frames, names);
+        let stacks = stack_times(&part, &shares, frames, names);
         HostStage {
             stage: row.stage.clone(),
             window_ns,
@@ -415,7 +433,7 @@ impl Stage {
             causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
             advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
             stacks,
-            stacks_left_out_ns,
+            stacks_of_ns: shares.idle_ns as u64,
         }
     }
 }
@@ -618,16 +636,24 @@ fn with_sure_lines(all: Vec<HostCause>) -> Vec<HostCause> {
     rows
 }
 
-/// The stacks with the longest time, and the time of the others, ns.
+/// The stacks with the longest time. As in [`causes`], a sample stands for its share of the idle time that was
+/// measured.
 fn stack_times(
-    stacks: &BTreeMap<Vec<u32>, Sum>,
+    part: &Part,
+    shares: &Shares,
     frames: &IndexSet<HostFrame>,
     names: &mut IndexSet<String>,
-) -> (Vec<HostStackTime>, u64) {
-    let mut all: Vec<(&Vec<u32>, &Sum)> = stacks.iter().collect();
-    all.sort_by_key(|(stack, sum)| (Reverse(sum.ns), *stack));
-    let (kept, rest) = all.split_at(all.len().min(STACKS_KEPT));
-    let time = |(stack, sum): &(&Vec<u32>, &Sum)| {
+) -> Vec<HostStackTime> {
+    let ns_of = |time: &StackTime| {
+        let exact = BlockedTime { ns: time.in_calls.ns, ..BlockedTime::default() };
+        let (percent, _) = shares.share(&time.sampled, &exact, part);
+        (percent / 100.0 * shares.idle_ns) as u64
+    };
+    let mut all: Vec<(u64, &Vec<u32>, &StackTime)> =
+        part.stacks.iter().map(|(stack, time)| (ns_of(time), stack, time)).collect();
+    all.sort_by_key(|(ns, stack, _)| (Reverse(*ns), *stack));
+    all.truncate(STACKS_KEPT);
+    let time = |(ns, stack, time): (u64, &Vec<u32>, &StackTime)| {
         let frames = stack.iter().filter_map(|at| frames.get_index(*at as usize));
         let text = |frame: &HostFrame| match frame.file.is_empty() {
             true => frame.function.clone(),
@@ -635,12 +661,11 @@ fn stack_times(
         };
         HostStackTime {
             stack: frames.map(|frame| names.insert_full(text(frame)).0).collect(),
-            ns: sum.ns,
-            samples: sum.samples,
+            ns,
+            samples: time.sampled.samples.saturating_add(time.in_calls.samples),
         }
     };
-    let rest = rest.iter().fold(0, |ns: u64, (_, sum)| ns.saturating_add(sum.ns));
-    (kept.iter().map(time).collect(), rest)
+    all.into_iter().map(time).collect()
 }
 
 #[cfg(test)]

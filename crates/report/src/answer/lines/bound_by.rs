@@ -1,7 +1,8 @@
 //! The bottlenecks of stages -> the sentences that the line on the window begins with.
 
-use super::{AnsweredStage, scale_of, shown_time};
+use super::AnsweredStage;
 use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::numbers::{shown_time, time_scale};
 use stage2_model::{Bottleneck, BottleneckKind, BottleneckPart, Role, times_faster};
 
 /// What the stage with the longest window is bound by, and decode if that is another one: one sentence
@@ -76,7 +77,7 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
 
 /// `1.40 of 3.62 ms`.
 pub(super) fn part_of(part_ns: u64, all_ns: u64) -> String {
-    let (scale, unit, decimals) = scale_of(all_ns as f64);
+    let (scale, unit, decimals) = time_scale(all_ns as f64);
     let part = part_ns as f64 / scale;
     format!("{part:.decimals$} of {:.decimals$} {unit}", all_ns as f64 / scale)
 }

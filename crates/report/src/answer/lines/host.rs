@@ -85,10 +85,12 @@ fn host_of(
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
     let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(HOST_CAUSES);
+    let of_host = 1.0 - other_percent / 100.0;
+    let mut named_percent = 0.0;
     let mut causes: Vec<String> = findings
         .map(|cause| {
-            let of_host = 1.0 - other_percent / 100.0;
             let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
+            named_percent += share;
             let share = match error {
                 0.0 => format!("{share:.0} %"),
                 error if error < 0.5 => format!("{share:.0} ± {error:.1} %"),
@@ -99,6 +101,13 @@ fn host_of(
         .collect();
     if causes.is_empty() {
         causes.push("no cause stands out".to_owned());
+    }
+    let unknown = found.causes.iter().find(|cause| cause.kind == HostCauseKind::Unknown);
+    let unknown_percent = unknown.map_or(0.0, |cause| cause.percent / of_host);
+    let smaller_percent = 100.0 - named_percent - unknown_percent;
+    for (percent, what) in [(smaller_percent, "in smaller causes"), (unknown_percent, "not known")]
+    {
+        causes.extend((percent >= HOST_PERCENT).then(|| format!("{percent:.0} % {what}")));
     }
     format!("{name}{idle}: {} (of that time; {} samples)", causes.join(", "), count(found.samples))
 }
@@ -140,8 +149,8 @@ mod tests {
         assert_eq!(
             host_of(&told, &host, &files),
             "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 % \
-             one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1) (of that \
-             time; 40 samples)"
+             one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1), 40 % in \
+             smaller causes (of that time; 40 samples)"
         );
         told.answer.bottleneck =
             Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });

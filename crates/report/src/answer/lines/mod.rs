@@ -11,7 +11,7 @@ use self::bound_by::bottlenecks;
 use self::host::host;
 use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
-use stage2_contract::text::numbers::{count, counted, percent1};
+use stage2_contract::text::numbers::{count, counted, percent1, shown_time, time_scale};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
@@ -117,7 +117,7 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
         });
     };
     let p50 = step.shown_ns(step.p50_ns);
-    let (scale, unit, decimals) = scale_of(p50);
+    let (scale, unit, decimals) = time_scale(p50);
     let number = |ns: f64| format!("{:.decimals$}", ns / scale);
     let mut what = match (step.p99_ns, step.steps) {
         (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
@@ -315,8 +315,9 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
         };
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
+    let evidence = first.evidence.as_ref().map_or_else(String::new, |said| format!(" ({said})"));
     match (stage, first.gain()) {
-        (Some(stage), Some(gain)) => format!("{stage} up to {gain}. {}", first.text),
+        (Some(stage), Some(gain)) => format!("{stage} up to {gain}{evidence}. {}", first.text),
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),
     }
@@ -364,20 +365,6 @@ fn cut(text: &str, limit: usize) -> String {
     // Not much less than what fits.
     let at = at.filter(|at| at * 2 >= end).unwrap_or(end);
     format!("{} ...", fits.get(..at).unwrap_or(fits).trim_end())
-}
-
-/// Nanoseconds of the unit that a time is shown in, the unit, and its decimals.
-fn scale_of(ns: f64) -> (f64, &'static str, usize) {
-    match ns {
-        ns if ns < 1e5 => (1e3, "us", 1),
-        ns if ns < 1e10 => (1e6, "ms", 2),
-        _ => (1e9, "s", 2),
-    }
-}
-
-fn shown_time(ns: f64) -> String {
-    let (scale, unit, decimals) = scale_of(ns);
-    format!("{:.decimals$} {unit}", ns / scale)
 }
 
 #[cfg(test)]
@@ -462,7 +449,7 @@ mod tests {
             condition: "launch gaps vanish".into(),
             removes: vec![Removed { what: "launch gaps".into(), percent: 80.3 }],
             factor: Some(4.94),
-            is_floor: false,
+            ..FirstStep::default()
         };
         let lines = texts(&report(), &[stage(&decode), prefill], Some(&first));
         assert_eq!(

@@ -264,7 +264,8 @@ fn nothing(run: &RunMeasurements) -> Takeaway {
 
 fn say_of_run(rule: Rule, text: String, then: Option<&str>) -> Takeaway {
     let recommendation = then.map(str::to_owned);
-    Takeaway { rule, stage: None, text, recommendation, concerns_percent: None }
+    let (concerns_percent, of_stage_percent) = (None, None);
+    Takeaway { rule, stage: None, text, recommendation, concerns_percent, of_stage_percent }
 }
 
 /// What concerns one stage. `share` is its part of all windows.
@@ -335,13 +336,16 @@ impl Speaker<'_> {
     ) -> Takeaway {
         let caveat = self.stage.caveat.as_ref();
         let label = caveat.map_or_else(String::new, |caveat| format!(" ({caveat})"));
+        // Of times in caveat nothing is gained.
+        let part = part.filter(|_| caveat.is_none());
         let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
         Takeaway {
             rule,
             stage: Some(self.stage.stage.clone()),
             text: format!("{}: {text}{label}", self.stage.stage),
             recommendation: then.map(str::to_owned),
-            concerns_percent: gain.filter(|_| caveat.is_none()),
+            concerns_percent: gain,
+            of_stage_percent: part.map(|part| part * 100.0),
         }
     }
 

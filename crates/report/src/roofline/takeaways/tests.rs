@@ -402,6 +402,7 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
         text: String::new(),
         recommendation: Some(format!("{rule:?} in {stage}")),
         concerns_percent: Some(percent),
+        of_stage_percent: None,
     };
     let step = |rule: Rule, stage: &str| FirstStep {
         stage: Some(stage.into()),
