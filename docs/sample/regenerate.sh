@@ -3,7 +3,6 @@
 #   docs/sample/regenerate.sh LAUNCHER             LAUNCHER: stage2-launch
 #   docs/sample/regenerate.sh LAUNCHER --check     changes nothing; exit status 1: a page would change
 #   docs/sample/regenerate.sh LAUNCHER --pictures  also takes the pictures of the documentation (needs Chromium)
-# `regions` and `sampled_counters` have no trace files, and stay as they are.
 set -euo pipefail
 launcher=$(realpath "${1:?stage2-launch}") mode=${2:-}
 cd "$(dirname "${BASH_SOURCE[0]}")"

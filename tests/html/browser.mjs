@@ -397,17 +397,18 @@ async function useFlame(browser, problems) {
     `(() => { const f = ${box}.querySelector(".picked").getBoundingClientRect(), s = ${box}.querySelector(".scroll").getBoundingClientRect(); return f.left - s.left; })()`,
   );
   if (Math.abs(place) > 3) problems.push(`the frame that fills the width begins ${place} px from its edge`);
-  if (!/: [\d.]+ %, [\d,]+ samples$/.test(await said())) problems.push(`a frame says: ${await said()}`);
+  if (!/: [\d.]+ %(, [\d,]+ samples?)?$/.test(await said())) problems.push(`a frame says: ${await said()}`);
   await browser.value(`${box}.querySelector(".scroll").focus({preventScroll: true})`);
   await browser.key("0");
   if (Math.abs((await width()) - all) > 1) problems.push("0 does not show all frames");
   const before = await said();
+  const isLast = await browser.value(`[...${box}.querySelectorAll("svg.frame")].at(-1).matches(".picked")`);
   await browser.key("n");
-  if ((await said()) === before || (await count(".picked")) !== 1) problems.push(`n does not step on from: ${before}`);
+  if (((await said()) === before) !== isLast || (await count(".picked")) !== 1) problems.push(`n does not step on from: ${before}`);
   await browser.key("p");
-  if ((await said()) !== before) problems.push(`p does not step back to: ${before}`);
+  if ((await said()) !== before && !isLast) problems.push(`p does not step back to: ${before}`);
   await browser.key("Enter");
-  if (Math.abs((await width()) - zoomed) > 1) problems.push("Enter does not show the frame");
+  if (Math.abs((await width()) - zoomed) > 1 && !isLast) problems.push("Enter does not show the frame");
   await browser.value(`${box}.querySelector('button[aria-label="Show all frames"]').click()`);
   if (Math.abs((await width()) - all) > 1) problems.push("the button does not show all frames");
   const type = (text) =>

@@ -130,10 +130,14 @@ impl Picture<'_> {
         self.deepest = self.deepest.max(depth);
         let percent = node.ns as f64 * 100.0 / self.all_ns as f64;
         let (share, y) = (percent1(percent), depth * ROW);
-        let samples = counted(node.samples, "sample");
+        // Calls whose times are known need none.
+        let samples = match node.samples {
+            0 => String::new(),
+            some => format!(", {}", counted(some, "sample")),
+        };
         self.frames.push_str(&format!(
             "<svg class=\"frame\" x=\"{x:.4}%\" width=\"{percent:.4}%\" y=\"{y}\" height=\"{BAR}\">\
-             <title>{shown}: {share} %, {samples}{more}</title>\
+             <title>{shown}: {share} %{samples}{more}</title>\
              <rect class=\"f-{shade}\" width=\"100%\" height=\"100%\"/>\
              <text x=\"3\" y=\"12\">{shown}</text></svg>\n"
         ));
