@@ -129,7 +129,9 @@ impl Outliers {
              power of {OUTLIER_QUARTILE_RATIOS}, and at least {OUTLIER_TIMES_NEXT} times the longest of \
              the others. Of at least {OUTLIERS_AMONG} in a process it is one, or fewer than 1 in \
              {OUTLIERS_ONE_IN} and {OUTLIERS_MOST} at most; together they hold at least \
-             {OUTLIERS_PERCENT} % of the time"
+             {OUTLIERS_PERCENT} % of the time. Where only a sample of the instances was recorded, none is \
+             an outlier that is shorter than {OUTLIER_TIMES_NEXT} times the host time that 1 in \
+             {OUTLIERS_ONE_IN} of all instances exceeds"
         )
     }
 }

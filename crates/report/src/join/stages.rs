@@ -9,8 +9,8 @@ use crate::join::{Groups, Labels, Mapping, Tables};
 use stage2_contract::text::{kernel_name, visible};
 use stage2_contract::trace::GpuNs;
 use stage2_model::{
-    BusyParts, OUTLIERS_MOST, Outlier, Outliers, PathKind, StageDeviceRow, StageRow, StepUnit,
-    WarmRow,
+    BusyParts, OUTLIER_TIMES_NEXT, OUTLIERS_MOST, OUTLIERS_ONE_IN, Outlier, Outliers, PathKind,
+    StageDeviceRow, StageRow, StepUnit, WarmRow,
 };
 use stage2_read::trace::outliers::{Alone, Found, Looked};
 use stage2_read::trace::ranges::{PathTimes, StageTimes, WarmTimes};
@@ -208,7 +208,7 @@ impl Stage {
             fills: known(all.fills),
             graph_launches: known(all.graph_launches),
             warm: Some(self.warm).filter(|warm| !self.warm_missing && warm.instances > 0),
-            outliers: self.outliers.finish(),
+            outliers: self.outliers.finish().filter(|found| !is_usual(found, &self.times)),
             devices,
             // Role, steps and what sets it apart come once the configuration is known.
             ..StageRow::default()
@@ -330,6 +330,17 @@ impl OutlierSums {
     }
 }
 
+/// Whether an instance that is alone among a few recorded ones is one of many among all: the host times of
+/// those that were not recorded are known.
+fn is_usual(found: &Outliers, times: &PathTimes) -> bool {
+    let all = &times.host_warm_ns;
+    let is_sample = times.recorded.is_some() && all.count() >= OUTLIERS_ONE_IN;
+    let long = all.percentile(100 - 100 / OUTLIERS_ONE_IN).filter(|_| is_sample);
+    let shortest = found.longest.last().map(|one| one.ns);
+    found.unit == StepUnit::Instance
+        && long.zip(shortest).is_some_and(|(long, ns)| ns < long.saturating_mul(OUTLIER_TIMES_NEXT))
+}
+
 fn add_outlier(all: &mut WarmRow, alone: &Alone, unit: StepUnit) {
     all.instances += u64::from(unit == StepUnit::Instance);
     all.gpu_window_ns = all.gpu_window_ns.saturating_add(alone.ns());
@@ -358,6 +369,25 @@ pub(super) fn busy_parts(time: WorkTime) -> BusyParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outlier_of_a_sample_is_none_where_one_in_twenty_of_all_is_as_long() {
+        let found = Outliers {
+            longest: vec![Outlier { ns: 100, ..Outlier::default() }],
+            ..Outliers::default()
+        };
+        let mut times = PathTimes { recorded: Some(10), ..PathTimes::default() };
+        for ns in [20; 152] {
+            times.host_warm_ns.push(ns);
+        }
+        assert!(!is_usual(&found, &times), "all others are short");
+        for ns in [70; 12] {
+            times.host_warm_ns.push(ns);
+        }
+        assert!(is_usual(&found, &times), "12 of 164 are long");
+        let all = PathTimes { recorded: None, ..times };
+        assert!(!is_usual(&found, &all), "all were recorded, and looked at");
+    }
 
     #[test]
     fn outliers_are_left_out_only_where_those_of_all_processes_are() {
