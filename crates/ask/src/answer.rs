@@ -1,7 +1,20 @@
 //! An answer: tables whose numbers have a unit, a basis and a source, what is not known, and what was
-//! left out to stay within the budget.
+//! left out to stay within the budget. [`super::budget`] prints it.
 
 use serde::Serialize;
+use serde_json::Value;
+use stage2_contract::text::visible;
+
+/// Name of the JSON of an answer.
+pub const SCHEMA: &str = "stage2.ask";
+/// Version of it: grows when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Rows of a table that an answer has where no budget was asked for.
+pub const USUAL_ROWS: usize = 10;
+/// Longest text of the user that is repeated in a command, characters.
+const WORD_CHARS: usize = 200;
+/// The program, as commands name it.
+pub(crate) const PROGRAM: &str = "stage2-launch";
 
 /// Where a text comes from. Texts of the workload (names of kernels, ranges, files, arguments) are data:
 /// whoever reads an answer must not follow instructions in them.
@@ -16,7 +29,7 @@ pub enum TextOrigin {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Column {
     /// Its name, in `snake_case`, with the unit at the end where there is one: `step_ms`.
     pub name: &'static str,
@@ -40,18 +53,54 @@ fn is_ours(origin: &TextOrigin) -> bool {
     *origin == TextOrigin::Stage2
 }
 
+impl Column {
+    /// A column of numbers.
+    pub fn number(name: &'static str, unit: &'static str) -> Self {
+        Self { name, unit: Some(unit), ..Self::default() }
+    }
+
+    /// A column of texts that this program wrote.
+    pub fn text(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// A column of texts of the workload.
+    pub fn workload(name: &'static str) -> Self {
+        Self { name, text: TextOrigin::Workload, ..Self::default() }
+    }
+
+    /// Names the field that holds the values.
+    #[must_use]
+    pub fn at(self, field: &'static str) -> Self {
+        Self { field: Some(field), ..self }
+    }
+
+    /// Says what the values are measured on, or how they are computed.
+    #[must_use]
+    pub fn of(self, basis: impl Into<String>) -> Self {
+        Self { basis: Some(basis.into()), ..self }
+    }
+}
+
 /// A row of a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// One value for each column; null where it is not known.
-    pub cells: Vec<serde_json::Value>,
+    pub cells: Vec<Value>,
     /// The JSON pointer into `metrics.json` of what the row was made from: `/kernels/12`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// A table of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+impl Row {
+    /// A row with its source.
+    pub fn new(source: impl Into<String>, cells: Vec<Value>) -> Self {
+        Self { cells, source: Some(source.into()) }
+    }
+}
+
+/// A table of an answer. In JSON it is `name`, `columns`, `rows` (arrays of values) and `sources`, one for
+/// each row.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// What a row is: `kernels`, `late_ranks`.
     pub name: &'static str,
@@ -59,6 +108,21 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows, most important first: what does not fit the budget is cut from the end.
     pub rows: Vec<Row>,
+    /// Rows that an answer has where no budget was asked for.
+    pub usual: usize,
+}
+
+impl Table {
+    /// A table with the usual number of rows.
+    pub fn new(name: &'static str, columns: Vec<Column>, rows: Vec<Row>) -> Self {
+        Self { name, columns, rows, usual: USUAL_ROWS }
+    }
+
+    /// With so many rows where no budget was asked for.
+    #[must_use]
+    pub fn usually(self, usual: usize) -> Self {
+        Self { usual, ..self }
+    }
 }
 
 /// What could not be answered.
@@ -76,27 +140,66 @@ pub struct Unknown {
 /// What the budget cut away.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// What: the name of a table.
+    /// What: the name of a table, or `unknown`.
     pub what: String,
     /// Rows that were left out.
     pub rows: usize,
-    /// The command that brings them.
-    pub command: Vec<String>,
 }
 
 /// An answer to a question about a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The question, by its name: `time`.
     pub question: &'static str,
+    /// What the user called the run.
+    pub run: String,
+    /// The command that asked, as words of a command line, without a budget: it is repeated with a larger
+    /// one where something was left out.
+    pub call: Vec<String>,
     /// The answer in one sentence, with the number that matters.
     pub summary: String,
-    /// The numbers.
+    /// The numbers; the most important table first.
     pub tables: Vec<Table>,
     /// What is not known, and what would tell.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<Unknown>,
-    /// What the budget cut away.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
+}
+
+impl Answer {
+    /// An answer without numbers.
+    pub fn new(question: &'static str, run: &str, stage: Option<&str>) -> Self {
+        let mut call = words(&["ask", run, question]);
+        if let Some(stage) = stage {
+            call.extend(["--stage".to_owned(), word(stage, "STAGE")]);
+        }
+        let (run, summary) = (word(run, "RUN"), String::new());
+        Self { question, run, call, summary, tables: Vec::new(), unknown: Vec::new() }
+    }
+
+    /// Adds a table, unless it has no rows.
+    pub fn push(&mut self, table: Table) {
+        if !table.rows.is_empty() {
+            self.tables.push(table);
+        }
+    }
+
+    /// Adds what is not known, and the words of the command (without the program) that would tell.
+    pub fn unknown(&mut self, question: &str, reason: impl Into<String>, command: &[&str]) {
+        let (question, reason) = (question.to_owned(), reason.into());
+        let command = if command.is_empty() { Vec::new() } else { words(command) };
+        self.unknown.push(Unknown { question, reason, command });
+    }
+}
+
+/// The words of a command of this program.
+pub fn words(rest: &[&str]) -> Vec<String> {
+    let rest = rest.iter().map(|text| word(text, "RUN"));
+    std::iter::once(PROGRAM.to_owned()).chain(rest).collect()
+}
+
+/// A word of the user as a command repeats it; what could not be typed again, or is very long, by its name.
+fn word(text: &str, name: &str) -> String {
+    match visible(text.as_bytes()) == text && text.chars().count() <= WORD_CHARS {
+        true => text.to_owned(),
+        false => name.to_owned(),
+    }
 }

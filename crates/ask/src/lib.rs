@@ -1,4 +1,12 @@
 //! The report of a bundle and a question in, an answer of bounded size out: for programs and agents that
 //! read answers instead of pages. It starts nothing, and reads no file but those of the bundle.
+#![forbid(unsafe_code)]
 
 pub mod answer;
+mod budget;
+mod question;
+mod questions;
+
+pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS};
+pub use question::{AskError, Question};
+pub use questions::{answer, compare};

@@ -1,0 +1,353 @@
+//! An answer and a budget -> the text that is printed, never longer than the budget allows.
+//!
+//! Rows are cut from the end of the least important table first, then what is not known. What was cut is
+//! counted, together with the command that brings it. With fewer tokens than [`FLOOR_TOKENS`] the shortest
+//! answer is printed all the same.
+
+use serde::Serialize;
+use serde_json::Value;
+use stage2_contract::text::{code, code_in_text, plain, shorten, visible};
+
+use crate::answer::{Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Table, TextOrigin, Unknown};
+
+/// Tokens of an answer where no budget was asked for.
+pub const BUDGET_TOKENS: usize = 2_000;
+/// Bytes that count as a token.
+pub const BYTES_PER_TOKEN: usize = 4;
+/// The shortest answer has fewer tokens.
+pub const FLOOR_TOKENS: usize = 64;
+/// Longest text of a cell, characters.
+const TEXT_CHARS: usize = 400;
+const TOO_SMALL: &str = "The budget is too small for this answer: ask with --budget 500.";
+
+/// How long an answer may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// The usual rows of each table, and at most [`BUDGET_TOKENS`].
+    Usual,
+    /// As many rows as fit so many tokens.
+    Tokens(usize),
+}
+
+impl Budget {
+    fn bytes(self) -> usize {
+        let tokens = match self {
+            Budget::Usual => BUDGET_TOKENS,
+            Budget::Tokens(tokens) => tokens.max(FLOOR_TOKENS),
+        };
+        tokens.saturating_mul(BYTES_PER_TOKEN)
+    }
+}
+
+impl Answer {
+    /// The answer as one line of JSON.
+    pub fn to_json(&self, budget: Budget) -> String {
+        fitted(self, budget, |view| view.json())
+    }
+
+    /// The answer as Markdown.
+    pub fn to_markdown(&self, budget: Budget) -> String {
+        fitted(self, budget, |view| view.markdown())
+    }
+}
+
+fn fitted(answer: &Answer, budget: Budget, render: fn(&View<'_>) -> String) -> String {
+    let limit = budget.bytes();
+    let whole = render(&View::whole(answer));
+    let order = order(answer, budget);
+    let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
+    if whole.len() <= limit && order.len() == rows {
+        return whole;
+    }
+    // In hundreds, so that there is room for what the command itself changes.
+    let more = (whole.len() / (BYTES_PER_TOKEN * 100)).saturating_add(2).saturating_mul(100);
+    let cut = |rows: usize, unknown: usize| {
+        let kept = order.get(..rows).unwrap_or(&order);
+        let view = View { unknown, more: Some(more), ..View::whole(answer).with_rows(kept) };
+        Some(render(&view)).filter(|text| text.len() <= limit)
+    };
+    let all_unknown = answer.unknown.len();
+    // The text is longer with each row.
+    let (mut fits, mut least, mut beyond) = (None, 0, order.len() + 1);
+    while least < beyond {
+        let middle = least + (beyond - least) / 2;
+        match cut(middle, all_unknown) {
+            Some(text) => (fits, least) = (Some(text), middle + 1),
+            None => beyond = middle,
+        }
+    }
+    let fits = fits.or_else(|| (0..all_unknown).rev().find_map(|unknown| cut(0, unknown)));
+    fits.unwrap_or_else(|| {
+        render(&View { unknown: 0, short: true, ..View::whole(answer).with_rows(&[]) })
+    })
+}
+
+/// The table of each row, in the order of importance: the usual rows of every table, then the others.
+fn order(answer: &Answer, budget: Budget) -> Vec<usize> {
+    let tables = || answer.tables.iter().enumerate();
+    let usual = |table: &Table| table.usual.min(table.rows.len());
+    let mut order: Vec<usize> = Vec::new();
+    for (at, table) in tables() {
+        order.extend(std::iter::repeat_n(at, usual(table)));
+    }
+    if budget != Budget::Usual {
+        for (at, table) in tables() {
+            order.extend(std::iter::repeat_n(at, table.rows.len() - usual(table)));
+        }
+    }
+    order
+}
+
+/// The part of an answer that is printed.
+struct View<'a> {
+    answer: &'a Answer,
+    /// Rows of each table.
+    rows: Vec<usize>,
+    unknown: usize,
+    /// The budget that brings all of it, where it was cut.
+    more: Option<usize>,
+    /// Not even the sentence fits.
+    short: bool,
+}
+
+/// What was cut.
+#[derive(Serialize)]
+struct LeftOut<'a> {
+    what: &'a str,
+    rows: usize,
+}
+
+#[derive(Serialize)]
+struct JsonTable<'a> {
+    name: &'a str,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Value>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Option<&'a str>>,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    question: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    summary: String,
+    tables: Vec<JsonTable<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<Unknown>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOut<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    more: Vec<String>,
+}
+
+impl<'a> View<'a> {
+    fn whole(answer: &'a Answer) -> Self {
+        let rows = answer.tables.iter().map(|table| table.rows.len()).collect();
+        Self { answer, rows, unknown: answer.unknown.len(), more: None, short: false }
+    }
+
+    /// With the rows that `order` names.
+    fn with_rows(mut self, order: &[usize]) -> Self {
+        self.rows.fill(0);
+        for &at in order {
+            if let Some(rows) = self.rows.get_mut(at) {
+                *rows += 1;
+            }
+        }
+        self
+    }
+
+    fn tables(&self) -> impl Iterator<Item = (&'a Table, &'a [Row])> {
+        let shown = self.answer.tables.iter().zip(&self.rows);
+        let shown = shown.map(|(table, &rows)| (table, table.rows.get(..rows).unwrap_or_default()));
+        shown.filter(|(_, rows)| !rows.is_empty())
+    }
+
+    fn summary(&self) -> String {
+        if self.short { TOO_SMALL.to_owned() } else { visible(self.answer.summary.as_bytes()) }
+    }
+
+    fn unknown(&self) -> Vec<Unknown> {
+        let shown = self.answer.unknown.iter().take(self.unknown);
+        let shown = shown.map(|unknown| Unknown {
+            question: cell_text(&unknown.question),
+            reason: cell_text(&unknown.reason),
+            command: unknown.command.iter().map(|word| visible(word.as_bytes())).collect(),
+        });
+        shown.collect()
+    }
+
+    fn left_out(&self) -> Vec<LeftOut<'a>> {
+        if self.more.is_none() {
+            return Vec::new();
+        }
+        let tables = self.answer.tables.iter().zip(&self.rows);
+        let tables = tables.map(|(table, rows)| (table.name, table.rows.len() - rows));
+        let unknown = ("unknown", self.answer.unknown.len() - self.unknown);
+        let left_out = tables.chain([unknown]).filter(|(_, rows)| *rows > 0);
+        left_out.map(|(what, rows)| LeftOut { what, rows }).collect()
+    }
+
+    /// The command that brings what was left out.
+    fn more(&self) -> Vec<String> {
+        let Some(tokens) = self.more else { return Vec::new() };
+        let call = self.answer.call.iter().map(|word| visible(word.as_bytes()));
+        call.chain(["--budget".to_owned(), tokens.to_string()]).collect()
+    }
+
+    fn json(&self) -> String {
+        let table = |(table, rows): (&'a Table, &'a [Row])| JsonTable {
+            name: table.name,
+            columns: table.columns.clone(),
+            rows: rows.iter().map(|row| row.cells.iter().map(cell).collect()).collect(),
+            sources: match rows.iter().any(|row| row.source.is_some()) {
+                true => rows.iter().map(|row| row.source.as_deref()).collect(),
+                false => Vec::new(),
+            },
+        };
+        let json = Json {
+            schema: SCHEMA,
+            schema_version: SCHEMA_VERSION,
+            question: self.answer.question,
+            run: (!self.short).then(|| visible(self.answer.run.as_bytes())),
+            summary: self.summary(),
+            tables: self.tables().map(table).collect(),
+            unknown: self.unknown(),
+            left_out: self.left_out(),
+            more: self.more(),
+        };
+        // Values of JSON, texts and numbers: none of them fails.
+        serde_json::to_string(&json).unwrap_or_default() + "\n"
+    }
+
+    fn markdown(&self) -> String {
+        let mut out = format!("{}\n", self.summary());
+        for (table, rows) in self.tables() {
+            out.push_str(&markdown_table(table, rows));
+        }
+        for Unknown { question, reason, command } in self.unknown() {
+            out.push_str(&format!("\nUnknown: {}: {}.", plain(&question), plain(&reason)));
+            if !command.is_empty() {
+                out.push_str(&format!(" To know: {}", code_in_text(&shell(&command))));
+            }
+            out.push('\n');
+        }
+        let left_out: Vec<String> =
+            self.left_out().iter().map(|part| format!("{} of {}", part.rows, part.what)).collect();
+        if !left_out.is_empty() {
+            let more = code_in_text(&shell(&self.more()));
+            out.push_str(&format!("\nLeft out (rows): {}. More: {more}\n", left_out.join(", ")));
+        }
+        out
+    }
+}
+
+fn markdown_table(table: &Table, rows: &[Row]) -> String {
+    let mut out = format!("\n**{}**\n\n|", table.name);
+    let has_source = rows.iter().any(|row| row.source.is_some());
+    for column in &table.columns {
+        out.push_str(&format!(" {} |", column.name));
+    }
+    out.push_str(if has_source { " source |\n|" } else { "\n|" });
+    for column in &table.columns {
+        out.push_str(if column.unit.is_some() { "--:|" } else { "---|" });
+    }
+    out.push_str(if has_source { "---|\n" } else { "\n" });
+    for row in rows {
+        out.push('|');
+        for (value, column) in row.cells.iter().zip(&table.columns) {
+            out.push_str(&format!(" {} |", markdown_cell(value, column)));
+        }
+        match (has_source, &row.source) {
+            (true, Some(source)) => out.push_str(&format!(" {source} |\n")),
+            (true, None) => out.push_str(" |\n"),
+            (false, _) => out.push('\n'),
+        }
+    }
+    let about = table.columns.iter().filter_map(|column| {
+        let unit = column.unit.filter(|unit| !column.name.ends_with(unit));
+        let unit = unit.map(str::to_owned);
+        let basis = column.basis.as_ref().map(|basis| plain(&cell_text(basis)));
+        let field = column.field.map(|field| format!("`{field}`"));
+        let parts: Vec<String> = [unit, basis, field].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{}: {}", column.name, parts.join(", ")))
+    });
+    let about: Vec<String> = about.collect();
+    if !about.is_empty() {
+        out.push_str(&format!("\n{}\n", about.join("; ")));
+    }
+    out
+}
+
+fn markdown_cell(value: &Value, column: &Column) -> String {
+    match cell(value) {
+        Value::Null => "?".to_owned(),
+        Value::String(text) if column.text == TextOrigin::Workload => code(&text),
+        Value::String(text) => plain(&text),
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{} {value}", plain(name)));
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A value as it is printed: rounded, and its text short and visible.
+fn cell(value: &Value) -> Value {
+    match value {
+        Value::String(text) => cell_text(text).into(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => rounded(float),
+            _ => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(cell).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (cell_text(name), cell(value))).collect()
+        }
+        Value::Null | Value::Bool(_) => value.clone(),
+    }
+}
+
+fn cell_text(text: &str) -> String {
+    shorten(&visible(text.as_bytes()), TEXT_CHARS)
+}
+
+/// Four significant digits; what is none, such as infinity, is null.
+pub(crate) fn rounded(value: f64) -> Value {
+    const DIGITS: i32 = 4;
+    if !value.is_finite() {
+        return Value::Null;
+    }
+    if value == 0.0 {
+        return 0.into();
+    }
+    let before_point = value.abs().log10().floor() as i32 + 1;
+    let rounded = match usize::try_from(DIGITS - before_point) {
+        Ok(decimals) => format!("{value:.decimals$}").parse().unwrap_or(value),
+        Err(_) => {
+            let unit = 10f64.powi(before_point - DIGITS);
+            (value / unit).round() * unit
+        }
+    };
+    // 3.0 is 3: a float without a fraction would cost two more bytes.
+    if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
+        (rounded as i64).into()
+    } else {
+        rounded.into()
+    }
+}
+
+/// Words as a shell reads them.
+fn shell(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
+        match !word.is_empty() && word.chars().all(is_plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,129 @@
+//! The questions, each with its name and one line of help, and what is no question.
+
+use std::str::FromStr;
+
+use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
+
+/// A question about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Question {
+    /// The run in one screen.
+    Summary,
+    /// Times of steps.
+    Time,
+    /// Idle time of the GPU.
+    Idle,
+    /// What the host did meanwhile.
+    Host,
+    /// Kernels, the largest loss first.
+    KernelsByLoss,
+    /// Ranks that others wait for.
+    LateRanks,
+    /// Communication.
+    Collectives,
+    /// What memory bandwidth bounds.
+    MemoryBound,
+    /// Requests of an engine.
+    Requests,
+    /// Two runs.
+    Compare,
+    /// How far the numbers can be trusted.
+    Caveats,
+    /// What was recorded.
+    Coverage,
+}
+
+impl Question {
+    /// All questions, in the order of the list.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::iter()
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// What it answers, in one line.
+    pub fn help(self) -> &'static str {
+        match self {
+            Question::Summary => "verdict, time per step, bottleneck, first advice, top losses",
+            Question::Time => "time per step of each stage, its floor, and what the time goes into",
+            Question::Idle => "how long the GPU is idle, in which gaps and in which rank",
+            Question::Host => "which code or state of the host the idle time is spent in",
+            Question::KernelsByLoss => "kernels, by what they lose against the attainable rate",
+            Question::LateRanks => "ranks that others wait for: how late, how often, and why",
+            Question::Collectives => "collectives: waiting, transfer and bandwidth",
+            Question::MemoryBound => {
+                "which stages and kernels memory bandwidth bounds, and how far"
+            }
+            Question::Requests => "latencies, tokens and cost of the requests of an engine",
+            Question::Compare => "what changed from this run to a second one: ask A compare B",
+            Question::Caveats => "how far the numbers can be trusted",
+            Question::Coverage => "what was recorded, and what is missing",
+        }
+    }
+
+    /// All questions with their help, a line each.
+    pub fn list() -> String {
+        let width = Self::iter().map(|question| question.name().len()).max().unwrap_or(0);
+        let lines = Self::iter().map(|q| format!("  {:width$}  {}", q.name(), q.help()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl FromStr for Question {
+    type Err = AskError;
+
+    fn from_str(text: &str) -> Result<Self, AskError> {
+        let found = Self::iter().find(|question| question.name() == text);
+        found.ok_or_else(|| AskError::NoSuchQuestion { asked: shown(text) })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    /// The question does not exist.
+    #[error("there is no question `{asked}`; the questions are\n{}", Question::list())]
+    NoSuchQuestion {
+        /// What was asked.
+        asked: String,
+    },
+    /// The run has no such stage.
+    #[error("the run has no stage `{asked}`; {}", stages_text(.stages))]
+    NoSuchStage {
+        /// What was asked.
+        asked: String,
+        /// The stages.
+        stages: Vec<String>,
+    },
+    /// A comparison was asked for, and there is one run only.
+    #[error("compare needs a second run: stage2-launch ask A compare B")]
+    OneRun,
+    /// The runs cannot be compared.
+    #[error("{0}")]
+    NotComparable(String),
+}
+
+impl AskError {
+    /// The stage is in no run.
+    pub(crate) fn no_stage<'s>(asked: &str, stages: impl Iterator<Item = &'s str>) -> Self {
+        Self::NoSuchStage { asked: shown(asked), stages: stages.map(shown).collect() }
+    }
+}
+
+fn stages_text(stages: &[String]) -> String {
+    const MOST: usize = 20;
+    if stages.is_empty() {
+        return "it has no stage at all".to_owned();
+    }
+    let quoted: Vec<String> = stages.iter().map(|stage| format!("`{stage}`")).collect();
+    format!("its stages are {}", stage2_contract::text::listed(&quoted, MOST))
+}
+
+fn shown(text: &str) -> String {
+    use stage2_contract::text::{shorten, visible};
+    shorten(&visible(text.as_bytes()), 100)
+}
