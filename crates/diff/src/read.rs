@@ -87,10 +87,13 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
             return Err(ReadError::Broken { field: "schema_version".to_owned(), why });
         }
     }
-    if let Ok(report) = parse(bytes) {
-        return Ok(ReadReport { report, left_out: Vec::new() });
-    }
-    lenient(serde_json::from_slice(bytes).map_err(no_json)?)
+    let mut read = match parse(bytes) {
+        Ok(report) => ReadReport { report, left_out: Vec::new() },
+        Err(_) => lenient(serde_json::from_slice(bytes).map_err(no_json)?)?,
+    };
+    // Older versions wrote none, and broken ones would not be those of other runs.
+    read.report.set_kernel_ids();
+    Ok(read)
 }
 
 /// All of JSON goes this way: each further kind of deserialiser of a report adds 0.9 MB to the program.

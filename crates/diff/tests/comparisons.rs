@@ -45,6 +45,7 @@ fn report(stages: &[(&str, u64, u64, Kernels)]) -> Report {
                     mangled: name.clone(),
                     demangled: name.clone(),
                     short: name.clone(),
+                    ..KernelName::default()
                 });
                 names.len() - 1
             });

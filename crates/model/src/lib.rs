@@ -12,6 +12,7 @@ mod engine;
 mod figure;
 mod finding;
 mod host;
+mod kernel_id;
 mod layers;
 pub mod nsys;
 mod outliers;
@@ -33,6 +34,7 @@ pub use engine::*;
 pub use figure::*;
 pub use finding::*;
 pub use host::*;
+pub use kernel_id::kernel_ids;
 pub use layers::*;
 pub use nsys::{
     Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,

@@ -365,6 +365,9 @@ pub struct Launch {
 pub struct KernelRow {
     /// [`stage2_contract::text::KernelName::short`].
     pub kernel: String,
+    /// [`stage2_contract::text::KernelName::id`].
+    #[serde(default)]
+    pub kernel_id: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,
     /// [`DeviceRow::device`].
@@ -404,6 +407,9 @@ pub struct StageKernelRow {
     pub stage: String,
     /// [`stage2_contract::text::KernelName::short`].
     pub kernel: String,
+    /// [`stage2_contract::text::KernelName::id`].
+    #[serde(default)]
+    pub kernel_id: String,
     /// Index of its name in `kernel_names`.
     pub name_index: usize,
     /// Calls and times.

@@ -292,7 +292,7 @@ struct Line<'r> {
 /// A name, and the field of a line below it.
 type Column = (&'static str, fn(&Line<'_>) -> String);
 
-const COLUMNS: [Column; 64] = [
+const COLUMNS: [Column; 65] = [
     ("kernel_name", |l| csv_field(l.name.map_or("", |name| &name.demangled))),
     ("mangled_name", |l| csv_field(l.name.map_or("", |name| &name.mangled))),
     ("total_ns", |l| some(l.row.times.known_total_ns())),
@@ -372,6 +372,7 @@ const COLUMNS: [Column; 64] = [
         }
     }),
     ("simulated", |l| l.row.simulated.to_string()),
+    ("kernel_id", |l| l.row.kernel_id.clone()),
 ];
 
 /// Absent values are empty fields.

@@ -172,6 +172,7 @@ impl JoinedReport {
         answer::add(&mut report, &measured);
         energy::conclude(&mut report);
         requests::conclude(&mut report, settings.gpu_hour_dollars);
+        report.set_kernel_ids();
         let workload = WorkloadFacts {
             model: workload.model(),
             manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),

@@ -21,6 +21,9 @@ const SHORT_LIMIT: usize = 100;
 /// The name of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelName {
+    /// A few characters of a hash of `demangled`, which stand for the kernel in every run; a report sets them.
+    #[serde(default)]
+    pub id: String,
     /// As CUPTI gave it.
     pub mangled: String,
     /// Demangled in full; as CUPTI gave it where that cannot be done.
@@ -43,7 +46,7 @@ pub fn kernel_name(mangled: &[u8]) -> KernelName {
         None if visible.contains('(') => without_signature(&visible),
         None => visible.clone(),
     };
-    KernelName { short: short(&name), mangled: visible, demangled }
+    KernelName { short: short(&name), mangled: visible, demangled, ..KernelName::default() }
 }
 
 /// The name of a function of native code, without its parameters and as visible text.

@@ -269,7 +269,7 @@
       });
     });
     const full = (row) => row.querySelector("[title]")?.title ?? row.cells[0].textContent;
-    const words = rows.map((row) => [row, `${full(row)} ${row.textContent}`.toLowerCase()]);
+    const words = rows.map((row) => [row, `${full(row)} ${row.dataset.id ?? ""} ${row.textContent}`.toLowerCase()]);
     const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
     input.setAttribute("aria-label", "Filter rows");
     const found = make("output", { textContent: `${rows.length} rows` });

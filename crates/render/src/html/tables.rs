@@ -53,6 +53,8 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
         let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
         let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
+        // Of a report that was made by hand, it may be anything.
+        let id = attribute(&row.kernel_id);
         let section = sections.get(row.stage.as_str());
         let timeline = section.and_then(|section| section.timeline_of(&row.kernel));
         let roofline = section.and_then(|section| section.roofline.clone());
@@ -76,7 +78,8 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             false => String::new(),
         };
         format!(
-            "<tr><td><code>{}</code></td><td>{}</td><td>{}</td>{of_counters}<td class=\"n\">{}</td>\
+            "<tr data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
+             {of_counters}<td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{devices}</tr>\n",
             link(timeline, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS))),
             foreign(&shorten(&row.stage, 60)),

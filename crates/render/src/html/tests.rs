@@ -63,7 +63,7 @@ pub(super) fn full(hostile: &str) -> Report {
         max_ns: if first == 0 { 9_000_000 } else { 1_100_000 + first * 150 },
     };
     let step = |number, host_ns| Step { number, range: number + 10, host_ns };
-    Report {
+    let mut report = Report {
         generator: "stage2-launch".into(),
         answer: Answer {
             lines: ["time", "window", "floor", "first", "coverage"].map(line).into(),
@@ -98,6 +98,7 @@ pub(super) fn full(hostile: &str) -> Report {
                 mangled: format!("_Z{name}{hostile}"),
                 demangled: format!("void {name}<float, 128>(float const*){hostile}"),
                 short: format!("{name}{hostile}"),
+                ..KernelName::default()
             })
             .collect(),
         kernels: (stages.iter())
@@ -126,7 +127,9 @@ pub(super) fn full(hostile: &str) -> Report {
             overridden: Vec::new(),
         }),
         ..Report::default()
-    }
+    };
+    report.set_kernel_ids();
+    report
 }
 
 /// Samples of the host, with `hostile` in every name of foreign origin.
@@ -682,7 +685,7 @@ fn a_huge_report_makes_a_page_of_bounded_size() {
         })
         .collect();
     report.kernel_names = (0..20_000)
-        .map(|i| KernelName { mangled: String::new(), demangled: long(i), short: long(i) })
+        .map(|i| KernelName { demangled: long(i), short: long(i), ..KernelName::default() })
         .collect();
     let template = report.answer.stages[0].clone();
     let stages = || (0..40).map(|i| format!("s{i}"));

@@ -173,6 +173,7 @@ pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
             name_index: name,
             times: times(&stats),
             stage_kernel_sum_percent: share(&stats, all_ns),
+            ..StageKernelRow::default()
         }));
     }
     rows
@@ -269,6 +270,7 @@ mod tests {
             mangled: mangled.into(),
             demangled: mangled.into(),
             short: short.into(),
+            ..KernelName::default()
         };
         let names = distinct([name("c", "f<…>"), name("a", "f<…>"), name("b", "g")].into_iter());
         let short: Vec<&str> = names.iter().map(|n| n.short.as_str()).collect();
