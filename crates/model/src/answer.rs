@@ -282,13 +282,16 @@ pub struct FirstStep {
     pub stage: Option<String>,
     /// The rule that asks for it.
     pub rule: Rule,
+    /// The takeaway that calls for it, by its id; null: none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takeaway: Option<String>,
     /// What to do.
     pub text: String,
     /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
     pub condition: String,
     /// Who or what that is in this run, as a sentence; null: the condition says all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<String>,
+    pub detail: Option<String>,
     /// Parts of the window that would vanish, in its order; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,

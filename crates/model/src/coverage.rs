@@ -47,8 +47,11 @@ impl Coverage {
 }
 
 /// Whether the capture can be believed as a whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Status {
     /// Everything that CUPTI delivered is timed and placed, and as far as known the workload ended well.
     Complete,

@@ -5,12 +5,23 @@ use stage2_contract::text::{plain, visible};
 
 /// How much a finding matters.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::Display,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::Display,
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Severity {
     /// Good to know; nothing is missing.
+    #[default]
     Note,
     /// Part of the result is missing, or has to be read with care.
     Warning,

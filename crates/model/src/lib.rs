@@ -24,6 +24,7 @@ mod rows;
 pub mod rule;
 mod sampled;
 mod steps;
+mod takeaway;
 mod utilisation;
 
 pub use answer::*;
@@ -45,9 +46,10 @@ pub use ranks::*;
 pub use report::*;
 pub use rows::*;
 pub use rule::OUTLIERS_AMONG;
-pub use rule::{Rule, Takeaway};
+pub use rule::Rule;
 pub use sampled::*;
 pub use steps::*;
+pub use takeaway::*;
 pub use utilisation::*;
 
 macro_rules! labels {
@@ -60,4 +62,4 @@ macro_rules! labels {
         }
     )*};
 }
-labels!(Apart, Bound, Operation, Origin, Resemblance, WindowKind);
+labels!(Apart, Bound, Operation, Origin, Resemblance, Rule, Status, WindowKind);

@@ -1,9 +1,10 @@
-//! What the numbers say, by which rule, and the thresholds of the rules.
+//! The rules by which takeaways speak, and their thresholds.
 
 use serde::{Deserialize, Serialize};
 use stage2_contract::stats::BACK_TO_BACK_NS;
 
 use crate::host::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST};
+use crate::takeaway::{EvidenceValue, Experiment};
 
 /// Idle time of the GPU from which on a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
@@ -48,28 +49,28 @@ pub const MBU_HIGH_SHARE: f64 = 0.6;
 /// Share of the peak bandwidth below which decode reads the model far slower than memory allows.
 pub const MBU_LOW_SHARE: f64 = 0.3;
 
-/// One thing that the numbers say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Takeaway {
-    /// The rule that says it.
-    pub rule: Rule,
-    /// The stage that it is about.
-    pub stage: Option<String>,
-    /// What it says, with the numbers.
-    pub text: String,
-    /// What to do.
-    pub recommendation: Option<String>,
-    /// Part of the sum of all stages' windows that is concerned, percent. Stages without GPU work of
-    /// their own are not in the sum, unless no stage has any.
-    pub concerns_percent: Option<f64>,
-    /// Part of the window of its stage that is concerned, percent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of_stage_percent: Option<f64>,
-}
+/// The setting that samples the threads of the program.
+pub const HOST_ON: &str = "profiling.collector.host=on";
+/// The setting that samples hardware counters in the run itself.
+pub const COUNTERS_ON: &str = "profiling.collector.counters=on";
 
 /// A rule that spoke.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Rule {
     /// The GPU was simulated.
     Simulated,
@@ -126,6 +127,42 @@ impl Rule {
     /// Whether it is about how far the other takeaways can be trusted.
     pub fn is_caveat(self) -> bool {
         matches!(self, Rule::Simulated | Rule::Incomplete)
+    }
+
+    /// What would confirm a takeaway of it. Where what it calls for differs, the takeaway says so.
+    pub fn experiment(self) -> Experiment {
+        match self {
+            Rule::Simulated => Experiment::shown_by("/simulated", EvidenceValue::Flag(false)),
+            Rule::Incomplete => {
+                let complete = EvidenceValue::State("complete".to_owned());
+                Experiment::shown_by("/coverage/verdict/status", complete)
+            }
+            Rule::LaunchBound
+            | Rule::HostAhead
+            | Rule::HostFault
+            | Rule::HostCause
+            | Rule::Waiting
+            | Rule::Communication
+            | Rule::Fusible
+            | Rule::Copies
+            | Rule::ExposedCopies
+            | Rule::LowOccupancy
+            | Rule::NearRoof
+            | Rule::FarFromRoof => Experiment::shorter_steps(),
+            // A larger batch makes a step longer, and tokens cheaper.
+            Rule::DecodeNearBandwidth | Rule::MemoryBoundProduct => {
+                Experiment::more("tokens_per_s")
+            }
+            Rule::HostGaps | Rule::GpuIdle | Rule::DominantStage => {
+                Experiment::measured_with(HOST_ON, "/host/stages/0")
+            }
+            Rule::GpuBusy | Rule::TopKernel | Rule::DecodeFarFromBandwidth | Rule::Utilisation => {
+                Experiment::measured_with(COUNTERS_ON, "/sampled")
+            }
+            Rule::Nothing => {
+                Experiment::shown_by("/stages/0/kind", EvidenceValue::State("range".to_owned()))
+            }
+        }
     }
 
     /// When it speaks, with its thresholds.

@@ -8,7 +8,7 @@ use crate::figure::{Absent, Figure};
 use crate::finding::Finding;
 use crate::peaks::{Peaks, Precision};
 use crate::rows::Operators;
-use crate::rule::Takeaway;
+use crate::takeaway::{StageNumbers, Takeaway};
 
 /// What a stage is to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +148,9 @@ pub struct Insight {
     /// What the numbers say, the most important first.
     #[serde(default)]
     pub takeaways: Vec<Takeaway>,
+    /// The numbers that the takeaways are drawn from, stage by stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_numbers: Vec<StageNumbers>,
 }
 
 /// Time in which any of the model's stages (prefill, decode, vision) was open or had GPU work: the

@@ -28,7 +28,7 @@ pub(crate) fn takeaways(report: &Report) -> String {
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
         .right("Of so many more stages", |(_, (_, more))| (*more > 0).then(|| count(*more)))
-        .left("Rule", |(_, (takeaway, _))| code(&rule_name(takeaway.rule)))
+        .left("Rule", |(_, (takeaway, _))| code(takeaway.rule.label()))
         .or_none(NO_TAKEAWAYS, "")
 }
 
@@ -60,15 +60,9 @@ pub(crate) fn takeaways_in_brief(report: &Report) -> String {
 /// What the rules are by which the takeaways speak; nothing without takeaways.
 pub(crate) fn rules(report: &Report) -> String {
     let rules: BTreeSet<Rule> = report.insight.takeaways.iter().map(|said| said.rule).collect();
-    let item = |rule: Rule| format!("- {}: {}\n", code(&rule_name(rule)), sentence(&rule.text()));
+    let item = |rule: Rule| format!("- {}: {}\n", code(rule.label()), sentence(&rule.text()));
     let items: String = rules.into_iter().map(item).collect();
     if items.is_empty() { items } else { items + "\n" }
-}
-
-/// The rule as metrics.json names it.
-fn rule_name(rule: Rule) -> String {
-    let name = serde_json::to_value(rule).ok();
-    name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
 }
 
 pub(crate) fn recommendations(report: &Report) -> String {

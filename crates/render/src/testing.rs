@@ -7,6 +7,7 @@ pub(super) fn answer() -> Answer {
     let first = FirstStep {
         stage: Some("decode".into()),
         rule: Rule::LaunchBound,
+        takeaway: None,
         text: "Launch less often: CUDA graphs".into(),
         condition: "launch gaps vanish".into(),
         removes: vec![Removed { what: "launch gaps".into(), percent: 79.6 }],
@@ -199,7 +200,7 @@ pub(super) fn rich() -> Report {
             ),
             recommendation: Some(format!("Replay {name} as a CUDA graph, then fuse its kernels")),
             concerns_percent: Some(4.0),
-            of_stage_percent: None,
+            ..Takeaway::default()
         });
         report.findings.push(Finding::warning(
             format!(

@@ -496,9 +496,7 @@ fn what_to_do_stands_whole_above_the_pictures() {
         rule: Rule::LaunchBound,
         stage: Some(format!("stage {number}")),
         text: format!("fact {number} of the run"),
-        recommendation: None,
-        concerns_percent: None,
-        of_stage_percent: None,
+        ..Takeaway::default()
     };
     report.insight.takeaways = (0..9).map(takeaway).collect();
     report.findings =

@@ -49,7 +49,7 @@ fn full(hostile: &str) -> Report {
         text,
         recommendation: stage.map(|stage| format!("Replay {stage} as a CUDA graph")),
         concerns_percent: stage.map(|_| 74.7),
-        of_stage_percent: None,
+        ..Takeaway::default()
     };
     let mean_ns = Some(11_095);
     let times = Times { total_ns: 61_600_000, calls: 5_552, mean_ns, ..Times::default() };
@@ -147,6 +147,7 @@ fn full(hostile: &str) -> Report {
                 ),
                 takeaway(format!("{hostile}One kernel takes a third of the GPU's time."), None),
             ],
+            ..Insight::default()
         },
         findings: vec![Finding::warning("12 records were dropped", hostile, "larger buffers")],
         ..Report::default()

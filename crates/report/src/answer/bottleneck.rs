@@ -267,6 +267,7 @@ mod tests {
         let busy = window(&[(WindowKind::Compute, 3 * MS), (WindowKind::OtherIdle, MS)]);
         let kernel = |percent, bound| KernelMeasurements {
             kernel: "k".into(),
+            name_index: 0,
             class: KernelClass::Gemm,
             percent,
             calls: 1,

@@ -13,14 +13,16 @@ use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
-use crate::roofline::takeaways::{FUSIBLE, HostEvidence, RunMeasurements, StageMeasurements};
+use crate::roofline::takeaways::{
+    FUSIBLE, HostEvidence, KernelMeasurements, RunMeasurements, StageMeasurements,
+};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
-    Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Figure, FirstStep, Floor, HostStage,
-    InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks, RATE_SHARE_MOST,
-    Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost, StageRow, StageSteps,
-    StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind, WindowPart,
-    WindowSplit, is_first_token_range,
+    Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
+    HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks,
+    RATE_SHARE_MOST, Removed, Report, Role, Rule, Slowdown, StageAnswer, StageCost, StageRow,
+    StageSteps, StageUtilisation, Status, StepTimes, StepUnit, Takeaway, TokensCounted, WindowKind,
+    WindowPart, WindowSplit, is_first_token_range,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -43,7 +45,12 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     });
     let first = first_step_of_run(report, &all);
     let lines = lines::lines(report, &all, first.as_ref());
+    let gains: HashMap<String, f64> =
+        all.iter_mut().flat_map(|told| told.gains.drain(..)).collect();
     let stages: Vec<StageAnswer> = all.into_iter().map(|told| told.answer).collect();
+    for takeaway in &mut report.insight.takeaways {
+        expect_at_best(takeaway, gains.get(&takeaway.id).copied());
+    }
     // In the order of the stages, of which there may be very many.
     let mut series = std::mem::take(&mut report.step_series);
     let place = |stage: &str| stages.iter().take(SERIES).position(|known| known.stage == stage);
@@ -51,6 +58,17 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     series.sort_by_key(|series| place(&series.stage));
     report.step_series = series;
     report.answer = Answer { lines, stages, first };
+}
+
+/// Says how much the metric of the experiment of a takeaway changes where `saved` of the window vanishes.
+fn expect_at_best(takeaway: &mut Takeaway, saved: Option<f64>) {
+    let Some(Experiment::Change { at_best_percent, grows, .. }) = &mut takeaway.experiment else {
+        return;
+    };
+    *at_best_percent = saved.map(|saved| match *grows {
+        true => (1.0 / (1.0 - saved) - 1.0) * 100.0,
+        false => saved * -100.0,
+    });
 }
 
 /// What is known by stage: of stages there may be very many.
@@ -126,6 +144,7 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
         row,
         why_no_window: window.as_ref().err().copied(),
         saved_ns,
+        gains: gain.all,
         caveat: measured.and_then(|measured| measured.caveat.clone()),
         answer: StageAnswer {
             stage: row.stage.clone(),
@@ -443,13 +462,15 @@ struct Gain {
     step: Option<FirstStep>,
     /// Part of its window that would vanish.
     saved: Option<f64>,
+    /// Such a part for each takeaway with one, by its id.
+    all: Vec<(String, f64)>,
 }
 
 /// Time of a window that would vanish under a condition.
 struct Vanishing {
     ns: f64,
     condition: String,
-    evidence: Option<String>,
+    detail: Option<String>,
     removes: Vec<Removed>,
 }
 
@@ -488,18 +509,20 @@ impl Stage<'_> {
                 Some((factor, is_floor, vanishing))
             });
             let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
+            best.all.extend(saved.map(|saved| (takeaway.id.clone(), saved)));
             // Of several that gain as much the first, and any rather than none.
             if best.step.is_some() && saved.unwrap_or(0.0) <= best.saved.unwrap_or(0.0) {
                 continue;
             }
             let (stage, rule, text) = (takeaway.stage.clone(), takeaway.rule, text.clone());
-            let mut step = FirstStep { stage, rule, text, ..FirstStep::default() };
+            let id = Some(takeaway.id.clone());
+            let mut step = FirstStep { stage, rule, takeaway: id, text, ..FirstStep::default() };
             if let Some((factor, is_floor, vanishing)) = gain {
-                let Vanishing { condition, evidence, removes, .. } = vanishing;
+                let Vanishing { condition, detail, removes, .. } = vanishing;
                 let factor = Some(factor);
-                step = FirstStep { condition, evidence, removes, factor, is_floor, ..step };
+                step = FirstStep { condition, detail, removes, factor, is_floor, ..step };
             }
-            best = Gain { step: Some(step), saved };
+            (best.step, best.saved) = (Some(step), saved);
         }
         best
     }
@@ -519,7 +542,7 @@ impl Stage<'_> {
             .map(|(part, percent)| Removed { what: part.kind.label().to_owned(), percent })
             .collect();
         let (ns, condition) = (self.part_ns(kinds)?, condition.to_owned());
-        Some(Vanishing { ns, condition, evidence: None, removes })
+        Some(Vanishing { ns, condition, detail: None, removes })
     }
 
     /// A part of a part.
@@ -551,7 +574,7 @@ impl Stage<'_> {
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),
-            evidence: None,
+            detail: None,
             removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
         })
     }
@@ -588,7 +611,7 @@ impl Stage<'_> {
         let longest = self.collectives.iter().max_by_key(|row| row.waiting_ns);
         let members = longest.map_or(0, |row| row.members);
         let mut vanishing = self.parts(&[WindowKind::Waiting], "no rank waits for others")?;
-        vanishing.evidence = self.late.iter().find_map(|late| late.delay_sentence());
+        vanishing.detail = self.late.iter().find_map(|late| late.delay_sentence());
         if waiting_ns >= most_ns && members > 1 {
             let late_ns = waiting_ns / (members - 1) as f64;
             let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
@@ -622,21 +645,20 @@ impl Stage<'_> {
             _ => format!("no time goes into {}", cause.name),
         };
         let ns = own_ns + if removes.len() > 1 { beside_ns } else { 0.0 };
-        Some(Vanishing { ns, condition, evidence: None, removes })
+        Some(Vanishing { ns, condition, detail: None, removes })
     }
 
     /// What a kernel would take less at its roof.
     fn at_its_roof(&self, measured: &StageMeasurements, takeaway: &Takeaway) -> Option<Vanishing> {
-        let kernel = measured.top_kernels.iter().find(|kernel| {
-            let about = format!("{}: {} (", measured.stage, kernel.kernel);
-            takeaway.text.starts_with(&about)
-        })?;
+        let is_it =
+            |kernel: &&KernelMeasurements| Some(&kernel.kernel) == takeaway.subject.as_ref();
+        let kernel = measured.top_kernels.iter().find(is_it)?;
         let share = kernel.attainable_share.filter(|share| (0.0..=RATE_SHARE_MOST).contains(share));
         let ns = self.of_kernels_ns(kernel.percent)? * (1.0 - share?.min(1.0));
         let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
         let removes = self.removal("its time beyond that", ns)?;
         let condition = format!("{name} reaches its roof");
-        Some(Vanishing { ns, condition, evidence: None, removes: vec![removes] })
+        Some(Vanishing { ns, condition, detail: None, removes: vec![removes] })
     }
 }
 
@@ -644,7 +666,8 @@ impl Stage<'_> {
 fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<FirstStep> {
     if report.coverage.verdict.status == Status::Empty {
         let text = report.coverage.empty.as_ref()?.first.remedy.clone();
-        return Some(FirstStep { rule: Rule::Incomplete, text, ..FirstStep::default() });
+        let (rule, takeaway) = (Rule::Incomplete, Some(Rule::Incomplete.label().to_owned()));
+        return Some(FirstStep { rule, takeaway, text, ..FirstStep::default() });
     }
     let saving = stages.iter().filter(|told| told.saved_ns.is_some());
     let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
@@ -655,8 +678,8 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
     let advised = advised.chain(report.insight.takeaways.iter());
     let (takeaway, text) =
         advised.filter_map(|of| Some((of, of.recommendation.clone()?))).next()?;
-    let (stage, rule) = (takeaway.stage.clone(), takeaway.rule);
-    Some(FirstStep { stage, rule, text, ..FirstStep::default() })
+    let (stage, rule, id) = (takeaway.stage.clone(), takeaway.rule, takeaway.id.clone());
+    Some(FirstStep { stage, rule, takeaway: Some(id), text, ..FirstStep::default() })
 }
 
 #[cfg(test)]

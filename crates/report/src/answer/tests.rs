@@ -290,10 +290,8 @@ mod first {
         Takeaway {
             rule,
             stage: Some("decode".into()),
-            text: "decode: k (gemm) takes".into(),
             recommendation: Some(format!("{rule:?}")),
-            concerns_percent: None,
-            of_stage_percent: None,
+            ..Takeaway::default()
         }
     }
 
@@ -403,7 +401,7 @@ mod first {
         assert_eq!((two.rule, two.factor), (Rule::Waiting, Some(5.0)));
         let said = "rank 1 is 10.7 ms late at 24 of 768 collectives, in decode/step; 87 % of all waiting in \
                     decode";
-        assert_eq!(two.evidence.as_deref(), Some(said));
+        assert_eq!(two.detail.as_deref(), Some(said));
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected =
             [("waiting for ranks", 40.0), ("idle time of the late rank meanwhile", 40.0)];

@@ -13,9 +13,9 @@ use crate::roofline::takeaways::{
 use stage2_contract::text::numbers::percent1;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
-    CollectiveRow, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow, ModelUse,
-    Origin, PathKind, Report, Role, SampledKernel, StageKernelRow, StageRow, StageUtilisation,
-    Status, TokensCounted,
+    CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow,
+    ModelUse, Origin, PathKind, Report, Role, SampledKernel, StageKernelRow, StageRow,
+    StageUtilisation, Status, TokensCounted,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -51,6 +51,7 @@ pub(super) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements 
         simulated: report.simulated,
         replayed: report.source == Origin::Ncu.label(),
         missing: summary.map(str::to_owned),
+        status: verdict.status.label(),
         stages: stages.map(|row| stage(report, &rows, row)).collect(),
     }
 }
@@ -102,10 +103,11 @@ fn host(report: &Report, row: &StageRow) -> Option<HostLead> {
 const HOST_CAUSES: usize = 3;
 
 /// What samples of the host say of the idle time of a stage: its largest causes and known faults.
-fn host_causes(found: &HostStage) -> Vec<HostEvidence> {
-    let findings = found.causes.iter().filter(|cause| cause.is_finding());
-    let findings = findings.filter(|cause| cause.kind != HostCauseKind::OtherWork);
-    let causes = findings.take(HOST_CAUSES).map(|cause| {
+/// `at`: its place among the stages with samples.
+fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
+    let findings = found.causes.iter().enumerate().filter(|(_, cause)| cause.is_finding());
+    let findings = findings.filter(|(_, cause)| cause.kind != HostCauseKind::OtherWork);
+    let causes = findings.take(HOST_CAUSES).map(|(row, cause)| {
         let name = cause.text(true);
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
         let text = format!("{share} of the idle time: {name} (of {} samples)", found.samples);
@@ -116,17 +118,23 @@ fn host_causes(found: &HostStage) -> Vec<HostEvidence> {
             percent: cause.percent,
             beside_work_percent: beside,
             name,
+            key: cause.without_line(),
+            error_percent: cause.error_percent,
+            source: format!("/host/stages/{at}/causes/{row}"),
             text,
             then,
         }
     });
-    let faults = found.advice.iter().map(|fault| {
+    let faults = found.advice.iter().enumerate().map(|(row, fault)| {
         let most = fault.frame.as_ref().map(|frame| format!(" Most of it: {}.", frame.short()));
         HostEvidence {
             is_fault: true,
             percent: fault.percent,
             beside_work_percent: 0.0,
             name: fault.kind.what().to_owned(),
+            key: fault.kind.what().to_owned(),
+            error_percent: fault.error_percent,
+            source: format!("/host/stages/{at}/advice/{row}"),
             text: fault.text.clone(),
             then: format!("{}{}", fault.remedy, most.unwrap_or_default()),
         }
@@ -150,9 +158,11 @@ struct Rows<'r> {
     kernels: ByStage<'r, KernelRow>,
     longest: ByStage<'r, StageKernelRow>,
     collectives: ByStage<'r, CollectiveRow>,
-    late: ByStage<'r, LateRow>,
+    /// The first rank that is late by more than noise, with its place among all.
+    late: HashMap<&'r str, (usize, &'r LateRow)>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
-    host: HashMap<&'r str, &'r HostStage>,
+    /// With their places among all.
+    host: HashMap<&'r str, (usize, &'r HostStage)>,
 }
 
 impl<'r> Rows<'r> {
@@ -164,9 +174,12 @@ impl<'r> Rows<'r> {
             kernels: by_stage(&report.kernels, |row| &row.stage),
             longest: by_stage(&report.stage_kernels, |row| &row.stage),
             collectives: by_stage(&report.ranks.collectives, |row| &row.stage),
-            late: by_stage(&report.ranks.late, |row| &row.stage),
-            host: (report.host.iter().flat_map(|host| &host.stages))
-                .map(|found| (found.stage.as_str(), found))
+            late: (report.ranks.late.iter().enumerate().rev())
+                .filter(|(_, row)| row.delays.is_some())
+                .map(|(at, row)| (row.stage.as_str(), (at, row)))
+                .collect(),
+            host: (report.host.iter().flat_map(|host| &host.stages).enumerate())
+                .map(|(at, found)| (found.stage.as_str(), (at, found)))
                 .collect(),
             numbers: used.numbers.stages.iter().rev().map(|row| (&*row.stage, row)).collect(),
         }
@@ -200,14 +213,30 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         })
     });
     let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
-    let mut late = of_stage(&rows.late, &row.stage).iter();
+    let late = rows.late.get(row.stage.as_str());
     (all_ns > 0).then(|| RankWaiting {
         unmatched,
         percent: waiting_ns as f64 * 100.0 / all_ns as f64,
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.find_map(|late| late.sentence()),
+        late: late.and_then(|(_, late)| late.sentence()),
+        late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
     })
+}
+
+/// The numbers of a sentence about a late rank.
+fn late_evidence(at: usize, late: &LateRow) -> Vec<Evidence> {
+    let Some(delays) = &late.delays else { return Vec::new() };
+    let number = |name: &str, value: f64, unit: &str, field: &str| {
+        Evidence::number(name, value, unit, format!("/ranks/late/{at}/{field}"))
+    };
+    vec![
+        number("mean_ns", delays.mean_ns as f64, "ns", "delays/mean_ns"),
+        number("late_collectives", delays.collectives as f64, "count", "delays/collectives"),
+        number("collectives", late.collectives as f64, "count", "collectives"),
+        number("waiting_percent", delays.waiting_percent, "percent", "delays/waiting_percent"),
+        number("work_ns", delays.work_ns as f64, "ns", "delays/work_ns"),
+    ]
 }
 
 fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements {
@@ -250,6 +279,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
     let engine = report.engine.as_ref().and_then(|run| run.timed(stage_name));
     let of_engine = engine.and_then(|kind| kind.tokens_per_s);
     let tokens_counted = TokensCounted::of(engine, row.role);
+    let sampled = rows.host.get(stage_name);
     StageMeasurements {
         stage: row.stage.clone(),
         decode: row.role == Role::Decode,
@@ -276,9 +306,9 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
             .filter_map(|(class, (_, of_class))| Some((*class, percent(*of_class, calls)?)))
             .collect(),
         host: host(report, row),
-        launching: rows.host.get(stage_name).and_then(|found| launching(found)),
-        host_causes: rows.host.get(stage_name).map(|found| host_causes(found)).unwrap_or_default(),
-        few_host_samples: rows.host.get(stage_name).is_some_and(|found| found.causes.is_empty()),
+        launching: sampled.and_then(|(_, found)| launching(found)),
+        host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
+        few_host_samples: sampled.is_some_and(|(_, found)| found.causes.is_empty()),
         top_kernels: top,
         ..idle(report, row)
     }
@@ -303,6 +333,7 @@ fn top_kernel(
     let sampled = longest.and_then(|kernel| kernel.sampled.as_deref());
     Some(KernelMeasurements {
         kernel: row.kernel.clone(),
+        name_index: row.name_index,
         class: rows.class(row.name_index),
         percent: match outliers.is_empty() {
             true => row.stage_kernel_sum_percent?,

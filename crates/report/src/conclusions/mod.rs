@@ -27,7 +27,8 @@ use serde_json::Value;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible, visible_path};
 use stage2_model::{
-    Absent, Apart, Dtype, Finding, PathKind, PathRow, Report, Role, StageRow, TokenCounts,
+    Absent, Apart, Confidence, Dtype, Finding, PathKind, PathRow, Report, Role, StageRow,
+    TokenCounts,
 };
 use stage2_read::roles::{Meant, RoleSettings};
 
@@ -73,6 +74,7 @@ fn say_what_they_rest_on(report: &mut Report) {
     for takeaway in takeaways {
         if let Some(rests_on) = takeaway.stage.as_ref().and_then(|stage| few.get(stage)) {
             takeaway.text.push_str(&format!(" ({rests_on})"));
+            takeaway.confidence = Confidence::Low;
         }
     }
 }
@@ -135,7 +137,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
     findings.extend(tokens.at_most.filter(|_| used.model_name.is_some()));
     findings.extend(used.numbers.findings.iter().cloned());
     let measured = measurements::measurements(report, &used);
-    report.insight.takeaways = takeaways(&measured);
+    (report.insight.takeaways, report.insight.stage_numbers) = takeaways(&measured);
     say_what_they_rest_on(report);
     sampled::add_flops(report, used.numbers.precision);
     report.insight.utilisation = Some(used);

@@ -35,6 +35,8 @@ pub(super) struct AnsweredStage<'r> {
     pub(super) why_no_window: Option<&'static str>,
     /// Time that the first thing to do saves in the whole run, ns.
     pub(super) saved_ns: Option<f64>,
+    /// The part of its window that each of its takeaways saves at best, by their ids.
+    pub(super) gains: Vec<(String, f64)>,
     /// Why its times are no ground for advice.
     pub(super) caveat: Option<String>,
 }
@@ -315,9 +317,9 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
         };
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
-    let evidence = first.evidence.as_ref().map_or_else(String::new, |said| format!(" ({said})"));
+    let detail = first.detail.as_ref().map_or_else(String::new, |said| format!(" ({said})"));
     match (stage, first.gain()) {
-        (Some(stage), Some(gain)) => format!("{stage} up to {gain}{evidence}. {}", first.text),
+        (Some(stage), Some(gain)) => format!("{stage} up to {gain}{detail}. {}", first.text),
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),
     }
@@ -381,6 +383,7 @@ mod tests {
             row,
             why_no_window: None,
             saved_ns: None,
+            gains: Vec::new(),
             caveat: None,
             answer: StageAnswer {
                 step: Some(StepTimes {
@@ -445,6 +448,7 @@ mod tests {
         let first = FirstStep {
             stage: Some("decode".into()),
             rule: Rule::LaunchBound,
+            takeaway: None,
             text: "Launch less often.".into(),
             condition: "launch gaps vanish".into(),
             removes: vec![Removed { what: "launch gaps".into(), percent: 80.3 }],

@@ -3,10 +3,13 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and equal measurements always give equal words.
 
+use std::collections::HashMap;
+
 use stage2_contract::text::numbers::count;
 use stage2_model::rule::*;
 use stage2_model::{
-    Answer, Bound, FirstStep, LAUNCH_GAP_US, RATE_SHARE_MOST, Takeaway, TokensCounted,
+    Answer, Bound, Confidence, Evidence, EvidenceValue, Experiment, FirstStep, KernelNumbers,
+    LAUNCH_GAP_US, RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, TokensCounted, short_hash,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -18,6 +21,8 @@ pub(crate) struct RunMeasurements {
     pub(crate) replayed: bool,
     /// What is missing from the capture, in one line; none where nothing is, or it is not known.
     pub(crate) missing: Option<String>,
+    /// How much of the run was recorded, as `metrics.json` names it.
+    pub(crate) status: &'static str,
     pub(crate) stages: Vec<StageMeasurements>,
 }
 
@@ -86,6 +91,8 @@ pub(crate) struct RankWaiting {
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
     pub(crate) late: Option<String>,
+    /// The numbers of that rank.
+    pub(crate) late_evidence: Vec<Evidence>,
 }
 
 /// A cause of idle time that samples of the host show.
@@ -99,6 +106,12 @@ pub(crate) struct HostEvidence {
     pub(crate) beside_work_percent: f64,
     /// What it is, in words.
     pub(crate) name: String,
+    /// What tells it from the others of the stage, in every report of the workload.
+    pub(crate) key: String,
+    /// Standard error of `percent`, percentage points.
+    pub(crate) error_percent: f64,
+    /// JSON pointer of its row.
+    pub(crate) source: String,
     /// What the samples say of it.
     pub(crate) text: String,
     /// What to do about it.
@@ -118,6 +131,7 @@ pub(crate) struct HostLead {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KernelMeasurements {
     pub(crate) kernel: String,
+    pub(crate) name_index: usize,
     pub(crate) class: KernelClass,
     /// Share of the stage's sum of kernel time, percent.
     pub(crate) percent: f64,
@@ -133,19 +147,23 @@ pub(crate) struct KernelMeasurements {
     pub(crate) achieved_occupancy_percent: Option<f64>,
 }
 
-/// Everything that the run say: first what they cannot be trusted for, then what concerns the
+/// Everything that the numbers say, and these: first what they cannot be trusted for, then what concerns the
 /// most time.
-pub(crate) fn takeaways(run: &RunMeasurements) -> Vec<Takeaway> {
+pub(crate) fn takeaways(run: &RunMeasurements) -> (Vec<Takeaway>, Vec<StageNumbers>) {
     let mut said = of_run(run);
+    let mut all_numbers = Vec::new();
     // Stages without GPU work mostly lie around those with it, and would count their time again.
     let some_work = run.stages.iter().any(|stage| !stage.no_gpu_work);
     let is_counted = |stage: &&StageMeasurements| !(some_work && stage.no_gpu_work);
     let counted = run.stages.iter().filter(is_counted);
     let all_ns = counted.filter_map(|stage| stage.window_ns).fold(0, u64::saturating_add);
-    for stage in &run.stages {
+    let complete = run.missing.is_none();
+    for (at, stage) in run.stages.iter().enumerate() {
         let window_ns = stage.window_ns.filter(|_| all_ns > 0 && is_counted(&stage));
         let share = window_ns.map(|ns| ns as f64 / all_ns as f64);
-        said.extend(of_stage(stage, share));
+        let numbers = numbers_of(stage, share);
+        said.extend(of_stage(Speaker { stage, share, at, numbers: &numbers, complete }));
+        all_numbers.push(numbers);
     }
     if said.iter().all(|takeaway| takeaway.rule.is_caveat()) {
         said.push(nothing(run));
@@ -157,7 +175,20 @@ pub(crate) fn takeaways(run: &RunMeasurements) -> Vec<Takeaway> {
             .then_with(|| weight(b).total_cmp(&weight(a)))
             .then_with(|| (a.rule, &a.stage, &a.text).cmp(&(b.rule, &b.stage, &b.text)))
     });
-    said
+    tell_apart(&mut said);
+    (said, all_numbers)
+}
+
+/// Numbers the ids that several have.
+fn tell_apart(said: &mut [Takeaway]) {
+    let mut seen: HashMap<String, u64> = HashMap::new();
+    for takeaway in said {
+        let number = seen.entry(takeaway.id.clone()).or_default();
+        *number += 1;
+        if *number > 1 {
+            takeaway.id.push_str(&format!(":{number}"));
+        }
+    }
 }
 
 /// Something to do, and the takeaways that call for it.
@@ -231,7 +262,8 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = Vec::new();
     if run.simulated {
         let text = "The GPU was simulated: times are those of a recording, not of this machine.";
-        said.push(say_of_run(Rule::Simulated, text.into(), None));
+        let evidence = Evidence::state("simulated", EvidenceValue::Flag(true), "/simulated");
+        said.push(say_of_run(Rule::Simulated, evidence, text.into(), None));
     }
     if let Some(missing) = &run.missing {
         let meaning = if run.replayed {
@@ -242,7 +274,7 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
         };
         let text = format!("The capture is not complete: {missing}. {meaning}.");
         let then = "Follow the findings on coverage and run again.";
-        said.push(say_of_run(Rule::Incomplete, text, Some(then)));
+        said.push(say_of_run(Rule::Incomplete, coverage(run), text, Some(then)));
     }
     said
 }
@@ -259,25 +291,40 @@ fn nothing(run: &RunMeasurements) -> Takeaway {
             "Look at the findings for what is missing.",
         )
     };
-    say_of_run(Rule::Nothing, text.into(), Some(then))
+    say_of_run(Rule::Nothing, coverage(run), text.into(), Some(then))
 }
 
-fn say_of_run(rule: Rule, text: String, then: Option<&str>) -> Takeaway {
-    let recommendation = then.map(str::to_owned);
-    let (concerns_percent, of_stage_percent) = (None, None);
-    Takeaway { rule, stage: None, text, recommendation, concerns_percent, of_stage_percent }
+/// How much of the run was recorded.
+fn coverage(run: &RunMeasurements) -> Evidence {
+    let status = EvidenceValue::State(run.status.to_owned());
+    Evidence::state("status", status, "/coverage/verdict/status")
 }
 
-/// What concerns one stage. `share` is its part of all windows.
-fn of_stage(stage: &StageMeasurements, share: Option<f64>) -> Vec<Takeaway> {
-    let speak = Speaker { stage, share };
+fn say_of_run(rule: Rule, evidence: Evidence, text: String, then: Option<&str>) -> Takeaway {
+    Takeaway {
+        id: rule.label().to_owned(),
+        rule,
+        // Nothing else about the run matters as much.
+        severity: Severity::Warning,
+        text,
+        evidence: vec![evidence],
+        confidence: Confidence::High,
+        recommendation: then.map(str::to_owned),
+        experiment: Some(rule.experiment()),
+        ..Takeaway::default()
+    }
+}
+
+/// What concerns one stage.
+fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
+    let stage = speak.stage;
     let mut said = Vec::new();
     said.extend(speak.dominant());
     said.extend(speak.idle());
     said.extend(speak.host_causes());
     said.extend(speak.classes());
     said.extend(speak.bandwidth());
-    said.extend(stage.top_kernels.iter().filter_map(|kernel| speak.kernel(kernel)));
+    said.extend((0..stage.top_kernels.len()).filter_map(|place| speak.kernel(place)));
     said.extend(speak.top_kernel());
     said.extend(speak.utilisation());
     said
@@ -313,17 +360,101 @@ pub(crate) const FUSIBLE: [KernelClass; 6] = [
 /// Classes that read the weights and the KV cache.
 const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
 
+/// A number that is a share.
+fn percent(value: Option<f64>) -> Option<f64> {
+    value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
+}
+
+impl StageMeasurements {
+    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+        let of = self.classes.iter().filter(|(class, _)| classes.contains(class));
+        of.filter_map(|(_, share)| percent(Some(*share))).sum()
+    }
+
+    /// The part of the kernel time in which communication kernels wait for other ranks, percent.
+    fn waiting_percent(&self) -> f64 {
+        let all = self.class_percent(&[KernelClass::Communication]);
+        self.waiting.as_ref().map_or(0.0, |split| split.percent.clamp(0.0, all))
+    }
+}
+
+/// The numbers of a stage that the report keeps. `share` is its part of all windows.
+fn numbers_of(s: &StageMeasurements, share: Option<f64>) -> StageNumbers {
+    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+    let part = |share: Option<f64>| finite(share).map(|share| share * 100.0);
+    let some = |percent: f64| Some(percent).filter(|percent| *percent > 0.0);
+    let waiting = s.waiting_percent();
+    let kernel = |kernel: &KernelMeasurements| KernelNumbers {
+        name_index: kernel.name_index,
+        kernel_time_percent: kernel.percent,
+        calls: kernel.calls,
+        attainable_percent: part(kernel.attainable_share),
+        occupancy_percent: finite(kernel.achieved_occupancy_percent),
+    };
+    StageNumbers {
+        stage: s.stage.clone(),
+        caveat: s.caveat.clone(),
+        warm_instances: s.warm_instances,
+        windows_percent: part(share),
+        idle_percent: percent(s.idle_percent),
+        launch_gaps_of_idle_percent: percent(s.short_gaps_percent),
+        host_ahead_percent: s.host.map(|host| host.ahead_percent),
+        host_behind_percent: s.host.map(|host| host.behind_percent),
+        kernels: s.kernels,
+        kernel_mean_us: finite(s.kernel_mean_us),
+        interval_us: finite(s.interval_us),
+        graph_percent: percent(s.graph_percent),
+        waiting_percent: s.waiting.as_ref().map(|_| waiting),
+        communication_percent: some(s.class_percent(&[KernelClass::Communication]) - waiting),
+        fusible_percent: some(s.class_percent(&FUSIBLE)),
+        copies_percent: some(s.class_percent(&[KernelClass::Copy])),
+        exposed_copies_percent: percent(s.exposed_copies_percent),
+        mfu_percent: part(s.mfu_wall),
+        mbu_percent: part(s.mbu_wall),
+        mbu_busy_percent: part(s.mbu_busy),
+        top_kernels: s.top_kernels.iter().map(kernel).collect(),
+    }
+}
+
+/// Speaks of a stage.
+#[derive(Clone, Copy)]
 struct Speaker<'a> {
     stage: &'a StageMeasurements,
+    /// Its part of all windows.
     share: Option<f64>,
+    /// Its place among the numbers of the report.
+    at: usize,
+    numbers: &'a StageNumbers,
+    /// Nothing of the capture is missing.
+    complete: bool,
 }
 
 impl Speaker<'_> {
     /// `part` is the part of the stage's window that is concerned, 0 to 1. Of times in caveat there is
     /// the number with its label: no advice, and no gain.
-    fn say(&self, rule: Rule, part: Option<f64>, text: String, then: Option<&str>) -> Takeaway {
+    fn say(
+        &self,
+        rule: Rule,
+        part: Option<f64>,
+        evidence: Vec<Evidence>,
+        text: String,
+        then: Option<&str>,
+    ) -> Takeaway {
         let then = then.filter(|_| self.stage.caveat.is_none());
-        self.say_counted(rule, part, text, then)
+        let few = self.stage.warm_instances.is_some_and(|warm| warm < ENOUGH_INSTANCES);
+        let reliable = self.stage.caveat.is_none() && !few;
+        let said = self.say_counted(rule, part, evidence, text, then);
+        let experiment = match self.stage.caveat {
+            None => said.experiment,
+            // What is advised has to wait for times that can be relied on.
+            Some(_) => Some(Experiment::Measure {
+                settings: Vec::new(),
+                shows: self.source("warm_instances"),
+                value: None,
+            }),
+        };
+        let confidence = Confidence::of(&said.evidence, reliable, self.complete);
+        Takeaway { confidence, experiment, ..said }
     }
 
     /// A takeaway from counters, which hold for a kernel whatever the times of its stage are worth.
@@ -331,6 +462,7 @@ impl Speaker<'_> {
         &self,
         rule: Rule,
         part: Option<f64>,
+        evidence: Vec<Evidence>,
         text: String,
         then: Option<&str>,
     ) -> Takeaway {
@@ -340,21 +472,38 @@ impl Speaker<'_> {
         let part = part.filter(|_| caveat.is_none());
         let gain = self.share.zip(part).map(|(share, part)| share * part * 100.0);
         Takeaway {
+            id: format!("{}:{}", rule.label(), self.stage.stage),
             rule,
+            severity: if then.is_some() { Severity::Warning } else { Severity::Note },
             stage: Some(self.stage.stage.clone()),
+            subject: None,
             text: format!("{}: {text}{label}", self.stage.stage),
+            confidence: Confidence::of(&evidence, true, self.complete),
+            evidence,
             recommendation: then.map(str::to_owned),
             concerns_percent: gain,
             of_stage_percent: part.map(|part| part * 100.0),
+            experiment: Some(rule.experiment()),
         }
     }
 
-    fn percent(value: Option<f64>) -> Option<f64> {
-        value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
+    /// The pointer of a field of [`StageNumbers`].
+    fn source(&self, field: &str) -> String {
+        format!("/stage_numbers/{}/{field}", self.at)
+    }
+
+    /// A number of the stage that a sentence quotes; none where it is not known.
+    fn number(&self, name: &str, value: Option<f64>, unit: &str) -> Option<Evidence> {
+        Some(Evidence::number(name, value?, unit, self.source(name)))
+    }
+
+    /// A share that has to be at least, or at most, `threshold`.
+    fn share_of(&self, name: &str, value: f64, threshold: f64) -> Evidence {
+        Evidence::number(name, value, "percent", self.source(name)).against(threshold)
     }
 
     fn idle_percent(&self) -> Option<f64> {
-        Self::percent(self.stage.idle_percent)
+        self.numbers.idle_percent
     }
 
     /// Part of the window that a share of kernel time is of.
@@ -367,22 +516,37 @@ impl Speaker<'_> {
         // A stage that is alone says nothing by being the longest.
         let several = percent < 100.0;
         (several && percent >= DOMINANT_STAGE_PERCENT).then(|| {
+            let evidence = vec![self.share_of("windows_percent", percent, DOMINANT_STAGE_PERCENT)];
             let counted = self.stage.tokens_counted.noun();
             let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} {counted}/s"));
             let text =
                 format!("{percent:.1} % of the time of all stages{}", rate.unwrap_or_default());
-            self.say(Rule::DominantStage, Some(1.0), text, None)
+            self.say(Rule::DominantStage, Some(1.0), evidence, text, None)
         })
     }
 
     fn idle(&self) -> Option<Takeaway> {
         let (s, idle) = (self.stage, self.idle_percent()?);
-        let say = |rule, text, then| Some(self.say(rule, Some(idle / 100.0), text, then));
+        let is_high = || self.share_of("idle_percent", idle, IDLE_HIGH_PERCENT);
+        let n = self.numbers;
+        let rest = [
+            self.number("kernels", n.kernels.map(|kernels| kernels as f64), "count"),
+            self.number("kernel_mean_us", n.kernel_mean_us, "us"),
+            self.number("interval_us", n.interval_us, "us"),
+        ];
+        let say = |rule, more: Vec<Evidence>, text, then| {
+            let names: Vec<&str> = more.iter().map(|seen| seen.name.as_str()).collect();
+            let is_new = |seen: &&Evidence| !names.contains(&seen.name.as_str());
+            let of_kernels: Vec<Evidence> = rest.iter().flatten().filter(is_new).cloned().collect();
+            let evidence = std::iter::once(is_high()).chain(more).chain(of_kernels).collect();
+            self.say(rule, Some(idle / 100.0), evidence, text, then)
+        };
         let warm = |n| format!(" of {n} warm instance{}", plural(n));
         let of = s.warm_instances.map_or_else(String::new, warm);
         if idle <= IDLE_LOW_PERCENT {
             let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);
-            return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), text, None));
+            let evidence = vec![self.share_of("idle_percent", idle, IDLE_LOW_PERCENT)];
+            return Some(self.say(Rule::GpuBusy, Some(1.0 - idle / 100.0), evidence, text, None));
         }
         if idle < IDLE_HIGH_PERCENT {
             return None;
@@ -392,12 +556,12 @@ impl Speaker<'_> {
             let is_apart = self.share.is_none();
             let apart = if is_apart { ", which is not in the time of all stages" } else { "" };
             let text = format!("no GPU work launched by the stage itself in the window{of}{apart}");
-            return say(Rule::GpuIdle, text, None);
+            return Some(say(Rule::GpuIdle, Vec::new(), text, None));
         }
         let waits = format!("the GPU is idle {idle:.1} % of the window{of}");
         let counted = s.kernels.filter(|k| *k > 0).zip(s.interval_us).zip(s.kernel_mean_us);
         let Some(((kernels, interval_us), mean_us)) = counted else {
-            return say(Rule::GpuIdle, waits, None);
+            return Some(say(Rule::GpuIdle, Vec::new(), waits, None));
         };
         // Of a step with many tokens there may be a fraction of a kernel for each.
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
@@ -408,7 +572,7 @@ impl Speaker<'_> {
             per_token.unwrap_or_default()
         );
         if s.caveat.is_some() {
-            return say(Rule::GpuIdle, numbers, None);
+            return Some(say(Rule::GpuIdle, Vec::new(), numbers, None));
         }
         if let Some(host) = s.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
             let text = format!(
@@ -419,7 +583,9 @@ impl Speaker<'_> {
             let then = "A faster host does not help: what was launched already waited for other GPU work, \
                         or for the GPU to begin it. Fewer and larger kernels (fusion, CUDA graphs, a \
                         larger batch) leave fewer gaps; a timeline shows what each waits for.";
-            return say(Rule::HostAhead, text, Some(then));
+            let ahead =
+                self.share_of("host_ahead_percent", host.ahead_percent, HOST_DECIDED_PERCENT);
+            return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
         let behind = behind.map(|percent| {
@@ -428,8 +594,8 @@ impl Speaker<'_> {
                  time began"
             )
         });
-        let graphs = Self::percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
-        let short = Self::percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
+        let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
+        let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
         if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
             let launching = s.launching.as_ref().map(|line| format!(", most of it in {line}"));
             let host = behind.map(|said| format!(", and the host was behind: {said}"));
@@ -440,7 +606,13 @@ impl Speaker<'_> {
             );
             let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
                         the serving engine's own), then fusion, then a larger batch.";
-            return say(Rule::LaunchBound, text, Some(then));
+            let mean =
+                Evidence::number("kernel_mean_us", mean_us, "us", self.source("kernel_mean_us"));
+            let deciding = vec![
+                self.share_of("launch_gaps_of_idle_percent", short, BACK_TO_BACK_PERCENT),
+                mean.against(SHORT_KERNEL_US),
+            ];
+            return Some(say(Rule::LaunchBound, deciding, text, Some(then)));
         }
         let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
         let most = s.host_causes.iter().max_by(|a, b| a.percent.total_cmp(&b.percent));
@@ -449,30 +621,45 @@ impl Speaker<'_> {
             None if most.is_some() => "samples of the host show why".to_owned(),
             None => "kernel records do not show why".to_owned(),
         };
-        let spread;
-        let then = match most {
-            // That cause is advice of its own.
-            Some(most) if most.percent >= HOST_MAIN_PERCENT => None,
-            Some(most) => {
-                let how = if graphs { "" } else { ", CUDA graphs" };
-                spread = format!(
-                    "No single function is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
-                     prepare the next step while the GPU works (asynchronous scheduling{how}), or \
-                     give the GPU more per step (a larger batch).",
-                    most.name, most.percent
-                );
-                Some(spread.as_str())
-            }
-            None if s.few_host_samples => Some(
-                "The host was sampled too rarely to say what it does between launches: record for longer, or \
-                 with STAGE2_HOST=1000.",
-            ),
-            None => Some(
-                "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
-                 what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
-            ),
+        let text = format!("{numbers}{by_graphs}; {why}");
+        let Some(most) = most else {
+            let (then, setting) = match s.few_host_samples {
+                true => (
+                    "The host was sampled too rarely to say what it does between launches: record for longer, or \
+                     with STAGE2_HOST=1000.",
+                    "profiling.collector.host=1000",
+                ),
+                false => (
+                    "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
+                     what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
+                    HOST_ON,
+                ),
+            };
+            let said = say(Rule::HostGaps, Vec::new(), text, Some(then));
+            let sampled = Experiment::measured_with(setting, "/host/stages/0/causes/0");
+            let experiment = if s.caveat.is_some() { said.experiment } else { Some(sampled) };
+            return Some(Takeaway { experiment, ..said });
         };
-        say(Rule::HostGaps, format!("{numbers}{by_graphs}; {why}"), then)
+        let share = Evidence::number(
+            "percent",
+            most.percent,
+            "percent",
+            format!("{}/percent", most.source),
+        );
+        let share = share.error(most.error_percent).against(HOST_MAIN_PERCENT);
+        // Otherwise that cause is advice of its own.
+        let spread = (most.percent < HOST_MAIN_PERCENT).then(|| {
+            let how = if graphs { "" } else { ", CUDA graphs" };
+            format!(
+                "No single function is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
+                 prepare the next step while the GPU works (asynchronous scheduling{how}), or \
+                 give the GPU more per step (a larger batch).",
+                most.name, most.percent
+            )
+        });
+        let said = say(Rule::HostGaps, vec![share], text, spread.as_deref());
+        let experiment = Some(Experiment::shorter_steps());
+        Some(Takeaway { experiment, ..said })
     }
 
     /// What samples of the host say about the idle time.
@@ -483,20 +670,24 @@ impl Speaker<'_> {
             let part = idle * cause.percent / 100.0;
             if part * 100.0 >= HOST_CAUSE_PERCENT {
                 let rule = if cause.is_fault { Rule::HostFault } else { Rule::HostCause };
-                said.push(self.say(rule, Some(part), cause.text.clone(), Some(&cause.then)));
+                let share = format!("{}/percent", cause.source);
+                let share = Evidence::number("percent", cause.percent, "percent", share);
+                // The rule is about a part of the window, and the error about one of the idle time.
+                let least = HOST_CAUSE_PERCENT / idle;
+                let least = if cause.is_fault { least.max(HOST_FAULT_PERCENT) } else { least };
+                let idle = self.share_of("idle_percent", idle * 100.0, HOST_CAUSE_PERCENT);
+                let evidence = vec![share.error(cause.error_percent).against(least), idle];
+                let (text, then) = (cause.text.clone(), Some(cause.then.as_str()));
+                let takeaway = self.say(rule, Some(part), evidence, text, then);
+                said.push(about(takeaway, &cause.name, &cause.key));
             }
         }
         said
     }
 
-    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
-        let of = self.stage.classes.iter().filter(|(class, _)| classes.contains(class));
-        of.filter_map(|(_, percent)| Self::percent(Some(*percent))).sum()
-    }
-
     /// `gemm 53.5, attention 2.6`: the shares that are worth naming.
     fn shares_by_class(&self, classes: &[KernelClass], named: fn(f64) -> bool) -> String {
-        let shares = classes.iter().map(|class| (class, self.class_percent(&[*class])));
+        let shares = classes.iter().map(|class| (class, self.stage.class_percent(&[*class])));
         let shares = shares.filter(|(_, percent)| named(*percent));
         let shares = shares.map(|(class, percent)| format!("{} {percent:.1}", class.label()));
         shares.collect::<Vec<_>>().join(", ")
@@ -505,9 +696,8 @@ impl Speaker<'_> {
     /// Communication, and waiting for a rank that comes late: that is not the cost of moving bytes, and
     /// calls for something else.
     fn communication(&self) -> Vec<Takeaway> {
-        let all = self.class_percent(&[KernelClass::Communication]);
         let split = self.stage.waiting.as_ref();
-        let waiting = split.map_or(0.0, |split| split.percent.clamp(0.0, all));
+        let waiting = self.stage.waiting_percent();
         let unmatched = split.and_then(|split| split.unmatched.as_ref());
         let mut said = Vec::new();
         if waiting >= COMMUNICATION_PERCENT {
@@ -516,9 +706,12 @@ impl Speaker<'_> {
             let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");
             let then = "Look at what the late rank does before it communicates: host work, more \
                         data, a slower GPU. Faster communication does not help.";
-            said.push(self.say(Rule::Waiting, self.busy_part(waiting), text, Some(then)));
+            let mut evidence =
+                vec![self.share_of("waiting_percent", waiting, COMMUNICATION_PERCENT)];
+            evidence.extend(split.iter().flat_map(|split| &split.late_evidence).cloned());
+            said.push(self.say(Rule::Waiting, self.busy_part(waiting), evidence, text, Some(then)));
         }
-        let transfer = all - waiting;
+        let transfer = self.numbers.communication_percent.unwrap_or(0.0);
         if transfer >= COMMUNICATION_PERCENT {
             let (part, text, then) = match split {
                 Some(split) if split.whole => (
@@ -544,37 +737,50 @@ impl Speaker<'_> {
                     )
                 }
             };
-            said.push(self.say(Rule::Communication, part, text, Some(then)));
+            let evidence =
+                vec![self.share_of("communication_percent", transfer, COMMUNICATION_PERCENT)];
+            let takeaway = self.say(Rule::Communication, part, evidence, text, Some(then));
+            let split_by = Experiment::Measure {
+                settings: Vec::new(),
+                shows: self.source("waiting_percent"),
+                value: None,
+            };
+            let experiment = if part.is_none() { Some(split_by) } else { takeaway.experiment };
+            said.push(Takeaway { experiment, ..takeaway });
         }
         said
     }
 
     fn classes(&self) -> Vec<Takeaway> {
         let mut said = self.communication();
-        let fusible = self.class_percent(&FUSIBLE);
+        let fusible = self.numbers.fusible_percent.unwrap_or(0.0);
         if fusible >= FUSIBLE_PERCENT {
             let parts = self.shares_by_class(&FUSIBLE, |percent| percent >= 1.0);
             let text =
                 format!("kernels that could be fused are {fusible:.1} % of kernel time ({parts})");
             let then = "Fuse small kernels into their neighbours: torch.compile, or fused norm, rotary and \
                         activation kernels.";
-            said.push(self.say(Rule::Fusible, self.busy_part(fusible), text, Some(then)));
+            let evidence = vec![self.share_of("fusible_percent", fusible, FUSIBLE_PERCENT)];
+            said.push(self.say(Rule::Fusible, self.busy_part(fusible), evidence, text, Some(then)));
         }
-        let copies = self.class_percent(&[KernelClass::Copy]);
+        let copies = self.numbers.copies_percent.unwrap_or(0.0);
         if copies >= COPY_PERCENT {
             let text = format!("copies are {copies:.1} % of kernel time");
             let then = "Avoid copies: a static KV cache instead of concatenation at each step, \
                         fewer casts and layout changes.";
-            said.push(self.say(Rule::Copies, self.busy_part(copies), text, Some(then)));
+            let evidence = vec![self.share_of("copies_percent", copies, COPY_PERCENT)];
+            said.push(self.say(Rule::Copies, self.busy_part(copies), evidence, text, Some(then)));
         }
-        let exposed = Self::percent(self.stage.exposed_copies_percent);
+        let exposed = self.numbers.exposed_copies_percent;
         if let Some(exposed) = exposed.filter(|exposed| *exposed >= COPY_PERCENT) {
             let text = format!(
                 "copies and fills run {exposed:.1} % of the window without a concurrent kernel"
             );
             let then = "Keep the data on the GPU, or copy it from pinned memory on another stream \
                         while kernels run.";
-            said.push(self.say(Rule::ExposedCopies, Some(exposed / 100.0), text, Some(then)));
+            let evidence = vec![self.share_of("exposed_copies_percent", exposed, COPY_PERCENT)];
+            let part = Some(exposed / 100.0);
+            said.push(self.say(Rule::ExposedCopies, part, evidence, text, Some(then)));
         }
         said
     }
@@ -586,14 +792,18 @@ impl Speaker<'_> {
             "while it is busy, the GPU reads weights and KV cache at {:.1} % of the peak bandwidth{batch}",
             mbu * 100.0
         );
+        let evidence =
+            |least: f64| vec![self.share_of("mbu_busy_percent", mbu * 100.0, least * 100.0)];
         if mbu >= MBU_HIGH_SHARE {
             let then = "Read less per token: quantised weights or KV cache, a larger batch, \
                         speculative decoding.";
-            Some(self.say(Rule::DecodeNearBandwidth, self.busy_part(100.0), numbers, Some(then)))
+            let (part, evidence) = (self.busy_part(100.0), evidence(MBU_HIGH_SHARE));
+            Some(self.say(Rule::DecodeNearBandwidth, part, evidence, numbers, Some(then)))
         } else if mbu < MBU_LOW_SHARE {
             let text = format!("{numbers}{}", self.readers().unwrap_or_default());
             let part = self.busy_part((1.0 - mbu.max(0.0)) * 100.0);
-            Some(self.say(Rule::DecodeFarFromBandwidth, part, text, None))
+            let evidence = evidence(MBU_LOW_SHARE);
+            Some(self.say(Rule::DecodeFarFromBandwidth, part, evidence, text, None))
         } else {
             None
         }
@@ -601,22 +811,35 @@ impl Speaker<'_> {
 
     /// How much of the kernel time is in kernels that read weights and KV cache.
     fn readers(&self) -> Option<String> {
-        let percent = Self::percent(Some(self.class_percent(&READERS))).filter(|p| *p > 0.0)?;
+        let percent = percent(Some(self.stage.class_percent(&READERS))).filter(|p| *p > 0.0)?;
         let parts = self.shares_by_class(&READERS, |percent| percent > 0.0);
         Some(format!("; the kernels that read them are {percent:.1} % of kernel time ({parts})"))
     }
 
-    fn kernel(&self, kernel: &KernelMeasurements) -> Option<Takeaway> {
+    /// The pointer of a field of [`KernelNumbers`].
+    fn kernel_source(&self, place: usize, field: &str) -> String {
+        self.source(&format!("top_kernels/{place}/{field}"))
+    }
+
+    fn kernel(&self, place: usize) -> Option<Takeaway> {
+        let kernel = self.stage.top_kernels.get(place)?;
         if kernel.class == KernelClass::Communication {
             return None;
         }
         // What was sampled rests on the times of this run, and shares the caveats about them.
-        let say = |rule, part, text, then| match kernel.sampled {
-            true => self.say(rule, part, text, then),
-            false => self.say_counted(rule, part, text, then),
+        let say = |rule, evidence, text, then| {
+            let part = self.busy_part(kernel.percent);
+            let said = match kernel.sampled {
+                true => self.say(rule, part, evidence, text, then),
+                false => self.say_counted(rule, part, evidence, text, then),
+            };
+            about(said, &kernel.kernel, &kernel.kernel)
         };
-        let percent = Self::percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
-        let part = self.busy_part(percent);
+        let percent = percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        let of_kernel = |field: &str, value: f64| {
+            Evidence::number(field, value, "percent", self.kernel_source(place, field))
+        };
+        let mut evidence = vec![of_kernel("kernel_time_percent", percent).against(KERNEL_PERCENT)];
         // What is beyond the peak is told as a finding, and nothing follows from it.
         let possible = |share: &f64| share.is_finite() && *share <= RATE_SHARE_MOST;
         let attainable = kernel.attainable_share.filter(possible);
@@ -639,16 +862,17 @@ impl Speaker<'_> {
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
             let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
                         batch that reads them once for more tokens.";
-            return Some(say(Rule::MemoryBoundProduct, part, name, Some(then)));
+            return Some(say(Rule::MemoryBoundProduct, evidence, name, Some(then)));
         }
-        let occupancy = Self::percent(kernel.achieved_occupancy_percent);
+        let occupancy = self::percent(kernel.achieved_occupancy_percent);
         if let Some(occupancy) = occupancy.filter(|o| *o < LOW_OCCUPANCY_PERCENT)
             && kernel.bound == Some(Bound::Latency)
         {
             let text = format!("{name}, with {occupancy:.1} % occupancy");
             let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
                         split-KV), other tile sizes, or fuse it with its neighbours.";
-            return Some(say(Rule::LowOccupancy, part, text, Some(then)));
+            evidence.push(of_kernel("occupancy_percent", occupancy).against(LOW_OCCUPANCY_PERCENT));
+            return Some(say(Rule::LowOccupancy, evidence, text, Some(then)));
         }
         let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
             let then = "Close to its roof, only less work helps: a lower precision, fewer operations or \
@@ -659,14 +883,17 @@ impl Speaker<'_> {
                         shapes (padding to multiples of 64), or fusion.";
             (Rule::FarFromRoof, then)
         };
-        Some(say(rule, part, name, Some(then)))
+        let share = of_kernel("attainable_percent", attainable? * 100.0);
+        evidence.push(share.against(NEAR_ROOF_SHARE * 100.0));
+        Some(say(rule, evidence, name, Some(then)))
     }
 
     fn top_kernel(&self) -> Option<Takeaway> {
-        let top = self.stage.top_kernels.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
-        let percent = Self::percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
+        let all = self.stage.top_kernels.iter().enumerate();
+        let (place, top) = all.max_by(|(_, a), (_, b)| a.percent.total_cmp(&b.percent))?;
+        let percent = percent(Some(top.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
         // Of a communication kernel, part may be waiting: see `communication`.
-        if self.kernel(top).is_some() || top.class == KernelClass::Communication {
+        if self.kernel(place).is_some() || top.class == KernelClass::Communication {
             return None;
         }
         let text = format!(
@@ -679,7 +906,13 @@ impl Speaker<'_> {
         let unknown = top.bound.is_none();
         let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
                     to see what limits it.";
-        Some(self.say(Rule::TopKernel, part, text, unknown.then_some(then)))
+        let source = self.kernel_source(place, "kernel_time_percent");
+        let share = Evidence::number("kernel_time_percent", percent, "percent", source);
+        let calls = self.kernel_source(place, "calls");
+        let calls = Evidence::number("calls", top.calls as f64, "count", calls);
+        let evidence = vec![share.against(KERNEL_PERCENT), calls];
+        let said = self.say(Rule::TopKernel, part, evidence, text, unknown.then_some(then));
+        Some(about(said, &top.kernel, &top.kernel))
     }
 
     fn utilisation(&self) -> Option<Takeaway> {
@@ -696,7 +929,19 @@ impl Speaker<'_> {
         };
         let known = [both("MFU", s.mfu_wall, s.mfu_busy), both("MBU", s.mbu_wall, s.mbu_busy)];
         let text = known.into_iter().flatten().reduce(|mfu, mbu| format!("{mfu}; {mbu}"))?;
-        Some(self.say(Rule::Utilisation, None, text, None))
+        let mfu = self.number("mfu_percent", self.numbers.mfu_percent, "percent");
+        let mbu = self.number("mbu_percent", self.numbers.mbu_percent, "percent");
+        let evidence = mfu.into_iter().chain(mbu).collect();
+        Some(self.say(Rule::Utilisation, None, evidence, text, None))
+    }
+}
+
+/// A takeaway about something in the stage. `key` is the same in every report of the workload.
+fn about(takeaway: Takeaway, subject: &str, key: &str) -> Takeaway {
+    Takeaway {
+        id: format!("{}:{}", takeaway.id, short_hash(key)),
+        subject: Some(subject.to_owned()),
+        ..takeaway
     }
 }
 

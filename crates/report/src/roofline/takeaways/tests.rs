@@ -35,6 +35,7 @@ fn eager_decode() -> StageMeasurements {
 fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelMeasurements {
     KernelMeasurements {
         kernel: name.into(),
+        name_index: 0,
         class,
         percent,
         calls: 7168,
@@ -44,6 +45,10 @@ fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelMeasurements {
         attainable_share: None,
         achieved_occupancy_percent: None,
     }
+}
+
+fn takeaways(run: &RunMeasurements) -> Vec<Takeaway> {
+    super::takeaways(run).0
 }
 
 fn of(stages: Vec<StageMeasurements>) -> Vec<Takeaway> {
@@ -141,7 +146,7 @@ fn requests_around_the_steps_of_an_engine_do_not_count_their_time_again() {
         ..StageMeasurements::default()
     };
     let steps = of(vec![eager_decode()]);
-    let said = of(vec![request(), eager_decode()]);
+    let said = of(vec![eager_decode(), request()]);
     let is_of_request = |said: &Takeaway| said.stage.as_deref() == Some("request");
     let (of_requests, others): (Vec<_>, Vec<_>) = said.into_iter().partition(is_of_request);
     assert_eq!(others, steps, "the steps alone");
@@ -385,6 +390,7 @@ fn caveats_come_first_and_stand_beside_the_rest() {
         simulated: true,
         replayed: false,
         missing: Some("1,000 records dropped by CUPTI".into()),
+        status: "partial",
         stages: vec![eager_decode()],
     };
     let said = takeaways(&run);
@@ -402,7 +408,7 @@ fn what_the_answer_puts_first_comes_before_its_symptoms() {
         text: String::new(),
         recommendation: Some(format!("{rule:?} in {stage}")),
         concerns_percent: Some(percent),
-        of_stage_percent: None,
+        ..Takeaway::default()
     };
     let step = |rule: Rule, stage: &str| FirstStep {
         stage: Some(stage.into()),
