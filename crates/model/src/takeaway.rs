@@ -60,13 +60,16 @@ pub fn short_hash(subject: &str) -> String {
 /// A number, or a state, that a takeaway rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Its name: that of the field.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: EvidenceValue,
     /// Its unit: `percent`, `us`, `ns`, `count`, `per_second`; null: it is no number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// What a share is of; null: it is no share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<String>,
     /// JSON pointer of the field of `metrics.json` that holds the value.
     pub source: String,
     /// Standard error, in the unit; null: not known.
@@ -75,6 +78,28 @@ pub struct Evidence {
     /// The value from which on, or up to which, the rule speaks; null: it does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
+}
+
+/// What the shares of takeaways are of.
+fn basis_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "windows_percent" => "the windows of all stages",
+        "idle_percent" | "exposed_copies_percent" => "the window of the stage",
+        "launch_gaps_of_idle_percent" | "cause_percent" => "the idle time of the stage",
+        "host_ahead_percent" => "the idle time of the median step",
+        "waiting_percent"
+        | "communication_percent"
+        | "fusible_percent"
+        | "copies_percent"
+        | "kernel_time_percent" => "the kernel time of the stage",
+        "late_waiting_percent" => "all waiting in compared collectives of the stage",
+        "mfu_percent" => "the dense peak, over wall time",
+        "mbu_percent" => "the peak bandwidth, over wall time",
+        "mbu_busy_percent" => "the peak bandwidth, over GPU busy time",
+        "attainable_percent" => "the attainable rate",
+        "occupancy_percent" => "the most warps",
+        _ => return None,
+    })
 }
 
 /// A value of [`Evidence`].
@@ -96,6 +121,7 @@ impl Evidence {
             name: name.to_owned(),
             value: EvidenceValue::Number(value),
             unit: Some(unit.to_owned()),
+            basis: basis_of(name).map(str::to_owned),
             source,
             error: None,
             threshold: None,

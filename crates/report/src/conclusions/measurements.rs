@@ -231,11 +231,11 @@ fn late_evidence(at: usize, late: &LateRow) -> Vec<Evidence> {
         Evidence::number(name, value, unit, format!("/ranks/late/{at}/{field}"))
     };
     vec![
-        number("mean_ns", delays.mean_ns as f64, "ns", "delays/mean_ns"),
+        number("late_mean_ns", delays.mean_ns as f64, "ns", "delays/mean_ns"),
         number("late_collectives", delays.collectives as f64, "count", "delays/collectives"),
         number("collectives", late.collectives as f64, "count", "collectives"),
-        number("waiting_percent", delays.waiting_percent, "percent", "delays/waiting_percent"),
-        number("work_ns", delays.work_ns as f64, "ns", "delays/work_ns"),
+        number("late_waiting_percent", delays.waiting_percent, "percent", "delays/waiting_percent"),
+        number("late_work_ns", delays.work_ns as f64, "ns", "delays/work_ns"),
     ]
 }
 
@@ -308,7 +308,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         host: host(report, row),
         launching: sampled.and_then(|(_, found)| launching(found)),
         host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
-        few_host_samples: sampled.is_some_and(|(_, found)| found.causes.is_empty()),
+        few_host_samples: sampled.filter(|(_, found)| found.causes.is_empty()).map(|(at, _)| *at),
         top_kernels: top,
         ..idle(report, row)
     }

@@ -73,8 +73,9 @@ pub(crate) struct StageMeasurements {
     pub(crate) host: Option<HostLead>,
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
-    /// There are samples of the host, and too few of them to divide the idle time.
-    pub(crate) few_host_samples: bool,
+    /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
+    /// with samples.
+    pub(crate) few_host_samples: Option<usize>,
     /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
     /// too few.
     pub(crate) launching: Option<String>,
@@ -624,24 +625,25 @@ impl Speaker<'_> {
         let text = format!("{numbers}{by_graphs}; {why}");
         let Some(most) = most else {
             let (then, setting) = match s.few_host_samples {
-                true => (
+                Some(_) => (
                     "The host was sampled too rarely to say what it does between launches: record for longer, or \
                      with STAGE2_HOST=1000.",
                     "profiling.collector.host=1000",
                 ),
-                false => (
+                None => (
                     "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
                      what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
                     HOST_ON,
                 ),
             };
             let said = say(Rule::HostGaps, Vec::new(), text, Some(then));
-            let sampled = Experiment::measured_with(setting, "/host/stages/0/causes/0");
+            let shows = format!("/host/stages/{}/causes/0", s.few_host_samples.unwrap_or(0));
+            let sampled = Experiment::measured_with(setting, &shows);
             let experiment = if s.caveat.is_some() { said.experiment } else { Some(sampled) };
             return Some(Takeaway { experiment, ..said });
         };
         let share = Evidence::number(
-            "percent",
+            "cause_percent",
             most.percent,
             "percent",
             format!("{}/percent", most.source),
@@ -671,7 +673,7 @@ impl Speaker<'_> {
             if part * 100.0 >= HOST_CAUSE_PERCENT {
                 let rule = if cause.is_fault { Rule::HostFault } else { Rule::HostCause };
                 let share = format!("{}/percent", cause.source);
-                let share = Evidence::number("percent", cause.percent, "percent", share);
+                let share = Evidence::number("cause_percent", cause.percent, "percent", share);
                 // The rule is about a part of the window, and the error about one of the idle time.
                 let least = HOST_CAUSE_PERCENT / idle;
                 let least = if cause.is_fault { least.max(HOST_FAULT_PERCENT) } else { least };
