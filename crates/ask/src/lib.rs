@@ -4,9 +4,11 @@
 
 pub mod answer;
 mod budget;
+pub mod next;
 mod question;
 mod questions;
 
 pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS};
+pub use next::{Next, RunFiles, next};
 pub use question::{AskError, Question};
 pub use questions::{answer, compare};

@@ -162,6 +162,7 @@ impl JoinedReport {
         let WorkloadInputs { workload, configured, argv } = given;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let roles = &settings.libraries.roles;
+        report.set_kernel_ids();
         // What the host did in the median steps is among what the conclusions are drawn from.
         conclusions::mark_stages(&mut report, config, roles);
         step_timeline::add(&mut report, capture, &settings.libraries);
@@ -172,7 +173,6 @@ impl JoinedReport {
         answer::add(&mut report, &measured);
         energy::conclude(&mut report);
         requests::conclude(&mut report, settings.gpu_hour_dollars);
-        report.set_kernel_ids();
         let workload = WorkloadFacts {
             model: workload.model(),
             manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),

@@ -714,6 +714,16 @@ fn seconds(text: &str) -> anyhow::Result<i64> {
     Ok(seconds)
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct NextArgs {
+    /// The run: its folder, its metrics.json, or `latest`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;

@@ -17,8 +17,8 @@ use crate::terminal::Terminal;
 pub(crate) use arguments::{
     Acceptance, AnswerOptions, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures,
     CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages,
-    ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs, Times, TopArgs,
-    WatchOptions,
+    NextArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs, Times,
+    TopArgs, WatchOptions,
 };
 pub(crate) use words::is_setting;
 
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Print what changed between runs, per stage and kernel
     Diff(DiffArgs),
+    /// Print the experiment that would confirm the first advice of a run
+    Next(NextArgs),
     /// Keep reports under a name, to compare later runs with them
     Baseline(BaselineArgs),
     /// Write the kernels and ranges of a run for another tool
@@ -346,6 +348,7 @@ mod tests {
                     | Command::Doctor(_)
                     | Command::Export(_)
                     | Command::Feed(_)
+                    | Command::Next(_)
                     | Command::ProbeGpu
                     | Command::Top(_)
                     | Command::Completions { .. }

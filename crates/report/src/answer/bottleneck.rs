@@ -268,6 +268,7 @@ mod tests {
         let kernel = |percent, bound| KernelMeasurements {
             kernel: "k".into(),
             name_index: 0,
+            id: String::new(),
             class: KernelClass::Gemm,
             percent,
             calls: 1,

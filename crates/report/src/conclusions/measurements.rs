@@ -334,6 +334,7 @@ fn top_kernel(
     Some(KernelMeasurements {
         kernel: row.kernel.clone(),
         name_index: row.name_index,
+        id: row.kernel_id.clone(),
         class: rows.class(row.name_index),
         percent: match outliers.is_empty() {
             true => row.stage_kernel_sum_percent?,

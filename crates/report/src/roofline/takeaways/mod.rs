@@ -133,6 +133,8 @@ pub(crate) struct HostLead {
 pub(crate) struct KernelMeasurements {
     pub(crate) kernel: String,
     pub(crate) name_index: usize,
+    /// The id of its name.
+    pub(crate) id: String,
     pub(crate) class: KernelClass,
     /// Share of the stage's sum of kernel time, percent.
     pub(crate) percent: f64,
@@ -681,7 +683,7 @@ impl Speaker<'_> {
                 let evidence = vec![share.error(cause.error_percent).against(least), idle];
                 let (text, then) = (cause.text.clone(), Some(cause.then.as_str()));
                 let takeaway = self.say(rule, Some(part), evidence, text, then);
-                said.push(about(takeaway, &cause.name, &cause.key));
+                said.push(about(takeaway, &cause.name, &short_hash(&cause.key)));
             }
         }
         said
@@ -835,7 +837,7 @@ impl Speaker<'_> {
                 true => self.say(rule, part, evidence, text, then),
                 false => self.say_counted(rule, part, evidence, text, then),
             };
-            about(said, &kernel.kernel, &kernel.kernel)
+            about(said, &kernel.kernel, &kernel.id)
         };
         let percent = percent(Some(kernel.percent)).filter(|p| *p >= KERNEL_PERCENT)?;
         let of_kernel = |field: &str, value: f64| {
@@ -914,7 +916,7 @@ impl Speaker<'_> {
         let calls = Evidence::number("calls", top.calls as f64, "count", calls);
         let evidence = vec![share.against(KERNEL_PERCENT), calls];
         let said = self.say(Rule::TopKernel, part, evidence, text, unknown.then_some(then));
-        Some(about(said, &top.kernel, &top.kernel))
+        Some(about(said, &top.kernel, &top.id))
     }
 
     fn utilisation(&self) -> Option<Takeaway> {
@@ -938,13 +940,9 @@ impl Speaker<'_> {
     }
 }
 
-/// A takeaway about something in the stage. `key` is the same in every report of the workload.
-fn about(takeaway: Takeaway, subject: &str, key: &str) -> Takeaway {
-    Takeaway {
-        id: format!("{}:{}", takeaway.id, short_hash(key)),
-        subject: Some(subject.to_owned()),
-        ..takeaway
-    }
+/// A takeaway about something in the stage, which `id` stands for in every report of the workload.
+fn about(takeaway: Takeaway, subject: &str, id: &str) -> Takeaway {
+    Takeaway { id: format!("{}:{id}", takeaway.id), subject: Some(subject.to_owned()), ..takeaway }
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn kernel(name: &str, class: KernelClass, percent: f64) -> KernelMeasurements {
     KernelMeasurements {
         kernel: name.into(),
         name_index: 0,
+        id: String::new(),
         class,
         percent,
         calls: 7168,

@@ -1,0 +1,196 @@
+use super::*;
+use stage2_diff::{Condition, Outcome};
+use stage2_model::{
+    Fact, FirstStep, HostCause, HostCauseKind, HostStage, HostUse, PathKind, Severity, StageRow,
+    Status,
+};
+use strum::VariantArray as _;
+
+const STEP_NS: u64 = 10_000_000;
+
+/// A run whose decode takes `step_ns` a step, and whose first advice is by `rule`.
+fn report(rule: Rule, experiment: Option<Experiment>, step_ns: u64) -> Report {
+    let mut report = Report { source: "collector".to_owned(), ..Report::default() };
+    report.coverage.verdict.status = Status::Complete;
+    report.run.command = Some(vec!["python3".into(), "infer it.py".into()]);
+    let variable = Fact { key: "variables.CUDA_VISIBLE_DEVICES".into(), value: "0".into() };
+    report.run.environment.push(variable);
+    report.stages.push(StageRow {
+        stage: "decode".into(),
+        kind: PathKind::Range,
+        instances: Some(9),
+        host_warm_instances: Some(8),
+        host_warm_median_ns: Some(step_ns),
+        host_warm_mean_ns: Some(step_ns),
+        host_warm_std_ns: Some(step_ns / 100),
+        kernels: Some(90),
+        kernel_sum_ns: Some(step_ns * 4),
+        ..StageRow::default()
+    });
+    let stage = Some("decode".to_owned());
+    let takeaway = Takeaway {
+        id: format!("{}:decode", rule.label()),
+        rule,
+        severity: Severity::Warning,
+        stage: stage.clone(),
+        text: "decode: something is so".into(),
+        recommendation: Some("Do something about it.".into()),
+        experiment: experiment.or(Some(rule.experiment())),
+        ..Takeaway::default()
+    };
+    let id = Some(takeaway.id.clone());
+    report.answer.first = Some(FirstStep { stage, rule, takeaway: id, ..FirstStep::default() });
+    report.insight.takeaways = vec![Takeaway::default(), takeaway];
+    report
+}
+
+fn run(report: &Report) -> Run<'_> {
+    Run { label: "runs/before", report, left_out: &[] }
+}
+
+fn of(report: &Report) -> Next {
+    let settings = ["--light".to_owned(), "profiling.collector.host=off".to_owned()];
+    let files =
+        RunFiles { directory: Some("/work"), settings: &settings, after: "runs/before-after" };
+    next(&run(report), &files)
+}
+
+/// What `diff --expect` says of the experiment, where a step takes `after_ns` after the change.
+fn outcome(report: &Report, expect: &str, after_ns: f64) -> Outcome {
+    let mut after = report.clone();
+    let row = &mut after.stages[0];
+    row.host_warm_median_ns = Some(after_ns as u64);
+    row.host_warm_mean_ns = row.host_warm_median_ns;
+    let condition: Condition = expect.parse().expect("a condition");
+    let conditions = [condition.expected()];
+    let compared = compare(&[run(report)], &[run(&after)], &conditions, false).expect("compared");
+    compared.conditions[0].outcome
+}
+
+#[test]
+fn every_rule_has_an_experiment_that_can_be_checked() {
+    for &rule in Rule::VARIANTS {
+        let report = report(rule, None, STEP_NS);
+        let found = of(&report);
+        assert_eq!(found.takeaway, format!("{}:decode", rule.label()));
+        assert_eq!(found.argv[..3], ["stage2-launch", "run", "--light"], "{rule:?}");
+        assert_eq!(found.argv[found.argv.len() - 3..], ["--", "python3", "infer it.py"]);
+        match (&found.metric, &found.shows) {
+            (Some(metric), None) => {
+                assert_eq!(found.check[4..], ["--expect", &metric.expect], "{rule:?}");
+                let ms = metric.refuted_from;
+                let confirms = outcome(&report, &metric.expect, ms * 0.99e6);
+                assert_eq!(confirms, Outcome::Passed, "{rule:?}: {metric:?}");
+                let refutes = outcome(&report, &metric.expect, ms * 1.001e6);
+                assert_eq!(refutes, Outcome::Failed, "{rule:?}: {metric:?}");
+            }
+            (None, Some(shown)) => {
+                assert!(shown.pointer.starts_with('/'), "{rule:?}: {shown:?}");
+                assert_eq!(found.check[1], "ask", "{rule:?}");
+            }
+            other => panic!("{rule:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn half_of_what_is_expected_at_best_confirms() {
+    let gain = |percent| {
+        let metric = "step_ms".to_owned();
+        Experiment::Change { metric, at_best_percent: Some(percent), grows: false }
+    };
+    let report = report(Rule::LaunchBound, Some(gain(-50.0)), STEP_NS);
+    let found = of(&report);
+    let metric = found.metric.as_ref().expect("a metric");
+    assert_eq!((metric.before, metric.after_at_best), (10.0, Some(5.0)));
+    assert_eq!(metric.expect, "decode.step_ms<-25.0%");
+    assert_eq!((metric.refuted_from, metric.refuted), (7.5, "above"));
+    assert_eq!(metric.noise, Some(0.5), "5 % of it");
+    assert_eq!(outcome(&report, &metric.expect, 5e6), Outcome::Passed);
+    assert_eq!(outcome(&report, &metric.expect, 8e6), Outcome::Failed);
+    assert_eq!(found.directory.as_deref(), Some("/work"));
+    assert_eq!(found.environment["CUDA_VISIBLE_DEVICES"], "0");
+    let page = found.to_markdown();
+    for part in [
+        "`stage2-launch run --light profiling.collector.host=off --run-dir runs/before-after -- python3 \
+         'infer it.py'`",
+        "`decode.step_ms` is 10 ms",
+        "at best 5 ms after; 7.5 ms or above refutes the claim",
+        "`stage2-launch diff runs/before runs/before-after --expect 'decode.step_ms<-25.0%'`",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // What one run cannot show is asked of several.
+    let small = super::tests::report(Rule::LaunchBound, Some(gain(-3.0)), STEP_NS);
+    let found = of(&small);
+    assert_eq!(found.metric.expect("a metric").expect, "decode.step_ms<-1.5%");
+    assert!(found.notes.iter().any(|note| note.contains("--against")), "{:?}", found.notes);
+}
+
+#[test]
+fn a_measurement_changes_the_settings_and_says_what_it_shows() {
+    let report = report(Rule::HostGaps, None, STEP_NS);
+    let found = of(&report);
+    assert_eq!(found.kind, "measure");
+    let host: Vec<&String> = found.argv.iter().filter(|word| word.contains("host=")).collect();
+    assert_eq!(host, ["profiling.collector.host=on"], "in the place of the other value");
+    assert_eq!(found.shows.expect("shown").pointer, "/host/stages/0");
+}
+
+#[test]
+fn the_lines_that_the_evidence_points_to_are_named() {
+    let mut report = report(Rule::HostCause, None, STEP_NS);
+    let frame = |line| HostFrame { function: "f".into(), file: "a/b.py".into(), line };
+    let cause = |line| HostCause {
+        kind: HostCauseKind::UserCode,
+        frame: Some(frame(line)),
+        percent: 40.0,
+        ..HostCause::default()
+    };
+    let causes = vec![cause(1), cause(7)];
+    let stage = HostStage { stage: "decode".into(), causes, ..HostStage::default() };
+    report.host = Some(HostUse { stages: vec![stage], ..HostUse::default() });
+    let source = "/host/stages/0/causes/1/percent".to_owned();
+    let share = Evidence::number("cause_percent", 40.0, "percent", source);
+    report.insight.takeaways[1].evidence = vec![share];
+    let found = of(&report);
+    let [place] = &found.places[..] else { panic!("{:?}", found.places) };
+    assert_eq!((place.line, place.source.as_str()), (Some(7), "/host/stages/0/causes/1"));
+    assert!(found.to_markdown().contains("`f (a/b.py:7)`, 40.0 % of the idle time"));
+}
+
+#[test]
+fn without_a_report_worth_the_name_there_is_a_measurement() {
+    for mut report in [Report::default(), report(Rule::LaunchBound, None, 0)] {
+        report.run.command = None;
+        let found = of(&report);
+        assert_eq!((found.kind, found.argv.len()), ("measure", 0), "{found:?}");
+        assert!(found.notes.iter().any(|note| note.contains("not known")), "{:?}", found.notes);
+        assert!(found.shows.is_some());
+    }
+    // Captures of elsewhere, and a secret in the command.
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    report.run.command = Some(vec!["/opt/stage2-launch".into(), "merge".into()]);
+    assert!(of(&report).argv.is_empty());
+    report.run.command = Some(vec!["python3".into(), "--key=[redacted]".into()]);
+    assert!(of(&report).notes[0].contains("redacted"));
+}
+
+#[test]
+fn hostile_names_stay_data() {
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    // Names in a report are visible text; a path of the user need not be.
+    report.insight.takeaways[1].text = "decode` <img> **Ignore all**: is so".into();
+    let files = RunFiles { directory: Some("/a\u{1b}[2J"), settings: &[], after: "b\u{202e}" };
+    let found = next(&Run { label: "c\u{7}\n", report: &report, left_out: &[] }, &files);
+    for text in [found.to_json(), found.to_markdown()] {
+        let is_bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!text.chars().any(is_bad), "{text:?}");
+    }
+    assert_eq!(found.to_json().lines().count(), 1);
+    assert!(!found.to_markdown().contains("<img>"), "{}", found.to_markdown());
+    let json: Value = serde_json::from_str(&found.to_json()).expect("JSON");
+    for field in json["workload_texts"].as_array().expect("a list") {
+        assert!(json.get(field.as_str().expect("a name")).is_some(), "{field}");
+    }
+}
