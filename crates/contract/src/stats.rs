@@ -150,6 +150,13 @@ impl Union {
     }
 }
 
+/// `total` divided by `count`, rounded; nothing for nothing.
+pub fn mean(total: u64, count: u64) -> Option<u64> {
+    (u128::from(total) + u128::from(count / 2))
+        .checked_div(u128::from(count))
+        .map(|mean| u64::try_from(mean).unwrap_or(u64::MAX))
+}
+
 /// How long any of `intervals` ran, ns; for intervals that are all at hand.
 pub fn union_ns(mut intervals: Vec<(u64, u64)>) -> u64 {
     intervals.sort_unstable();

@@ -13,6 +13,7 @@ mod figure;
 mod finding;
 mod host;
 mod kernel_id;
+pub mod kernels;
 mod layers;
 pub mod nsys;
 mod outliers;

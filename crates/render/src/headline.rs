@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::page::{COVERAGE, answer_lines, idle_percent};
 use super::ranks;
-use crate::kernels::stage_kernels;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
+use stage2_model::kernels::stage_kernels;
 use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
 
 // How many of a kind are shown.

@@ -1,20 +1,15 @@
 //! Kernel rows -> `kernels.md`: the longest ones of each stage, and what share of the time the rest has; and
 //! `kernels.csv`: every row, names in full, integers in nanoseconds.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1};
-use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
-use stage2_model::{
-    CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel, Times,
-};
-use stage2_read::trace::stats::mean;
-use stage2_report::conclusions::counted::Counted;
+use stage2_contract::text::{KernelName, code, csv_field, plain};
+use stage2_model::kernels::{Kernel, stage_kernels};
+use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
-use crate::page::{first_screen, model_stages};
+use crate::page::first_screen;
 use crate::table::Table;
 
 /// The page, with at most `top` rows.
@@ -101,185 +96,6 @@ fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
         ms3(left_ns),
         percent1(share),
     )
-}
-
-/// Rows that are one kernel together.
-#[derive(Clone, Debug)]
-pub(crate) struct Kernel<'r> {
-    /// One of its rows, for the names.
-    pub(crate) row: &'r KernelRow,
-    /// None: no call was timed.
-    pub(crate) total_ns: Option<u64>,
-    pub(crate) calls: u64,
-    pub(crate) mean_ns: Option<u64>,
-    /// GPUs that it ran on.
-    devices: BTreeSet<&'r str>,
-    /// Share of the sum of the durations of all kernels of the stage, or of the run.
-    pub(crate) percent: Option<f64>,
-    /// Those of the longest launch configuration that has some.
-    pub(crate) counters: Option<&'r CounterRow>,
-}
-
-impl Kernel<'_> {
-    /// The GPUs that it ran on.
-    pub(crate) fn devices(&self) -> Vec<&str> {
-        self.devices.iter().copied().collect()
-    }
-
-    /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
-    pub(crate) fn device(&self) -> String {
-        listed(&self.devices.iter().collect::<Vec<_>>(), 1)
-    }
-
-    /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the
-    /// larger share of a peak of sampled counters.
-    pub(crate) fn attainable(&self) -> Option<f64> {
-        let share = match self.counters {
-            Some(counters) => counters.roofline.attainable_share,
-            None => {
-                let sampled = self.row.sampled.as_ref()?;
-                let percent = sampled.dram_percent.zip(sampled.tensor_percent);
-                percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
-            }
-        };
-        share.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
-    }
-
-    /// What holds it up, by its counters, or that none are known.
-    fn bound(&self) -> String {
-        self.known_bound().unwrap_or_else(|| "not profiled".to_owned())
-    }
-
-    /// What holds the kernel up, by its counters; `None` where neither ncu nor samples know it.
-    pub(crate) fn known_bound(&self) -> Option<String> {
-        let Some(counters) = self.counters else {
-            return Some(format!("{} (sampled)", self.row.sampled.as_ref()?.bound?.label()));
-        };
-        let bound = counters.roofline.bound.map_or("not known", |bound| bound.label());
-        let launch = if counters.one_launch.is_some() { " (one launch)" } else { "" };
-        Some(format!("{bound}{launch}"))
-    }
-}
-
-/// The kernels of the stages: those of the model's stages first, then those of warm-ups and of work outside
-/// of stages; in both the longest total first.
-pub(crate) fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
-    let totals = stage_totals(report);
-    let of_stage = |row: &KernelRow| totals.get(row.stage.as_str()).copied().unwrap_or(0);
-    let mut kernels =
-        top_kernels(report, usize::MAX, |row| (row.stage.as_str(), row.name_index), of_stage);
-    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
-    kernels.sort_by_key(|kernel| !stages.contains(kernel.row.stage.as_str()));
-    kernels
-}
-
-/// Sums of the durations of all kernels of each stage, ns.
-pub(crate) fn stage_totals(report: &Report) -> HashMap<&str, u64> {
-    let mut totals: HashMap<&str, u64> = HashMap::new();
-    for row in &report.kernels {
-        let total = totals.entry(&row.stage).or_default();
-        *total = total.saturating_add(row.times.total_ns);
-    }
-    totals
-}
-
-/// The kernels with the longest total. Rows of the same `key` are one kernel; its share is of `all_ns`.
-pub(crate) fn top_kernels<'r, K: Ord + Hash>(
-    report: &'r Report,
-    limit: usize,
-    key: impl Fn(&'r KernelRow) -> K,
-    all_ns: impl Fn(&'r KernelRow) -> u64,
-) -> Vec<Kernel<'r>> {
-    let mut sums: BTreeMap<K, (&KernelRow, Sum, BTreeSet<&str>)> = BTreeMap::new();
-    for row in &report.kernels {
-        let of_key = sums.entry(key(row));
-        let (_, sum, devices) = of_key.or_insert_with(|| (row, Sum::default(), BTreeSet::new()));
-        sum.add(&row.times);
-        devices.insert(&row.device);
-    }
-    let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by_key(|(_, (_, sum, _))| Reverse(sum.total_ns()));
-    let counted = Counted::new(report, key);
-    let kernel = |(key, (row, sum, devices)): (K, (&'r KernelRow, Sum, _))| Kernel {
-        row,
-        total_ns: sum.total_ns(),
-        calls: sum.calls,
-        mean_ns: sum.mean_ns(),
-        devices,
-        percent: sum.percent(all_ns(row)),
-        counters: counted.get(&key),
-    };
-    sorted.into_iter().take(limit).map(kernel).collect()
-}
-
-/// Times of several rows together.
-#[derive(Clone, Copy, Default)]
-struct Sum {
-    total_ns: u64,
-    calls: u64,
-    timed: u64,
-    /// Some of it is scaled from a sample.
-    scaled: bool,
-    /// Least and greatest mean of the rows, ns.
-    means_ns: Option<(u64, u64)>,
-}
-
-impl Sum {
-    fn add(&mut self, times: &Times) {
-        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
-        self.total_ns = self.total_ns.saturating_add(times.total_ns);
-        self.calls = self.calls.saturating_add(times.calls);
-        self.timed = self.timed.saturating_add(timed);
-        self.scaled |= times.recorded_calls.is_some();
-        if let Some(mean) = times.mean_ns {
-            let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
-            self.means_ns = Some((least.min(mean), greatest.max(mean)));
-        }
-    }
-
-    /// Sum of the durations, ns; nothing where there are calls and none was timed.
-    fn total_ns(&self) -> Option<u64> {
-        (self.calls == 0 || self.timed > 0).then_some(self.total_ns)
-    }
-
-    fn percent(&self, all_ns: u64) -> Option<f64> {
-        let total_ns = self.total_ns().filter(|_| all_ns > 0)?;
-        Some(total_ns as f64 * 100.0 / all_ns as f64)
-    }
-
-    /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
-    /// quotient beyond the means of the rows.
-    fn mean_ns(&self) -> Option<u64> {
-        let mean = mean(self.total_ns, self.timed)?;
-        let means = self.means_ns.filter(|_| self.scaled);
-        Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))
-    }
-}
-
-/// The kernels of a class together.
-pub(crate) struct ClassSum<'r> {
-    pub(crate) class: &'r str,
-    /// None: no call was timed.
-    pub(crate) total_ns: Option<u64>,
-    pub(crate) calls: u64,
-    /// Share of the sum over all classes.
-    pub(crate) percent: Option<f64>,
-}
-
-/// The classes of these kernels, the longest first.
-pub(crate) fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSum<'r>> {
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
-    rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
-    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
-    let class = |(class, sum): (_, Sum)| ClassSum {
-        class,
-        total_ns: sum.total_ns(),
-        calls: sum.calls,
-        percent: sum.percent(all_ns),
-    };
-    let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
-    classes.sort_by_key(|class| Reverse(class.total_ns));
-    classes
 }
 
 struct Line<'r> {
@@ -450,45 +266,4 @@ fn ranks_by_device(report: &Report) -> HashMap<&str, String> {
     let joined =
         |ranks: BTreeSet<u64>| ranks.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     ranks.into_iter().map(|(device, ranks)| (device, joined(ranks))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use stage2_model::{Bound, Roofline, StageRow};
-
-    fn row(stage: &str, device: &str, total_ns: u64) -> KernelRow {
-        KernelRow {
-            stage: stage.into(),
-            device: device.into(),
-            times: Times { total_ns, calls: 2, mean_ns: Some(total_ns / 2), ..Times::default() },
-            ..KernelRow::default()
-        }
-    }
-
-    #[test]
-    fn a_kernel_of_a_stage_has_one_row_over_paths_and_gpus() {
-        let mut profiled = row("decode", "0 A", 300);
-        profiled.counters = Some(Box::new(CounterRow {
-            profiled_in: Some("decode".into()),
-            roofline: Roofline { bound: Some(Bound::Memory), ..Roofline::default() },
-            ..CounterRow::default()
-        }));
-        let other = KernelRow { name_index: 1, ..row("decode", "0 A", 600) };
-        let warmup = row("warmup", "0 A", 9_000);
-        let kernels = vec![warmup, row("decode", "1 A", 100), profiled, other];
-        let stage = StageRow { stage: "decode".into(), ..StageRow::default() };
-        let report = Report { kernels, stages: vec![stage], ..Report::default() };
-        let shown = stage_kernels(&report);
-        let facts = |k: &Kernel<'_>| (k.total_ns, k.calls, k.mean_ns, k.percent, k.bound());
-        let facts: Vec<_> = shown.iter().map(|k| (k.row.stage.as_str(), facts(k))).collect();
-        let not_profiled = || "not profiled".to_owned();
-        let expected = [
-            ("decode", (Some(600), 2, Some(300), Some(60.0), not_profiled())),
-            ("decode", (Some(400), 4, Some(100), Some(40.0), "memory".to_owned())),
-            ("warmup", (Some(9_000), 2, Some(4_500), Some(100.0), not_profiled())),
-        ];
-        assert_eq!(facts, expected, "the stages of the model come first");
-        assert_eq!(shown[1].device(), "0 A and 1 more");
-    }
 }

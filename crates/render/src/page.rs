@@ -3,7 +3,7 @@
 use super::ranks;
 use crate::table::capitalised;
 use stage2_contract::text::plain;
-use stage2_model::{AnswerLine, PathKind, Report, StageRow};
+use stage2_model::{AnswerLine, Report, StageRow};
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
@@ -63,17 +63,6 @@ impl Page {
         }
         out
     }
-}
-
-/// Stages of the model: no warm-ups, no operators, and no work outside of ranges.
-pub(super) fn model_stages(report: &Report) -> impl Iterator<Item = &StageRow> {
-    outermost_ranges(report).filter(|row| row.apart.is_none())
-}
-
-/// The outermost ranges, or the whole process where there are none.
-pub(super) fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRow> {
-    let kinds = [PathKind::Range, PathKind::WholeProcess];
-    report.stages.iter().filter(move |row| kinds.contains(&row.kind))
 }
 
 /// Share of the window of a stage in which its GPUs did nothing, percent: of its warm instances without

@@ -14,7 +14,6 @@ use stage2_report::roofline::bound;
 
 use crate::costs::costs;
 use crate::energy::energy_md;
-use crate::kernels::classes as class_sums;
 use crate::page::{Page, first_screen};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
@@ -22,6 +21,7 @@ use crate::steps::steps_md;
 use crate::table::{ROWS, Table, more, name, none, paragraph, text};
 use crate::utilisation::utilisation;
 use crate::{advice, energy, engine, host, sampled, stages, steps};
+use stage2_model::kernels::classes as class_sums;
 
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::page::{idle_percent, model_stages, outermost_ranges};
+use super::page::idle_percent;
 use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
+use stage2_model::kernels::{model_stages, outermost_ranges};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
     StageRow, StepTimes, StepUnit, TokensCounted, WindowKind,

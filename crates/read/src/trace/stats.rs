@@ -1,5 +1,6 @@
 //! GPU work of one group -> calls, times and percentiles, in constant memory.
 
+pub use stage2_contract::stats::mean;
 use stage2_contract::stats::{Histogram, P99_VALUES, Unions};
 
 use super::paths::PathIndex;
@@ -202,13 +203,6 @@ impl Stats {
     pub fn p99_ns(&self) -> Option<u64> {
         (self.measured().timed >= P99_VALUES).then(|| self.percentile_ns(99))?
     }
-}
-
-/// `total` divided by `count`, rounded; nothing for nothing.
-pub fn mean(total: u64, count: u64) -> Option<u64> {
-    (u128::from(total) + u128::from(count / 2))
-        .checked_div(u128::from(count))
-        .map(|mean| u64::try_from(mean).unwrap_or(u64::MAX))
 }
 
 /// The middle one, or the rounded mean of the middle two; nothing of nothing.

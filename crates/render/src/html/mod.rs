@@ -31,9 +31,10 @@ use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
 use crate::html::tables::{by_class, ranks_by_stage, table};
 use crate::html::timeline::timelines;
-use crate::page::{COVERAGE, Page, SIMULATED, answer_lines, model_stages};
+use crate::page::{COVERAGE, Page, SIMULATED, answer_lines};
 use crate::ranks;
 use crate::stages::idle_kinds;
+use stage2_model::kernels::model_stages;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use stage2_contract::text::numbers::{ABSENT, count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel};
-use stage2_model::{RankStageRow, Report, StageAnswer, StepTimeline};
+use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
+use stage2_model::{RankStageRow, Report, StepTimeline};
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::timeline::{first_shown, has_bar};
-use crate::kernels::{ClassSum, Kernel, classes, stage_kernels};
-use crate::page::model_stages;
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
@@ -27,9 +26,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     if kernels.is_empty() {
         return "<p class=\"absent\">None, because no kernel was recorded.</p>\n".to_owned();
     }
-    let steps: BTreeMap<&str, f64> = (report.answer.stages.iter())
-        .filter_map(|answer| Some((answer.stage.as_str(), steps(report, answer)?)))
-        .collect();
+    let steps = steps(report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     // The stages in the order of the page; those without a section last.
     let place = |loss: &Loss<'_>| {
@@ -150,48 +147,6 @@ impl<'r> Section<'r> {
         self.timeline.filter(|timeline| has_bar(timeline, kernel))?;
         Some(format!("#stage-{}-timeline", self.number))
     }
-}
-
-/// What a kernel could win at the most.
-struct Loss<'r> {
-    kernel: &'r Kernel<'r>,
-    /// Share of the rate that its operations per byte allow.
-    attainable: Option<f64>,
-    /// Of its time in a step, what it would not need at the attainable rate.
-    ns_per_step: Option<f64>,
-}
-
-impl<'r> Loss<'r> {
-    fn of(kernel: &'r Kernel<'r>, steps: &BTreeMap<&str, f64>) -> Self {
-        let attainable = kernel.attainable();
-        let steps = steps.get(kernel.row.stage.as_str());
-        let time = kernel.total_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
-        let ns_per_step = time.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
-        Self { kernel, attainable, ns_per_step }
-    }
-}
-
-/// How many of the steps that the answer speaks of all GPUs took for a stage, the cold ones included.
-fn steps(report: &Report, answer: &StageAnswer) -> Option<f64> {
-    let stage = answer.stage.as_str();
-    let all = report.stages.iter().find(|row| row.stage == stage)?.instances?;
-    let times = answer.step.as_ref()?;
-    let path = times.path.as_ref()?;
-    let series = report.step_series.iter().find(|s| s.stage == stage && s.path == *path);
-    // The series is of one process: the others take as many for each instance of the stage.
-    let each = match series {
-        Some(series) => {
-            let ranks = &report.ranks.stages;
-            let own = ranks.iter().find(|row| row.stage == stage && row.file == series.file);
-            let own = own.map_or(all, |row| row.instances).max(1);
-            let steps = series.buckets.iter().map(|bucket| bucket.steps).sum::<u64>();
-            steps as f64 / own as f64
-        }
-        None if path == stage => 1.0,
-        None => return None,
-    };
-    let steps = each * all as f64 * times.tokens_per_step.unwrap_or(1) as f64;
-    (steps > 0.0).then_some(steps)
 }
 
 /// What a step is, where it is something else.

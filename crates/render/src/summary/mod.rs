@@ -18,13 +18,13 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
-use crate::kernels::{Kernel, stage_kernels, top_kernels};
 use crate::operators::basis;
-use crate::page::{Page, first_screen, idle_percent, is_answered, model_stages};
+use crate::page::{Page, first_screen, idle_percent, is_answered};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
 use crate::{advice, engine, stages, steps};
+use stage2_model::kernels::{Kernel, model_stages, stage_kernels, top_kernels};
 
 /// Sentences of the head; Takeaways has more.
 const SENTENCES: usize = 3;

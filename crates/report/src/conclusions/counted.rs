@@ -1,42 +1,7 @@
-//! Kernel rows with counters -> the counters that stand for a kernel, and what a stage counted.
-
-use std::collections::HashMap;
+//! Kernel rows with counters -> what a stage counted.
 
 use crate::join::kernels::percent;
-use stage2_model::{CounterRow, KernelRow, Report};
-
-/// The longest row with counters of every kernel, by what it is looked up with.
-pub struct Counted<'r, K> {
-    rows: HashMap<K, (&'r CounterRow, u64)>,
-}
-
-impl<'r, K: std::hash::Hash + Eq> Counted<'r, K> {
-    /// `key` says which rows stand for one another: those of one kernel in one stage, say.
-    pub fn new(report: &'r Report, key: impl Fn(&'r KernelRow) -> K) -> Self {
-        let mut rows: HashMap<K, (&CounterRow, u64)> = HashMap::new();
-        for row in &report.kernels {
-            let Some(counters) = own(row) else { continue };
-            let longest = rows.entry(key(row)).or_insert((counters, row.times.total_ns));
-            if row.times.total_ns > longest.1 {
-                *longest = (counters, row.times.total_ns);
-            }
-        }
-        Self { rows }
-    }
-
-    /// The counters of the longest configuration that has some.
-    pub fn get(&self, key: &K) -> Option<&'r CounterRow> {
-        self.rows.get(key).map(|&(counters, _)| counters)
-    }
-}
-
-/// The counters of a row, unless they are of a launch in another stage that nothing shows to be the
-/// same work.
-fn own(row: &KernelRow) -> Option<&CounterRow> {
-    let counters = row.counters.as_ref()?;
-    let here = counters.profiled_in.as_deref() == Some(row.stage.as_str());
-    (here || counters.one_launch.is_none()).then_some(counters)
-}
+use stage2_model::{KernelRow, Report};
 
 /// FLOPs of a stage as counters have them, and how much of the stage they know.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,7 +44,7 @@ pub(super) fn stage_flops(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::{Roofline, Times};
+    use stage2_model::{CounterRow, Roofline, Times};
 
     /// A row of 10 calls that together take `total_ns`, with `flops` in a launch of `place`.
     fn row(total_ns: u64, flops: f64, place: &str, one_launch: bool) -> KernelRow {
@@ -111,16 +76,5 @@ mod tests {
         report.kernels.remove(0);
         let none = stage_flops(&report, |row| row.stage == "decode").expect("one launch");
         assert_eq!((none.flops, none.percent, none.one_launch_percent), (0.0, 0.0, 60.0));
-    }
-
-    #[test]
-    fn a_launch_elsewhere_stands_for_a_kernel_only_where_it_agrees() {
-        let of = |place, one_launch| {
-            let kernels = vec![row(500, 1e9, place, one_launch)];
-            let report = Report { kernels, ..Report::default() };
-            Counted::new(&report, |row| row.name_index).get(&0).is_some()
-        };
-        assert!(of("decode", false) && of("decode", true) && of("prefill", false));
-        assert!(!of("prefill", true));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::conclusions::counted::Counted;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice;
@@ -11,6 +10,7 @@ use crate::roofline::takeaways::{
     HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
 };
 use stage2_contract::text::numbers::percent1;
+use stage2_model::kernels::Counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
     CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow,

@@ -1,6 +1,6 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
-pub mod counted;
+mod counted;
 mod measurements;
 pub(crate) mod sample_basis;
 mod utilisation;

@@ -1,0 +1,350 @@
+//! Rows of kernels that are one kernel together, what they lose, and the stages that are the model's: what
+//! several readers of a report compute alike.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+
+use stage2_contract::stats::mean;
+use stage2_contract::text::listed;
+
+use crate::{CounterRow, KernelRow, PathKind, Report, StageAnswer, StageRow, Times};
+
+/// Rows that are one kernel together.
+#[derive(Clone, Debug)]
+pub struct Kernel<'r> {
+    /// One of its rows, for the names.
+    pub row: &'r KernelRow,
+    /// None: no call was timed.
+    pub total_ns: Option<u64>,
+    /// Executions.
+    pub calls: u64,
+    /// Mean duration, ns; none: no call was timed.
+    pub mean_ns: Option<u64>,
+    /// GPUs that it ran on.
+    devices: BTreeSet<&'r str>,
+    /// Share of the sum of the durations of all kernels of the stage, or of the run.
+    pub percent: Option<f64>,
+    /// Those of the longest launch configuration that has some.
+    pub counters: Option<&'r CounterRow>,
+}
+
+impl Kernel<'_> {
+    /// The GPUs that it ran on.
+    pub fn devices(&self) -> Vec<&str> {
+        self.devices.iter().copied().collect()
+    }
+
+    /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
+    pub fn device(&self) -> String {
+        listed(&self.devices.iter().collect::<Vec<_>>(), 1)
+    }
+
+    /// Share of the rate that the hardware allows at its operations per byte, from 0 to 1: by ncu, or by the
+    /// larger share of a peak of sampled counters.
+    pub fn attainable(&self) -> Option<f64> {
+        let share = match self.counters {
+            Some(counters) => counters.roofline.attainable_share,
+            None => {
+                let sampled = self.row.sampled.as_ref()?;
+                let percent = sampled.dram_percent.zip(sampled.tensor_percent);
+                percent.map(|(dram, tensor)| dram.max(tensor) / 100.0)
+            }
+        };
+        share.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0))
+    }
+
+    /// What holds it up, by its counters, or that none are known.
+    pub fn bound(&self) -> String {
+        self.known_bound().unwrap_or_else(|| "not profiled".to_owned())
+    }
+
+    /// What holds the kernel up, by its counters; `None` where neither ncu nor samples know it.
+    pub fn known_bound(&self) -> Option<String> {
+        let Some(counters) = self.counters else {
+            return Some(format!("{} (sampled)", self.row.sampled.as_ref()?.bound?.label()));
+        };
+        let bound = counters.roofline.bound.map_or("not known", |bound| bound.label());
+        let launch = if counters.one_launch.is_some() { " (one launch)" } else { "" };
+        Some(format!("{bound}{launch}"))
+    }
+}
+
+/// The kernels of the stages: those of the model's stages first, then those of warm-ups and of work outside
+/// of stages; in both the longest total first.
+pub fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
+    let totals = stage_totals(report);
+    let of_stage = |row: &KernelRow| totals.get(row.stage.as_str()).copied().unwrap_or(0);
+    let mut kernels =
+        top_kernels(report, usize::MAX, |row| (row.stage.as_str(), row.name_index), of_stage);
+    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    kernels.sort_by_key(|kernel| !stages.contains(kernel.row.stage.as_str()));
+    kernels
+}
+
+/// Sums of the durations of all kernels of each stage, ns.
+pub fn stage_totals(report: &Report) -> HashMap<&str, u64> {
+    let mut totals: HashMap<&str, u64> = HashMap::new();
+    for row in &report.kernels {
+        let total = totals.entry(&row.stage).or_default();
+        *total = total.saturating_add(row.times.total_ns);
+    }
+    totals
+}
+
+/// The kernels with the longest total. Rows of the same `key` are one kernel; its share is of `all_ns`.
+pub fn top_kernels<'r, K: Ord + Hash>(
+    report: &'r Report,
+    limit: usize,
+    key: impl Fn(&'r KernelRow) -> K,
+    all_ns: impl Fn(&'r KernelRow) -> u64,
+) -> Vec<Kernel<'r>> {
+    let mut sums: BTreeMap<K, (&KernelRow, Sum, BTreeSet<&str>)> = BTreeMap::new();
+    for row in &report.kernels {
+        let of_key = sums.entry(key(row));
+        let (_, sum, devices) = of_key.or_insert_with(|| (row, Sum::default(), BTreeSet::new()));
+        sum.add(&row.times);
+        devices.insert(&row.device);
+    }
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|(_, (_, sum, _))| Reverse(sum.total_ns()));
+    let counted = Counted::new(report, key);
+    let kernel = |(key, (row, sum, devices)): (K, (&'r KernelRow, Sum, _))| Kernel {
+        row,
+        total_ns: sum.total_ns(),
+        calls: sum.calls,
+        mean_ns: sum.mean_ns(),
+        devices,
+        percent: sum.percent(all_ns(row)),
+        counters: counted.get(&key),
+    };
+    sorted.into_iter().take(limit).map(kernel).collect()
+}
+
+/// Times of several rows together.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    total_ns: u64,
+    calls: u64,
+    timed: u64,
+    /// Some of it is scaled from a sample.
+    scaled: bool,
+    /// Least and greatest mean of the rows, ns.
+    means_ns: Option<(u64, u64)>,
+}
+
+impl Sum {
+    fn add(&mut self, times: &Times) {
+        let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
+        self.total_ns = self.total_ns.saturating_add(times.total_ns);
+        self.calls = self.calls.saturating_add(times.calls);
+        self.timed = self.timed.saturating_add(timed);
+        self.scaled |= times.recorded_calls.is_some();
+        if let Some(mean) = times.mean_ns {
+            let (least, greatest) = self.means_ns.unwrap_or((mean, mean));
+            self.means_ns = Some((least.min(mean), greatest.max(mean)));
+        }
+    }
+
+    /// Sum of the durations, ns; nothing where there are calls and none was timed.
+    fn total_ns(&self) -> Option<u64> {
+        (self.calls == 0 || self.timed > 0).then_some(self.total_ns)
+    }
+
+    fn percent(&self, all_ns: u64) -> Option<f64> {
+        let total_ns = self.total_ns().filter(|_| all_ns > 0)?;
+        Some(total_ns as f64 * 100.0 / all_ns as f64)
+    }
+
+    /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
+    /// quotient beyond the means of the rows.
+    fn mean_ns(&self) -> Option<u64> {
+        let mean = mean(self.total_ns, self.timed)?;
+        let means = self.means_ns.filter(|_| self.scaled);
+        Some(means.map_or(mean, |(least, greatest)| mean.clamp(least, greatest)))
+    }
+}
+
+/// The kernels of a class together.
+pub struct ClassSum<'r> {
+    /// The class.
+    pub class: &'r str,
+    /// None: no call was timed.
+    pub total_ns: Option<u64>,
+    /// Executions.
+    pub calls: u64,
+    /// Share of the sum over all classes.
+    pub percent: Option<f64>,
+}
+
+/// The classes of these kernels, the longest first.
+pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSum<'r>> {
+    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
+    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
+    let class = |(class, sum): (_, Sum)| ClassSum {
+        class,
+        total_ns: sum.total_ns(),
+        calls: sum.calls,
+        percent: sum.percent(all_ns),
+    };
+    let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
+    classes.sort_by_key(|class| Reverse(class.total_ns));
+    classes
+}
+
+/// What a kernel could win at the most.
+pub struct Loss<'r> {
+    /// The kernel.
+    pub kernel: &'r Kernel<'r>,
+    /// Share of the rate that its operations per byte allow.
+    pub attainable: Option<f64>,
+    /// Of its time in a step, what it would not need at the attainable rate.
+    pub ns_per_step: Option<f64>,
+}
+
+impl<'r> Loss<'r> {
+    /// `steps` are those of [`steps`].
+    pub fn of(kernel: &'r Kernel<'r>, steps: &BTreeMap<&str, f64>) -> Self {
+        let attainable = kernel.attainable();
+        let steps = steps.get(kernel.row.stage.as_str());
+        let time = kernel.total_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
+        let ns_per_step = time.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
+        Self { kernel, attainable, ns_per_step }
+    }
+}
+
+/// How many steps of each stage all GPUs took, where that is known.
+pub fn steps(report: &Report) -> BTreeMap<&str, f64> {
+    let answers = report.answer.stages.iter();
+    answers.filter_map(|answer| Some((answer.stage.as_str(), steps_of(report, answer)?))).collect()
+}
+
+/// How many of the steps that the answer speaks of all GPUs took for a stage, the cold ones included.
+fn steps_of(report: &Report, answer: &StageAnswer) -> Option<f64> {
+    let stage = answer.stage.as_str();
+    let all = report.stages.iter().find(|row| row.stage == stage)?.instances?;
+    let times = answer.step.as_ref()?;
+    let path = times.path.as_ref()?;
+    let series = report.step_series.iter().find(|s| s.stage == stage && s.path == *path);
+    // The series is of one process: the others take as many for each instance of the stage.
+    let each = match series {
+        Some(series) => {
+            let ranks = &report.ranks.stages;
+            let own = ranks.iter().find(|row| row.stage == stage && row.file == series.file);
+            let own = own.map_or(all, |row| row.instances).max(1);
+            let steps = series.buckets.iter().map(|bucket| bucket.steps).sum::<u64>();
+            steps as f64 / own as f64
+        }
+        None if path == stage => 1.0,
+        None => return None,
+    };
+    let steps = each * all as f64 * times.tokens_per_step.unwrap_or(1) as f64;
+    (steps > 0.0).then_some(steps)
+}
+
+/// Stages of the model: no warm-ups, no operators, and no work outside of ranges.
+pub fn model_stages(report: &Report) -> impl Iterator<Item = &StageRow> {
+    outermost_ranges(report).filter(|row| row.apart.is_none())
+}
+
+/// The outermost ranges, or the whole process where there are none.
+pub fn outermost_ranges(report: &Report) -> impl Iterator<Item = &StageRow> {
+    let kinds = [PathKind::Range, PathKind::WholeProcess];
+    report.stages.iter().filter(move |row| kinds.contains(&row.kind))
+}
+
+/// The longest row with counters of every kernel, by what it is looked up with.
+pub struct Counted<'r, K> {
+    rows: HashMap<K, (&'r CounterRow, u64)>,
+}
+
+impl<'r, K: std::hash::Hash + Eq> Counted<'r, K> {
+    /// `key` says which rows stand for one another: those of one kernel in one stage, say.
+    pub fn new(report: &'r Report, key: impl Fn(&'r KernelRow) -> K) -> Self {
+        let mut rows: HashMap<K, (&CounterRow, u64)> = HashMap::new();
+        for row in &report.kernels {
+            let Some(counters) = own(row) else { continue };
+            let longest = rows.entry(key(row)).or_insert((counters, row.times.total_ns));
+            if row.times.total_ns > longest.1 {
+                *longest = (counters, row.times.total_ns);
+            }
+        }
+        Self { rows }
+    }
+
+    /// The counters of the longest configuration that has some.
+    pub fn get(&self, key: &K) -> Option<&'r CounterRow> {
+        self.rows.get(key).map(|&(counters, _)| counters)
+    }
+}
+
+/// The counters of a row, unless they are of a launch in another stage that nothing shows to be the
+/// same work.
+fn own(row: &KernelRow) -> Option<&CounterRow> {
+    let counters = row.counters.as_ref()?;
+    let here = counters.profiled_in.as_deref() == Some(row.stage.as_str());
+    (here || counters.one_launch.is_none()).then_some(counters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bound, Roofline, StageRow};
+
+    fn row(stage: &str, device: &str, total_ns: u64) -> KernelRow {
+        KernelRow {
+            stage: stage.into(),
+            device: device.into(),
+            times: Times { total_ns, calls: 2, mean_ns: Some(total_ns / 2), ..Times::default() },
+            ..KernelRow::default()
+        }
+    }
+
+    #[test]
+    fn a_kernel_of_a_stage_has_one_row_over_paths_and_gpus() {
+        let mut profiled = row("decode", "0 A", 300);
+        profiled.counters = Some(Box::new(CounterRow {
+            profiled_in: Some("decode".into()),
+            roofline: Roofline { bound: Some(Bound::Memory), ..Roofline::default() },
+            ..CounterRow::default()
+        }));
+        let other = KernelRow { name_index: 1, ..row("decode", "0 A", 600) };
+        let warmup = row("warmup", "0 A", 9_000);
+        let kernels = vec![warmup, row("decode", "1 A", 100), profiled, other];
+        let stage = StageRow { stage: "decode".into(), ..StageRow::default() };
+        let report = Report { kernels, stages: vec![stage], ..Report::default() };
+        let shown = stage_kernels(&report);
+        let facts = |k: &Kernel<'_>| (k.total_ns, k.calls, k.mean_ns, k.percent, k.bound());
+        let facts: Vec<_> = shown.iter().map(|k| (k.row.stage.as_str(), facts(k))).collect();
+        let not_profiled = || "not profiled".to_owned();
+        let expected = [
+            ("decode", (Some(600), 2, Some(300), Some(60.0), not_profiled())),
+            ("decode", (Some(400), 4, Some(100), Some(40.0), "memory".to_owned())),
+            ("warmup", (Some(9_000), 2, Some(4_500), Some(100.0), not_profiled())),
+        ];
+        assert_eq!(facts, expected, "the stages of the model come first");
+        assert_eq!(shown[1].device(), "0 A and 1 more");
+    }
+
+    /// A row with counters of a launch of `place`.
+    fn counted(place: &str, one_launch: bool) -> KernelRow {
+        let counters = CounterRow {
+            profiled_in: Some(place.into()),
+            one_launch: one_launch.then(|| "two workloads".into()),
+            ..CounterRow::default()
+        };
+        KernelRow { counters: Some(Box::new(counters)), ..row("decode", "0 A", 500) }
+    }
+
+    #[test]
+    fn a_launch_elsewhere_stands_for_a_kernel_only_where_it_agrees() {
+        let of = |place, one_launch| {
+            let kernels = vec![counted(place, one_launch)];
+            let report = Report { kernels, ..Report::default() };
+            Counted::new(&report, |row| row.name_index).get(&0).is_some()
+        };
+        assert!(of("decode", false) && of("decode", true) && of("prefill", false));
+        assert!(!of("prefill", true));
+    }
+}
