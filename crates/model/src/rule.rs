@@ -208,7 +208,7 @@ impl Rule {
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
             Rule::Waiting => format!(
                 "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of \
-                 kernel time"
+                 kernel time, or a rank that delays the others by as much of its window"
             ),
             Rule::Communication => format!(
                 "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of kernel \

@@ -601,8 +601,9 @@ impl Stage<'_> {
         }
     }
 
-    /// Waiting for ranks. Where it is the largest part but for idle time, so is what the others wait
-    /// for: the window is a sum over ranks, and the GPU of the late one is idle meanwhile.
+    /// Waiting for ranks, and what the late rank does meanwhile: the window is a sum over ranks. Where one is late by
+    /// more than noise, its delays say how much of that is idle time and how much is its own work. Else it is idle, if
+    /// waiting is the largest part but for idle time.
     fn without_waiting(&self) -> Option<Vanishing> {
         let window = self.window?;
         let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
@@ -612,12 +613,21 @@ impl Stage<'_> {
         let members = longest.map_or(0, |row| row.members);
         let mut vanishing = self.parts(&[WindowKind::Waiting], "no rank waits for others")?;
         vanishing.detail = self.late.iter().find_map(|late| late.delay_sentence());
+        let delays = self.late.iter().find_map(|late| late.delays.as_ref());
+        let (mut idle_ns, mut work_ns) = delays.map_or((0.0, 0.0), |delays| {
+            (delays.total_ns.saturating_sub(delays.work_ns) as f64, delays.work_ns as f64)
+        });
         if waiting_ns >= most_ns && members > 1 {
-            let late_ns = waiting_ns / (members - 1) as f64;
-            let idle_ns = self.part_ns(&[WindowKind::OtherIdle])?.min(late_ns);
-            vanishing.ns += idle_ns;
-            let idle = self.removal("idle time of the late rank meanwhile", idle_ns);
-            vanishing.removes.extend(idle.filter(|part| part.percent >= 0.05));
+            idle_ns = idle_ns.max(waiting_ns / (members - 1) as f64 - work_ns);
+        }
+        idle_ns = idle_ns.min(self.part_ns(&[WindowKind::OtherIdle])?);
+        work_ns = work_ns.min(self.part_ns(&[WindowKind::Compute, WindowKind::Busy])?);
+        for (what, ns) in [
+            ("idle time of the late rank meanwhile", idle_ns),
+            ("longer work of the late rank", work_ns),
+        ] {
+            vanishing.ns += ns;
+            vanishing.removes.extend(self.removal(what, ns).filter(|part| part.percent >= 0.05));
         }
         Some(vanishing)
     }

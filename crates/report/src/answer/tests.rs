@@ -416,6 +416,28 @@ mod first {
     }
 
     #[test]
+    fn without_a_late_rank_its_own_work_and_idle_time_vanish_too() {
+        use WindowKind::*;
+        let mut report = Report::default();
+        let stage = || "decode".to_owned();
+        let row = CollectiveRow { stage: stage(), members: 2, ..CollectiveRow::default() };
+        report.ranks.collectives.push(row);
+        let delays = LateDelays { total_ns: 100, work_ns: 75, ..LateDelays::default() };
+        let late = LateRow { stage: stage(), delays: Some(delays), ..LateRow::default() };
+        report.ranks.late.push(late);
+        let parts = [(Compute, 850), (Waiting, 100), (OtherIdle, 50)];
+        let first = gain_in(&report, &[Rule::Waiting], &parts, None);
+        assert!((first.factor.expect("known") - 1000.0 / 800.0).abs() < 1e-9, "{first:?}");
+        let removes = first.removes.iter().map(|part| (part.what.as_str(), part.percent));
+        let expected = [
+            ("waiting for ranks", 10.0),
+            ("idle time of the late rank meanwhile", 2.5),
+            ("longer work of the late rank", 7.5),
+        ];
+        assert_eq!(removes.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn no_gain_exceeds_the_floor_or_is_made_up() {
         use WindowKind::*;
         let parts = [(Compute, 100), (LaunchGaps, 900)];

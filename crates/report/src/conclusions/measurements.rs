@@ -14,8 +14,8 @@ use stage2_model::kernels::Counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
     CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow,
-    ModelUse, Origin, PathKind, Report, Role, SampledKernel, StageKernelRow, StageRow,
-    StageUtilisation, Status, TokensCounted,
+    ModelUse, Origin, PathKind, RankStageRow, Report, Role, SampledKernel, StageKernelRow,
+    StageRow, StageUtilisation, Status, TokensCounted,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -220,6 +220,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
         late: late.and_then(|(_, late)| late.sentence()),
+        delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
     })
 }
@@ -237,6 +238,20 @@ fn late_evidence(at: usize, late: &LateRow) -> Vec<Evidence> {
         number("late_waiting_percent", delays.waiting_percent, "percent", "delays/waiting_percent"),
         number("late_work_ns", delays.work_ns as f64, "ns", "delays/work_ns"),
     ]
+}
+
+/// How much of its window the latest rank of a stage delayed the others by, percent: each step is longer by that,
+/// however many ranks share the waiting.
+fn delayed_percent(report: &Report, stage: &str) -> f64 {
+    let late = report.ranks.late.iter().filter(|late| late.stage == stage);
+    let percents = late.filter_map(|late| {
+        let delays = late.delays.as_ref()?;
+        let is_it = |row: &&RankStageRow| row.stage == stage && row.file == late.file;
+        let rank = report.ranks.stages.iter().find(is_it)?;
+        let window_ns = rank.gpu_busy_ns?.saturating_add(rank.gpu_idle_ns?);
+        (window_ns > 0).then(|| delays.total_ns as f64 * 100.0 / window_ns as f64)
+    });
+    percents.fold(0.0, f64::max)
 }
 
 fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements {

@@ -94,6 +94,8 @@ pub(crate) struct RankWaiting {
     pub(crate) late: Option<String>,
     /// The numbers of that rank.
     pub(crate) late_evidence: Vec<Evidence>,
+    /// Share of its window that the latest rank delayed the others by, percent.
+    pub(crate) delayed_percent: f64,
 }
 
 /// A cause of idle time that samples of the host show.
@@ -704,7 +706,8 @@ impl Speaker<'_> {
         let waiting = self.stage.waiting_percent();
         let unmatched = split.and_then(|split| split.unmatched.as_ref());
         let mut said = Vec::new();
-        if waiting >= COMMUNICATION_PERCENT {
+        let delayed = split.map_or(0.0, |split| split.delayed_percent);
+        if waiting.max(delayed) >= COMMUNICATION_PERCENT {
             let late = split.and_then(|split| split.late.as_deref());
             let late = late.map_or_else(String::new, |late| format!("; {late}"));
             let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");

@@ -490,6 +490,11 @@ fn waiting_for_a_late_rank_is_no_communication() {
         "decode: waiting for other ranks is 65.0 % of kernel time; rank 1 arrives last at 4 of 32 \
          collectives"
     );
+    // Of two ranks only one waits: its waiting is a small part of all kernel time, and every step is longer by it.
+    let one_waits = RankWaiting { percent: 8.0, delayed_percent: 15.0, ..split.clone() };
+    assert!(rules(&of(vec![with(Some(one_waits.clone()))])).contains(&Waiting));
+    let none_is_late = RankWaiting { delayed_percent: 9.0, ..one_waits };
+    assert!(!rules(&of(vec![with(Some(none_is_late))])).contains(&Waiting));
     // The rest is what is left of communication.
     let said = of(vec![with(Some(RankWaiting { percent: 30.0, ..split.clone() }))]);
     let left =
