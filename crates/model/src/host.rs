@@ -47,6 +47,10 @@ pub struct HostStage {
     /// The causes of the idle time, the largest first: they add up to 100 %. Empty: there are too few
     /// samples.
     pub causes: Vec<HostCause>,
+    /// The largest causes of the idle time of outliers that are left out, as shares of that time; empty: there are
+    /// none, or too few samples of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlier_causes: Vec<HostCause>,
     /// Known faults among the causes, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<HostAdvice>,

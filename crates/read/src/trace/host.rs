@@ -89,13 +89,42 @@ impl Thread {
     }
 }
 
-/// The samples of a stage. The usual instances are neither the cold first one nor outliers.
+/// The samples of a stage, by the kind of the instance that they are in.
 #[derive(Clone, Debug, Default)]
 pub struct StageIdle {
     /// Samples of the usual instances.
     pub usual: Idle,
-    /// Samples of the other instances.
-    pub other: Idle,
+    /// Samples of the cold first instance.
+    pub cold: Idle,
+    /// Samples of outliers.
+    pub outliers: Idle,
+}
+
+impl StageIdle {
+    /// All samples.
+    pub fn all(&self) -> [&Idle; 3] {
+        [&self.usual, &self.cold, &self.outliers]
+    }
+
+    fn of(&mut self, kind: InstanceKind) -> &mut Idle {
+        match kind {
+            InstanceKind::Usual => &mut self.usual,
+            InstanceKind::Cold => &mut self.cold,
+            InstanceKind::Outlier => &mut self.outliers,
+        }
+    }
+}
+
+/// What an instance of a stage is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum InstanceKind {
+    /// Neither of the others.
+    #[default]
+    Usual,
+    /// The first one.
+    Cold,
+    /// One that takes far longer than the others.
+    Outlier,
 }
 
 /// Samples of the launching threads of a stage within its windows.
@@ -224,8 +253,8 @@ struct Sample {
 struct Members {
     /// The end of the last window.
     until: u64,
-    /// Indices of the samples, and whether they are in the cold first instance.
-    all: Vec<(u32, bool)>,
+    /// Indices of the samples, and what they are in, without regard to outliers.
+    all: Vec<(u32, InstanceKind)>,
     calls: Vec<Part>,
 }
 
@@ -363,6 +392,7 @@ impl Pending {
             return;
         }
         let Window { stage, thread, start, end, cold } = *window;
+        let kind = if cold { InstanceKind::Cold } else { InstanceKind::Usual };
         let members = self.members.entry((stage, thread)).or_default();
         // The windows of one thread come in the order of time. Where they overlap, a sample counts once.
         let start = start.max(members.until);
@@ -371,13 +401,13 @@ impl Pending {
         let parts = threads.flat_map(|of| self.calls.within(of, start, end));
         let room = MEMBERS.saturating_sub(self.part_count);
         let before = members.calls.len();
-        members.calls.extend(parts.take(room).map(|part| Part { unusual: cold, ..part }));
+        members.calls.extend(parts.take(room).map(|part| Part { kind, ..part }));
         self.part_count += members.calls.len() - before;
         let samples = &self.samples;
         let at = |number: &u32| samples.get(*number as usize).map_or(u64::MAX, |sample| sample.at);
         let mut add = |number: u32| {
             if self.member_count < MEMBERS {
-                members.all.push((number, cold));
+                members.all.push((number, kind));
                 self.member_count += 1;
             }
         };
@@ -446,8 +476,8 @@ impl Times {
 /// The samples of a stage, and the work of it that is next to each.
 #[derive(Debug)]
 struct StageSamples {
-    /// Indices of the samples, and whether they are in an unusual instance.
-    members: Vec<(u32, bool)>,
+    /// Indices of the samples, and what they are in.
+    members: Vec<(u32, InstanceKind)>,
     times: Times,
     /// For each sample, the end and the kind of the work that ended last before it, and of the work that
     /// ends next.
@@ -459,9 +489,10 @@ struct StageSamples {
 }
 
 impl StageSamples {
-    fn of(members: Vec<(u32, bool)>, calls: Vec<Part>, pending: &Pending) -> Self {
+    fn of(members: Vec<(u32, InstanceKind)>, calls: Vec<Part>, pending: &Pending) -> Self {
         let samples = &pending.samples;
-        let at = |(number, _): &(u32, bool)| samples.get(*number as usize).map_or(0, |s| s.at);
+        let at =
+            |(number, _): &(u32, InstanceKind)| samples.get(*number as usize).map_or(0, |s| s.at);
         let times = Times::of(members.iter().map(at).collect());
         let count = members.len();
         Self {
@@ -509,22 +540,21 @@ impl StageSamples {
     fn sums(mut self, pending: &Pending, any_work: &[bool], waits: &Waits) -> StageIdle {
         self.spread();
         let mut found = StageIdle::default();
-        let mut hits: [Hits; 2] = Default::default();
+        let mut hits: [Hits; 3] = Default::default();
         let busy = self.times.busy();
         let work = self.before.iter().zip(&self.ending).zip(&self.next);
-        for (((number, unusual), busy), ((before, ending), next)) in
+        for (((number, kind), busy), ((before, ending), next)) in
             self.members.iter().zip(busy).zip(work)
         {
             let Some(sample) = pending.samples.get(*number as usize) else { continue };
-            let idle = if *unusual { &mut found.other } else { &mut found.usual };
+            let idle = found.of(*kind);
             let mut sum = Sum::default();
             sum.push(sample.interval_ns);
             idle.all.add(&sum);
             let call = pending.calls.at(sample.thread, sample.at);
             if let Some(call) = call {
-                let [usual, other] = &mut hits;
-                let hits = if *unusual { other } else { usual };
-                let lines = hits.entry((call.name, sample.thread)).or_default();
+                let lines =
+                    of_kind(&mut hits, *kind).entry((call.name, sample.thread)).or_default();
                 *lines.entry(sample.stack).or_default() += 1;
             }
             if busy {
@@ -559,7 +589,7 @@ impl StageSamples {
             };
             idle.cause(cause, &sum);
         }
-        [found.usual.calls, found.other.calls] = self.calls.sums(&hits);
+        [found.usual.calls, found.cold.calls, found.outliers.calls] = self.calls.sums(&mut hits);
         found
     }
 }
@@ -639,21 +669,34 @@ fn stage_samples(
         let is_empty = of.all.is_empty() && of.calls.is_empty();
         let Some(known) = capture.stages.get(stage).filter(|_| !is_empty) else { return false };
         let tells_cold = known.times.as_ref().is_some_and(|times| times.warm.is_some());
-        let is_unusual = |at: Option<u64>, cold: bool| {
+        let kind_at = |at: Option<u64>, kind: InstanceKind| {
             let at = at.and_then(|at| capture.clock.gpu(MonoNs(at)));
-            at.is_some_and(|at| known.is_outlier(at.0)) || (cold && tells_cold)
+            match kind {
+                _ if at.is_some_and(|at| known.is_outlier(at.0)) => InstanceKind::Outlier,
+                InstanceKind::Cold if tells_cold => InstanceKind::Cold,
+                _ => InstanceKind::Usual,
+            }
         };
-        for (number, unusual) in &mut of.all {
+        for (number, kind) in &mut of.all {
             let at = pending.samples.get(*number as usize).map(|sample| sample.at);
-            *unusual = is_unusual(at, *unusual);
+            *kind = kind_at(at, *kind);
         }
         for part in &mut of.calls {
-            part.unusual = is_unusual(Some(part.start), part.unusual);
+            part.kind = kind_at(Some(part.start), part.kind);
         }
         known.busy.all.busy_ns > 0
     });
     let samples = |(stage, of): (_, Members)| (stage, StageSamples::of(of.all, of.calls, pending));
     members.into_iter().map(samples).collect()
+}
+
+/// The element of a kind.
+pub(super) fn of_kind<T>([usual, cold, outliers]: &mut [T; 3], kind: InstanceKind) -> &mut T {
+    match kind {
+        InstanceKind::Usual => usual,
+        InstanceKind::Cold => cold,
+        InstanceKind::Outlier => outliers,
+    }
 }
 
 /// Which calls wait for the GPU.

@@ -11,6 +11,7 @@ use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, NONE};
 
 use crate::host_stacks::ends;
+use crate::trace::host::{InstanceKind, of_kind};
 
 /// Calls that are kept.
 const CALLS: usize = 1 << 19;
@@ -136,7 +137,7 @@ impl Calls {
         own.iter().skip(first).take_while(begun).filter_map(move |number| {
             let of = self.get(*number)?;
             let (start, end) = (of.begin.max(start), of.end.min(end));
-            Some(Part { call: *number, start, end, unusual: false })
+            Some(Part { call: *number, start, end, kind: InstanceKind::Usual })
         })
     }
 
@@ -153,8 +154,8 @@ pub(super) struct Part {
     pub(super) call: u32,
     pub(super) start: u64,
     pub(super) end: u64,
-    /// It is in no usual instance.
-    pub(super) unusual: bool,
+    /// What it is in.
+    pub(super) kind: InstanceKind,
 }
 
 /// The calls in the windows of a stage, and the work that ran in them.
@@ -162,7 +163,7 @@ pub(super) struct Part {
 pub(super) struct StageCalls {
     /// For each thread start, end and group of its calls, in the order of time.
     spans: Vec<Vec<(u64, u64, usize)>>,
-    groups: Vec<(Blocked, bool, u64)>,
+    groups: Vec<(Blocked, InstanceKind, u64)>,
     /// Of each group two: work of the stage, and any work.
     unions: Unions,
 }
@@ -175,19 +176,19 @@ impl StageCalls {
             groups: Vec::new(),
             unions: Unions::with_limits(BATCH, WINDOW),
         };
-        let mut by_key: FxHashMap<(Blocked, bool), usize> = FxHashMap::default();
+        let mut by_key: FxHashMap<(Blocked, InstanceKind), usize> = FxHashMap::default();
         let mut by_thread: FxHashMap<u32, Vec<(u64, u64, usize)>> = FxHashMap::default();
         for part in parts {
             let Some(call) = calls.get(part.call) else { continue };
             let Call { name, thread, stack, .. } = *call;
             let mut blocked = Blocked { name, thread, stack, other_work: false };
-            if by_key.len() >= GROUPS && !by_key.contains_key(&(blocked, part.unusual)) {
+            if by_key.len() >= GROUPS && !by_key.contains_key(&(blocked, part.kind)) {
                 // One more for each thread: what a thread does follows on what it did.
                 (blocked.name, blocked.stack) = (None, NONE);
             }
-            let group = *by_key.entry((blocked, part.unusual)).or_insert(stage.groups.len());
+            let group = *by_key.entry((blocked, part.kind)).or_insert(stage.groups.len());
             if group == stage.groups.len() {
-                stage.groups.push((blocked, part.unusual, 0));
+                stage.groups.push((blocked, part.kind, 0));
                 stage.unions.create();
                 stage.unions.create();
             }
@@ -219,17 +220,15 @@ impl StageCalls {
         }
     }
 
-    /// The idle time in the calls of the usual instances, and of the others.
-    pub(super) fn sums(self, hits: &[Hits; 2]) -> [BTreeMap<Blocked, BlockedTime>; 2] {
+    /// The idle time in the calls of the usual instances, of the cold one, and of outliers.
+    pub(super) fn sums(self, hits: &mut [Hits; 3]) -> [BTreeMap<Blocked, BlockedTime>; 3] {
         let busy = self.unions.finish();
         let busy_ns = |union: usize| busy.get(union).map_or(0, |Busy { busy_ns, .. }| *busy_ns);
-        let mut found = [BTreeMap::new(), BTreeMap::new()];
-        for (group, (blocked, unusual, ns)) in self.groups.into_iter().enumerate() {
+        let mut found = [const { BTreeMap::new() }; 3];
+        for (group, (blocked, kind, ns)) in self.groups.into_iter().enumerate() {
             let (own, any) = (busy_ns(2 * group).min(ns), busy_ns(2 * group + 1).min(ns));
-            let [usual, other] = &mut found;
-            let [usual_hits, other_hits] = hits;
-            let (into, hits) = if unusual { (other, other_hits) } else { (usual, usual_hits) };
-            let lines = hits.get(&(blocked.name, blocked.thread));
+            let into = of_kind(&mut found, kind);
+            let lines = of_kind(hits, kind).get(&(blocked.name, blocked.thread));
             let lines = lines.filter(|_| blocked.stack == NONE);
             let times = [(ns - any, false, lines), (any.saturating_sub(own), true, None)];
             for (ns, other_work, lines) in times.into_iter().filter(|(ns, ..)| *ns > 0) {

@@ -38,7 +38,7 @@ impl HostCapture {
         let mut found: BTreeMap<(PathIndex, Vec<String>), u64> = BTreeMap::new();
         let mut lines = 0;
         for (stage, idle) in &self.stages {
-            for (cause, sum) in idle.usual.by_cause.iter().chain(&idle.other.by_cause) {
+            for (cause, sum) in idle.all().into_iter().flat_map(|idle| &idle.by_cause) {
                 let waits = if cause.other_work { Some(OTHER_WORK) } else { waits(cause.state) };
                 let mut stack: Vec<String> =
                     waits.iter().map(|waits| (*waits).to_owned()).collect();
@@ -52,7 +52,7 @@ impl HostCapture {
                 let ns = found.entry(key).or_default();
                 *ns = ns.saturating_add(sum.ns);
             }
-            for (call, time) in idle.usual.calls.iter().chain(&idle.other.calls) {
+            for (call, time) in idle.all().into_iter().flat_map(|idle| &idle.calls) {
                 let waits = match call.other_work {
                     true => OTHER_WORK.to_owned(),
                     false => format!("(in {})", call.text(names)),

@@ -48,10 +48,11 @@ pub(crate) struct HostTotals {
 #[derive(Debug, Default)]
 struct Stage {
     usual: Part,
-    other: Part,
+    cold: Part,
+    outliers: Part,
 }
 
-/// The samples of the usual instances of a stage, or of the others.
+/// The samples of the instances of one kind.
 #[derive(Debug, Default)]
 struct Part {
     /// All samples in the windows.
@@ -72,6 +73,9 @@ struct Part {
     beside_work: BTreeMap<u32, Sum>,
     waits_for_work: Sum,
 }
+
+/// The most causes of the idle time of outliers.
+const OUTLIER_CAUSES: usize = 3;
 
 /// What distinguishes one row from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,7 +139,8 @@ impl HostTotals {
         for (stage, idle) in &host.stages {
             let known = self.stages.entry(path(*stage)).or_default();
             known.usual.add(&idle.usual, &mut reading);
-            known.other.add(&idle.other, &mut reading);
+            known.cold.add(&idle.cold, &mut reading);
+            known.outliers.add(&idle.outliers, &mut reading);
         }
     }
 
@@ -403,11 +408,19 @@ impl Stage {
         processes: &[HostProcess],
         names: &mut IndexSet<String>,
     ) -> HostStage {
-        let Self { usual: mut part, other } = self;
+        let Self { usual: mut part, cold, outliers } = self;
         // If there are usual instances, the answer is about these only.
         let usual = row.ordinary().filter(|_| part.all.samples > 0);
+        let mut outlier_causes = Vec::new();
         if usual.is_none() {
-            part.merge(other);
+            part.merge(cold);
+            part.merge(outliers);
+        } else if outliers.idle.samples.saturating_add(outliers.in_calls.samples)
+            >= HOST_SAMPLES_LEAST
+        {
+            outlier_causes =
+                causes(&outliers, &Shares::of(&outliers, None, 1.0), frames, processes);
+            outlier_causes.truncate(OUTLIER_CAUSES);
         }
         let (window_ns, idle_ns) = match usual {
             Some(warm) => {
@@ -432,6 +445,7 @@ impl Stage {
             waits_for_work_percent: part.waits_for_work.percent_of(&part.all).0,
             causes: if is_enough { causes(&part, &shares, frames, processes) } else { Vec::new() },
             advice: if is_enough { advice::advice(&part, &shares, frames) } else { Vec::new() },
+            outlier_causes,
             stacks,
             stacks_of_ns: shares.idle_ns as u64,
         }

@@ -413,6 +413,37 @@ fn time_without_samples_is_unknown_and_a_busy_gpu_explains_nothing() {
 }
 
 #[test]
+fn the_host_code_of_an_outlier_is_told_apart_from_that_of_the_usual_instances() {
+    let mut trace = Trace::new();
+    let sample = scheduler(&mut trace);
+    let reload = trace.stack(&[LOOP, ("Adapters.load", "vllm/adapters.py", 7)]);
+    trace.decode(41, &[], sample);
+    let (start, end) = (1_500 * MS, 1_600 * MS);
+    let open = RangeOpen { range: 900, path: 1, thread: MAIN, ..RangeOpen::default() };
+    trace.push(Record::RangeOpen(RangeOpen { start: MonoNs(start), ..open }));
+    trace.push(Record::RangeClose { range: 900, end: MonoNs(end) });
+    let asleep = |ms| {
+        let at = MonoNs(start + ms * MS + MS / 2);
+        HostSample { at, interval_ns: MS, ..state(HostState::Sleep, reload) }
+    };
+    trace.push(Record::HostSamples((0..100).map(asleep).collect()));
+    let work = GpuWork { queue: 1, range: 900, ..GpuWork::new(What::Kernel { shape: 2 }) };
+    for begin in [start, end - MS] {
+        let (start, end) = (GpuNs(begin + AHEAD), GpuNs(begin + AHEAD + MS));
+        trace.push(Record::Work(GpuWork { start, end, ..work }));
+    }
+    let report = trace.report();
+    let stage = decode(&report);
+    let told = shares(&stage.outlier_causes);
+    let expected = "sleeping in Adapters.load (adapters.py:7)";
+    assert_eq!(told.keys().map(String::as_str).collect::<Vec<_>>(), [expected]);
+    assert!(!shares(&stage.causes).contains_key(expected), "{:?}", stage.causes);
+    let outliers = line(&report, "outliers");
+    assert!(outliers.contains("a pause of 98.00 ms"), "{outliers}");
+    assert!(outliers.contains(&format!(", 100 % of it {expected}; window")), "{outliers}");
+}
+
+#[test]
 fn of_few_samples_there_are_no_shares() {
     let mut trace = Trace::new();
     let sample = scheduler(&mut trace);

@@ -13,6 +13,7 @@ use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{count, counted, percent1, shown_time, time_scale};
 use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
     Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
     Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
@@ -201,12 +202,13 @@ fn outliers(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
             let several = if outliers.count == 1 { "" } else { "the longest is " };
             format!(": {several}{longest}")
         });
+        let host = outlier_host(report, told.row).unwrap_or_default();
         let meaning = match (alike, outliers.left_out) {
             (true, _) => "",
             (false, true) => ", left out of window, gains and advice",
             (false, false) => ", which other numbers include, so nothing is advised",
         };
-        Some(format!("{}: {of}{longest}{meaning}", told.name()))
+        Some(format!("{}: {of}{longest}{host}{meaning}", told.name()))
     });
     Some(match (alike, first.left_out) {
         (false, _) => text,
@@ -215,6 +217,14 @@ fn outliers(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
             format!("{text}; other numbers include this time, so nothing is advised where it is")
         }
     })
+}
+
+/// What the launching threads did in the idle time of the outliers of a stage, where that was mostly one thing.
+fn outlier_host(report: &Report, row: &StageRow) -> Option<String> {
+    let stage = report.host.as_ref()?.stages.iter().find(|found| found.stage == row.stage)?;
+    let cause = stage.outlier_causes.first()?;
+    let is_it = cause.is_finding() && cause.percent >= HOST_MAIN_PERCENT;
+    is_it.then(|| format!(", {:.0} % of it {}", cause.percent, cause.text(true)))
 }
 
 /// What the longest outlier was. Of a job, all ranks wait for the one that pauses: that one says why.
