@@ -42,6 +42,9 @@ pub(super) struct AnsweredStage<'r> {
     pub(super) caveat: Option<String>,
 }
 
+/// Share of lost records from which on times of kernels are said to be too short, percent.
+const MISSING_PERCENT: f64 = 1.0;
+
 /// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any, and the
 /// host where it was sampled.
 pub(super) fn lines(
@@ -67,10 +70,26 @@ pub(super) fn lines(
         let is_whole = label == "coverage" || (label == "floor" && asks);
         let text = if is_whole { text } else { cut(&text, LINE_LIMIT) };
         // The bottlenecks have a bound of their own.
-        let text = if label == "window" { format!("{bound_by}{text}") } else { text };
+        let text = match label {
+            "window" => format!("{}{bound_by}{text}", missing_work(report).unwrap_or_default()),
+            _ => text,
+        };
         Some(AnswerLine { label: label.to_owned(), text })
     };
     texts.into_iter().filter_map(line).collect()
+}
+
+/// That GPU work is missing, before what is said about the time of kernels: no table can tell it from idle time.
+fn missing_work(report: &Report) -> Option<String> {
+    let lost = report.coverage.total.dropped_by_cupti;
+    let all = lost.saturating_add(report.coverage.gpu_records());
+    let percent = lost as f64 * 100.0 / all.max(1) as f64;
+    (percent >= MISSING_PERCENT).then(|| {
+        format!(
+            "{} % of the records are missing, so the kernels take longer than this and the GPU is idle less: ",
+            percent1(percent)
+        )
+    })
 }
 
 /// What the numbers that follow must not be read without.
@@ -620,5 +639,20 @@ mod tests {
         );
         let all = line([row("a", true), row("b", true)]);
         assert!(all.ends_with("; window, gains and advice are without this time"), "{all}");
+    }
+
+    #[test]
+    fn lost_records_are_said_before_what_they_distort() {
+        let mut report = report();
+        report.coverage.total.kernels = 875;
+        assert_eq!(missing_work(&report), None);
+        report.coverage.total.dropped_by_cupti = 125;
+        let said = missing_work(&report).expect("an eighth is missing");
+        assert!(said.starts_with("12.5 % of the records are missing, so the kernels"), "{said}");
+        let lines = lines(&report, &[], None);
+        let window = lines.iter().find(|line| line.label == "window").expect("always there");
+        assert!(window.text.starts_with(&said), "{}", window.text);
+        report.coverage.total.dropped_by_cupti = 8;
+        assert_eq!(missing_work(&report), None, "less than one percent");
     }
 }
