@@ -87,6 +87,7 @@ pub(super) fn host() -> HostUse {
             HostStackTime { stack: vec![0, 2], ns: 1_962_000, samples: 80 },
         ],
         stacks_of_ns: 6_000_000,
+        ..HostStage::default()
     };
     let process = HostProcess {
         file: "node-1.s2t".into(),
