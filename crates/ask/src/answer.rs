@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde_json::Value;
 use stage2_contract::text::visible;
 
+use crate::budget::BUDGET_TOKENS;
+
 /// Name of the JSON of an answer.
 pub const SCHEMA: &str = "stage2.ask";
 /// Version of it: grows when a field changes its meaning or goes away.
@@ -128,22 +130,13 @@ impl Table {
 /// What could not be answered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unknown {
-    /// What is not known.
+    /// What is not known; names of the workload are quoted as code.
     pub question: String,
     /// Why.
     pub reason: String,
     /// The command that would tell, as words of a command line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-}
-
-/// What the budget cut away.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LeftOut {
-    /// What: the name of a table, or `unknown`.
-    pub what: String,
-    /// Rows that were left out.
-    pub rows: usize,
 }
 
 /// An answer to a question about a run.
@@ -162,6 +155,8 @@ pub struct Answer {
     pub tables: Vec<Table>,
     /// What is not known, and what would tell.
     pub unknown: Vec<Unknown>,
+    /// Tokens at most where no budget was asked for.
+    pub usual_tokens: usize,
 }
 
 impl Answer {
@@ -171,15 +166,29 @@ impl Answer {
         if let Some(stage) = stage {
             call.extend(["--stage".to_owned(), word(stage, "STAGE")]);
         }
-        let (run, summary) = (word(run, "RUN"), String::new());
-        Self { question, run, call, summary, tables: Vec::new(), unknown: Vec::new() }
+        Self {
+            question,
+            run: word(run, "RUN"),
+            call,
+            summary: String::new(),
+            tables: Vec::new(),
+            unknown: Vec::new(),
+            usual_tokens: BUDGET_TOKENS,
+        }
     }
 
-    /// Adds a table, unless it has no rows.
-    pub fn push(&mut self, table: Table) {
-        if !table.rows.is_empty() {
-            self.tables.push(table);
+    /// Adds a table, unless it has no rows. A column without any value is left out.
+    pub fn push(&mut self, mut table: Table) {
+        if table.rows.is_empty() {
+            return;
         }
+        let has_value = |at: usize| {
+            table.rows.iter().any(|row| row.cells.get(at).is_some_and(|c| !c.is_null()))
+        };
+        let kept: Vec<bool> = (0..table.columns.len()).map(has_value).collect();
+        retain(&mut table.columns, &kept);
+        table.rows.iter_mut().for_each(|row| retain(&mut row.cells, &kept));
+        self.tables.push(table);
     }
 
     /// Adds what is not known, and the words of the command (without the program) that would tell.
@@ -188,6 +197,11 @@ impl Answer {
         let command = if command.is_empty() { Vec::new() } else { words(command) };
         self.unknown.push(Unknown { question, reason, command });
     }
+}
+
+fn retain<T>(items: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    items.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 /// The words of a command of this program.

@@ -23,16 +23,16 @@ const TOO_SMALL: &str = "The budget is too small for this answer: ask with --bud
 /// How long an answer may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// The usual rows of each table, and at most [`BUDGET_TOKENS`].
+    /// The usual rows of each table, and at most [`Answer::usual_tokens`].
     Usual,
     /// As many rows as fit so many tokens.
     Tokens(usize),
 }
 
 impl Budget {
-    fn bytes(self) -> usize {
+    fn bytes(self, answer: &Answer) -> usize {
         let tokens = match self {
-            Budget::Usual => BUDGET_TOKENS,
+            Budget::Usual => answer.usual_tokens,
             Budget::Tokens(tokens) => tokens.max(FLOOR_TOKENS),
         };
         tokens.saturating_mul(BYTES_PER_TOKEN)
@@ -52,7 +52,7 @@ impl Answer {
 }
 
 fn fitted(answer: &Answer, budget: Budget, render: fn(&View<'_>) -> String) -> String {
-    let limit = budget.bytes();
+    let limit = budget.bytes(answer);
     let whole = render(&View::whole(answer));
     let order = order(answer, budget);
     let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
@@ -229,7 +229,7 @@ impl<'a> View<'a> {
             out.push_str(&markdown_table(table, rows));
         }
         for Unknown { question, reason, command } in self.unknown() {
-            out.push_str(&format!("\nUnknown: {}: {}.", plain(&question), plain(&reason)));
+            out.push_str(&format!("\nUnknown: {question}: {}.", plain(&reason)));
             if !command.is_empty() {
                 out.push_str(&format!(" To know: {}", code_in_text(&shell(&command))));
             }
@@ -271,7 +271,8 @@ fn markdown_table(table: &Table, rows: &[Row]) -> String {
         let unit = column.unit.filter(|unit| !column.name.ends_with(unit));
         let unit = unit.map(str::to_owned);
         let basis = column.basis.as_ref().map(|basis| plain(&cell_text(basis)));
-        let field = column.field.map(|field| format!("`{field}`"));
+        let field =
+            column.field.filter(|field| !field.is_empty()).map(|field| format!("`{field}`"));
         let parts: Vec<String> = [unit, basis, field].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("{}: {}", column.name, parts.join(", ")))
     });
@@ -311,7 +312,7 @@ fn cell(value: &Value) -> Value {
     }
 }
 
-fn cell_text(text: &str) -> String {
+pub(crate) fn cell_text(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_CHARS)
 }
 

@@ -724,6 +724,29 @@ pub(crate) struct NextArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct AskArgs {
+    /// Run: its folder, its metrics.json, or `latest`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Question, for instance summary; a question that does not exist prints the list
+    #[arg(value_name = "QUESTION", default_value = "summary")]
+    pub(crate) question: String,
+    /// The run after the change, for `compare`
+    #[arg(value_name = "OTHER")]
+    pub(crate) other: Option<PathBuf>,
+    /// Only this stage
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) stage: Option<String>,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print at most so many tokens, of 4 bytes each, and as many rows as fit [default: the usual
+    /// rows, at most 2000 tokens]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;

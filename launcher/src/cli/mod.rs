@@ -15,10 +15,10 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
-    Acceptance, AnswerOptions, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures,
-    CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs, Messages,
-    NextArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs, Times,
-    TopArgs, WatchOptions,
+    Acceptance, AnswerOptions, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions,
+    Captures, CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs,
+    Messages, NextArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs,
+    Times, TopArgs, WatchOptions,
 };
 pub(crate) use words::is_setting;
 
@@ -64,6 +64,9 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Print what changed between runs, per stage and kernel
     Diff(DiffArgs),
+    /// Answer a question about a run in a few lines, for programs and agents
+    #[command(after_help = ASK_HELP)]
+    Ask(AskArgs),
     /// Print the experiment that would confirm the first advice of a run
     Next(NextArgs),
     /// Keep reports under a name, to compare later runs with them
@@ -238,6 +241,19 @@ Examples:
   stage2-launch report --json -q tmp/stage2/latest
       all numbers on standard output, for jq or a script";
 
+const ASK_HELP: &str = "\
+Examples:
+  stage2-launch ask tmp/stage2/latest summary
+      what bounds the run, what to do first, and what to ask next
+  stage2-launch ask tmp/stage2/latest host --stage decode --json
+      which code of the host the GPU waits for
+  stage2-launch ask before compare after
+      what changed between two runs
+
+Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives, memory-bound, requests,
+compare, caveats, coverage. Exit status: 0, also where something is not known; 2 for a question or a
+stage that does not exist; 70 if nothing could be read. docs/agents.md describes the answers.";
+
 const EXPORT_HELP: &str = "\
 Examples:
   stage2-launch export tmp/stage2/latest --format perfetto --stage decode
@@ -342,7 +358,8 @@ mod tests {
                 Some(Command::Merge(args)) => args.presets.request(args.overrides.clone()),
                 Some(Command::Report(args)) => args.presets.request(args.overrides.clone()),
                 Some(
-                    Command::Baseline(_)
+                    Command::Ask(_)
+                    | Command::Baseline(_)
                     | Command::Ctl(_)
                     | Command::Diff(_)
                     | Command::Doctor(_)

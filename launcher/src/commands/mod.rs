@@ -1,6 +1,7 @@
 //! The subcommands, each with what it needs: with `doctor`, `top` and `feed` the only modules that know
 //! all the others. Those that are one step are here.
 
+pub(crate) mod ask;
 pub(crate) mod baseline;
 pub(crate) mod bench;
 pub(crate) mod ctl;

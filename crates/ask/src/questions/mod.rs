@@ -1,23 +1,156 @@
-//! The questions, each with its answer.
+//! The questions, each with its answer: what a report says about it as tables, with sources.
 
+mod compare;
+mod idle;
+mod kernels;
+mod ranks;
+mod requests;
+mod summary;
+mod time;
+mod trust;
+
+use serde::Serialize;
+use serde_json::Value;
+use stage2_contract::text::{code_in_text, shorten, visible};
 use stage2_diff::Run;
+use stage2_model::{Figure, Report, StageAnswer};
 
 use crate::answer::Answer;
+use crate::budget::{cell_text, rounded};
 use crate::question::{AskError, Question};
+
+pub use compare::compare;
+
+/// Longest name in a sentence, characters.
+const NAME_CHARS: usize = 60;
 
 /// Answers a question about a run, or about one stage of it.
 ///
 /// # Errors
 /// When the run has no such stage, or the question needs a second run.
 pub fn answer(run: &Run<'_>, question: Question, stage: Option<&str>) -> Result<Answer, AskError> {
-    Ok(Answer::new(question.name(), run.label, stage))
+    let stage = stage.map(|asked| find_stage(run.report, asked)).transpose()?;
+    let subject = Subject { report: run.report, run: *run, stage };
+    let mut answer = Answer::new(question.name(), run.label, stage);
+    match question {
+        Question::Summary => summary::summary(&subject, &mut answer),
+        Question::Time => time::time(&subject, &mut answer),
+        Question::Idle => idle::idle(&subject, &mut answer),
+        Question::Host => idle::host(&subject, &mut answer),
+        Question::KernelsByLoss => kernels::by_loss(&subject, &mut answer),
+        Question::LateRanks => ranks::late(&subject, &mut answer),
+        Question::Collectives => ranks::collectives(&subject, &mut answer),
+        Question::MemoryBound => kernels::memory_bound(&subject, &mut answer),
+        Question::Requests => requests::requests(&subject, &mut answer),
+        Question::Compare => return Err(AskError::OneRun),
+        Question::Caveats => trust::caveats(&subject, &mut answer),
+        Question::Coverage => trust::coverage(&subject, &mut answer),
+    }
+    if let Some(empty) = &run.report.coverage.empty {
+        let ask = ["ask", run.label, Question::Coverage.name()];
+        answer.summary = "EMPTY: no GPU work was recorded.".to_owned();
+        if question != Question::Coverage {
+            let cause = name_of(&empty.first.cause);
+            let cause = cause.as_str().unwrap_or_default().replace('_', " ");
+            answer.unknown(question.help(), format!("no GPU work was recorded: {cause}"), &ask);
+        }
+    }
+    Ok(answer)
 }
 
-/// Answers what changed between two runs.
-///
-/// # Errors
-/// When they cannot be compared, or neither has the stage.
-pub fn compare(before: &Run<'_>, after: &Run<'_>, stage: Option<&str>) -> Result<Answer, AskError> {
-    let _ = after;
-    Ok(Answer::new(Question::Compare.name(), before.label, stage))
+/// The stage that the user means: by its name, or by its name as answers print it.
+fn find_stage<'r>(report: &'r Report, asked: &str) -> Result<&'r str, AskError> {
+    let rows = report.stages.iter().map(|row| row.stage.as_str());
+    let answers = report.answer.stages.iter().map(|answer| answer.stage.as_str());
+    let mut names: Vec<&str> = Vec::new();
+    for name in rows.chain(answers) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let found = names.iter().find(|name| **name == asked);
+    let found = found.or_else(|| names.iter().find(|name| cell_text(name) == asked));
+    found.copied().ok_or_else(|| AskError::no_stage(asked, names.into_iter()))
+}
+
+/// What is asked about.
+struct Subject<'r> {
+    report: &'r Report,
+    run: Run<'r>,
+    stage: Option<&'r str>,
+}
+
+impl<'r> Subject<'r> {
+    /// Whether the question is about this stage.
+    fn has(&self, stage: &str) -> bool {
+        self.stage.is_none_or(|asked| asked == stage)
+    }
+
+    /// The answers of the stages in question, with their index in the report.
+    fn answers(&self) -> impl Iterator<Item = (usize, &'r StageAnswer)> {
+        let all = self.report.answer.stages.iter().enumerate();
+        all.filter(|(_, answer)| self.has(&answer.stage))
+    }
+}
+
+/// The command that records hardware counters.
+const WITH_COUNTERS: [&str; 5] =
+    ["run", "--light", "profiling.collector.counters=on", "--", "COMMAND"];
+/// The command that samples the host, often.
+const WITH_HOST: [&str; 5] = ["run", "--light", "profiling.collector.host=1000", "--", "COMMAND"];
+
+/// A name of the workload, as a sentence quotes it.
+fn quoted(name: &str) -> String {
+    code_in_text(&shorten(&visible(name.as_bytes()), NAME_CHARS))
+}
+
+/// The name of an enum as JSON has it.
+fn name_of(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Milliseconds of nanoseconds.
+fn ms(ns: impl Into<Option<u64>>) -> Value {
+    ns.into().map_or(Value::Null, |ns| (ns as f64 / 1e6).into())
+}
+
+/// Milliseconds of nanoseconds that were computed.
+fn ms_of(ns: Option<f64>) -> Value {
+    number(ns.map(|ns| ns / 1e6))
+}
+
+/// Microseconds of nanoseconds.
+fn us(ns: impl Into<Option<u64>>) -> Value {
+    ns.into().map_or(Value::Null, |ns| (ns as f64 / 1e3).into())
+}
+
+/// A number, if it is finite.
+fn number(value: impl Into<Option<f64>>) -> Value {
+    value.into().filter(|value| value.is_finite()).map_or(Value::Null, Value::from)
+}
+
+fn percent_of_share(share: Option<f64>) -> Value {
+    number(share.map(|share| share * 100.0))
+}
+
+fn figure(value: &Figure) -> Value {
+    number(value.value())
+}
+
+fn count(value: impl Into<Option<u64>>) -> Value {
+    value.into().map_or(Value::Null, Value::from)
+}
+
+fn text(text: &str) -> Value {
+    text.into()
+}
+
+/// A number in a sentence.
+fn shown(value: f64) -> String {
+    rounded(value).to_string()
+}
+
+/// Milliseconds in a sentence.
+fn shown_ms(ns: f64) -> String {
+    shown(ns / 1e6)
 }

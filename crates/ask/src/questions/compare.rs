@@ -1,0 +1,226 @@
+//! What changed between two runs: the comparison of `diff`, in short.
+
+use serde_json::Value;
+use stage2_contract::text::shorten_kernel;
+use stage2_diff::{
+    Comparison, MetricChange, MetricUnit, Per, Run, StageChange, Verdict, WorkChange,
+};
+
+use super::{ms_of, name_of, number, quoted, shown, text};
+use crate::answer::{Answer, Column, Row, Table, words};
+use crate::budget::cell_text;
+use crate::question::{AskError, Question};
+
+const KERNEL_CHARS: usize = 80;
+
+/// Answers what changed between two runs.
+///
+/// # Errors
+/// When they cannot be compared, or neither has the stage.
+pub fn compare(before: &Run<'_>, after: &Run<'_>, stage: Option<&str>) -> Result<Answer, AskError> {
+    let found = stage2_diff::compare(&[*before], &[*after], &[], false);
+    let found = found.map_err(|error| AskError::NotComparable(error.to_string()))?;
+    let mut answer = Answer::new(Question::Compare.name(), before.label, stage);
+    let question = words(&["ask", before.label, Question::Compare.name(), after.label]);
+    let options = answer.call.split_off(3.min(answer.call.len()));
+    answer.call = question.into_iter().chain(options.into_iter().skip(1)).collect();
+    let is_asked = |change: &StageChange| {
+        stage.is_none_or(|asked| change.stage == asked || cell_text(&change.stage) == asked)
+    };
+    let stages: Vec<(usize, &StageChange)> =
+        found.stages.iter().enumerate().filter(|(_, change)| is_asked(change)).collect();
+    if let (Some(asked), true) = (stage, stages.is_empty()) {
+        let names = found.stages.iter().map(|change| change.stage.as_str());
+        return Err(AskError::no_stage(asked, names));
+    }
+    answer.summary = sentence(&found, &stages);
+    answer.push(metrics(&found, &stages, stage.is_none()));
+    answer.push(work(&stages));
+    answer.push(causes(&stages));
+    answer.push(differences(&found));
+    if stages.iter().all(|(_, change)| change.metrics.iter().all(|m| m.verdict == Verdict::Unknown))
+    {
+        let reason = "no metric is known of both runs";
+        answer.unknown("what changed", reason, &["ask", before.label, "coverage"]);
+    }
+    for (_, change) in &stages {
+        if change.host_absent.is_some() {
+            let question = format!("causes of the idle time of {}", quoted(&change.stage));
+            let reason = "the host was sampled in one of the runs only, or too rarely";
+            answer.unknown(&question, reason, &super::WITH_HOST);
+        }
+    }
+    Ok(answer)
+}
+
+fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
+    let steps =
+        || stages.iter().filter_map(|(_, change)| Some((change, change.metric("step_ms")?)));
+    let step = steps().find(|(_, metric)| metric.verdict.is_change()).or_else(|| steps().next());
+    let warned =
+        found.differences.iter().filter(|d| d.severity > stage2_model::Severity::Note).count();
+    let but = match warned {
+        0 => String::new(),
+        1 => " One difference besides the change may explain it: see differences.".to_owned(),
+        warned => {
+            format!(" {warned} differences besides the change may explain it: see differences.")
+        }
+    };
+    let Some((change, metric)) = step else {
+        return format!("No stage has step times in both runs.{but}");
+    };
+    let (Some(before), Some(after)) = (metric.before, metric.after) else {
+        return format!("No stage has step times in both runs.{but}");
+    };
+    let percent = metric
+        .change_percent
+        .map_or_else(String::new, |percent| format!(" ({} %)", shown(percent)));
+    let verdict = match metric.verdict {
+        Verdict::None => "within noise",
+        Verdict::Increased => "slower, beyond noise",
+        Verdict::Decreased => "faster, beyond noise",
+        Verdict::Unknown => "not judged",
+    };
+    format!(
+        "A step of {} takes {} ms before and {} ms after{percent}: {verdict}.{but}",
+        quoted(&change.stage),
+        shown(before),
+        shown(after)
+    )
+}
+
+fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool) -> Table {
+    let mut rows: Vec<(&MetricChange, Row)> = Vec::new();
+    for (at, change) in stages {
+        for (metric_at, metric) in change.metrics.iter().enumerate() {
+            let source = format!("/comparisons/0/stages/{at}/metrics/{metric_at}");
+            rows.push((metric, metric_row(text(&change.stage), metric, source)));
+        }
+    }
+    for (at, metric) in found.run.iter().enumerate().filter(|_| with_run) {
+        rows.push((metric, metric_row(Value::Null, metric, format!("/comparisons/0/run/{at}"))));
+    }
+    rows.retain(|(metric, _)| metric.verdict != Verdict::Unknown);
+    // Times of steps first, then what changed; the order of the comparison otherwise.
+    rows.sort_by_key(|(metric, _)| (metric.metric != "step_ms", !metric.verdict.is_change()));
+    let columns = vec![
+        Column::workload("stage").of("none: the whole run"),
+        Column::text("metric").at("/metric"),
+        Column::text("unit").at("/unit"),
+        Column::number("before", "unit").at("/before"),
+        Column::number("after", "unit").at("/after"),
+        Column::number("change", "unit").at("/change"),
+        Column::number("change_percent", "percent").at("/change_percent"),
+        Column::number("noise", "unit").of("smaller changes are none").at("/noise/threshold"),
+        Column::text("verdict").at("/verdict"),
+    ];
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    Table::new("metrics", columns, rows).usually(12)
+}
+
+fn metric_row(stage: Value, metric: &MetricChange, source: String) -> Row {
+    let unit: MetricUnit = metric.unit;
+    let cells = vec![
+        stage,
+        text(&metric.metric),
+        name_of(&unit),
+        number(metric.before),
+        number(metric.after),
+        number(metric.change),
+        number(metric.change_percent),
+        number(metric.noise.threshold),
+        name_of(&metric.verdict),
+    ];
+    Row::new(source, cells)
+}
+
+fn work(stages: &[(usize, &StageChange)]) -> Table {
+    let mut rows: Vec<(&WorkChange, Row)> = Vec::new();
+    // Work of warm-ups and outside of ranges matters where nothing else does, or is asked for.
+    let is_aside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
+    let only_aside = stages.iter().all(|(_, change)| is_aside(change));
+    for (at, change) in stages.iter().filter(|(_, change)| only_aside || !is_aside(change)) {
+        for (work_at, work) in change.work.iter().enumerate() {
+            let name = |side: &stage2_diff::WorkSide| shorten_kernel(&side.name, KERNEL_CHARS);
+            let named = work.after.as_ref().or(work.before.as_ref()).map(name);
+            let cells = vec![
+                named.map_or(Value::Null, Value::from),
+                text(&change.stage),
+                text(change.per.word()),
+                ms_of(work.before.as_ref().map(|side| side.ns)),
+                ms_of(work.after.as_ref().map(|side| side.ns)),
+                ms_of(Some(work.change_ns)),
+                ms_of(work.noise.threshold),
+                name_of(&work.presence()),
+                name_of(&work.verdict),
+            ];
+            let source = format!("/comparisons/0/stages/{at}/work/{work_at}");
+            rows.push((work, Row::new(source, cells)));
+        }
+    }
+    rows.sort_by(|(a, _), (b, _)| {
+        let is_change = b.verdict.is_change().cmp(&a.verdict.is_change());
+        is_change.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
+    });
+    let columns = vec![
+        Column::workload("kernel").of("or copy, fill, graph"),
+        Column::workload("stage"),
+        Column::text("per"),
+        Column::number("before_ms", "ms").at("/before/ns"),
+        Column::number("after_ms", "ms").at("/after/ns"),
+        Column::number("change_ms", "ms").at("/change_ns"),
+        Column::number("noise_ms", "ms").at("/noise/threshold"),
+        Column::text("is_in").of("both runs, or new, or vanished"),
+        Column::text("verdict").at("/verdict"),
+    ];
+    Table::new("work", columns, rows.into_iter().map(|(_, row)| row).collect()).usually(8)
+}
+
+/// Causes of idle time.
+fn causes(stages: &[(usize, &StageChange)]) -> Table {
+    let mut rows = Vec::new();
+    for (at, change) in stages {
+        for (cause_at, cause) in change.host.iter().enumerate() {
+            let cells = vec![
+                text(&cause.metric),
+                text(&change.stage),
+                text(change.per.word()),
+                number(cause.before),
+                number(cause.after),
+                number(cause.change),
+                name_of(&cause.verdict),
+            ];
+            rows.push(Row::new(format!("/comparisons/0/stages/{at}/host/{cause_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("idle_because").at("/metric"),
+        Column::workload("stage"),
+        Column::text("per"),
+        Column::number("before_ms", "ms").at("/before"),
+        Column::number("after_ms", "ms").at("/after"),
+        Column::number("change_ms", "ms").at("/change"),
+        Column::text("verdict").at("/verdict"),
+    ];
+    Table::new("idle_causes", columns, rows).usually(5)
+}
+
+/// What differs besides the numbers.
+fn differences(found: &Comparison) -> Table {
+    let rows = found.differences.iter().enumerate().map(|(at, difference)| {
+        let cells = vec![
+            name_of(&difference.severity),
+            text(&difference.what),
+            text(&difference.before),
+            text(&difference.after),
+        ];
+        Row::new(format!("/comparisons/0/differences/{at}"), cells)
+    });
+    let columns = vec![
+        Column::text("severity").at("/severity"),
+        Column::workload("what").at("/what"),
+        Column::workload("before").at("/before"),
+        Column::workload("after").at("/after"),
+    ];
+    Table::new("differences", columns, rows.collect()).usually(5)
+}

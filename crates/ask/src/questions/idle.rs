@@ -1,0 +1,325 @@
+//! How long the GPU is idle, and what the host does meanwhile.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
+
+use super::{Subject, WITH_HOST, count, ms, ms_of, name_of, number, quoted, shown, shown_ms, text};
+use crate::answer::{Answer, Column, Row, Table};
+
+/// Causes of idle time in the answer to `idle`: `host` has all.
+const CAUSES: usize = 5;
+/// Innermost frames of the first cause.
+const FRAMES: usize = 6;
+
+pub(super) fn idle(subject: &Subject<'_>, answer: &mut Answer) {
+    let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
+    answer.summary = longest(&stages).unwrap_or_else(|| "No stage has known idle time.".to_owned());
+    answer.push(gaps(&stages));
+    answer.push(by_rank(&stages));
+    let mut causes = causes(subject);
+    causes.usual = CAUSES;
+    answer.push(causes);
+    answer.push(outliers(subject));
+    for (_, stage) in stages.iter().filter(|(_, stage)| stage.window.is_none()) {
+        let question = format!("idle time of {}", quoted(&stage.stage));
+        let reason = "its window could not be divided, for instance because processes shared a GPU";
+        answer.unknown(&question, reason, &[]);
+    }
+    not_sampled(subject, &stages, answer);
+}
+
+/// The idle time of the stage with the most of it.
+fn longest(stages: &[(usize, &StageAnswer)]) -> Option<String> {
+    let total = |stage: &StageAnswer| idle_ns(stage).unwrap_or(0);
+    let (_, stage) = stages.iter().max_by_key(|(_, stage)| total(stage))?;
+    let window = stage.window.as_ref()?;
+    let ns = idle_ns(stage)?;
+    let percent = shown(ns as f64 * 100.0 / window.window_ns.max(1) as f64);
+    let name = quoted(&stage.stage);
+    Some(match window.steps {
+        Some(_) => format!(
+            "In {name}, the GPU is idle for {} of {} ms of the mean step ({percent} %).",
+            shown_ms(window.per_step(ns)),
+            shown_ms(window.per_step(window.window_ns)),
+        ),
+        None => format!("In {name}, the GPU is idle for {percent} % of its window."),
+    })
+}
+
+fn idle_ns(stage: &StageAnswer) -> Option<u64> {
+    let parts = stage.window.as_ref()?.parts.iter();
+    let idle = parts.filter(|part| is_idle(part.kind));
+    Some(idle.fold(0, |sum: u64, part| sum.saturating_add(part.ns)))
+}
+
+fn is_idle(kind: WindowKind) -> bool {
+    matches!(kind, WindowKind::LaunchGaps | WindowKind::OtherIdle)
+}
+
+fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in stages {
+        let Some(window) = &stage.window else { continue };
+        for (part_at, part) in window.parts.iter().enumerate().filter(|(_, p)| is_idle(p.kind)) {
+            let per_step = window.steps.map(|_| window.per_step(part.ns));
+            let cells = vec![
+                text(&stage.stage),
+                name_of(&part.kind),
+                ms_of(per_step),
+                number(part.percent),
+                ms(part.ns),
+            ];
+            rows.push(Row::new(format!("/answer/stages/{at}/window/parts/{part_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("idle_in").of("launch_gaps: gaps of at most 50 us").at("/kind"),
+        Column::number("per_step_ms", "ms").of("mean step: ns over the steps of the window"),
+        Column::number("percent", "percent").of("of the GPU window").at("/percent"),
+        Column::number("total_ms", "ms").of("all warm instances, summed over processes").at("/ns"),
+    ];
+    Table::new("idle", columns, rows)
+}
+
+fn by_rank(stages: &[(usize, &StageAnswer)]) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in stages {
+        for (rank_at, rank) in stage.bottleneck.iter().flat_map(|b| b.ranks.iter().enumerate()) {
+            let cells = vec![text(&stage.stage), text(&rank.who), ms(rank.ns)];
+            rows.push(Row::new(format!("/answer/stages/{at}/bottleneck/ranks/{rank_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::workload("rank").at("/who"),
+        Column::number("idle_ms", "ms").of("mean step of the rank").at("/ns"),
+    ];
+    Table::new("idle_by_rank", columns, rows)
+}
+
+/// What the launching threads did while the GPU was idle.
+fn causes(subject: &Subject<'_>) -> Table {
+    let names = process_names(subject.report);
+    let mut rows = Vec::new();
+    for (at, stage) in host_stages(subject) {
+        let idle = idle_per_step(subject.report, stage);
+        for (cause_at, cause) in stage.causes.iter().enumerate() {
+            let cells = cause_cells(stage, cause, idle, &names);
+            rows.push(Row::new(format!("/host/stages/{at}/causes/{cause_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("state").at("/kind"),
+        Column::workload("where"),
+        Column::number("percent", "percent").of("of the idle time of the stage").at("/percent"),
+        Column::number("error_percent", "percent")
+            .of("standard error, points")
+            .at("/error_percent"),
+        Column::number("per_step_ms", "ms").of("percent x idle time of the mean step"),
+        Column::number("samples", "count").at("/samples"),
+        Column::number("beside_work_percent", "percent")
+            .of("of the windows: it ran while the GPU worked")
+            .at("/beside_work_percent"),
+        Column::workload("mostly_in"),
+    ];
+    Table::new("causes", columns, rows)
+}
+
+fn cause_cells(
+    stage: &HostStage,
+    cause: &HostCause,
+    idle_ns: Option<f64>,
+    names: &BTreeMap<&str, String>,
+) -> Vec<Value> {
+    let process = cause.processes.first().map(|process| process.file.as_str());
+    let process = process.map(|file| names.get(file).map_or(file, String::as_str));
+    vec![
+        text(&stage.stage),
+        name_of(&cause.kind),
+        text(&cause.text(false)),
+        number(cause.percent),
+        number(cause.error_percent),
+        ms_of(idle_ns.map(|ns| ns * cause.percent / 100.0)),
+        count(cause.samples),
+        number(cause.beside_work_percent),
+        process.map_or(Value::Null, text),
+    ]
+}
+
+/// Trace files by the rank that they are of.
+fn process_names(report: &Report) -> BTreeMap<&str, String> {
+    let ranks = report.ranks.stages.iter();
+    ranks.map(|row| (row.file.as_str(), row.who.clone())).collect()
+}
+
+/// Idle time of the mean step that the answer speaks of, ns.
+fn idle_per_step(report: &Report, stage: &HostStage) -> Option<f64> {
+    let answer = report.answer.stages.iter().find(|answer| answer.stage == stage.stage)?;
+    let window = answer.window.as_ref().filter(|window| window.steps.is_some())?;
+    Some(window.per_step(idle_ns(answer)?))
+}
+
+fn host_stages<'r>(subject: &Subject<'r>) -> Vec<(usize, &'r HostStage)> {
+    let stages = subject.report.host.iter().flat_map(|host| host.stages.iter().enumerate());
+    stages.filter(|(_, stage)| subject.has(&stage.stage)).collect()
+}
+
+fn outliers(subject: &Subject<'_>) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in subject.report.stages.iter().enumerate() {
+        let Some(outliers) = stage.outliers.as_ref().filter(|_| subject.has(&stage.stage)) else {
+            continue;
+        };
+        let longest = outliers.longest.first();
+        let cells = vec![
+            text(&stage.stage),
+            count(outliers.count),
+            count(outliers.of),
+            number(outliers.percent),
+            ms(longest.map(|outlier| outlier.ns)),
+            ms(longest.and_then(|outlier| outlier.idle_ns)),
+            outliers.left_out.into(),
+        ];
+        rows.push(Row::new(format!("/stages/{at}"), cells));
+    }
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::number("outliers", "count").at("/outliers/count"),
+        Column::number("of", "count").of("instances or steps").at("/outliers/of"),
+        Column::number("percent", "percent").of("of their time").at("/outliers/percent"),
+        Column::number("longest_ms", "ms").at("/outliers/longest/0/ns"),
+        Column::number("longest_idle_ms", "ms").at("/outliers/longest/0/idle_ns"),
+        Column::text("left_out").of("of all other numbers").at("/outliers/left_out"),
+    ];
+    Table::new("outliers", columns, rows)
+}
+
+pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
+    let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
+    answer.summary = first_cause(subject).unwrap_or_else(|| {
+        "What the host does while the GPU is idle is not known: see unknown.".to_owned()
+    });
+    answer.push(causes(subject));
+    answer.push(advice(subject));
+    answer.push(stack(subject));
+    answer.push(threads(subject));
+    not_sampled(subject, &stages, answer);
+}
+
+/// The cause with the most idle time, as far as one is known.
+fn first_cause(subject: &Subject<'_>) -> Option<String> {
+    let stages = host_stages(subject);
+    let found = stages.iter().flat_map(|(_, stage)| {
+        let causes = stage.causes.iter().filter(|cause| cause.is_finding());
+        causes.map(move |cause| (*stage, cause))
+    });
+    let time = |(stage, cause): &(&HostStage, &HostCause)| {
+        stage.idle_ns.unwrap_or(0) as f64 * cause.percent
+    };
+    let (stage, cause) = found.max_by(|a, b| time(a).total_cmp(&time(b)))?;
+    Some(format!(
+        "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
+        quoted(&stage.stage),
+        shown(cause.percent),
+        shown(cause.error_percent),
+        quoted(&cause.text(true)),
+    ))
+}
+
+fn advice(subject: &Subject<'_>) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in host_stages(subject) {
+        for (advice_at, advice) in stage.advice.iter().enumerate() {
+            let frame = advice.frame.as_ref().map(stage2_model::HostFrame::text);
+            let cells = vec![
+                text(&stage.stage),
+                name_of(&advice.kind),
+                number(advice.percent),
+                number(advice.error_percent),
+                frame.map_or(Value::Null, Value::from),
+                text(&advice.remedy),
+            ];
+            rows.push(Row::new(format!("/host/stages/{at}/advice/{advice_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("fault").at("/kind"),
+        Column::number("percent", "percent").of("of the idle time of the stage").at("/percent"),
+        Column::number("error_percent", "percent")
+            .of("standard error, points")
+            .at("/error_percent"),
+        Column::workload("where"),
+        Column::text("remedy").at("/remedy"),
+    ];
+    Table::new("faults", columns, rows)
+}
+
+/// The innermost frames of the largest cause of the first stage that has one.
+fn stack(subject: &Subject<'_>) -> Table {
+    let stages = host_stages(subject);
+    let found = stages.iter().find_map(|(at, stage)| {
+        let mut causes = stage.causes.iter().enumerate();
+        let (cause_at, cause) = causes.find(|(_, cause)| !cause.stack.is_empty())?;
+        Some((at, cause_at, cause))
+    });
+    let rows = found.iter().flat_map(|(at, cause_at, cause)| {
+        let frames = cause.stack.iter().enumerate().rev();
+        frames.map(move |(frame_at, frame)| {
+            let source = format!("/host/stages/{at}/causes/{cause_at}/stack/{frame_at}");
+            Row::new(source, vec![text(frame)])
+        })
+    });
+    let frame =
+        Column::workload("frame").of("of the first cause, the innermost frame first").at("");
+    Table::new("stack", vec![frame], rows.collect()).usually(FRAMES)
+}
+
+fn threads(subject: &Subject<'_>) -> Table {
+    let rows = host_stages(subject).into_iter().map(|(at, stage)| {
+        let cells = vec![
+            text(&stage.stage),
+            text(&stage.threads.join(", ")),
+            count(stage.samples),
+            number(stage.covered_percent),
+            number(stage.waits_for_work_percent),
+        ];
+        Row::new(format!("/host/stages/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::workload("threads").of("that launch and were sampled"),
+        Column::number("samples", "count").of("in idle time").at("/samples"),
+        Column::number("covered_percent", "percent").of("of the windows").at("/covered_percent"),
+        Column::number("waits_percent", "percent")
+            .of("of the windows: in calls that wait for running GPU work")
+            .at("/waits_for_work_percent"),
+    ];
+    Table::new("threads", columns, rows.collect())
+}
+
+/// Stages whose idle time has no known cause, and why.
+fn not_sampled(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)], answer: &mut Answer) {
+    const QUESTION: &str = "what the host does while the GPU is idle";
+    let Some(host) = &subject.report.host else {
+        answer.unknown(QUESTION, "the host was not sampled in this run", &WITH_HOST);
+        return;
+    };
+    for (_, stage) in stages.iter().filter(|(_, stage)| idle_ns(stage).is_some_and(|ns| ns > 0)) {
+        let sampled = host.stages.iter().find(|sampled| sampled.stage == stage.stage);
+        if sampled.is_some_and(|sampled| !sampled.causes.is_empty()) {
+            continue;
+        }
+        let samples = sampled.map_or(0, |sampled| sampled.samples);
+        let reason = format!(
+            "there are {samples} samples in its idle time, and at least {} are needed",
+            stage2_model::HOST_SAMPLES_LEAST
+        );
+        let question = format!("{QUESTION} in {}", quoted(&stage.stage));
+        answer.unknown(&question, reason, &WITH_HOST);
+    }
+}

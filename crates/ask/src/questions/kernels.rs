@@ -1,0 +1,289 @@
+//! What kernels lose against the rate that the hardware allows, and what memory bandwidth bounds.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use stage2_contract::text::shorten_kernel;
+use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
+use stage2_model::{BottleneckKind, Report};
+
+use super::time::no_floor;
+use super::{
+    Subject, WITH_COUNTERS, count, figure, ms, ms_of, name_of, number, percent_of_share, quoted,
+    shown, shown_ms, text, us,
+};
+use crate::answer::{Answer, Column, Row, Table};
+
+const KERNEL_CHARS: usize = 80;
+/// Memory-bound kernels in the answer.
+const MEMORY_BOUND: usize = 6;
+
+pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
+    let kernels = kernels(subject);
+    let steps = steps(subject.report);
+    let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    // What is not known comes behind what is, in both the most time first.
+    losses.sort_by(|a, b| {
+        let lost = |loss: &Loss<'_>| lost_ns(loss).unwrap_or(-1.0);
+        lost(b).total_cmp(&lost(a))
+    });
+    answer.summary = match losses.first() {
+        None => "No kernel was recorded.".to_owned(),
+        Some(loss) => sentence(loss),
+    };
+    let sources = sources(subject.report);
+    let rows = losses.iter().map(|loss| {
+        let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
+        let time = total_ns.zip(steps.get(row.stage.as_str()));
+        let cells = vec![
+            text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
+            text(&row.stage),
+            text(&row.class),
+            loss.kernel.known_bound().map_or(Value::Null, Value::from),
+            percent_of_share(loss.attainable),
+            ms_of(loss.ns_per_step),
+            ms_of(time.map(|(ns, steps)| ns as f64 / steps)),
+            ms(*total_ns),
+            number(*percent),
+            count(*calls),
+            us(*mean_ns),
+        ];
+        Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
+    });
+    let columns = vec![
+        Column::workload("kernel").at("/kernel"),
+        Column::workload("stage").at("/stage"),
+        Column::text("class"),
+        Column::text("bound"),
+        Column::number("attains_percent", "percent")
+            .of("of the rate that the hardware allows at its operations per byte"),
+        Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
+        Column::number("per_step_ms", "ms").of("total_ms over steps, on one GPU on average"),
+        Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns"),
+        Column::number("percent", "percent").of("of the kernel time of the stage"),
+        Column::number("calls", "count").at("/calls"),
+        Column::number("mean_us", "us").at("/mean_ns"),
+    ];
+    answer.push(Table::new("kernels", columns, rows.collect()));
+    let unknown = losses.iter().filter(|loss| loss.attainable.is_none()).count();
+    if unknown > 0 {
+        let question = format!("what {unknown} of {} kernels lose", losses.len());
+        answer.unknown(&question, "no hardware counters of them were recorded", &WITH_COUNTERS);
+    }
+}
+
+/// Time over the whole run that a kernel would not need at the attainable rate.
+fn lost_ns(loss: &Loss<'_>) -> Option<f64> {
+    Some(loss.kernel.total_ns? as f64 * (1.0 - loss.attainable?))
+}
+
+fn sentence(loss: &Loss<'_>) -> String {
+    let row = loss.kernel.row;
+    let kernel = quoted(&shorten_kernel(&row.kernel, KERNEL_CHARS));
+    let stage = quoted(&row.stage);
+    match (lost_ns(loss), loss.ns_per_step, loss.attainable) {
+        (Some(_), Some(ns), Some(share)) => format!(
+            "{kernel} loses most: {} ms per step of {stage}, because it attains {} % of what is possible.",
+            shown_ms(ns),
+            shown(share * 100.0)
+        ),
+        (Some(ns), None, _) => {
+            format!("{kernel} loses most: {} ms in all of {stage}.", shown_ms(ns))
+        }
+        _ => format!(
+            "What kernels lose is not known without hardware counters; {kernel} takes most time of {stage}, {} ms.",
+            loss.kernel.total_ns.map_or_else(|| "?".to_owned(), |ns| shown_ms(ns as f64))
+        ),
+    }
+}
+
+fn kernels<'r>(subject: &Subject<'r>) -> Vec<Kernel<'r>> {
+    let mut kernels = stage_kernels(subject.report);
+    kernels.retain(|kernel| subject.has(&kernel.row.stage));
+    if subject.stage.is_none() {
+        // Warm-ups, operators and work outside of ranges lose nothing of a step.
+        let names: HashSet<&str> =
+            model_stages(subject.report).map(|row| row.stage.as_str()).collect();
+        kernels.retain(|kernel| names.contains(kernel.row.stage.as_str()));
+    }
+    kernels
+}
+
+/// Where the numbers of a kernel of a stage are in the report: where it is one row.
+fn sources(report: &Report) -> HashMap<(&str, usize), String> {
+    let mut sources: HashMap<(&str, usize), String> = HashMap::new();
+    let mut rows: HashMap<(&str, usize), usize> = HashMap::new();
+    for row in &report.kernels {
+        *rows.entry((row.stage.as_str(), row.name_index)).or_default() += 1;
+    }
+    for (at, row) in report.kernels.iter().enumerate() {
+        let key = (row.stage.as_str(), row.name_index);
+        if rows.get(&key) == Some(&1) {
+            sources.insert(key, format!("/kernels/{at}"));
+        }
+    }
+    for (at, row) in report.stage_kernels.iter().enumerate() {
+        sources.insert((row.stage.as_str(), row.name_index), format!("/stage_kernels/{at}"));
+    }
+    sources
+}
+
+pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
+    let stages = stages(subject);
+    let bound: Vec<String> = subject
+        .answers()
+        .filter(|(_, stage)| {
+            let kernels = stage.bottleneck.as_ref().and_then(|bottleneck| bottleneck.kernels());
+            kernels.is_some_and(|part| part.kind == BottleneckKind::Memory)
+        })
+        .map(|(_, stage)| quoted(&stage.stage))
+        .collect();
+    let kernels = kernels(subject);
+    let memory: Vec<&Kernel<'_>> = kernels.iter().filter(|kernel| is_memory(kernel)).collect();
+    answer.summary = match (bound.is_empty(), memory.is_empty()) {
+        (false, _) => format!("Memory bandwidth bounds the kernels of {}.", bound.join(", ")),
+        (true, false) => {
+            format!(
+                "{} kernels are bound by memory; of no stage is this known as a whole.",
+                memory.len()
+            )
+        }
+        (true, true) => {
+            "No stage and no kernel is known to be bound by memory bandwidth.".to_owned()
+        }
+    };
+    answer.push(stages);
+    answer.push(utilisation(subject));
+    answer.push(sampled(subject));
+    answer.push(memory_kernels(subject.report, &memory));
+    no_floor(subject, "memory floor", |stage| &stage.floor.memory_ns, answer);
+    let unknown = kernels.iter().filter(|kernel| kernel.known_bound().is_none()).count();
+    if unknown > 0 {
+        let question = format!("what bounds {unknown} of {} kernels", kernels.len());
+        answer.unknown(&question, "no hardware counters of them were recorded", &WITH_COUNTERS);
+    }
+}
+
+fn is_memory(kernel: &Kernel<'_>) -> bool {
+    kernel.known_bound().is_some_and(|bound| bound.starts_with("memory"))
+}
+
+fn stages(subject: &Subject<'_>) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in subject.answers() {
+        let Some(bottleneck) = &stage.bottleneck else { continue };
+        let kernels = bottleneck.kernels();
+        let cells = vec![
+            text(&stage.stage),
+            kernels.map_or(Value::Null, |part| name_of(&part.kind)),
+            ms(kernels.map(|part| part.ns)),
+            ms_of(stage.floor.memory_ns.value()),
+            ms_of(stage.floor.compute_ns.value()),
+            number(bottleneck.kernels_over_floor),
+            number(kernels.map(|part| bottleneck.percent(part))),
+        ];
+        rows.push(Row::new(format!("/answer/stages/{at}"), cells));
+    }
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::text("kernels_bound_by").of("kernels: far from the floor, or not known"),
+        Column::number("kernels_ms", "ms").of("mean step"),
+        Column::number("memory_floor_ms", "ms")
+            .of("weights and KV cache of a step at the peak bandwidth")
+            .at("/floor/memory_ns/known"),
+        Column::number("compute_floor_ms", "ms").at("/floor/compute_ns/known"),
+        Column::number("kernels_over_floor", "ratio").at("/bottleneck/kernels_over_floor"),
+        Column::number("percent", "percent").of("kernels in the mean step"),
+    ];
+    Table::new("stages", columns, rows)
+}
+
+/// MFU and MBU, by the shape of the model.
+fn utilisation(subject: &Subject<'_>) -> Table {
+    let usage = subject.report.insight.utilisation.iter();
+    let rows = usage.flat_map(|usage| usage.numbers.stages.iter().enumerate());
+    let rows = rows.filter(|(_, row)| subject.has(&row.stage)).filter_map(|(at, row)| {
+        let shares = [&row.mbu_busy, &row.mbu_wall, &row.mfu_busy, &row.mfu_wall];
+        shares.iter().find_map(|share| share.value())?;
+        let mut cells = vec![text(&row.stage)];
+        cells.extend(shares.map(|share| percent_of_share(share.value())));
+        cells.push(figure(&row.bytes));
+        Some(Row::new(format!("/utilisation/stages/{at}"), cells))
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::number("mbu_busy_percent", "percent")
+            .of("of peak bandwidth, GPU busy time")
+            .at("/mbu_busy/known"),
+        Column::number("mbu_wall_percent", "percent").of("wall time").at("/mbu_wall/known"),
+        Column::number("mfu_busy_percent", "percent")
+            .of("of peak FLOP/s, GPU busy time")
+            .at("/mfu_busy/known"),
+        Column::number("mfu_wall_percent", "percent").of("wall time").at("/mfu_wall/known"),
+        Column::number("bytes", "bytes")
+            .of("weights and KV cache of one instance")
+            .at("/bytes/known"),
+    ];
+    Table::new("utilisation", columns, rows.collect())
+}
+
+/// What sampled counters say of the stages.
+fn sampled(subject: &Subject<'_>) -> Table {
+    let stages =
+        subject.report.sampled.iter().flat_map(|sampled| sampled.stages.iter().enumerate());
+    let rows = stages.filter(|(_, row)| subject.has(&row.stage)).map(|(at, row)| {
+        let cells = vec![
+            text(&row.stage),
+            text(&row.device),
+            number(row.rates.dram_percent),
+            number(row.rates.tensor_percent),
+            number(row.rates.sm_active_percent),
+            number(row.coverage_percent),
+        ];
+        Row::new(format!("/sampled/stages/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::workload("gpu").at("/device"),
+        Column::number("dram_percent", "percent")
+            .of("of peak bandwidth, GPU window")
+            .at("/rates/dram_percent"),
+        Column::number("tensor_percent", "percent")
+            .of("cycles with tensor work")
+            .at("/rates/tensor_percent"),
+        Column::number("sm_active_percent", "percent").at("/rates/sm_active_percent"),
+        Column::number("covered_percent", "percent")
+            .of("of the window, by samples")
+            .at("/coverage_percent"),
+    ];
+    Table::new("sampled", columns, rows.collect()).usually(8)
+}
+
+fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
+    let sources = sources(report);
+    let rows = kernels.iter().map(|kernel| {
+        let row = kernel.row;
+        let dram = match kernel.counters {
+            Some(counters) => counters.dram_percent,
+            None => row.sampled.as_ref().and_then(|sampled| sampled.dram_percent),
+        };
+        let cells = vec![
+            text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
+            text(&row.stage),
+            kernel.known_bound().map_or(Value::Null, Value::from),
+            number(dram),
+            percent_of_share(kernel.attainable()),
+            number(kernel.percent),
+        ];
+        Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
+    });
+    let columns = vec![
+        Column::workload("kernel").at("/kernel"),
+        Column::workload("stage").at("/stage"),
+        Column::text("bound"),
+        Column::number("dram_percent", "percent").of("of the peak bandwidth"),
+        Column::number("attains_percent", "percent").of("of the attainable rate"),
+        Column::number("percent", "percent").of("of the kernel time of the stage"),
+    ];
+    Table::new("memory_bound_kernels", columns, rows.collect()).usually(MEMORY_BOUND)
+}

@@ -1,0 +1,241 @@
+//! Ranks that others wait for, and the collectives in which they do.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use stage2_model::kernels::model_stages;
+use stage2_model::{LateCause, LateRow, Report};
+
+use super::{Subject, count, ms, name_of, number, quoted, shown, shown_ms, text, us};
+use crate::answer::{Answer, Column, Row, Table};
+
+pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
+    let ranks = &subject.report.ranks;
+    let mut rows: Vec<(usize, &LateRow)> =
+        ranks.late.iter().enumerate().filter(|(_, row)| subject.has(&row.stage)).collect();
+    // What is noise comes last; the order of the report otherwise.
+    rows.sort_by_key(|(_, row)| {
+        std::cmp::Reverse(row.delays.as_ref().map_or(0, |delays| delays.total_ns))
+    });
+    let first = rows.iter().find_map(|(_, row)| sentence(row));
+    answer.summary = first.unwrap_or_else(|| match is_compared(subject.report) {
+        true => "No rank is late by more than noise.".to_owned(),
+        false => "Which rank is late is not known: see unknown.".to_owned(),
+    });
+    answer.push(late_table(&rows));
+    answer.push(rank_table(subject));
+    no_ranks(subject, answer);
+}
+
+fn is_compared(report: &Report) -> bool {
+    report.ranks.clock_error_ns.is_some()
+}
+
+fn sentence(row: &LateRow) -> Option<String> {
+    let delays = row.delays.as_ref()?;
+    Some(format!(
+        "In {}, {} is late by {} ms on average at {} of {} collectives: {}.",
+        quoted(&row.stage),
+        quoted(&row.who),
+        shown_ms(delays.mean_ns as f64),
+        delays.collectives,
+        row.collectives,
+        match delays.cause() {
+            LateCause::Host => "on the host, its GPU has no more work than the others",
+            LateCause::Gpu => "on the GPU, which has more work than the others",
+            LateCause::Both => "partly on the host, partly because its GPU has more work",
+        }
+    ))
+}
+
+fn late_table(rows: &[(usize, &LateRow)]) -> Table {
+    let rows = rows.iter().map(|(at, row)| {
+        let delays = row.delays.as_ref();
+        let cause = delays.map(|delays| match delays.cause() {
+            LateCause::Host => "host",
+            LateCause::Gpu => "gpu",
+            LateCause::Both => "host and gpu",
+        });
+        let period = delays.and_then(|delays| delays.period);
+        let cells = vec![
+            text(&row.stage),
+            text(&row.who),
+            text(cause.unwrap_or("noise")),
+            count(row.collectives),
+            count(delays.map(|delays| delays.collectives)),
+            ms(delays.map(|delays| delays.mean_ns)),
+            ms(delays.map(|delays| delays.max_ns)),
+            number(delays.map(|delays| delays.waiting_percent)),
+            ms(delays.map(|delays| delays.work_ns)),
+            count(period.and_then(|period| period.every)),
+            delays.map_or(Value::Null, |delays| text(&delays.range)),
+            ms(row.late_total_ns),
+        ];
+        Row::new(format!("/ranks/late/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::workload("rank").at("/who"),
+        Column::text("late_on").of("host, gpu; noise: no delay is more than noise"),
+        Column::number("collectives", "count").of("that could be compared").at("/collectives"),
+        Column::number("late", "count").of("collectives beyond noise").at("/delays/collectives"),
+        Column::number("mean_ms", "ms")
+            .of("behind the median of the other ranks")
+            .at("/delays/mean_ns"),
+        Column::number("max_ms", "ms").at("/delays/max_ns"),
+        Column::number("waiting_percent", "percent")
+            .of("of all waiting in the stage")
+            .at("/delays/waiting_percent"),
+        Column::number("work_ms", "ms")
+            .of("of the sum: by more GPU work than the others")
+            .at("/delays/work_ns"),
+        Column::number("every", "count")
+            .of("instances or steps between late ones")
+            .at("/delays/period/every"),
+        Column::workload("in_range").at("/delays/range"),
+        Column::number("total_ms", "ms")
+            .of("sum over all collectives, noise too")
+            .at("/late_total_ns"),
+    ];
+    Table::new("late_ranks", columns, rows.collect()).usually(6)
+}
+
+fn rank_table(subject: &Subject<'_>) -> Table {
+    let rows = subject.report.ranks.stages.iter().enumerate();
+    let rows = rows.filter(|(_, row)| subject.has(&row.stage)).map(|(at, row)| {
+        let cells = vec![
+            text(&row.stage),
+            text(&row.who),
+            ms(row.host_warm_median_ns),
+            ms(row.gpu_busy_ns),
+            ms(row.gpu_idle_ns),
+            ms(row.waiting_ns),
+            ms(row.transfer_ns),
+        ];
+        Row::new(format!("/ranks/stages/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::workload("rank").at("/who"),
+        Column::number("median_ms", "ms")
+            .of("host time of a warm instance")
+            .at("/host_warm_median_ns"),
+        Column::number("busy_ms", "ms").of("all instances").at("/gpu_busy_ns"),
+        Column::number("idle_ms", "ms").of("all instances").at("/gpu_idle_ns"),
+        Column::number("waiting_ms", "ms")
+            .of("in collectives, for the last rank")
+            .at("/waiting_ns"),
+        Column::number("transfer_ms", "ms").of("in collectives, from then on").at("/transfer_ns"),
+    ];
+    Table::new("ranks", columns, rows.collect()).usually(6)
+}
+
+fn no_ranks(subject: &Subject<'_>, answer: &mut Answer) {
+    let ranks = &subject.report.ranks;
+    let example = ["run", "--light", "--", "torchrun", "--nproc-per-node", "N", "COMMAND"];
+    if ranks.seen < 2 {
+        let reason = format!("{} rank was recorded, and lateness needs two", ranks.seen);
+        answer.unknown("which rank is late", reason, &example);
+    } else if !is_compared(subject.report) {
+        let reason = "no collective was matched over ranks";
+        answer.unknown("which rank is late", reason, &["ask", subject.run.label, "collectives"]);
+    }
+}
+
+pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
+    let ranks = &subject.report.ranks;
+    let all = ranks.collectives.iter().enumerate();
+    let mut rows: Vec<_> = all.filter(|(_, row)| subject.has(&row.stage)).collect();
+    // Stages of the model first; then the most time.
+    let model: HashSet<&str> =
+        model_stages(subject.report).map(|stage| stage.stage.as_str()).collect();
+    rows.sort_by_key(|(_, row)| {
+        (!model.contains(row.stage.as_str()), std::cmp::Reverse(row.time_ns))
+    });
+    answer.summary = match rows.first() {
+        None => "No collectives were recorded.".to_owned(),
+        Some((_, row)) => {
+            let waiting = row.waiting_ns.map(|ns| ns as f64 * 100.0 / row.time_ns.max(1) as f64);
+            let waiting = waiting.map(|percent| format!(", {} % of it waiting", shown(percent)));
+            format!(
+                "Most time is in {} of {}: {} ms over all ranks{}.",
+                name_of(&row.operation).as_str().unwrap_or("collectives"),
+                quoted(&row.stage),
+                shown_ms(row.time_ns as f64),
+                waiting.unwrap_or_default()
+            )
+        }
+    };
+    let unmatched: Vec<Row> = rows
+        .iter()
+        .flat_map(|(at, row)| {
+            row.unmatched.iter().enumerate().map(move |(why_at, why)| (at, why_at, row, why))
+        })
+        .map(|(at, why_at, row, why)| {
+            let cells = vec![
+                text(&row.stage),
+                name_of(&row.operation),
+                count(why.calls),
+                text(&why.why),
+                text(&why.remedy),
+            ];
+            Row::new(format!("/ranks/collectives/{at}/unmatched/{why_at}"), cells)
+        })
+        .collect();
+    let table = rows.iter().map(|(at, row)| {
+        let mean = row.time_ns.checked_div(row.calls);
+        let cells = vec![
+            text(&row.stage),
+            name_of(&row.operation),
+            count(row.members),
+            count(row.calls),
+            ms(row.time_ns),
+            ms(row.waiting_ns),
+            ms(row.transfer_ns),
+            us(mean),
+            count(row.bytes_max),
+            number(row.bus_gb_per_s),
+            count(row.matched_calls),
+        ];
+        Row::new(format!("/ranks/collectives/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::text("operation").at("/operation"),
+        Column::number("members", "count").at("/members"),
+        Column::number("calls", "count").of("all ranks").at("/calls"),
+        Column::number("time_ms", "ms").of("sum over ranks").at("/time_ns"),
+        Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
+        Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
+        Column::number("mean_us", "us").of("time over calls"),
+        Column::number("bytes_max", "bytes").of("largest call").at("/bytes_max"),
+        Column::number("bus_gb_per_s", "GB/s").of("as NCCL's tests define it").at("/bus_gb_per_s"),
+        Column::number("matched", "count")
+            .of("calls matched over all members")
+            .at("/matched_calls"),
+    ];
+    answer.push(Table::new("collectives", columns, table.collect()));
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("operation"),
+        Column::number("calls", "count").at("/calls"),
+        Column::text("why").at("/why"),
+        Column::text("remedy").at("/remedy"),
+    ];
+    answer.push(Table::new("unmatched", columns, unmatched).usually(3));
+    if rows.is_empty() {
+        let reason = match subject.report.coverage.total.kernels {
+            0 => "no kernels were recorded".to_owned(),
+            _ if ranks.seen < 2 => {
+                "one process was recorded, and no communication kernel was found in it".to_owned()
+            }
+            _ => "no communication kernel was found".to_owned(),
+        };
+        answer.unknown("time in collectives", reason, &["ask", subject.run.label, "coverage"]);
+    }
+    if ranks.kernels_left_out > 0 {
+        let reason = "they belong to no collective that could be identified";
+        let question = format!("times of {} communication kernels", ranks.kernels_left_out);
+        answer.unknown(&question, reason, &["ask", subject.run.label, "kernels-by-loss"]);
+    }
+}

@@ -1,0 +1,227 @@
+//! How long a step takes, what its time goes into, and what the hardware would need.
+
+use stage2_contract::text::listed;
+use stage2_model::{Absent, Figure, StageAnswer};
+
+use super::{Subject, count, figure, ms, ms_of, name_of, number, quoted, shown, shown_ms, text};
+use crate::answer::{Answer, Column, Row, Table, Unknown, words};
+
+/// Rows of what the time goes into, of all stages.
+const PARTS: usize = 18;
+/// Stages that are named with one reason.
+const STAGES_NAMED: usize = 8;
+
+pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
+    let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
+    answer.summary = stages.first().map_or_else(none, |(_, stage)| sentence(stage));
+    let steps = stages
+        .iter()
+        .filter(|(_, stage)| stage.step.is_some())
+        .map(|(at, stage)| step_row(*at, stage));
+    answer.push(Table::new(
+        "steps",
+        vec![
+            Column::workload("stage").at("/stage"),
+            Column::text("step").at("/step/unit"),
+            Column::number("steps", "count").at("/step/steps"),
+            Column::number("p50_ms", "ms").of("median host time of a step").at("/step/p50_ns"),
+            Column::number("mean_ms", "ms").at("/step/mean_ns"),
+            Column::number("p99_ms", "ms").at("/step/p99_ns"),
+            Column::number("max_ms", "ms").at("/step/max_ns"),
+            Column::number("std_ms", "ms").of("standard deviation").at("/step/std_ns"),
+            Column::number("tokens_per_step", "count").at("/step/tokens_per_step"),
+            Column::number("requests", "count").of("mean of a step").at("/step/requests"),
+            Column::number("tokens_per_s", "1/s").of("wall time").at("/tokens_per_s/known"),
+            Column::number("slowdown", "ratio")
+                .of("of the profiler, over a run without it")
+                .at("/slowdown/ratio"),
+            Column::text("steps_are").at("/basis"),
+        ],
+        steps.collect(),
+    ));
+    answer.push(parts(&stages));
+    answer.push(window(&stages));
+    answer.push(Table::new(
+        "floor",
+        vec![
+            Column::workload("stage").at("/stage"),
+            Column::number("floor_ms", "ms")
+                .of("per step, by the model's shape and the peaks of the GPU")
+                .at("/floor/floor_ns/known"),
+            Column::number("memory_ms", "ms").at("/floor/memory_ns/known"),
+            Column::number("compute_ms", "ms").at("/floor/compute_ns/known"),
+            Column::number("distance", "ratio")
+                .of("median step over floor")
+                .at("/floor/distance/known"),
+        ],
+        stages.iter().filter_map(|(at, stage)| floor_row(*at, stage)).collect(),
+    ));
+    unknown(subject, &stages, answer);
+}
+
+fn none() -> String {
+    "No stage has a time.".to_owned()
+}
+
+/// `decode` takes 3.265 ms per step, and what bounds it.
+pub(super) fn sentence(stage: &StageAnswer) -> String {
+    let name = quoted(&stage.stage);
+    let mut said = match &stage.step {
+        Some(step) => format!(
+            "{name} takes {} ms per {} (median of {} {})",
+            shown(step.shown_ns(step.p50_ns) / 1e6),
+            step.shown_unit(),
+            step.steps,
+            step.warmth()
+        ),
+        None => format!("Times of the steps of {name} are not known"),
+    };
+    if let Some(distance) = stage.floor.distance.value() {
+        said.push_str(&format!(", {} times its floor", shown(distance)));
+    }
+    if let Some((bottleneck, first)) = stage.bottleneck.as_ref().and_then(|b| Some((b, b.first()?)))
+    {
+        said.push_str(&format!(
+            "; it is bound by {}: {} of {} ms of the mean {}",
+            first.kind.label(),
+            shown_ms(first.ns as f64),
+            shown_ms(bottleneck.ns as f64),
+            shorter(&bottleneck.of)
+        ));
+    }
+    said + "."
+}
+
+/// What a bottleneck is of, as far as it is one of our words.
+fn shorter(of: &str) -> &str {
+    ["token", "step", "instance", "window", "inferred step"]
+        .into_iter()
+        .find(|word| *word == of)
+        .unwrap_or("step")
+}
+
+fn step_row(at: usize, stage: &StageAnswer) -> Row {
+    let step = stage.step.clone().unwrap_or_default();
+    Row::new(
+        format!("/answer/stages/{at}"),
+        vec![
+            text(&stage.stage),
+            name_of(&step.unit),
+            count(step.steps),
+            ms(step.p50_ns),
+            ms(step.mean_ns),
+            ms(step.p99_ns),
+            ms(step.max_ns),
+            ms(step.std_ns),
+            count(step.tokens_per_step),
+            number(step.requests),
+            figure(&stage.tokens_per_s),
+            number(stage.slowdown.as_ref().map(|slowdown| slowdown.ratio)),
+            text(&stage.basis),
+        ],
+    )
+}
+
+/// What a mean step is spent on.
+fn parts(stages: &[(usize, &StageAnswer)]) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in stages {
+        let Some(bottleneck) = &stage.bottleneck else { continue };
+        for (part_at, part) in bottleneck.parts.iter().enumerate() {
+            let percent = number(bottleneck.percent(part));
+            let cells = vec![text(&stage.stage), name_of(&part.kind), ms(part.ns), percent];
+            rows.push(Row::new(format!("/answer/stages/{at}/bottleneck/parts/{part_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("spent_on").at("/kind"),
+        Column::number("ms", "ms").of("mean step, over its ranks").at("/ns"),
+        Column::number("percent", "percent").of("of the mean step"),
+    ];
+    Table::new("parts", columns, rows).usually(PARTS)
+}
+
+/// The same of stages whose bottleneck is not known.
+fn window(stages: &[(usize, &StageAnswer)]) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in stages.iter().filter(|(_, stage)| stage.bottleneck.is_none()) {
+        let Some(window) = &stage.window else { continue };
+        for (part_at, part) in window.parts.iter().enumerate() {
+            let per_step = window.steps.map(|_| window.per_step(part.ns));
+            let cells = vec![
+                text(&stage.stage),
+                name_of(&part.kind),
+                ms_of(per_step),
+                number(part.percent),
+            ];
+            rows.push(Row::new(format!("/answer/stages/{at}/window/parts/{part_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("spent_on").at("/kind"),
+        Column::number("ms", "ms").of("mean step: ns over the steps of the window"),
+        Column::number("percent", "percent").of("of the GPU window").at("/percent"),
+    ];
+    Table::new("window_parts", columns, rows).usually(PARTS)
+}
+
+fn floor_row(at: usize, stage: &StageAnswer) -> Option<Row> {
+    let floor = &stage.floor;
+    let known = |figure: &stage2_model::Figure| ms_of(figure.value());
+    floor.floor_ns.value()?;
+    let cells = vec![
+        text(&stage.stage),
+        known(&floor.floor_ns),
+        known(&floor.memory_ns),
+        known(&floor.compute_ns),
+        figure(&floor.distance),
+    ];
+    Some(Row::new(format!("/answer/stages/{at}"), cells))
+}
+
+fn unknown(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)], answer: &mut Answer) {
+    for (_, stage) in stages {
+        if stage.step.is_none() {
+            let question = format!("time of the steps of {}", quoted(&stage.stage));
+            answer.unknown(&question, "no step of it could be separated and timed", &[]);
+        }
+    }
+    no_floor(subject, "floor", |stage| &stage.floor.floor_ns, answer);
+}
+
+/// Stages whose floor is not known, by the reason.
+pub(super) fn no_floor(
+    subject: &Subject<'_>,
+    what: &str,
+    floor: fn(&StageAnswer) -> &Figure,
+    answer: &mut Answer,
+) {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for (_, stage) in subject.answers() {
+        // Of a prefill, FLOPs are the floor.
+        let absent = floor(stage).absent().filter(|absent| **absent != Absent::DecodeOnly);
+        let Some(reason) = absent.map(ToString::to_string) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, stages)) => stages.push(quoted(&stage.stage)),
+            None => reasons.push((reason, vec![quoted(&stage.stage)])),
+        }
+    }
+    for (reason, stages) in reasons {
+        let question = format!("{what} of {}", listed(&stages, STAGES_NAMED));
+        answer.unknown.push(Unknown { question, reason, command: needs(subject) });
+    }
+}
+
+/// The command that gives what the floor, MFU and MBU need; none where nothing is missing.
+fn needs(subject: &Subject<'_>) -> Vec<String> {
+    let Some(usage) = &subject.report.insight.utilisation else { return Vec::new() };
+    let no_model = usage.needs.is_empty() && usage.absent.is_some();
+    let model = no_model.then(|| "model/llm=NAME".to_owned());
+    let settings: Vec<String> = usage.needs.settings.iter().cloned().chain(model).collect();
+    if settings.is_empty() {
+        return Vec::new();
+    }
+    words(&["report", subject.run.label]).into_iter().chain(settings).collect()
+}

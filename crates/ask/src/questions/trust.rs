@@ -1,0 +1,266 @@
+//! What was recorded, and how far the numbers can be trusted.
+
+use serde_json::Value;
+use stage2_contract::text::numbers::counted;
+use stage2_model::rule::ENOUGH_INSTANCES;
+use stage2_model::{Severity, Status};
+
+use super::{Subject, count, name_of, quoted, shown, text};
+use crate::answer::{Answer, Column, Row, Table};
+
+/// A profiler that slows a stage by less is no caveat.
+const SLOWDOWN_LEAST: f64 = 1.05;
+
+/// A caveat, and where it comes from.
+struct Caveat {
+    severity: Severity,
+    kind: &'static str,
+    stage: Option<String>,
+    /// What it means, in our words.
+    meaning: String,
+    /// What the report says, which may quote texts of the workload.
+    detail: Option<String>,
+    source: Option<String>,
+}
+
+impl Caveat {
+    fn new(severity: Severity, kind: &'static str, meaning: impl Into<String>) -> Self {
+        Self { severity, kind, stage: None, meaning: meaning.into(), detail: None, source: None }
+    }
+
+    fn of(self, stage: &str) -> Self {
+        Self { stage: Some(stage.to_owned()), ..self }
+    }
+
+    fn at(self, source: impl Into<String>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    fn detail(self, detail: &str) -> Self {
+        Self { detail: Some(detail.to_owned()), ..self }
+    }
+}
+
+/// How many caveats there are that change numbers.
+pub(super) fn warnings(subject: &Subject<'_>) -> usize {
+    found(subject).iter().filter(|caveat| caveat.severity > Severity::Note).count()
+}
+
+pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
+    let found = found(subject);
+    let serious = found.iter().filter(|caveat| caveat.severity > Severity::Note).count();
+    answer.summary = match (found.len(), serious) {
+        (0, _) => "No caveat is known.".to_owned(),
+        (notes, 0) => {
+            format!("No caveat changes the numbers; notes only: {}.", counted(notes as u64, "note"))
+        }
+        (_, 1) => "One caveat changes how the numbers have to be read.".to_owned(),
+        (_, serious) => format!("{serious} caveats change how the numbers have to be read."),
+    };
+    let rows = found.into_iter().map(|caveat| Row {
+        cells: vec![
+            name_of(&caveat.severity),
+            text(caveat.kind),
+            caveat.stage.map_or(Value::Null, Value::from),
+            caveat.meaning.into(),
+            caveat.detail.map_or(Value::Null, Value::from),
+        ],
+        source: caveat.source,
+    });
+    let columns = vec![
+        Column::text("severity"),
+        Column::text("caveat"),
+        Column::workload("stage"),
+        Column::text("meaning"),
+        Column::workload("detail").of("as the report has it; may quote the workload"),
+    ];
+    answer.push(Table::new("caveats", columns, rows.collect()));
+}
+
+/// All caveats, the most severe first.
+fn found(subject: &Subject<'_>) -> Vec<Caveat> {
+    let mut found = of_the_run(subject);
+    found.extend(of_stages(subject));
+    for (at, finding) in subject.report.findings.iter().enumerate() {
+        let meaning = match finding.severity {
+            Severity::Note => "good to know; no result is missing",
+            Severity::Warning => "a part of the result is missing, or has to be read with care",
+            Severity::Error => "a result is missing",
+        };
+        let detail = format!("{finding}");
+        let caveat = Caveat::new(finding.severity, "finding", meaning).detail(&detail);
+        found.push(caveat.at(format!("/findings/{at}")));
+    }
+    found.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    found
+}
+
+fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
+    let report = subject.report;
+    let mut found = Vec::new();
+    let verdict = &report.coverage.verdict;
+    match verdict.status {
+        Status::Complete => {}
+        Status::Partial => found.push(
+            Caveat::new(
+                Severity::Warning,
+                "partial",
+                "records are missing: times and counts may be too small",
+            )
+            .detail(&verdict.text)
+            .at("/coverage/verdict"),
+        ),
+        Status::Empty => found.push(
+            Caveat::new(Severity::Error, "empty", "no GPU work was recorded")
+                .detail(&verdict.text)
+                .at("/coverage/verdict"),
+        ),
+    }
+    if report.simulated {
+        let meaning = "the GPU was simulated: times are those of a recording, not of this machine";
+        found.push(Caveat::new(Severity::Warning, "simulated", meaning).at("/simulated"));
+    }
+    if report.is_sampled() {
+        let meaning = "only some instances of ranges were recorded: counts and sums are scaled";
+        found.push(Caveat::new(Severity::Note, "sampled", meaning).at("/coverage/processes"));
+    }
+    if let Some(end) = &report.run.workload_end {
+        let meaning = "the workload ended early: the report is of what it did until then";
+        let caveat = Caveat::new(Severity::Warning, "ended_early", meaning);
+        found.push(caveat.detail(&end.sentence()).at("/run/workload_end"));
+    }
+    for left_out in subject.run.left_out {
+        let meaning = "a field of metrics.json cannot be read: write the report again";
+        found.push(Caveat::new(Severity::Warning, "field_left_out", meaning).detail(left_out));
+    }
+    found
+}
+
+fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
+    let report = subject.report;
+    let mut found = Vec::new();
+    for (at, stage) in subject.answers() {
+        let source = format!("/answer/stages/{at}");
+        let slowdown = stage.slowdown.as_ref().filter(|s| s.ratio >= SLOWDOWN_LEAST);
+        if let Some(slowdown) = slowdown {
+            let meaning =
+                format!("its times are {} times those without the profiler", shown(slowdown.ratio));
+            let caveat = Caveat::new(Severity::Warning, "slowed_down", meaning).of(&stage.stage);
+            found.push(caveat.at(format!("{source}/slowdown")));
+        }
+        let Some(step) = &stage.step else { continue };
+        if step.cold {
+            let meaning = "its times are of the first, cold instance: it has no other";
+            let caveat = Caveat::new(Severity::Warning, "cold", meaning).of(&stage.stage);
+            found.push(caveat.at(format!("{source}/step/cold")));
+        } else if step.steps < ENOUGH_INSTANCES {
+            let meaning = format!("only {} warm steps were timed: that may be chance", step.steps);
+            let caveat = Caveat::new(Severity::Warning, "few_steps", meaning).of(&stage.stage);
+            found.push(caveat.at(format!("{source}/step/steps")));
+        }
+    }
+    for (at, stage) in report.stages.iter().enumerate().filter(|(_, row)| subject.has(&row.stage)) {
+        let Some(outliers) = &stage.outliers else { continue };
+        let with = if outliers.left_out {
+            "other numbers leave them out"
+        } else {
+            "they are in all numbers"
+        };
+        let meaning = format!(
+            "{} of {} {}s take {} % of the time; {with}",
+            outliers.count,
+            outliers.of,
+            outliers.unit_word(),
+            shown(outliers.percent)
+        );
+        let severity = if outliers.left_out { Severity::Note } else { Severity::Warning };
+        let caveat = Caveat::new(severity, "outliers", meaning).of(&stage.stage);
+        found.push(caveat.at(format!("/stages/{at}/outliers")));
+    }
+    found
+}
+
+pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
+    let coverage = &subject.report.coverage;
+    answer.summary = match coverage.verdict.status {
+        Status::Complete => format!(
+            "Complete: no record of GPU work is known to be lost ({} records).",
+            coverage.gpu_records()
+        ),
+        Status::Partial => {
+            "Partial: something is missing; `verdict` and `counts` show what.".to_owned()
+        }
+        Status::Empty => "No GPU work was recorded.".to_owned(),
+    };
+    let cells = vec![name_of(&coverage.verdict.status), text(&coverage.verdict.text)];
+    let columns = vec![
+        Column::text("status").at("/status"),
+        Column::workload("text").of("may quote the workload").at("/text"),
+    ];
+    answer.push(Table::new("verdict", columns, vec![Row::new("/coverage/verdict", cells)]));
+    answer.push(empty(subject));
+    answer.push(counts(subject));
+    answer.push(processes(subject));
+    if coverage.processes.is_empty() {
+        let reason = "the report is of captures without a trace file of the collector";
+        answer.unknown("what each process lost", reason, &["doctor"]);
+    }
+    if subject.stage.is_some() {
+        let stage = quoted(subject.stage.unwrap_or_default());
+        let question = format!("coverage of {stage} alone");
+        answer.unknown(&question, "records are counted per process, not per stage", &[]);
+    }
+}
+
+/// Why there is no GPU work.
+fn empty(subject: &Subject<'_>) -> Table {
+    let empty = subject.report.coverage.empty.iter();
+    let rows = empty.flat_map(|empty| {
+        let also = empty.also.iter().enumerate();
+        let also = also.map(|(at, reason)| (format!("/coverage/empty/also/{at}"), reason));
+        std::iter::once(("/coverage/empty".to_owned(), &empty.first)).chain(also)
+    });
+    let rows = rows.map(|(source, reason)| {
+        Row::new(source, vec![name_of(&reason.cause), text(&reason.why), text(&reason.remedy)])
+    });
+    let columns = vec![
+        Column::text("cause").at("/cause"),
+        Column::workload("why").of("may quote the workload").at("/why"),
+        Column::workload("remedy").of("may quote the workload").at("/remedy"),
+    ];
+    Table::new("empty", columns, rows.collect())
+}
+
+/// Counts that are not zero, by the names that metrics.json has for them.
+fn counts(subject: &Subject<'_>) -> Table {
+    let counts = name_of(&subject.report.coverage.total);
+    let counts = counts.as_object().into_iter().flatten();
+    let rows = counts.filter(|(_, value)| value.as_u64() != Some(0)).map(|(name, value)| {
+        Row::new(format!("/coverage/total/{name}"), vec![text(name), value.clone()])
+    });
+    let columns = vec![Column::text("what"), Column::number("count", "count").at("")];
+    Table::new("counts", columns, rows.collect()).usually(30)
+}
+
+fn processes(subject: &Subject<'_>) -> Table {
+    let rows = subject.report.coverage.processes.iter().enumerate().map(|(at, process)| {
+        let cells = vec![
+            text(&process.file),
+            count(process.pid.map(u64::from)),
+            name_of(&process.ending),
+            process.end_reason.as_deref().map_or(Value::Null, text),
+            count(process.counts.kernels),
+            process.gpu_off.as_deref().map_or(Value::Null, text),
+        ];
+        Row::new(format!("/coverage/processes/{at}"), cells)
+    });
+    let columns = vec![
+        Column::workload("file").at("/file"),
+        Column::number("pid", "number").at("/pid"),
+        Column::text("file_ends").at("/ending"),
+        Column::workload("end_reason").at("/end_reason"),
+        Column::number("kernels", "count").at("/counts/kernels"),
+        Column::workload("gpu_off").of("why GPU work was not recorded").at("/gpu_off"),
+    ];
+    Table::new("processes", columns, rows.collect()).usually(4)
+}

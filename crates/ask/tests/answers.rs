@@ -1,0 +1,237 @@
+//! Answers about every sample and every kept report: their numbers are where they say, they fit their
+//! budget, and what a workload calls things stays data.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use stage2_ask::{AskError, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS, Question, answer, compare};
+use stage2_diff::{ReadReport, Run, read_report};
+
+const BUNDLES: [&str; 8] = [
+    "docs/sample/regions/metrics.json",
+    "docs/sample/sampled_counters/metrics.json",
+    "docs/sample/server_window/metrics.json",
+    "docs/sample/vllm_server/metrics.json",
+    "docs/sample/vllm_two_gpus/metrics.json",
+    "tests/fixtures/reports/llama_1b.json",
+    "tests/fixtures/reports/moe_small.json",
+    "tests/fixtures/reports/two_ranks.json",
+];
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
+
+/// Sound enough to be read: the samples that are older than a field lack it.
+fn read(name: &str) -> ReadReport {
+    let bytes = std::fs::read(path(name)).expect(name);
+    read_report(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn run(read: &ReadReport) -> Run<'_> {
+    Run { label: "tmp/stage2/latest", report: &read.report, left_out: &read.left_out }
+}
+
+fn questions() -> impl Iterator<Item = Question> {
+    Question::all().filter(|question| *question != Question::Compare)
+}
+
+fn json(text: &str) -> Value {
+    assert!(text.ends_with('\n') && text.trim_end().lines().count() == 1, "one line: {text}");
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The value of a field in the unit of a column.
+fn converted(value: &Value, field: &str, unit: &str) -> Option<f64> {
+    let number = value.as_f64()?;
+    let field = field.strip_suffix("/known").unwrap_or(field);
+    let is_ns = field.ends_with("ns") || field == "/noise/threshold";
+    let is_share = ["mbu", "mfu"].iter().any(|name| field.contains(name));
+    Some(match unit {
+        "ms" if is_ns => number / 1e6,
+        "us" if is_ns => number / 1e3,
+        "percent" if is_share => number * 100.0,
+        _ => number,
+    })
+}
+
+/// Compares each value that names its place with what is there.
+fn check_pointers(answer: &Value, report: &Value, of: &str) -> usize {
+    let mut checked = 0;
+    for table in answer["tables"].as_array().expect("tables") {
+        let (columns, rows) = (&table["columns"], table["rows"].as_array().expect("rows"));
+        for (at, row) in rows.iter().enumerate() {
+            let Some(source) = table["sources"][at].as_str() else { continue };
+            let place = report.pointer(source);
+            assert!(place.is_some(), "{of}: {} {source} is not there", table["name"]);
+            for (column, shown) in
+                columns.as_array().expect("columns").iter().zip(row.as_array().expect("row"))
+            {
+                let Some(field) = column["field"].as_str() else { continue };
+                let found = report.pointer(&format!("{source}{field}"));
+                let about =
+                    format!("{of}: {} {source}{field}: {shown} for {found:?}", table["name"]);
+                let Some(found) = found.filter(|found| !found.is_null()) else {
+                    assert!(shown.is_null(), "{about}");
+                    continue;
+                };
+                match converted(found, field, column["unit"].as_str().unwrap_or_default()) {
+                    Some(number) => {
+                        let shown = shown.as_f64().unwrap_or_else(|| panic!("{about}"));
+                        assert!((shown - number).abs() <= number.abs() * 6e-4 + 1e-9, "{about}");
+                    }
+                    None if found.is_string() => {
+                        let (found, shown) = (found.as_str(), shown.as_str());
+                        let is_short = shown.is_some_and(|shown| shown.contains('…'));
+                        assert!(found == shown || is_short, "{about}");
+                    }
+                    None => assert_eq!(found, shown, "{about}"),
+                }
+                checked += 1;
+            }
+        }
+    }
+    checked
+}
+
+#[test]
+fn every_number_is_where_it_says() {
+    for name in BUNDLES {
+        let read = read(name);
+        let report = serde_json::to_value(&read.report).expect("JSON");
+        let mut checked = 0;
+        for question in questions() {
+            let answer = answer(&run(&read), question, None).expect("an answer");
+            let answer = json(&answer.to_json(Budget::Tokens(10_000_000)));
+            checked += check_pointers(&answer, &report, &format!("{name} {}", question.name()));
+        }
+        assert!(checked >= 30, "{name}: {checked}");
+    }
+}
+
+/// Seconds of a person's reading are tokens of an agent: the usual answers are short.
+#[test]
+fn answers_are_short() {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut table = String::from("bytes of JSON / Markdown\n");
+    for name in BUNDLES {
+        let read = read(name);
+        for question in questions() {
+            let answer = answer(&run(&read), question, None).expect("an answer");
+            let both =
+                [answer.to_json(Budget::Usual), answer.to_markdown(Budget::Usual)].map(|t| t.len());
+            table.push_str(&format!(
+                "{:>6} {:>6} {:16} {name}\n",
+                both[0],
+                both[1],
+                question.name()
+            ));
+            let most = if question == Question::Summary { 400 } else { 2_000 };
+            let most = most * BYTES_PER_TOKEN;
+            assert!(both.iter().all(|bytes| *bytes <= most), "{table}");
+            sizes.extend(both);
+        }
+    }
+    sizes.sort_unstable();
+    let median = sizes[sizes.len() / 2];
+    println!("{table}median {median}");
+    assert!(median <= 500 * BYTES_PER_TOKEN, "median {median}\n{table}");
+}
+
+#[test]
+fn no_budget_is_exceeded_and_what_was_cut_is_counted() {
+    let read = read("docs/sample/vllm_two_gpus/metrics.json");
+    for question in questions() {
+        let answer = answer(&run(&read), question, None).expect("an answer");
+        let whole = json(&answer.to_json(Budget::Tokens(usize::MAX)));
+        assert!(whole.get("left_out").is_none(), "{question:?}");
+        for tokens in [0, 1, FLOOR_TOKENS, 100, 200, 300, 500, 1_000, 2_000, 10_000_000] {
+            let limit = tokens.max(FLOOR_TOKENS) * BYTES_PER_TOKEN;
+            let text = answer.to_json(Budget::Tokens(tokens));
+            let markdown = answer.to_markdown(Budget::Tokens(tokens));
+            assert!(text.len() <= limit && markdown.len() <= limit, "{tokens}: {text}{markdown}");
+            let cut = json(&text);
+            let rows = |answer: &Value| -> usize {
+                let tables = answer["tables"].as_array().expect("tables").iter();
+                let rows = tables.map(|table| table["rows"].as_array().map_or(0, Vec::len));
+                rows.sum::<usize>() + answer["unknown"].as_array().map_or(0, Vec::len)
+            };
+            let left_out = cut["left_out"].as_array().into_iter().flatten();
+            let left_out: u64 = left_out.filter_map(|part| part["rows"].as_u64()).sum();
+            if left_out == 0 && rows(&cut) < rows(&whole) {
+                assert!(cut["summary"].as_str().is_some_and(|s| s.contains("too small")), "{text}");
+                continue;
+            }
+            assert_eq!(rows(&cut) as u64 + left_out, rows(&whole) as u64, "{text}");
+            // The command that is named brings the rest.
+            if let Some(more) = cut["more"].as_array() {
+                assert_eq!(more[0], "stage2-launch");
+                let tokens = more.last().and_then(Value::as_str).and_then(|t| t.parse().ok());
+                let all = json(&answer.to_json(Budget::Tokens(tokens.expect("a budget"))));
+                assert!(all.get("left_out").is_none(), "{question:?} {more:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_answered_with_what_does() {
+    let error = "kernels".parse::<Question>().expect_err("no question").to_string();
+    assert!(Question::all().all(|question| error.contains(question.name())), "{error}");
+    assert!(Question::all().all(|q| q.name().parse() == Ok(q) && !q.help().is_empty()));
+    let read = read("docs/sample/vllm_two_gpus/metrics.json");
+    let error = answer(&run(&read), Question::Time, Some("decod\u{1b}")).expect_err("no stage");
+    assert!(matches!(error, AskError::NoSuchStage { .. }));
+    let text = error.to_string();
+    assert!(text.contains("`decode`") && text.contains("\\x1b"), "{text}");
+    let of_stage = answer(&run(&read), Question::Time, Some("decode")).expect("a stage");
+    let of_stage = json(&of_stage.to_json(Budget::Usual));
+    let stages: Vec<&Value> = of_stage["tables"]
+        .as_array()
+        .expect("tables")
+        .iter()
+        .flat_map(|table| table["rows"].as_array().into_iter().flatten())
+        .map(|row| &row[0])
+        .collect();
+    assert!(!stages.is_empty() && stages.iter().all(|stage| **stage == "decode"), "{stages:?}");
+    assert!(answer(&run(&read), Question::Compare, None).is_err_and(|e| e == AskError::OneRun));
+}
+
+#[test]
+fn a_comparison_names_what_changed_and_where_it_is() {
+    let (before, mut after) = (
+        read("tests/fixtures/reports/llama_1b.json"),
+        read("tests/fixtures/reports/llama_1b.json"),
+    );
+    let equal = compare(&run(&before), &run(&after), None).expect("a comparison");
+    assert!(equal.summary.contains("within noise"), "{}", equal.summary);
+    for row in &mut after.report.kernels {
+        row.times.total_ns *= 2;
+    }
+    let changed = compare(&run(&before), &run(&after), Some("decode")).expect("a comparison");
+    let found =
+        stage2_diff::compare(&[run(&before)], &[run(&after)], &[], false).expect("compared");
+    let diff = stage2_diff::Diff::of(vec![found], String::new());
+    let text = changed.to_json(Budget::Tokens(1_000_000));
+    assert!(
+        check_pointers(&json(&text), &serde_json::to_value(&diff).expect("JSON"), "compare") > 50
+    );
+    assert!(changed.tables.iter().any(|table| table.name == "work"), "{text}");
+    assert!(changed.to_json(Budget::Usual).len() <= 8_000);
+    assert!(compare(&run(&before), &run(&after), Some("nothing")).is_err());
+    let empty = ReadReport { report: stage2_model::Report::default(), left_out: Vec::new() };
+    let error = compare(&run(&before), &run(&empty), None).expect_err("nothing to compare");
+    assert!(error.to_string().contains("EMPTY"), "{error}");
+}
+
+#[test]
+fn an_empty_run_is_answered_with_the_reason() {
+    let empty =
+        ReadReport { report: stage2_model::Report::default(), left_out: vec!["ranks: x".into()] };
+    for question in questions() {
+        let answer = answer(&run(&empty), question, None).expect("an answer");
+        let text = answer.to_json(Budget::Usual);
+        assert!(!answer.summary.is_empty(), "{text}");
+        assert!(json(&text)["tables"].is_array() && !answer.to_markdown(Budget::Usual).is_empty());
+    }
+}
