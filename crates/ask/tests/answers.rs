@@ -105,7 +105,7 @@ fn every_number_is_where_it_says() {
             let answer = json(&answer.to_json(Budget::Tokens(10_000_000)));
             checked += check_pointers(&answer, &report, &format!("{name} {}", question.name()));
         }
-        assert!(checked >= 30, "{name}: {checked}");
+        assert!(checked >= 20, "{name}: {checked}");
     }
 }
 

@@ -46,6 +46,12 @@ pub fn answer(run: &Run<'_>, question: Question, stage: Option<&str>) -> Result<
         Question::Caveats => trust::caveats(&subject, &mut answer),
         Question::Coverage => trust::coverage(&subject, &mut answer),
     }
+    let of_stages = [Question::Summary, Question::Time, Question::Idle, Question::MemoryBound];
+    if run.report.answer.stages.is_empty() && of_stages.contains(&question) {
+        let reason =
+            "the report has no times of stages: an older version wrote it, or there are none";
+        answer.unknown(question.help(), reason, &["report", run.label]);
+    }
     if let Some(empty) = &run.report.coverage.empty {
         let ask = ["ask", run.label, Question::Coverage.name()];
         answer.summary = "EMPTY: no GPU work was recorded.".to_owned();
