@@ -8,11 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import Any, Mapping
 
+from ._layout import LayoutError, with_kernel_rows, with_timelines
 from ._tables import SOURCES, Table, TableError, lines_html, table_of, visible
 
 SCHEMA = "stage2.report"
-SCHEMA_VERSION = 1
+SCHEMA_VERSIONS = (1, 2)
 _FILE = "metrics.json"
+_TIMELINES = "timelines.json"
 _MAX_BYTES = 2**30
 _NAMED_STAGES = 6
 
@@ -22,7 +24,7 @@ class RunError(ValueError):
 
 
 class Run:
-    """What a run measured: `metrics.json` of its folder.
+    """What a run measured: `metrics.json` of its folder, and `timelines.json` beside it.
 
     Each property below is a `Table`, a list of dictionaries with `to_pandas()` and `to_polars()`.
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`. None
@@ -38,7 +40,8 @@ class Run:
         self.path = path
         """The file that it was read from."""
         self.metrics = metrics
-        """All of the report, as `metrics.json` has it."""
+        """All of the report: `metrics.json`, with an object for each row of its table of kernels,
+        and with what `timelines.json` holds (`step_timelines`, and `sampled` of kernels)."""
         self._read: dict[str, Table] = {}
 
     def __repr__(self) -> str:
@@ -243,23 +246,44 @@ def load(run: str | os.PathLike[str] = "tmp/stage2/latest") -> Run:
     again = "write it again: stage2-launch report RUN_DIR"
     if not path.is_file():
         raise RunError(f"{path} is no file: name the folder of a run, e.g. tmp/stage2/latest")
+    metrics = _read(path, again)
+    if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
+        raise RunError(f"{path} is no report of stage2: its `schema` is not {SCHEMA!r}")
+    version = metrics.get("schema_version")
+    if version not in SCHEMA_VERSIONS:
+        raise RunError(
+            f"{path} has version {version!r} of the report, and this package reads "
+            f"{' and '.join(map(str, SCHEMA_VERSIONS))}: use the stage2 that wrote it, or {again}"
+        )
+    try:
+        metrics = with_kernel_rows(metrics)
+    except LayoutError as error:
+        raise RunError(f"{path} cannot be understood: {error}; {again}") from error
+    timelines = path.with_name(_TIMELINES)
+    # Without it, for instance where metrics.json alone was kept, only its tables are empty.
+    if path.name == _FILE and timelines.is_file() and version != 1:
+        try:
+            metrics = with_timelines(metrics, _read(timelines, again))
+        except LayoutError as error:
+            raise RunError(f"{timelines} does not fit {path}: {error}; {again}") from error
+    return Run(path, metrics)
+
+
+def _read(path: Path, again: str) -> Any:
+    """Return what is in a file.
+
+    Raises:
+        RunError: It cannot be read, or is no JSON.
+
+    """
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
             raise RunError(f"{path} has {size} bytes, more than the {_MAX_BYTES} that are read")
-        metrics = json.loads(path.read_bytes().decode("utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         if isinstance(error, RunError):
             raise
         raise RunError(f"{path} is no whole JSON ({error}); {again}") from error
-    if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
-        raise RunError(f"{path} is no report of stage2: its `schema` is not {SCHEMA!r}")
-    version = metrics.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise RunError(
-            f"{path} has version {version!r} of the report, and this package reads "
-            f"{SCHEMA_VERSION}: use the stage2 that wrote it, or {again}"
-        )
-    return Run(path, metrics)

@@ -25,7 +25,7 @@ class Table(List[Dict[str, Any]]):
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
     report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The source of every table is
-    `metrics.json` of the run.
+    `metrics.json` of the run, with its `timelines.json`.
     """
 
     def __init__(
@@ -199,6 +199,7 @@ _ABSENT = {
     "ranks": "fewer than two ranks were recorded",
     "energy": "the run has no readings of NVML",
     "layers": "the run has no parts of the model",
+    "step_timelines": "timelines.json, which holds them, is not beside metrics.json, or has none",
 }
 
 

@@ -13,6 +13,7 @@ mod figure;
 mod finding;
 mod host;
 mod kernel_id;
+mod kernel_table;
 pub mod kernels;
 mod layers;
 pub mod nsys;
@@ -26,6 +27,7 @@ pub mod rule;
 mod sampled;
 mod steps;
 mod takeaway;
+mod timelines;
 mod utilisation;
 
 pub use answer::*;
@@ -37,6 +39,7 @@ pub use figure::*;
 pub use finding::*;
 pub use host::*;
 pub use kernel_id::kernel_ids;
+pub use kernel_table::KERNEL_COLUMNS;
 pub use layers::*;
 pub use nsys::{
     Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,
@@ -51,6 +54,7 @@ pub use rule::Rule;
 pub use sampled::*;
 pub use steps::*;
 pub use takeaway::*;
+pub use timelines::*;
 pub use utilisation::*;
 
 macro_rules! labels {

@@ -30,7 +30,7 @@ pub const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
 /// Version of the model: grows when a field changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Everything that a report shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,8 +71,9 @@ pub struct Report {
     /// How long the steps of each stage took over the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub step_series: Vec<StepSeries>,
-    /// What ran in the median step of each stage.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What ran in the median step of each stage. They are written to [`crate::Timelines`]; version 1 had
+    /// them here.
+    #[serde(default, skip_serializing)]
     pub step_timelines: Vec<StepTimeline>,
     /// What the host was doing while the GPU had nothing to do; null: it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,6 +88,7 @@ pub struct Report {
     /// Names of kernels, once each.
     pub kernel_names: Vec<KernelName>,
     /// Kernels per range path, launch configuration and device; longest total first.
+    #[serde(with = "crate::kernel_table")]
     pub kernels: Vec<KernelRow>,
     /// The kernels with the longest total of each stage, by name; stages in the order of `stages`.
     pub stage_kernels: Vec<StageKernelRow>,
@@ -409,7 +411,7 @@ pub struct PassDuration {
 
 /// A tool that measures.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -424,7 +426,7 @@ pub enum Origin {
 }
 
 /// Where the numbers of a row come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sources {
     /// Calls and durations.
     pub times: Origin,

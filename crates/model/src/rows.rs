@@ -344,7 +344,9 @@ impl PathRow {
 }
 
 /// How a kernel was launched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Launch {
     /// Blocks in x, y and z.
     pub grid: [u32; 3],

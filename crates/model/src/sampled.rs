@@ -139,9 +139,12 @@ pub struct SampledSteps {
     pub dram_read_bytes: Option<f64>,
     /// Median DRAM bytes written in a step.
     pub dram_write_bytes: Option<f64>,
-    /// What ran in the step whose window is the median of the covered ones.
+    /// What ran in the step whose window is the median of the covered ones. It is written to
+    /// [`crate::Timelines`], as is `each`; version 1 of the report had both here.
+    #[serde(default, skip_serializing)]
     pub median: Option<SampledCurve>,
     /// Each of a bounded number of them, evenly over the run.
+    #[serde(default, skip_serializing)]
     pub each: Vec<SampledStep>,
 }
 

@@ -1,5 +1,5 @@
-//! A report -> the text of `metrics.json`: indented where people look, and compact below that, where
-//! timelines and series have thousands of small rows.
+//! A report -> the text of `metrics.json` and `timelines.json`: indented where people look, with a line for
+//! each row of a table, and compact within the rows.
 
 use std::io;
 use std::io::Write;
@@ -7,8 +7,10 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-/// Levels with a line for each member: the report, its tables, and their rows.
-const INDENTED: usize = 3;
+/// Levels at which a list has a line for each item: tables of the report, and tables in one of its parts.
+const LISTS: usize = 3;
+/// Levels at which an object has a line for each field: the report and its parts.
+const OBJECTS: usize = 2;
 
 /// Writes `value`, and a line feed.
 ///
@@ -28,8 +30,8 @@ struct Folding {
 
 /// Calls the formatter of the level.
 macro_rules! at_level {
-    ($self:ident.$method:ident($($argument:expr),*)) => {
-        match $self.depth > INDENTED {
+    ($self:ident to $most:ident.$method:ident($($argument:expr),*)) => {
+        match $self.depth > $most {
             true => CompactFormatter.$method($($argument),*),
             false => $self.outer.$method($($argument),*),
         }
@@ -39,44 +41,44 @@ macro_rules! at_level {
 impl Formatter for Folding {
     fn begin_array<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
-        at_level!(self.begin_array(to))
+        at_level!(self to LISTS.begin_array(to))
     }
 
     fn end_array<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
-        let written = at_level!(self.end_array(to));
+        let written = at_level!(self to LISTS.end_array(to));
         self.depth -= 1;
         written
     }
 
     fn begin_array_value<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        at_level!(self.begin_array_value(to, first))
+        at_level!(self to LISTS.begin_array_value(to, first))
     }
 
     fn end_array_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
-        at_level!(self.end_array_value(to))
+        at_level!(self to LISTS.end_array_value(to))
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
         self.depth += 1;
-        at_level!(self.begin_object(to))
+        at_level!(self to OBJECTS.begin_object(to))
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
-        let written = at_level!(self.end_object(to));
+        let written = at_level!(self to OBJECTS.end_object(to));
         self.depth -= 1;
         written
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
-        at_level!(self.begin_object_key(to, first))
+        at_level!(self to OBJECTS.begin_object_key(to, first))
     }
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
-        at_level!(self.begin_object_value(to))
+        at_level!(self to OBJECTS.begin_object_value(to))
     }
 
     fn end_object_value<W: ?Sized + Write>(&mut self, to: &mut W) -> io::Result<()> {
-        at_level!(self.end_object_value(to))
+        at_level!(self to OBJECTS.end_object_value(to))
     }
 }
 
@@ -86,15 +88,17 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn rows_have_lines_and_what_is_in_them_has_one() {
+    fn rows_have_lines_and_what_is_in_them_has_none() {
         let value = json!({
-            "empty": [], "rows": [{"n": 1, "lanes": [{"at": [1, 2]}, {}]}, {}], "text": "a\nb"
+            "empty": [], "part": {"n": 1, "rows": [[1, null], [{}]]},
+            "rows": [{"n": 1, "lanes": [{"at": [1, 2]}, {}]}, {}], "text": "a\nb"
         });
         let mut text = Vec::new();
         write(&mut text, &value).expect("memory");
         assert_eq!(serde_json::from_slice::<Value>(&text).expect("JSON"), value);
-        let expected = "{\n  \"empty\": [],\n  \"rows\": [\n    {\n      \"lanes\": \
-                        [{\"at\":[1,2]},{}],\n      \"n\": 1\n    },\n    {}\n  ],\n  \"text\": \
+        let expected = "{\n  \"empty\": [],\n  \"part\": {\n    \"n\": 1,\n    \"rows\": [\n      \
+                        [1,null],\n      [{}]\n    ]\n  },\n  \"rows\": [\n    \
+                        {\"lanes\":[{\"at\":[1,2]},{}],\"n\":1},\n    {}\n  ],\n  \"text\": \
                         \"a\\nb\"\n}\n";
         assert_eq!(String::from_utf8(text).expect("UTF-8"), expected);
     }

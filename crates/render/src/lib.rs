@@ -1,5 +1,5 @@
-//! A [`Report`] -> what people and programs read: `kernels.md`, `kernels.csv`, `metrics.json`, `report.md`,
-//! `report.html`, `operators.md` and `stakeholder_summary.md`.
+//! A [`Report`] -> what people and programs read: `kernels.md`, `kernels.csv`, `metrics.json`, `timelines.json`,
+//! `report.md`, `report.html`, `operators.md` and `stakeholder_summary.md`.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stage2_model::{Operators, Report};
+use stage2_model::{Operators, Report, Timelines};
 use stage2_read::files::{remedy, stream_whole};
 use stage2_read::threads;
 use stage2_report::conclusions::Shown;
@@ -65,9 +65,13 @@ pub fn write_files(
     };
     let text = |page: String| move |sink: &mut dyn Write| Ok(sink.write_all(page.as_bytes())?);
     std::thread::scope(|scope| {
-        // It takes as long as all others.
-        let metrics =
-            threads::begin(scope, || write("metrics.json", &|sink| Ok(json::write(sink, report)?)));
+        // They take as long as all others.
+        let data = threads::begin(scope, || {
+            let timelines = Timelines::of(report);
+            let metrics = write("metrics.json", &|sink| Ok(json::write(sink, report)?))?;
+            let timelines = write("timelines.json", &|sink| Ok(json::write(sink, &timelines)?))?;
+            anyhow::Ok([metrics, timelines])
+        });
         let mut files = vec![
             write("kernels.md", &text(kernels::kernels_md(report, top_n)))?,
             write("kernels.csv", &|sink| Ok(kernels::kernels_csv(report, sink)?))?,
@@ -81,7 +85,7 @@ pub fn write_files(
         let operators = report.insight.operators.as_ref().unwrap_or(&nothing);
         let operators = operators::page(report, operators, shown.operators_top_n);
         let summary = summary::page(report, shown);
-        files.push(metrics.join().context("the thread that writes metrics.json panicked")??);
+        files.extend(data.join().context("the thread that writes metrics.json panicked")??);
         files.push(write("report.md", &text(whole.markdown()))?);
         files.push(write("operators.md", &text(operators.markdown()))?);
         files.push(write("stakeholder_summary.md", &text(summary.markdown()))?);

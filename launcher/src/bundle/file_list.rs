@@ -80,6 +80,9 @@ fn meaning(name: &str) -> &'static str {
         ("", _, "report.md") => "everything in tables",
         ("", _, "report.html") => "the same in one page for a browser",
         ("", _, "metrics.json") => "all numbers, for programs",
+        ("", _, "timelines.json") => {
+            "timelines of steps, and sampled counters of steps and kernels, for programs"
+        }
         ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
         ("hook", "json", _) => "what a worker of the engine was configured with",
         ("hook", ..) => "code that marks ranges in the workload",

@@ -98,7 +98,7 @@ fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
         assert!(!sandbox.path("x").exists());
     };
     let text = fs::read_to_string(sandbox.path("run/metrics.json")).expect("file");
-    let other = text.replacen("\"schema_version\": 1", "\"schema_version\": 99", 1);
+    let other = text.replacen("\"schema_version\": 2", "\"schema_version\": 99", 1);
     assert_ne!(other, text);
     fs::write(sandbox.path("run/metrics.json"), other).expect("file");
     refused(2, "stage2.report, version 99; this program reads stage2.report, version");

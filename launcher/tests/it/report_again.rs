@@ -14,7 +14,8 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use stage2_contract::trace::RANGE_OUTSIDE;
 
-const REPORTS: [&str; 4] = ["kernels.md", "kernels.csv", "metrics.json", "report.html"];
+const REPORTS: [&str; 5] =
+    ["kernels.md", "kernels.csv", "metrics.json", "timelines.json", "report.html"];
 
 fn trace_file(path: &Path, kernels: u32) {
     trace_file_of(1, path, kernels);

@@ -8,7 +8,7 @@ use stage2_contract::trace::{
 };
 use stage2_launch::reports::Outcome;
 use stage2_launch::reports::write_reports;
-use stage2_model::{Report, RunInfo, StageRow};
+use stage2_model::{Report, RunInfo, StageRow, Timelines};
 use stage2_read::trace::{Capture, Tally};
 use stage2_report::join::join;
 
@@ -293,7 +293,11 @@ impl RunFolder {
     #[track_caller]
     pub(crate) fn report(&self) -> Report {
         self.reports();
-        serde_json::from_str(&self.text("metrics.json")).expect("model")
+        let mut report = serde_json::from_str(&self.text("metrics.json")).expect("model");
+        let timelines: Timelines =
+            serde_json::from_str(&self.text("timelines.json")).expect("model");
+        timelines.put_into(&mut report).expect("both are of one report");
+        report
     }
 
     #[track_caller]

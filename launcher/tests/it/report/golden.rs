@@ -27,6 +27,7 @@ fn every_artifact_is_as_expected() {
         "kernels.md",
         "kernels.csv",
         "metrics.json",
+        "timelines.json",
         "report.md",
         "operators.md",
         "stakeholder_summary.md",

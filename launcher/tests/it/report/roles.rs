@@ -83,8 +83,7 @@ fn three_spellings_of_a_label_give_the_same_numbers() {
     let literal = bundle(&generations("LLM@prefill", "LLM@decode_all", None), &MODEL);
     for (spelled, other) in [("@LLM", in_a_domain), ("LLM@", literal)] {
         for ((name, expected), (_, found)) in plain.iter().zip(other) {
-            let found =
-                found.replace(spelled, "").replace(r#""domain": "LLM""#, r#""domain": null"#);
+            let found = found.replace(spelled, "").replace(r#""domain":"LLM""#, r#""domain":null"#);
             // Each bundle has a time of its own, and files of other lengths.
             let lines = |text: &str| -> Vec<String> {
                 let stays = |line: &&str| {

@@ -123,7 +123,7 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
     let folder = folder(&run(0), CONFIG, Some(METRICS));
     let whole: Report = folder.report();
     let metrics = folder.metrics();
-    assert_eq!(metrics["schema_version"], 1);
+    assert_eq!(metrics["schema_version"], 2);
     let used = whole.insight.utilisation.as_ref().expect("utilisation");
     assert_eq!((used.peak_dense_tflops(), used.absent.as_ref()), (Some(0.001), None));
     assert_eq!((used.tokens.prompt_tokens, used.tokens.decode_steps), (Some(3), Some(2)));
