@@ -319,8 +319,8 @@ mod tests {
             let parts = [1, 2].iter().flat_map(|&thread| calls.within(thread, start, end)).collect();
             let mut stage = StageCalls::of(parts, &calls);
             work.iter().for_each(|&(at, ns, own)| stage.add(at, at + ns, own));
-            let [usual, other] = stage.sums(&Default::default());
-            prop_assert!(other.is_empty());
+            let [usual, cold, outliers] = stage.sums(&mut Default::default());
+            prop_assert!(cold.is_empty() && outliers.is_empty());
             let runs = |t: u64, all: bool| {
                 work.iter().any(|&(at, ns, own)| (own || all) && at <= t && t < at + ns)
             };
@@ -345,8 +345,9 @@ mod tests {
         let mut stage = StageCalls::of(calls.within(1, 0, 5_000).collect(), &calls);
         stage.add(0, 99, true);
         let lines = BTreeMap::from([(7, 2), (8, 1)]);
-        let hits = [BTreeMap::from([((Some(1), 1), lines)]), BTreeMap::new()];
-        let [usual, _] = stage.sums(&hits);
+        let mut hits: [Hits; 3] = Default::default();
+        hits[0].insert((Some(1), 1), lines);
+        let [usual, ..] = stage.sums(&mut hits);
         let found: Vec<(u32, u64, u64)> =
             usual.iter().map(|(key, time)| (key.stack, time.ns, time.samples)).collect();
         assert_eq!(found, [(7, 600, 2), (8, 301, 1)]);
