@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -40,11 +41,12 @@ class Answer(NamedTuple):
     size: int
 
     def rows(self, table: str) -> Iterator[dict[str, Json]]:
-        """Give the rows of a table, by the names of its columns."""
+        """Give the rows of a table, by the names of its columns; one that is not there is null."""
         for found in self.parsed["tables"]:
             if found["name"] == table:
                 names = [column["name"] for column in found["columns"]]
-                yield from (dict(zip(names, row, strict=True)) for row in found["rows"])
+                for row in found["rows"]:
+                    yield defaultdict(lambda: None, zip(names, row, strict=True))
 
     def first(self, table: str, **values: Json) -> dict[str, Json] | None:
         """Give the first row with these values."""

@@ -51,6 +51,20 @@ class Mismatch(unittest.TestCase):
         self.assertIsNotNone(score.mismatch("late", {"rank": 1}, None))
 
 
+class Truth(unittest.TestCase):
+    def test_no_truth_is_right_whatever_the_answer(self):
+        for bundle, truths in score.TRUTH.items():
+            if bundle == "about":
+                continue
+            self.assertEqual(truths.keys(), {"seed", *score.QUESTIONS}, bundle)
+            for question in score.QUESTIONS:
+                other = "?" if question == "first" else {"stage": "?"}
+                wrong = score.mismatch(question, truths[question], other)
+                self.assertIsNotNone(wrong, f"{bundle}, {question}")
+            for field, value in truths["kernel"].items():
+                self.assertTrue(value, f"{bundle}, kernel: {field}")
+
+
 class Reading(unittest.TestCase):
     def test_noise_is_not_lateness(self):
         row = {"rank": "rank 0", "late_on": "noise"}
