@@ -26,6 +26,8 @@ pub enum Question {
     MemoryBound,
     /// Requests of an engine.
     Requests,
+    /// What would confirm the first advice.
+    Next,
     /// Two runs.
     Compare,
     /// How far the numbers can be trusted.
@@ -59,6 +61,9 @@ impl Question {
                 "which stages and kernels memory bandwidth bounds, and how far"
             }
             Question::Requests => "latencies, tokens and cost of the requests of an engine",
+            Question::Next => {
+                "the experiment that would confirm the first advice, and its evidence"
+            }
             Question::Compare => "what changed from this run to a second one: ask A compare B",
             Question::Caveats => "how far the numbers can be trusted",
             Question::Coverage => "what was recorded, and what is missing",

@@ -129,6 +129,25 @@ fn answers_are_short() {
             let most = if question == Question::Summary { 400 } else { 2_000 };
             let most = most * BYTES_PER_TOKEN;
             assert!(both.iter().all(|bytes| *bytes <= most), "{table}");
+            if question == Question::Summary && !read.report.answer.stages.is_empty() {
+                let names: Vec<&str> = answer.tables.iter().map(|table| table.name).collect();
+                assert!(
+                    ["stages", "first", "ask_next", "losses"].iter().all(|n| names.contains(n)),
+                    "{names:?}"
+                );
+                let shown = json(&answer.to_json(Budget::Usual));
+                let losses = shown["tables"]
+                    .as_array()
+                    .expect("tables")
+                    .iter()
+                    .find(|t| t["name"] == "losses");
+                let shown =
+                    losses.map_or(0, |losses| losses["rows"].as_array().map_or(0, Vec::len));
+                assert!(
+                    shown >= 3.min(answer.tables.last().map_or(0, |t| t.rows.len())),
+                    "{name}: {shown}"
+                );
+            }
             sizes.extend(both);
         }
     }

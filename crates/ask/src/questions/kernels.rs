@@ -36,6 +36,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
         let time = total_ns.zip(steps.get(row.stage.as_str()));
         let cells = vec![
+            id(&row.kernel_id),
             text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
             text(&row.stage),
             text(&row.class),
@@ -51,6 +52,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
+        Column::text("id").at("/kernel_id"),
         Column::workload("kernel").at("/kernel"),
         Column::workload("stage").at("/stage"),
         Column::text("class"),
@@ -164,6 +166,12 @@ pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
     }
 }
 
+/// The id of a kernel; null where the report has none, or something else in its place.
+fn id(id: &str) -> Value {
+    let is_id = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric());
+    if is_id { text(id) } else { Value::Null }
+}
+
 fn is_memory(kernel: &Kernel<'_>) -> bool {
     kernel.known_bound().is_some_and(|bound| bound.starts_with("memory"))
 }
@@ -268,6 +276,7 @@ fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
             None => row.sampled.as_ref().and_then(|sampled| sampled.dram_percent),
         };
         let cells = vec![
+            id(&row.kernel_id),
             text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
             text(&row.stage),
             kernel.known_bound().map_or(Value::Null, Value::from),
@@ -278,6 +287,7 @@ fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
+        Column::text("id").at("/kernel_id"),
         Column::workload("kernel").at("/kernel"),
         Column::workload("stage").at("/stage"),
         Column::text("bound"),

@@ -1,6 +1,7 @@
 //! The questions, each with its answer: what a report says about it as tables, with sources.
 
 mod compare;
+mod experiment;
 mod idle;
 mod kernels;
 mod ranks;
@@ -42,6 +43,7 @@ pub fn answer(run: &Run<'_>, question: Question, stage: Option<&str>) -> Result<
         Question::Collectives => ranks::collectives(&subject, &mut answer),
         Question::MemoryBound => kernels::memory_bound(&subject, &mut answer),
         Question::Requests => requests::requests(&subject, &mut answer),
+        Question::Next => experiment::experiment(&subject, &mut answer),
         Question::Compare => return Err(AskError::OneRun),
         Question::Caveats => trust::caveats(&subject, &mut answer),
         Question::Coverage => trust::coverage(&subject, &mut answer),

@@ -9,7 +9,8 @@ use crate::answer::{Answer, Column, Row, Table};
 pub(super) fn requests(subject: &Subject<'_>, answer: &mut Answer) {
     let Some(engine) = &subject.report.engine else {
         answer.summary = "No step of an inference engine was recorded.".to_owned();
-        let reason = "no range says what an engine works on (vLLM, SGLang and TensorRT-LLM do)";
+        let reason =
+            "no range describes the work of an engine (those of vLLM, SGLang and TensorRT-LLM do)";
         let command = ["run", "--light", "--", "vllm", "serve", "MODEL"];
         answer.unknown("latencies and cost of requests", reason, &command);
         return;

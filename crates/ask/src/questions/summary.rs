@@ -50,9 +50,9 @@ fn stage_table(stages: &[(usize, &StageAnswer)]) -> Table {
         Row::new(format!("/answer/stages/{at}"), cells)
     });
     let columns = vec![
-        Column::workload("stage").at("/stage"),
+        Column::workload("stage"),
         Column::number("step_ms", "ms").of("median").at("/step/p50_ns"),
-        Column::text("step").at("/step/unit"),
+        Column::text("step"),
         Column::number("shares", "percent").of("of the mean step"),
     ];
     Table::new("stages", columns, rows.collect()).usually(STAGES)
@@ -76,14 +76,13 @@ struct Part {
     total_ns: f64,
     /// The part that a better program would not need.
     lost: f64,
-    source: String,
 }
 
 fn parts(stage: &StageAnswer) -> Vec<Part> {
     let string = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let window_ns = stage.window.as_ref().map_or(0, |window| window.window_ns) as f64;
     if let Some(bottleneck) = &stage.bottleneck {
-        let parts = bottleneck.parts.iter().enumerate().map(|(at, part)| {
+        let parts = bottleneck.parts.iter().map(|part| {
             let percent = bottleneck.percent(part);
             let over =
                 bottleneck.kernels_over_floor.filter(|over| over.is_finite() && *over >= 1.0);
@@ -98,19 +97,17 @@ fn parts(stage: &StageAnswer) -> Vec<Part> {
                 percent,
                 total_ns: window_ns * percent / 100.0,
                 lost,
-                source: format!("/bottleneck/parts/{at}"),
             }
         });
         return parts.collect();
     }
     let Some(window) = &stage.window else { return Vec::new() };
-    let parts = window.parts.iter().enumerate().map(|(at, part)| Part {
+    let parts = window.parts.iter().map(|part| Part {
         name: string(name_of(&part.kind)),
         ns: window.steps.map(|_| window.per_step(part.ns)),
         percent: part.percent,
         total_ns: part.ns as f64,
         lost: if matches!(part.kind, WindowKind::Compute | WindowKind::Busy) { 0.0 } else { 1.0 },
-        source: format!("/window/parts/{at}"),
     });
     parts.collect()
 }
@@ -123,20 +120,22 @@ fn loss_table(stages: &[(usize, &StageAnswer)]) -> Table {
         losses.extend(lost.map(|part| (*at, *stage, part)));
     }
     losses.sort_by(|a, b| (b.2.total_ns * b.2.lost).total_cmp(&(a.2.total_ns * a.2.lost)));
+    // `time` has all parts.
+    losses.truncate(LOSSES);
     let rows = losses.iter().map(|(at, stage, part)| {
         let cells = vec![
             text(&stage.stage),
             text(&part.name),
             number(part.ns.map(|ns| ns * part.lost / 1e6)),
         ];
-        Row::new(format!("/answer/stages/{at}{}", part.source), cells)
+        Row::new(format!("/answer/stages/{at}"), cells)
     });
     let columns = vec![
         Column::workload("stage"),
         Column::text("lost_to"),
-        Column::number("lost_ms", "ms").of("mean step; kernels: beyond the floor"),
+        Column::number("lost_ms", "ms").of("per step; kernels: over floor"),
     ];
-    Table::new("losses", columns, rows.collect()).usually(LOSSES)
+    Table::new("losses", columns, rows.collect())
 }
 
 /// What to do first.
@@ -157,7 +156,7 @@ fn first(subject: &Subject<'_>) -> Table {
     });
     let columns = vec![
         Column::text("rule").at("/rule"),
-        Column::workload("stage").at("/stage"),
+        Column::workload("stage"),
         Column::number("times_faster", "ratio").of("at most").at("/factor"),
         Column::text("do"),
     ];
