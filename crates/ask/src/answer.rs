@@ -177,18 +177,11 @@ impl Answer {
         }
     }
 
-    /// Adds a table, unless it has no rows. A column without any value is left out.
-    pub fn push(&mut self, mut table: Table) {
-        if table.rows.is_empty() {
-            return;
+    /// Adds a table, unless it has no rows.
+    pub fn push(&mut self, table: Table) {
+        if !table.rows.is_empty() {
+            self.tables.push(table);
         }
-        let has_value = |at: usize| {
-            table.rows.iter().any(|row| row.cells.get(at).is_some_and(|c| !c.is_null()))
-        };
-        let kept: Vec<bool> = (0..table.columns.len()).map(has_value).collect();
-        retain(&mut table.columns, &kept);
-        table.rows.iter_mut().for_each(|row| retain(&mut row.cells, &kept));
-        self.tables.push(table);
     }
 
     /// Adds what is not known, and the words of the command (without the program) that would tell.
@@ -197,11 +190,6 @@ impl Answer {
         let command = if command.is_empty() { Vec::new() } else { words(command) };
         self.unknown.push(Unknown { question, reason, command });
     }
-}
-
-fn retain<T>(items: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    items.retain(|_| kept.next().copied().unwrap_or(true));
 }
 
 /// The words of a command of this program.

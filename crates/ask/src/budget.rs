@@ -245,20 +245,26 @@ impl<'a> View<'a> {
     }
 }
 
+/// A column without any value is left out.
 fn markdown_table(table: &Table, rows: &[Row]) -> String {
     let mut out = format!("\n**{}**\n\n|", table.name);
     let has_source = rows.iter().any(|row| row.source.is_some());
-    for column in &table.columns {
+    let is_known =
+        |at: &usize| rows.iter().any(|row| row.cells.get(*at).is_some_and(|cell| !cell.is_null()));
+    let known: Vec<usize> = (0..table.columns.len()).filter(is_known).collect();
+    let columns = || known.iter().filter_map(|at| Some((*at, table.columns.get(*at)?)));
+    for (_, column) in columns() {
         out.push_str(&format!(" {} |", column.name));
     }
     out.push_str(if has_source { " source |\n|" } else { "\n|" });
-    for column in &table.columns {
+    for (_, column) in columns() {
         out.push_str(if column.unit.is_some() { "--:|" } else { "---|" });
     }
     out.push_str(if has_source { "---|\n" } else { "\n" });
     for row in rows {
         out.push('|');
-        for (value, column) in row.cells.iter().zip(&table.columns) {
+        for (at, column) in columns() {
+            let value = row.cells.get(at).unwrap_or(&Value::Null);
             out.push_str(&format!(" {} |", markdown_cell(value, column)));
         }
         match (has_source, &row.source) {
@@ -267,7 +273,7 @@ fn markdown_table(table: &Table, rows: &[Row]) -> String {
             (false, _) => out.push('\n'),
         }
     }
-    let about = table.columns.iter().filter_map(|column| {
+    let about = columns().filter_map(|(_, column)| {
         let unit = column.unit.filter(|unit| !column.name.ends_with(unit));
         let unit = unit.map(str::to_owned);
         let basis = column.basis.as_ref().map(|basis| plain(&cell_text(basis)));
@@ -318,21 +324,10 @@ pub(crate) fn cell_text(text: &str) -> String {
 
 /// Four significant digits; what is none, such as infinity, is null.
 pub(crate) fn rounded(value: f64) -> Value {
-    const DIGITS: i32 = 4;
     if !value.is_finite() {
         return Value::Null;
     }
-    if value == 0.0 {
-        return 0.into();
-    }
-    let before_point = value.abs().log10().floor() as i32 + 1;
-    let rounded = match usize::try_from(DIGITS - before_point) {
-        Ok(decimals) => format!("{value:.decimals$}").parse().unwrap_or(value),
-        Err(_) => {
-            let unit = 10f64.powi(before_point - DIGITS);
-            (value / unit).round() * unit
-        }
-    };
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
     // 3.0 is 3: a float without a fraction would cost two more bytes.
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
         (rounded as i64).into()
@@ -351,4 +346,21 @@ fn shell(words: &[String]) -> String {
         }
     });
     quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits_and_texts_cannot_leave_their_cell() {
+        let texts = [1_374.668, 0.000_123_456, 12_345.6, -3.0, 0.0, 99.996, 1e300].map(rounded);
+        let texts = texts.map(|value| value.to_string());
+        assert_eq!(texts[..6], ["1375", "0.0001235", "12350", "-3", "0", "100"]);
+        assert_eq!(serde_json::from_str::<f64>(&texts[6]).ok(), Some(1e300));
+        assert_eq!([f64::NAN, f64::INFINITY].map(rounded), [Value::Null, Value::Null]);
+        let column = Column::workload("kernel");
+        assert_eq!(markdown_cell(&"a|b`c\n\u{202e}".into(), &column), "``a\\|b`c\\n\\u{202e}``");
+        assert_eq!(shell(&["a b".to_owned(), "it's".to_owned()]), "'a b' 'it'\\''s'");
+    }
 }

@@ -205,6 +205,7 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
     });
     answer.push(causes(subject));
     answer.push(advice(subject));
+    answer.push(outlier_causes(subject));
     answer.push(stack(subject));
     answer.push(threads(subject));
     not_sampled(subject, &stages, answer);
@@ -257,6 +258,35 @@ fn advice(subject: &Subject<'_>) -> Table {
         Column::text("remedy").at("/remedy"),
     ];
     Table::new("faults", columns, rows)
+}
+
+/// What the host did in the idle time of outliers.
+fn outlier_causes(subject: &Subject<'_>) -> Table {
+    let mut rows = Vec::new();
+    for (at, stage) in host_stages(subject) {
+        for (cause_at, cause) in stage.outlier_causes.iter().enumerate() {
+            let cells = vec![
+                text(&stage.stage),
+                name_of(&cause.kind),
+                text(&cause.text(false)),
+                number(cause.percent),
+                number(cause.error_percent),
+                count(cause.samples),
+            ];
+            rows.push(Row::new(format!("/host/stages/{at}/outlier_causes/{cause_at}"), cells));
+        }
+    }
+    let columns = vec![
+        Column::workload("stage"),
+        Column::text("state").at("/kind"),
+        Column::workload("where"),
+        Column::number("percent", "percent").of("of the idle time of outliers").at("/percent"),
+        Column::number("error_percent", "percent")
+            .of("standard error, points")
+            .at("/error_percent"),
+        Column::number("samples", "count").at("/samples"),
+    ];
+    Table::new("outlier_causes", columns, rows).usually(CAUSES)
 }
 
 /// The innermost frames of the largest cause of the first stage that has one.

@@ -1,0 +1,61 @@
+//! `stage2-launch ask`: answers, the list of questions, exit statuses, and runs that cannot be read.
+
+use std::fs;
+
+use crate::common::{Sandbox, lossy, repository};
+use predicates::prelude::PredicateBooleanExt as _;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn sample(name: &str) -> String {
+    repository("docs/sample").join(name).display().to_string()
+}
+
+#[test]
+fn a_question_is_answered_within_its_budget() {
+    let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
+    let markdown = contains("`decode` takes 3.265 ms per step").and(contains("**stages**"));
+    sandbox.launch_strictly(&["ask", &run]).assert().success().stdout(markdown);
+    for tokens in ["1", "100", "2000", "10000000"] {
+        let words = ["ask", &run, "host", "--stage", "decode", "--json", "--budget", tokens];
+        let output = sandbox.launch_strictly(&words).assert().success();
+        let text = lossy(&output.get_output().stdout);
+        let limit: usize = tokens.parse::<usize>().expect("a number").max(64) * 4;
+        assert!(text.len() <= limit, "{tokens}: {text}");
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(answer["question"], "host");
+    }
+    let other = sample("vllm_server");
+    let words = ["ask", &run, "compare", &other];
+    sandbox.launch_strictly(&words).assert().success().stdout(contains("**metrics**"));
+}
+
+#[test]
+fn what_does_not_exist_is_answered_with_the_list() {
+    let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
+    let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
+    let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
+    assert.stdout(list).stderr(contains("no question `why\\x1b`"));
+    let words = ["ask", &run, "time", "--stage", "nothing"];
+    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("`decode`, `prefill`"));
+    let words = ["ask", &run, "compare"];
+    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("second run"));
+    let words = ["ask", &run, "time", &run];
+    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("one run"));
+}
+
+#[test]
+fn what_cannot_be_read_is_no_answer() {
+    let sandbox = Sandbox::new();
+    let text = fs::read(repository("docs/sample/regions/metrics.json")).expect("a report");
+    for (name, bytes) in [("cut", &text[..text.len() / 2]), ("empty", b""), ("other", b"{}")] {
+        fs::create_dir(sandbox.path(name)).expect("folder");
+        fs::write(sandbox.path(name).join("metrics.json"), bytes).expect("file");
+        sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
+    }
+    let newer = lossy(&text).replacen("\"schema_version\": 1", "\"schema_version\": 91", 1);
+    fs::write(sandbox.path("newer.json"), newer).expect("file");
+    let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
+    assert.stderr(contains("newer stage2-launch"));
+    sandbox.launch_strictly(&["ask", "nowhere"]).assert().code(70).stderr(contains("nowhere"));
+}
