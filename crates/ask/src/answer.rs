@@ -89,7 +89,7 @@ impl Column {
 pub struct Row {
     /// One value for each column; null where it is not known.
     pub cells: Vec<Value>,
-    /// The JSON pointer into `metrics.json` of what the row was made from: `/kernels/12`.
+    /// The JSON pointer into `metrics.json` of what the row was made from: `/stages/1`.
     pub source: Option<String>,
 }
 

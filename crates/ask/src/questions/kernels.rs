@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
-use stage2_model::{BottleneckKind, Report};
+use stage2_model::{BottleneckKind, Report, StageKernelRow};
 
 use super::time::no_floor;
 use super::{
@@ -111,23 +111,13 @@ fn kernels<'r>(subject: &Subject<'r>) -> Vec<Kernel<'r>> {
     kernels
 }
 
-/// Where the numbers of a kernel of a stage are in the report: where it is one row.
-fn sources(report: &Report) -> HashMap<(&str, usize), String> {
-    let mut sources: HashMap<(&str, usize), String> = HashMap::new();
-    let mut rows: HashMap<(&str, usize), usize> = HashMap::new();
-    for row in &report.kernels {
-        *rows.entry((row.stage.as_str(), row.name_index)).or_default() += 1;
-    }
-    for (at, row) in report.kernels.iter().enumerate() {
-        let key = (row.stage.as_str(), row.name_index);
-        if rows.get(&key) == Some(&1) {
-            sources.insert(key, format!("/kernels/{at}"));
-        }
-    }
-    for (at, row) in report.stage_kernels.iter().enumerate() {
-        sources.insert((row.stage.as_str(), row.name_index), format!("/stage_kernels/{at}"));
-    }
-    sources
+/// Where the numbers of a kernel of a stage are in the report: of those with the longest times. The others are
+/// sums over rows of `/kernels`.
+fn sources<'r>(report: &'r Report) -> HashMap<(&'r str, usize), String> {
+    let place = |(at, row): (usize, &'r StageKernelRow)| {
+        ((row.stage.as_str(), row.name_index), format!("/stage_kernels/{at}"))
+    };
+    report.stage_kernels.iter().enumerate().map(place).collect()
 }
 
 pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
