@@ -20,6 +20,7 @@ mod live;
 mod loading;
 mod ncu_python;
 mod ncu_regions;
+mod next;
 #[allow(dead_code, reason = "the tests of its tables use the rest")]
 #[path = "../../../crates/report/tests/it/nsys_tables/fixture.rs"]
 mod nsys_export;

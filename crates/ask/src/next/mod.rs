@@ -224,7 +224,7 @@ fn first_takeaway(report: &Report) -> Takeaway {
     let found = all.iter().find(is_first).or_else(|| all.iter().find(advised)).or(all.first());
     let mut takeaway = found.cloned().unwrap_or_default();
     if found.is_none() {
-        takeaway.text = "The report says nothing that could be confirmed.".to_owned();
+        takeaway.text = "The report has no takeaway that could be confirmed.".to_owned();
     }
     if takeaway.id.is_empty() {
         let stage = takeaway.stage.iter().map(|stage| format!(":{stage}"));

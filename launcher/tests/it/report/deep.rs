@@ -75,7 +75,7 @@ fn preset(name: &str) -> String {
     lines.map(|line| format!("    {line}\n")).collect()
 }
 
-fn deep() -> RunFolder {
+pub(crate) fn deep() -> RunFolder {
     let folder = RunFolder::new();
     write(&folder.path(""));
     folder

@@ -1,5 +1,6 @@
 //! Trace files in, reports out: golden files, brute-force checks and hostile input.
 
+mod agreement;
 mod answer;
 mod brute_force;
 mod damage;
