@@ -10,7 +10,7 @@ use stage2_contract::text::numbers::percent1;
 use stage2_contract::text::{code_in_text, plain, visible};
 use stage2_diff::{MetricChange, MetricUnit, NoiseMethod, Run, compare};
 use stage2_model::{
-    Confidence, Evidence, EvidenceValue, Experiment, HostFrame, Report, Rule, Takeaway,
+    Confidence, Evidence, EvidenceValue, Experiment, HostCause, HostFrame, Report, Rule, Takeaway,
 };
 
 use crate::answer::PROGRAM;
@@ -174,6 +174,8 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     let no_settings = Vec::new();
     let added = experiment.as_ref().map_or(&no_settings, |(settings, ..)| settings);
     let argv = command(report, files, added, &mut notes);
+    // Otherwise it is that of `merge`.
+    let directory = files.directory.filter(|_| !argv.is_empty());
     let shows = match &experiment {
         Some((_, pointer, value)) => Some(Shown { pointer: pointer.clone(), value: value.clone() }),
         None if metric.is_none() => {
@@ -199,7 +201,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
         evidence: takeaway.evidence,
         change,
         argv,
-        directory: files.directory.map(|folder| visible(folder.as_bytes())),
+        directory: directory.map(|folder| visible(folder.as_bytes())),
         environment: environment(report),
         metric,
         shows,
@@ -403,11 +405,21 @@ fn places(report: &Report, takeaway: &Takeaway) -> Vec<Place> {
         let is_named = |source: &str| {
             takeaway.evidence.iter().any(|seen| seen.source.starts_with(&format!("{source}/")))
         };
-        let is_general = matches!(takeaway.rule, Rule::HostGaps | Rule::LaunchBound);
+        let late =
+            report.ranks.late.iter().find(|row| row.stage == stage.stage && row.delays.is_some());
+        let is_general = |cause: &HostCause| match takeaway.rule {
+            Rule::HostGaps | Rule::LaunchBound => cause.is_finding(),
+            // What the late rank does.
+            Rule::Waiting => {
+                let most = cause.processes.first().map(|process| &process.file);
+                cause.is_finding() && most.is_some() && most == late.map(|row| &row.file)
+            }
+            _ => false,
+        };
         let causes = stage.causes.iter().enumerate();
         found.extend(causes.filter_map(|(row, cause)| {
             let source = format!("/host/stages/{at}/causes/{row}");
-            let is_it = is_named(&source) || (is_general && cause.is_finding());
+            let is_it = is_named(&source) || is_general(cause);
             Some(place(cause.frame.as_ref().filter(|_| is_it)?, cause.percent, source))
         }));
         let faults = stage.advice.iter().enumerate();

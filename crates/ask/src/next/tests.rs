@@ -1,8 +1,7 @@
 use super::*;
 use stage2_diff::{Condition, Outcome};
 use stage2_model::{
-    Fact, FirstStep, HostCause, HostCauseKind, HostStage, HostUse, PathKind, Severity, StageRow,
-    Status,
+    Fact, FirstStep, HostCauseKind, HostStage, HostUse, PathKind, Severity, StageRow, Status,
 };
 use strum::VariantArray as _;
 
@@ -171,7 +170,7 @@ fn without_a_report_worth_the_name_there_is_a_measurement() {
     // Captures of elsewhere, and a secret in the command.
     let mut report = report(Rule::LaunchBound, None, STEP_NS);
     report.run.command = Some(vec!["/opt/stage2-launch".into(), "merge".into()]);
-    assert!(of(&report).argv.is_empty());
+    assert!(of(&report).argv.is_empty() && of(&report).directory.is_none());
     report.run.command = Some(vec!["python3".into(), "--key=[redacted]".into()]);
     assert!(of(&report).notes[0].contains("redacted"));
 }
