@@ -5,8 +5,12 @@
 pub mod answer;
 mod budget;
 pub mod next;
+pub mod query;
 mod question;
 mod questions;
+pub mod schema;
+pub mod tables;
+mod trace_rows;
 
 pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS};
 pub use next::{Next, RunFiles, next};

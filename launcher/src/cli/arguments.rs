@@ -747,6 +747,51 @@ pub(crate) struct AskArgs {
     pub(crate) budget: Option<usize>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = QUERY_HELP)]
+pub(crate) struct QueryArgs {
+    /// The run: its folder, its metrics.json, or `latest`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// One SELECT of SQLite; `stage2-launch schema RUN` prints the tables
+    #[arg(value_name = "SQL", allow_hyphen_values = true)]
+    pub(crate) sql: String,
+    /// Print at most this number of rows; 0: all
+    #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_ROWS)]
+    pub(crate) rows: usize,
+    /// End the query after this time, seconds
+    #[arg(long, value_name = "N", default_value_t = stage2_ask::query::USUAL_SECONDS,
+          value_parser = clap::value_parser!(u64).range(1..=stage2_ask::query::SECONDS_MOST))]
+    pub(crate) seconds: u64,
+    /// Print one line of JSON: columns, and rows as arrays
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print CSV
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+}
+
+const QUERY_HELP: &str = "\
+Examples:
+  stage2-launch query latest 'SELECT name, total_ns FROM kernels ORDER BY total_ns DESC LIMIT 10'
+  stage2-launch query RUN --json 'SELECT stage, part, percent FROM windows'
+
+Nothing is written, and nothing but the run is read. Exit status: 0; 2 when the SQL is wrong or not
+allowed; 70 when it takes too much time or memory, or when the report cannot be read.";
+
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The run: its folder, its metrics.json, or `latest`
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// Explain the columns of this table
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: Option<String>,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;

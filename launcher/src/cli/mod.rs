@@ -17,8 +17,8 @@ use crate::terminal::Terminal;
 pub(crate) use arguments::{
     Acceptance, AnswerOptions, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions,
     Captures, CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs,
-    Messages, NextArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SnapshotArgs,
-    Times, TopArgs, WatchOptions,
+    Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings,
+    SchemaArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use words::is_setting;
 
@@ -69,6 +69,10 @@ pub(crate) enum Command {
     Ask(AskArgs),
     /// Print the experiment that would confirm the first advice of a run
     Next(NextArgs),
+    /// Ask a run in SQL
+    Query(QueryArgs),
+    /// Print the tables of a run that `query` can ask
+    Schema(SchemaArgs),
     /// Keep reports under a name, to compare later runs with them
     Baseline(BaselineArgs),
     /// Write the kernels and ranges of a run for another tool
@@ -362,6 +366,8 @@ mod tests {
                     | Command::Baseline(_)
                     | Command::Ctl(_)
                     | Command::Diff(_)
+                    | Command::Query(_)
+                    | Command::Schema(_)
                     | Command::Doctor(_)
                     | Command::Export(_)
                     | Command::Feed(_)

@@ -11,6 +11,7 @@ pub(crate) mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod next;
+pub(crate) mod query;
 pub(crate) mod report;
 pub(crate) mod run;
 mod windows;

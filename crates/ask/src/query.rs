@@ -1,0 +1,776 @@
+//! SQL and a bundle -> rows. The SQL is foreign: it sees a database in memory that holds the tables of
+//! [`crate::tables`] and nothing else, may read and compute, and ends after a time. Tables are filled when a
+//! query names them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, Statement};
+use serde::Serialize;
+use serde_json::{Value, json};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{code, csv_field, plain, shorten, visible};
+use stage2_model::Report;
+use stage2_read::trace::libraries::RangeNames;
+
+use crate::answer::TextOrigin;
+use crate::tables::{ColumnSpec, Holds, Rows, TABLES, TableSpec, each_row, table};
+use crate::trace_rows::{self, sql_value};
+
+/// Rows of a result where no number was asked for.
+pub const USUAL_ROWS: usize = 200;
+/// How long a query may take where no time was asked for, seconds.
+pub const USUAL_SECONDS: u64 = 10;
+/// The most that can be asked for, seconds.
+pub const SECONDS_MOST: u64 = 600;
+/// Rows beyond those that are shown are counted up to this number.
+const COUNTED_MOST: usize = 1_000_000;
+/// Memory of a result.
+const RESULT_BYTES_MOST: usize = 64 << 20;
+/// Memory of the databases of this process.
+const DATABASE_BYTES_MOST: usize = 512 << 20;
+/// Longest text or row within the database, bytes.
+const VALUE_BYTES_MOST: i32 = 1 << 20;
+/// Longest SQL, bytes.
+const SQL_BYTES_MOST: usize = 100_000;
+/// Operations of SQLite between two looks at the clock.
+const OPERATIONS_PER_LOOK: i32 = 10_000;
+/// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
+const CELL_CHARS: usize = 160;
+/// Columns of Markdown are aligned up to this width, characters.
+const ALIGNED_CHARS: usize = 40;
+/// Longest foreign text in a message, characters.
+const MESSAGE_CHARS: usize = 200;
+
+/// Functions of SQLite that read nothing but their arguments.
+const FUNCTIONS: &[&str] = &[
+    "abs",
+    "avg",
+    "ceil",
+    "ceiling",
+    "char",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "count",
+    "cume_dist",
+    "dense_rank",
+    "exp",
+    "first_value",
+    "floor",
+    "format",
+    "glob",
+    "group_concat",
+    "hex",
+    "if",
+    "ifnull",
+    "iif",
+    "instr",
+    "lag",
+    "last_value",
+    "lead",
+    "length",
+    "like",
+    "ln",
+    "log",
+    "log10",
+    "log2",
+    "lower",
+    "ltrim",
+    "max",
+    "median",
+    "min",
+    "mod",
+    "nth_value",
+    "ntile",
+    "nullif",
+    "octet_length",
+    "percent_rank",
+    "percentile",
+    "pow",
+    "power",
+    "printf",
+    "quote",
+    "rank",
+    "replace",
+    "round",
+    "row_number",
+    "rtrim",
+    "sign",
+    "sqrt",
+    "string_agg",
+    "substr",
+    "substring",
+    "sum",
+    "total",
+    "trim",
+    "trunc",
+    "typeof",
+    "unicode",
+    "upper",
+];
+
+/// What a query is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Bundle<'b> {
+    /// Its report.
+    pub report: &'b Report,
+    /// Its folder, which has the trace files.
+    pub folder: &'b Path,
+    /// The ranges of libraries, as the settings of the run have them.
+    pub libraries: &'b RangeNames,
+    /// What the user called it, for messages.
+    pub called: &'b str,
+}
+
+/// How much a query may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Rows of the result; `None`: all.
+    pub rows: Option<usize>,
+    /// Time.
+    pub time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { rows: Some(USUAL_ROWS), time: Duration::from_secs(USUAL_SECONDS) }
+    }
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// The SQL is wrong, or asks for what is not allowed.
+    #[error("{0}")]
+    Sql(String),
+    /// It took too much time or memory.
+    #[error("{0}")]
+    TooMuch(String),
+}
+
+impl QueryError {
+    fn time(limit: Duration) -> Self {
+        Self::TooMuch(format!(
+            "the query was ended after {} s: it has no end, or joins too much; narrow it with WHERE, join \
+             on more columns, or allow more time with --seconds N",
+            limit.as_secs()
+        ))
+    }
+
+    pub(crate) fn time_in_traces() -> Self {
+        let text = "the time was over while the trace files were read; allow more with --seconds N, or ask \
+                    a table of metrics.json instead (`schema` says which are)";
+        Self::TooMuch(text.to_owned())
+    }
+
+    fn memory() -> Self {
+        Self::TooMuch(format!(
+            "the query needs more than {} MB of memory; narrow it with WHERE, or aggregate with GROUP BY",
+            DATABASE_BYTES_MOST >> 20
+        ))
+    }
+
+    pub(crate) fn damaged() -> Self {
+        Self::TooMuch("a trace file cannot be read".to_owned())
+    }
+
+    /// What stopped the tables from being filled.
+    pub(crate) fn of_loading(error: &rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => Self::time_in_traces(),
+            Some(ErrorCode::OutOfMemory) => Self::memory(),
+            _ => Self::TooMuch(format!("a table cannot be filled: {}", message(error))),
+        }
+    }
+}
+
+/// The result of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Its columns.
+    pub columns: Vec<ResultColumn>,
+    /// Its rows, as far as they are shown.
+    pub rows: Vec<Vec<Value>>,
+    /// All rows.
+    pub all: RowCount,
+    /// What the reader should know: rows that a table does not hold.
+    pub notes: Vec<String>,
+}
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResultColumn {
+    /// Its name, or the expression.
+    pub name: String,
+    /// The unit of its numbers, as far as the name says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<&'static str>,
+    /// Whether the workload wrote its texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextOrigin>,
+}
+
+impl ResultColumn {
+    /// A column of this name in the result of a query that reads these columns.
+    fn of(name: &str, read: &[&'static ColumnSpec]) -> Self {
+        let declared = || read.iter().filter(|of| of.name.eq_ignore_ascii_case(name));
+        let unit = declared().find_map(|of| of.unit()).or_else(|| unit_of_name(name));
+        let is_own = match declared().next() {
+            Some(_) => !declared().any(|of| of.is_of_workload()),
+            None => !read.iter().any(|of| of.is_of_workload()),
+        };
+        let text = (unit.is_none() && !is_own).then_some(TextOrigin::Workload);
+        Self { name: shorten(&visible(name.as_bytes()), CELL_CHARS), unit, text }
+    }
+}
+
+/// How many rows there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCount {
+    /// So many.
+    Is(usize),
+    /// More than so many: nobody counted on.
+    MoreThan(usize),
+    /// More than so many: the result would have taken too much memory.
+    NoRoomBeyond(usize),
+}
+
+/// Asks a bundle.
+///
+/// # Errors
+/// When the SQL is wrong or asks for something else than reading, and when it takes too much time or memory.
+pub fn query(bundle: &Bundle<'_>, sql: &str, limits: Limits) -> Result<Answered, QueryError> {
+    let deadline = Instant::now() + limits.time;
+    check(sql)?;
+    let connection = open(deadline).map_err(|error| QueryError::of_loading(&error))?;
+    let guard = Guard { sql, bundle, limits, seen: Arc::default() };
+    guard.watch(&connection);
+    let named: BTreeSet<&'static str> = {
+        guard.prepare(&connection)?;
+        let seen = guard.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.tables.iter().copied().collect()
+    };
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>);
+    let notes = fill(&connection, bundle, &named, deadline)?;
+    let limited = restrict(&connection);
+    limited.map_err(|error| QueryError::of_loading(&error))?;
+    guard.watch(&connection);
+    let statement = guard.prepare(&connection)?;
+    guard.run(statement, notes)
+}
+
+/// What is wrong with the text itself.
+fn check(sql: &str) -> Result<(), QueryError> {
+    let wrong = |text: &str| Err(QueryError::Sql(text.to_owned()));
+    if sql.len() > SQL_BYTES_MOST {
+        return wrong("the SQL is longer than 100 kB");
+    }
+    if sql.contains('\0') {
+        return wrong("the SQL holds a NUL character");
+    }
+    Ok(())
+}
+
+/// A database with all tables, all empty.
+fn open(deadline: Instant) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_in_memory()?;
+    let limit = format!("PRAGMA hard_heap_limit = {DATABASE_BYTES_MOST}");
+    connection.query_row(&limit, [], |_| Ok(()))?;
+    // What is sorted must not go to a file.
+    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")?;
+    connection.progress_handler(OPERATIONS_PER_LOOK, Some(move || Instant::now() > deadline));
+    for table in TABLES {
+        connection.execute_batch(&definition(table))?;
+    }
+    Ok(connection)
+}
+
+fn definition(table: &TableSpec) -> String {
+    if let Rows::View { select } = table.rows {
+        return format!("CREATE VIEW {} AS {select}", table.name);
+    }
+    let columns = table.columns.iter().map(|column| match column.holds {
+        Holds::Numbers(_) => format!("{} NUMERIC", column.name),
+        Holds::Texts(_) => format!("{} TEXT", column.name),
+    });
+    format!("CREATE TABLE {} ({})", table.name, columns.collect::<Vec<_>>().join(", "))
+}
+
+fn restrict(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA query_only = ON")?;
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MOST),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 50),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1_000),
+    ] {
+        connection.set_limit(limit, value)?;
+    }
+    Ok(())
+}
+
+/// Fills the tables that a query names.
+fn fill(
+    connection: &Connection,
+    bundle: &Bundle<'_>,
+    named: &BTreeSet<&'static str>,
+    deadline: Instant,
+) -> Result<Vec<String>, QueryError> {
+    let failed = |error: rusqlite::Error| QueryError::of_loading(&error);
+    connection.execute_batch("BEGIN").map_err(failed)?;
+    let mut of_traces = BTreeSet::new();
+    for table in named.iter().filter_map(|name| table(name)) {
+        match table.rows {
+            Rows::Report { .. } => insert(connection, bundle.report, table).map_err(failed)?,
+            Rows::Traces => drop(of_traces.insert(table.name)),
+            Rows::View { .. } => {}
+        }
+    }
+    let notes = match of_traces.is_empty() {
+        true => Vec::new(),
+        false => trace_rows::fill(connection, bundle, &of_traces, deadline)?,
+    };
+    connection.execute_batch("COMMIT").map_err(failed)?;
+    Ok(notes)
+}
+
+fn insert(connection: &Connection, report: &Report, table: &TableSpec) -> rusqlite::Result<()> {
+    let places = vec!["?"; table.columns.len()].join(", ");
+    let mut row = connection.prepare(&format!("INSERT INTO {} VALUES ({places})", table.name))?;
+    each_row(report, table, |cells| {
+        row.execute(rusqlite::params_from_iter(cells.iter().map(sql_value))).map(drop)
+    })
+}
+
+/// What SQLite asks leave for while it reads the SQL.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Tables that are named.
+    tables: BTreeSet<&'static str>,
+    /// Columns that are read, of tables that are declared.
+    columns: Vec<&'static ColumnSpec>,
+    /// What was refused first.
+    refused: Option<String>,
+    selects: bool,
+}
+
+impl Seen {
+    fn allows(&mut self, context: &AuthContext<'_>) -> bool {
+        let why = match context.action {
+            AuthAction::Select => {
+                self.selects = true;
+                return true;
+            }
+            AuthAction::Recursive => return true,
+            AuthAction::Function { function_name } => {
+                if FUNCTIONS.iter().any(|name| name.eq_ignore_ascii_case(function_name)) {
+                    return true;
+                }
+                let name = shown(function_name);
+                format!("the function {name} is not available; there are: {}", FUNCTIONS.join(", "))
+            }
+            AuthAction::Read { table_name, column_name } => {
+                if self.reads(table_name, column_name) {
+                    return true;
+                }
+                format!("the table {} may not be read; {}", shown(table_name), tables_there())
+            }
+            AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+                "no other database can be attached: a query reads the tables of one run; `stage2-launch \
+                 diff A B` compares runs"
+                    .to_owned()
+            }
+            AuthAction::Pragma { .. } => {
+                "PRAGMA is not available; `stage2-launch schema RUN` prints the tables and their columns"
+                    .to_owned()
+            }
+            _ => READ_ONLY.to_owned(),
+        };
+        self.refused.get_or_insert(why);
+        false
+    }
+
+    /// Notes what is read. Tables of a WITH clause have names without columns.
+    fn reads(&mut self, table_name: &str, column_name: &str) -> bool {
+        let Some(found) = table(table_name) else {
+            let is_schema = ["sqlite_master", "sqlite_schema"].contains(&table_name);
+            return column_name.is_empty() || is_schema;
+        };
+        self.tables.insert(found.name);
+        let column = found.columns.iter().find(|of| of.name.eq_ignore_ascii_case(column_name));
+        self.columns.extend(column);
+        true
+    }
+}
+
+const READ_ONLY: &str = "only a SELECT is allowed: the tables are a copy in memory, and nothing in a run can be changed";
+
+/// A query under way.
+struct Guard<'q> {
+    sql: &'q str,
+    bundle: &'q Bundle<'q>,
+    limits: Limits,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Guard<'_> {
+    fn watch(&self, connection: &Connection) {
+        let seen = Arc::clone(&self.seen);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.allows(&context) { Authorization::Allow } else { Authorization::Deny }
+        }));
+    }
+
+    fn prepare<'c>(&self, connection: &'c Connection) -> Result<Statement<'c>, QueryError> {
+        let statement = connection.prepare(self.sql).map_err(|error| self.explain(&error))?;
+        let selects = self.seen.lock().unwrap_or_else(PoisonError::into_inner).selects;
+        // Nothing at all is read-only, and VACUUM asks no leave.
+        if !statement.readonly() {
+            return Err(QueryError::Sql(READ_ONLY.to_owned()));
+        }
+        if !selects {
+            let example = "SELECT name, total_ns FROM kernels ORDER BY total_ns DESC LIMIT 10";
+            return Err(QueryError::Sql(format!(
+                "the SQL holds no SELECT; for instance: {example}"
+            )));
+        }
+        if statement.parameter_count() > 0 {
+            let text =
+                "the SQL has parameters (?), and nothing gives them values: write the values";
+            return Err(QueryError::Sql(text.to_owned()));
+        }
+        Ok(statement)
+    }
+
+    fn run(
+        &self,
+        mut statement: Statement<'_>,
+        notes: Vec<String>,
+    ) -> Result<Answered, QueryError> {
+        let columns = self.columns(&statement);
+        let most = self.limits.rows.unwrap_or(usize::MAX);
+        let (mut rows, mut all, mut bytes) = (Vec::new(), 0usize, 0usize);
+        let mut found = statement.raw_query();
+        let counted = loop {
+            let row = match found.next() {
+                Ok(Some(row)) => row,
+                Ok(None) => break RowCount::Is(all),
+                // Those that are shown are whole, and only their number is not.
+                Err(error) if all > most && is_time(&error) => break RowCount::MoreThan(all),
+                Err(error) => return Err(self.explain(&error)),
+            };
+            if all >= most {
+                if all >= most.saturating_add(COUNTED_MOST) {
+                    break RowCount::MoreThan(all);
+                }
+                all += 1;
+                continue;
+            }
+            let cells = (0..columns.len()).map(|at| row.get_ref(at).map_or(Value::Null, cell));
+            let cells: Vec<Value> = cells.collect();
+            bytes += cells.iter().map(size).sum::<usize>();
+            if bytes > RESULT_BYTES_MOST {
+                break RowCount::NoRoomBeyond(all);
+            }
+            all += 1;
+            rows.push(cells);
+        };
+        Ok(Answered { columns, rows, all: counted, notes })
+    }
+
+    /// The columns of the result. Its names are known, and not from where its values are: a name that a
+    /// table declares has the unit of that, and every other text may be one of the workload.
+    fn columns(&self, statement: &Statement<'_>) -> Vec<ResultColumn> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = statement.column_names().into_iter();
+        names.map(|name| ResultColumn::of(name, &seen.columns)).collect()
+    }
+
+    fn explain(&self, error: &rusqlite::Error) -> QueryError {
+        let refused = self.seen.lock().unwrap_or_else(PoisonError::into_inner).refused.clone();
+        if matches!(error, rusqlite::Error::MultipleStatement) {
+            let text = "one statement at a time: there is more behind the first `;`";
+            return QueryError::Sql(text.to_owned());
+        }
+        match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => return QueryError::time(self.limits.time),
+            Some(ErrorCode::OutOfMemory) => return QueryError::memory(),
+            Some(ErrorCode::TooBig) => {
+                let text =
+                    "a text or a row of the query is longer than 1 MB; shorten it with substr()";
+                return QueryError::TooMuch(text.to_owned());
+            }
+            _ => {}
+        }
+        if let Some(refused) = refused {
+            return QueryError::Sql(refused);
+        }
+        let said = message(error);
+        let remedy = if said.contains("no such table") {
+            tables_there()
+        } else if said.contains("no such column") {
+            self.columns_there()
+        } else if said.contains("no such function") {
+            format!("there are: {}", FUNCTIONS.join(", "))
+        } else {
+            format!(
+                "`stage2-launch schema {}` prints the tables and their columns",
+                self.bundle.called
+            )
+        };
+        QueryError::Sql(format!("the SQL cannot be run: {said}; {remedy}"))
+    }
+
+    /// The columns of the tables that the SQL mentions.
+    fn columns_there(&self) -> String {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = self.sql.split(|c: char| !is_word(c)).filter_map(table);
+        let mut named: Vec<&TableSpec> = Vec::new();
+        for found in words {
+            if !named.iter().any(|of| of.name == found.name) {
+                named.push(found);
+            }
+        }
+        if named.is_empty() {
+            return tables_there();
+        }
+        let columns = named.iter().map(|table| {
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            format!("{} has {}", table.name, names.join(", "))
+        });
+        columns.collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn tables_there() -> String {
+    let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+    format!("the tables are {}", names.join(", "))
+}
+
+fn is_time(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted)
+}
+
+/// What SQLite says, without the whole SQL behind it.
+fn message(error: &rusqlite::Error) -> String {
+    let said = match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        rusqlite::Error::SqliteFailure(_, Some(said)) => said.clone(),
+        other => other.to_string(),
+    };
+    shorten(&visible(said.as_bytes()), MESSAGE_CHARS)
+}
+
+fn shown(name: &str) -> String {
+    code(&shorten(&visible(name.as_bytes()), MESSAGE_CHARS))
+}
+
+/// A unit that a name ends in.
+fn unit_of_name(name: &str) -> Option<&'static str> {
+    const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "percent", "bytes"];
+    let (_, last) = name.rsplit_once('_')?;
+    UNITS.into_iter().find(|unit| *unit == last)
+}
+
+/// A value as it is printed: texts without control characters, numbers without digits that mean nothing.
+fn cell(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::from(number),
+        ValueRef::Real(number) => Value::from(rounded(number)),
+        ValueRef::Text(text) => Value::from(visible(text)),
+        ValueRef::Blob(bytes) => {
+            let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            Value::from(format!("x'{digits}'"))
+        }
+    }
+}
+
+/// Three decimals, or four significant digits of what is below one.
+fn rounded(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let decimals = match number.abs() < 1.0 {
+        // Of 0.001234 all of them: the first three are zeros.
+        true => 3 - number.abs().log10().floor() as i32,
+        false => 3,
+    };
+    let scale = 10f64.powi(decimals.min(300));
+    let scaled = (number * scale).round() / scale;
+    if scaled.is_finite() { scaled } else { number }
+}
+
+fn size(value: &Value) -> usize {
+    std::mem::size_of::<Value>() + value.as_str().map_or(0, str::len)
+}
+
+impl Answered {
+    /// How many of how many rows there are; nothing where all are there.
+    pub fn rest(&self) -> Option<String> {
+        let shown = count(self.rows.len() as u64);
+        match self.all {
+            RowCount::Is(all) if all == self.rows.len() => None,
+            RowCount::Is(all) => {
+                Some(format!("{shown} of {} rows; --rows 0 for all", count(all as u64)))
+            }
+            RowCount::MoreThan(all) => {
+                let all = count(all as u64);
+                Some(format!(
+                    "{shown} of more than {all} rows; narrow the query, or --rows 0 for all"
+                ))
+            }
+            RowCount::NoRoomBeyond(_) => Some(format!(
+                "{shown} rows, and more that have no room: a result has at most {} MB; narrow the query, or \
+                 aggregate",
+                RESULT_BYTES_MOST >> 20
+            )),
+        }
+    }
+
+    fn last_line(&self) -> String {
+        self.rest().unwrap_or_else(|| match self.rows.len() {
+            1 => "1 row".to_owned(),
+            rows => format!("{} rows", count(rows as u64)),
+        })
+    }
+
+    /// A table with aligned columns. Texts of the workload stand in code quotes.
+    pub fn to_markdown(&self) -> String {
+        let head = self.columns.iter().map(|column| plain(&column.name)).collect();
+        let rows = self.rows.iter().map(|row| self.shown(row));
+        let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+        let columns: Vec<Aligned> = (0..self.columns.len())
+            .map(|at| Aligned {
+                width: lines
+                    .iter()
+                    .filter_map(|line| line.get(at))
+                    .map(|c| c.chars().count())
+                    .max(),
+                is_number: self.rows.iter().filter_map(|row| row.get(at)).all(is_number_or_null),
+            })
+            .collect();
+        let rule: Vec<String> = columns.iter().map(Aligned::rule).collect();
+        let mut out = String::new();
+        for (number, cells) in lines.into_iter().enumerate() {
+            push_line(&mut out, &cells, &columns);
+            if number == 0 {
+                push_line(&mut out, &rule, &columns);
+            }
+        }
+        for note in &self.notes {
+            let _ = write!(out, "\n{}.", plain(note));
+        }
+        let _ = writeln!(out, "\n{}.", self.last_line());
+        out
+    }
+
+    fn shown(&self, row: &[Value]) -> Vec<String> {
+        let cells = row.iter().zip(&self.columns);
+        let cells = cells.map(|(value, column)| match value {
+            Value::Null => "–".to_owned(),
+            Value::String(text) => {
+                let text = shorten(text, CELL_CHARS);
+                match column.text {
+                    Some(TextOrigin::Workload) => code(&text),
+                    _ => plain(&text),
+                }
+            }
+            number => number.to_string(),
+        });
+        cells.collect()
+    }
+
+    /// One line of JSON: columns, rows as arrays, and how many rows there are.
+    pub fn to_json(&self) -> String {
+        let (all, is_exact) = match self.all {
+            RowCount::Is(all) => (all, true),
+            RowCount::MoreThan(all) | RowCount::NoRoomBeyond(all) => (all, false),
+        };
+        let mut out = json!({
+            "columns": self.columns,
+            "rows": self.rows,
+            "row_count": all,
+            "row_count_is_exact": is_exact,
+        });
+        if let Some(rest) = self.rest() {
+            out["left_out"] = Value::from(rest);
+        }
+        if !self.notes.is_empty() {
+            out["notes"] = json!(self.notes);
+        }
+        format!("{out}\n")
+    }
+
+    /// CSV (RFC 4180) with a line of names. What is left out is said elsewhere.
+    pub fn to_csv(&self) -> String {
+        let names: Vec<String> =
+            self.columns.iter().map(|column| csv_field(&column.name)).collect();
+        let cells = self.rows.iter().map(|row| {
+            let cells = row.iter().map(|value| match value {
+                Value::Null => String::new(),
+                Value::String(text) => csv_field(text),
+                number => number.to_string(),
+            });
+            cells.collect::<Vec<_>>()
+        });
+        let mut out = String::new();
+        for line in std::iter::once(names).chain(cells) {
+            let fields: Vec<String> = line.into_iter().map(quoted).collect();
+            out.push_str(&fields.join(","));
+            out.push_str("\r\n");
+        }
+        out
+    }
+}
+
+/// A column of a Markdown table.
+struct Aligned {
+    /// Its widest cell.
+    width: Option<usize>,
+    is_number: bool,
+}
+
+impl Aligned {
+    /// What is longer than most cells does not widen all of them.
+    fn width(&self) -> usize {
+        self.width.unwrap_or(0).clamp(3, ALIGNED_CHARS)
+    }
+
+    fn rule(&self) -> String {
+        let dashes = "-".repeat(self.width() - 1);
+        if self.is_number { dashes + ":" } else { dashes + "-" }
+    }
+}
+
+fn is_number_or_null(value: &Value) -> bool {
+    value.is_number() || value.is_null()
+}
+
+fn push_line(out: &mut String, cells: &[String], columns: &[Aligned]) {
+    for (cell, column) in cells.iter().zip(columns) {
+        let width = column.width();
+        let _ = match column.is_number {
+            true => write!(out, "| {cell:>width$} "),
+            false => write!(out, "| {cell:<width$} "),
+        };
+    }
+    out.push_str("|\n");
+}
+
+fn quoted(field: String) -> String {
+    match field.contains(['"', ',', '\r', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field,
+    }
+}

@@ -1,0 +1,147 @@
+//! The tables of a bundle with their columns and numbers of rows, as `schema` prints them.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{code, shorten, visible};
+
+use crate::answer::TextOrigin;
+use crate::query::{Bundle, Limits, query};
+use crate::tables::{Holds, Rows, TABLES, TableSpec, each_row, table};
+
+/// How long counting the rows of trace files may take.
+const COUNTING_SECONDS: u64 = 3;
+const NOT_COUNTED: &str = "not counted";
+
+/// The tables of a bundle.
+#[derive(Debug)]
+pub struct Schema {
+    tables: Vec<(&'static TableSpec, Option<u64>)>,
+    /// One table was asked for: its columns are explained.
+    in_full: bool,
+}
+
+/// The table of this name, or all of them.
+///
+/// # Errors
+/// When there is no such table.
+pub fn schema(bundle: &Bundle<'_>, only: Option<&str>) -> Result<Schema, String> {
+    let tables: Vec<&TableSpec> = match only {
+        None => TABLES.iter().collect(),
+        Some(name) => match table(name) {
+            Some(found) => vec![found],
+            None => {
+                let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
+                let name = code(&shorten(&visible(name.as_bytes()), 80));
+                return Err(format!("no table {name}; the tables are {}", names.join(", ")));
+            }
+        },
+    };
+    let asked = tables.iter().filter(|table| !matches!(table.rows, Rows::Report { .. }));
+    let asked = counts(bundle, &asked.map(|table| table.name).collect::<Vec<_>>());
+    let rows = |table: &TableSpec| match table.rows {
+        Rows::Report { .. } => Some(elements(bundle, table)),
+        Rows::View { .. } | Rows::Traces => asked.get(table.name).copied(),
+    };
+    let tables = tables.into_iter().map(|table| (table, rows(table))).collect();
+    Ok(Schema { tables, in_full: only.is_some() })
+}
+
+fn elements(bundle: &Bundle<'_>, table: &TableSpec) -> u64 {
+    let mut rows = 0;
+    let Ok(()) = each_row(bundle.report, table, |_| {
+        rows += 1;
+        Ok::<(), Infallible>(())
+    });
+    rows
+}
+
+/// The rows of tables that a query fills; none where that takes too long.
+fn counts<'n>(bundle: &Bundle<'_>, names: &[&'n str]) -> BTreeMap<&'n str, u64> {
+    let each = names.iter().map(|name| format!("(SELECT count(*) FROM {name})"));
+    let sql = format!("SELECT {}", each.collect::<Vec<_>>().join(", "));
+    let limits = Limits { time: Duration::from_secs(COUNTING_SECONDS), ..Limits::default() };
+    let answered = query(bundle, &sql, limits).map(|answered| answered.rows).unwrap_or_default();
+    let counts = answered.into_iter().flatten().map(|value| value.as_u64());
+    names.iter().copied().zip(counts).filter_map(|(name, count)| Some((name, count?))).collect()
+}
+
+impl Schema {
+    /// A line for each table, or of one table its columns with unit and meaning.
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::new();
+        for (table, rows) in &self.tables {
+            let rows = rows.map_or_else(|| NOT_COUNTED.to_owned(), |rows| counted(rows, "row"));
+            out.push_str(&format!("{} ({rows}): {}", table.name, table.meaning));
+            if self.in_full {
+                out.push_str(&format!(
+                    ". {}.\n\n| column | unit | meaning | field |\n",
+                    from(table)
+                ));
+                out.push_str("|---|---|---|---|\n");
+                for column in table.columns {
+                    let holds = match column.holds {
+                        Holds::Numbers(unit) => unit,
+                        Holds::Texts(TextOrigin::Stage2) => "text",
+                        Holds::Texts(TextOrigin::Workload) => "text of the workload",
+                    };
+                    let (name, meaning, field) = (column.name, column.meaning, column.field);
+                    out.push_str(&format!("| {name} | {holds} | {meaning} | {field} |\n"));
+                }
+            } else {
+                let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+                out.push_str(&format!(". Columns: {}.\n", names.join(", ")));
+            }
+        }
+        if !self.in_full {
+            out.push_str(&format!(
+                "{} tables. Units are at the end of the names; null is not known. `schema RUN TABLE` \
+                 explains the columns of a table.\n",
+                count(self.tables.len() as u64)
+            ));
+        }
+        out
+    }
+
+    /// The same as one line of JSON.
+    pub fn to_json(&self) -> String {
+        let tables: Vec<Value> =
+            self.tables.iter().map(|(table, rows)| self.json(table, *rows)).collect();
+        format!("{}\n", json!({ "tables": tables }))
+    }
+
+    fn json(&self, table: &TableSpec, rows: Option<u64>) -> Value {
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+        let mut out = json!({"name": table.name, "rows": rows, "meaning": table.meaning});
+        if !self.in_full {
+            out["columns"] = json!(names);
+            return out;
+        }
+        out["from"] = Value::from(from(table));
+        let columns = table.columns.iter().map(|column| match column.holds {
+            Holds::Numbers(unit) => {
+                json!({"name": column.name, "unit": unit, "meaning": column.meaning, "field": column.field})
+            }
+            Holds::Texts(text) => {
+                json!({"name": column.name, "text": text, "meaning": column.meaning, "field": column.field})
+            }
+        });
+        out["columns"] = columns.collect();
+        out
+    }
+}
+
+/// Where the rows come from, in a sentence without a full stop.
+fn from(table: &TableSpec) -> String {
+    match table.rows {
+        Rows::Report { at, has } => {
+            let only = has.map_or_else(String::new, |has| format!(", where it has {has}"));
+            format!("A row is an element {at} of metrics.json{only}")
+        }
+        Rows::View { .. } => "It is computed from other tables".to_owned(),
+        Rows::Traces => "It is filled from the trace files when a query names it".to_owned(),
+    }
+}

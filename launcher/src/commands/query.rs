@@ -1,0 +1,72 @@
+//! A run and SQL -> rows.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stage2_ask::query::{Bundle, Limits, QueryError};
+use stage2_contract::text::visible_path;
+use stage2_model::Report;
+use stage2_read::trace::libraries::RangeNames;
+use stage2_report::Settings;
+
+use super::diff::{metrics_of, report_of};
+use super::ending::printed;
+use crate::cli::{QueryArgs, SchemaArgs};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// What is asked.
+struct Asked {
+    folder: PathBuf,
+    report: Report,
+    libraries: RangeNames,
+    called: String,
+}
+
+impl Asked {
+    fn of(run: &Path, terminal: &Terminal) -> Result<Self, Failure> {
+        let path = metrics_of(run)?;
+        let (_, read) = report_of(&path)?;
+        for field in read.left_out {
+            terminal.result(&format!("left out of {}: {field}", visible_path(&path)));
+        }
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        // A file in the folder where the command runs has no folder in its name.
+        let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+        let libraries = Settings::of_run(&folder).libraries;
+        Ok(Self { folder, report: read.report, libraries, called: visible_path(run) })
+    }
+
+    fn bundle(&self) -> Bundle<'_> {
+        let Self { folder, report, libraries, called } = self;
+        Bundle { report, folder, libraries, called }
+    }
+}
+
+pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let asked = Asked::of(&args.run, terminal)?;
+    let rows = (args.rows > 0).then_some(args.rows);
+    let limits = Limits { rows, time: Duration::from_secs(args.seconds) };
+    let answered = stage2_ask::query::query(&asked.bundle(), &args.sql, limits);
+    let answered = answered.map_err(|error| match error {
+        QueryError::Sql(text) => Failure::Usage(text),
+        QueryError::TooMuch(text) => Failure::NoResult(text),
+    })?;
+    if args.json {
+        return printed(&answered.to_json());
+    }
+    if args.csv {
+        // The table has no place for them.
+        answered.notes.iter().for_each(|note| terminal.result(note));
+        answered.rest().iter().for_each(|rest| terminal.result(rest));
+        return printed(&answered.to_csv());
+    }
+    printed(&answered.to_markdown())
+}
+
+pub(crate) fn schema(args: &SchemaArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let asked = Asked::of(&args.run, terminal)?;
+    let schema = stage2_ask::schema::schema(&asked.bundle(), args.table.as_deref());
+    let schema = schema.map_err(Failure::Usage)?;
+    printed(&if args.json { schema.to_json() } else { schema.to_markdown() })
+}
