@@ -8,6 +8,7 @@ pub mod next;
 pub mod query;
 mod question;
 mod questions;
+mod rows;
 pub mod schema;
 pub mod tables;
 mod trace_rows;

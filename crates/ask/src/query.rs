@@ -3,23 +3,20 @@
 //! query names them.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement};
-use serde::Serialize;
-use serde_json::{Value, json};
-use stage2_contract::text::numbers::count;
-use stage2_contract::text::{code, csv_field, plain, shorten, visible};
+use serde_json::Value;
+use stage2_contract::text::{code, shorten, visible};
 use stage2_model::Report;
 use stage2_read::trace::libraries::RangeNames;
 
-use crate::answer::TextOrigin;
+pub use crate::rows::{Answered, ResultColumn, RowCount};
+use crate::rows::{RESULT_BYTES_MOST, cell, size};
 use crate::tables::{ColumnSpec, Holds, Rows, TABLES, TableSpec, each_row, table};
 use crate::trace_rows::{self, sql_value};
 
@@ -31,8 +28,6 @@ pub const USUAL_SECONDS: u64 = 10;
 pub const SECONDS_MOST: u64 = 600;
 /// Rows beyond those that are shown are counted up to this number.
 const COUNTED_MOST: usize = 1_000_000;
-/// Memory of a result.
-const RESULT_BYTES_MOST: usize = 64 << 20;
 /// Memory of the databases of this process.
 const DATABASE_BYTES_MOST: usize = 512 << 20;
 /// Longest text or row within the database, bytes.
@@ -41,80 +36,15 @@ const VALUE_BYTES_MOST: i32 = 1 << 20;
 const SQL_BYTES_MOST: usize = 100_000;
 /// Operations of SQLite between two looks at the clock.
 const OPERATIONS_PER_LOOK: i32 = 10_000;
-/// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
-const CELL_CHARS: usize = 160;
-/// Columns of Markdown are aligned up to this width, characters.
-const ALIGNED_CHARS: usize = 40;
 /// Longest foreign text in a message, characters.
 const MESSAGE_CHARS: usize = 200;
 
 /// Functions of SQLite that read nothing but their arguments.
-const FUNCTIONS: &[&str] = &[
-    "abs",
-    "avg",
-    "ceil",
-    "ceiling",
-    "char",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "count",
-    "cume_dist",
-    "dense_rank",
-    "exp",
-    "first_value",
-    "floor",
-    "format",
-    "glob",
-    "group_concat",
-    "hex",
-    "if",
-    "ifnull",
-    "iif",
-    "instr",
-    "lag",
-    "last_value",
-    "lead",
-    "length",
-    "like",
-    "ln",
-    "log",
-    "log10",
-    "log2",
-    "lower",
-    "ltrim",
-    "max",
-    "median",
-    "min",
-    "mod",
-    "nth_value",
-    "ntile",
-    "nullif",
-    "octet_length",
-    "percent_rank",
-    "percentile",
-    "pow",
-    "power",
-    "printf",
-    "quote",
-    "rank",
-    "replace",
-    "round",
-    "row_number",
-    "rtrim",
-    "sign",
-    "sqrt",
-    "string_agg",
-    "substr",
-    "substring",
-    "sum",
-    "total",
-    "trim",
-    "trunc",
-    "typeof",
-    "unicode",
-    "upper",
-];
+const FUNCTIONS: &str = "\
+    abs avg char coalesce concat concat_ws count cume_dist dense_rank first_value format glob \
+    group_concat hex if ifnull iif instr lag last_value lead length like lower ltrim max min nth_value \
+    ntile nullif octet_length percent_rank printf quote rank replace round row_number rtrim sign \
+    string_agg substr substring sum total trim typeof unicode upper";
 
 /// What a query is about.
 #[derive(Clone, Copy, Debug)]
@@ -189,57 +119,6 @@ impl QueryError {
             _ => Self::TooMuch(format!("a table cannot be filled: {}", message(error))),
         }
     }
-}
-
-/// The result of a query.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answered {
-    /// Its columns.
-    pub columns: Vec<ResultColumn>,
-    /// Its rows, as far as they are shown.
-    pub rows: Vec<Vec<Value>>,
-    /// All rows.
-    pub all: RowCount,
-    /// What the reader should know: rows that a table does not hold.
-    pub notes: Vec<String>,
-}
-
-/// A column of a result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ResultColumn {
-    /// Its name, or the expression.
-    pub name: String,
-    /// The unit of its numbers, as far as the name says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<&'static str>,
-    /// Whether the workload wrote its texts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<TextOrigin>,
-}
-
-impl ResultColumn {
-    /// A column of this name in the result of a query that reads these columns.
-    fn of(name: &str, read: &[&'static ColumnSpec]) -> Self {
-        let declared = || read.iter().filter(|of| of.name.eq_ignore_ascii_case(name));
-        let unit = declared().find_map(|of| of.unit()).or_else(|| unit_of_name(name));
-        let is_own = match declared().next() {
-            Some(_) => !declared().any(|of| of.is_of_workload()),
-            None => !read.iter().any(|of| of.is_of_workload()),
-        };
-        let text = (unit.is_none() && !is_own).then_some(TextOrigin::Workload);
-        Self { name: shorten(&visible(name.as_bytes()), CELL_CHARS), unit, text }
-    }
-}
-
-/// How many rows there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowCount {
-    /// So many.
-    Is(usize),
-    /// More than so many: nobody counted on.
-    MoreThan(usize),
-    /// More than so many: the result would have taken too much memory.
-    NoRoomBeyond(usize),
 }
 
 /// Asks a bundle.
@@ -372,11 +251,11 @@ impl Seen {
             }
             AuthAction::Recursive => return true,
             AuthAction::Function { function_name } => {
-                if FUNCTIONS.iter().any(|name| name.eq_ignore_ascii_case(function_name)) {
+                if FUNCTIONS.split(' ').any(|name| name.eq_ignore_ascii_case(function_name)) {
                     return true;
                 }
                 let name = shown(function_name);
-                format!("the function {name} is not available; there are: {}", FUNCTIONS.join(", "))
+                format!("the function {name} is not available; there are: {FUNCTIONS}")
             }
             AuthAction::Read { table_name, column_name } => {
                 if self.reads(table_name, column_name) {
@@ -516,12 +395,15 @@ impl Guard<'_> {
             return QueryError::Sql(refused);
         }
         let said = message(error);
+        if said.contains("cannot modify") {
+            return QueryError::Sql(READ_ONLY.to_owned());
+        }
         let remedy = if said.contains("no such table") {
             tables_there()
         } else if said.contains("no such column") {
             self.columns_there()
         } else if said.contains("no such function") {
-            format!("there are: {}", FUNCTIONS.join(", "))
+            format!("there are: {FUNCTIONS}")
         } else {
             format!(
                 "`stage2-launch schema {}` prints the tables and their columns",
@@ -575,202 +457,18 @@ fn shown(name: &str) -> String {
     code(&shorten(&visible(name.as_bytes()), MESSAGE_CHARS))
 }
 
-/// A unit that a name ends in.
-fn unit_of_name(name: &str) -> Option<&'static str> {
-    const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "percent", "bytes"];
-    let (_, last) = name.rsplit_once('_')?;
-    UNITS.into_iter().find(|unit| *unit == last)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A value as it is printed: texts without control characters, numbers without digits that mean nothing.
-fn cell(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => Value::from(number),
-        ValueRef::Real(number) => Value::from(rounded(number)),
-        ValueRef::Text(text) => Value::from(visible(text)),
-        ValueRef::Blob(bytes) => {
-            let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            Value::from(format!("x'{digits}'"))
-        }
-    }
-}
-
-/// Three decimals, or four significant digits of what is below one.
-fn rounded(number: f64) -> f64 {
-    if number == 0.0 || !number.is_finite() {
-        return number;
-    }
-    let decimals = match number.abs() < 1.0 {
-        // Of 0.001234 all of them: the first three are zeros.
-        true => 3 - number.abs().log10().floor() as i32,
-        false => 3,
-    };
-    let scale = 10f64.powi(decimals.min(300));
-    let scaled = (number * scale).round() / scale;
-    if scaled.is_finite() { scaled } else { number }
-}
-
-fn size(value: &Value) -> usize {
-    std::mem::size_of::<Value>() + value.as_str().map_or(0, str::len)
-}
-
-impl Answered {
-    /// How many of how many rows there are; nothing where all are there.
-    pub fn rest(&self) -> Option<String> {
-        let shown = count(self.rows.len() as u64);
-        match self.all {
-            RowCount::Is(all) if all == self.rows.len() => None,
-            RowCount::Is(all) => {
-                Some(format!("{shown} of {} rows; --rows 0 for all", count(all as u64)))
-            }
-            RowCount::MoreThan(all) => {
-                let all = count(all as u64);
-                Some(format!(
-                    "{shown} of more than {all} rows; narrow the query, or --rows 0 for all"
-                ))
-            }
-            RowCount::NoRoomBeyond(_) => Some(format!(
-                "{shown} rows, and more that have no room: a result has at most {} MB; narrow the query, or \
-                 aggregate",
-                RESULT_BYTES_MOST >> 20
-            )),
-        }
-    }
-
-    fn last_line(&self) -> String {
-        self.rest().unwrap_or_else(|| match self.rows.len() {
-            1 => "1 row".to_owned(),
-            rows => format!("{} rows", count(rows as u64)),
-        })
-    }
-
-    /// A table with aligned columns. Texts of the workload stand in code quotes.
-    pub fn to_markdown(&self) -> String {
-        let head = self.columns.iter().map(|column| plain(&column.name)).collect();
-        let rows = self.rows.iter().map(|row| self.shown(row));
-        let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-        let columns: Vec<Aligned> = (0..self.columns.len())
-            .map(|at| Aligned {
-                width: lines
-                    .iter()
-                    .filter_map(|line| line.get(at))
-                    .map(|c| c.chars().count())
-                    .max(),
-                is_number: self.rows.iter().filter_map(|row| row.get(at)).all(is_number_or_null),
-            })
-            .collect();
-        let rule: Vec<String> = columns.iter().map(Aligned::rule).collect();
-        let mut out = String::new();
-        for (number, cells) in lines.into_iter().enumerate() {
-            push_line(&mut out, &cells, &columns);
-            if number == 0 {
-                push_line(&mut out, &rule, &columns);
-            }
-        }
-        for note in &self.notes {
-            let _ = write!(out, "\n{}.", plain(note));
-        }
-        let _ = writeln!(out, "\n{}.", self.last_line());
-        out
-    }
-
-    fn shown(&self, row: &[Value]) -> Vec<String> {
-        let cells = row.iter().zip(&self.columns);
-        let cells = cells.map(|(value, column)| match value {
-            Value::Null => "–".to_owned(),
-            Value::String(text) => {
-                let text = shorten(text, CELL_CHARS);
-                match column.text {
-                    Some(TextOrigin::Workload) => code(&text),
-                    _ => plain(&text),
-                }
-            }
-            number => number.to_string(),
-        });
-        cells.collect()
-    }
-
-    /// One line of JSON: columns, rows as arrays, and how many rows there are.
-    pub fn to_json(&self) -> String {
-        let (all, is_exact) = match self.all {
-            RowCount::Is(all) => (all, true),
-            RowCount::MoreThan(all) | RowCount::NoRoomBeyond(all) => (all, false),
+    #[test]
+    fn the_functions_that_are_offered_are_there() {
+        let connection = open(Instant::now() + Duration::from_secs(60)).expect("a database");
+        let is_absent = |name: &&str| {
+            let sql = format!("SELECT {name}(1, 2, 3, 4, 5, 6, 7, 8, 9)");
+            connection.prepare(&sql).is_err_and(|e| message(&e).contains("no such function"))
         };
-        let mut out = json!({
-            "columns": self.columns,
-            "rows": self.rows,
-            "row_count": all,
-            "row_count_is_exact": is_exact,
-        });
-        if let Some(rest) = self.rest() {
-            out["left_out"] = Value::from(rest);
-        }
-        if !self.notes.is_empty() {
-            out["notes"] = json!(self.notes);
-        }
-        format!("{out}\n")
-    }
-
-    /// CSV (RFC 4180) with a line of names. What is left out is said elsewhere.
-    pub fn to_csv(&self) -> String {
-        let names: Vec<String> =
-            self.columns.iter().map(|column| csv_field(&column.name)).collect();
-        let cells = self.rows.iter().map(|row| {
-            let cells = row.iter().map(|value| match value {
-                Value::Null => String::new(),
-                Value::String(text) => csv_field(text),
-                number => number.to_string(),
-            });
-            cells.collect::<Vec<_>>()
-        });
-        let mut out = String::new();
-        for line in std::iter::once(names).chain(cells) {
-            let fields: Vec<String> = line.into_iter().map(quoted).collect();
-            out.push_str(&fields.join(","));
-            out.push_str("\r\n");
-        }
-        out
-    }
-}
-
-/// A column of a Markdown table.
-struct Aligned {
-    /// Its widest cell.
-    width: Option<usize>,
-    is_number: bool,
-}
-
-impl Aligned {
-    /// What is longer than most cells does not widen all of them.
-    fn width(&self) -> usize {
-        self.width.unwrap_or(0).clamp(3, ALIGNED_CHARS)
-    }
-
-    fn rule(&self) -> String {
-        let dashes = "-".repeat(self.width() - 1);
-        if self.is_number { dashes + ":" } else { dashes + "-" }
-    }
-}
-
-fn is_number_or_null(value: &Value) -> bool {
-    value.is_number() || value.is_null()
-}
-
-fn push_line(out: &mut String, cells: &[String], columns: &[Aligned]) {
-    for (cell, column) in cells.iter().zip(columns) {
-        let width = column.width();
-        let _ = match column.is_number {
-            true => write!(out, "| {cell:>width$} "),
-            false => write!(out, "| {cell:<width$} "),
-        };
-    }
-    out.push_str("|\n");
-}
-
-fn quoted(field: String) -> String {
-    match field.contains(['"', ',', '\r', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
+        let absent: Vec<&str> = FUNCTIONS.split(' ').filter(is_absent).collect();
+        assert_eq!(absent, Vec::<&str>::new());
     }
 }

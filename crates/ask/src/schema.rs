@@ -42,11 +42,11 @@ pub fn schema(bundle: &Bundle<'_>, only: Option<&str>) -> Result<Schema, String>
     };
     let asked = tables.iter().filter(|table| !matches!(table.rows, Rows::Report { .. }));
     let asked = counts(bundle, &asked.map(|table| table.name).collect::<Vec<_>>());
-    let rows = |table: &TableSpec| match table.rows {
-        Rows::Report { .. } => Some(elements(bundle, table)),
-        Rows::View { .. } | Rows::Traces => asked.get(table.name).copied(),
-    };
-    let tables = tables.into_iter().map(|table| (table, rows(table))).collect();
+    let tables = tables.into_iter().map(|table| match table.rows {
+        Rows::Report { .. } => (table, Some(elements(bundle, table))),
+        Rows::View { .. } | Rows::Traces => (table, asked.get(table.name).copied()),
+    });
+    let tables = tables.collect();
     Ok(Schema { tables, in_full: only.is_some() })
 }
 

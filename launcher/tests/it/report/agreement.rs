@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use regex::Regex;
 use serde_json::Value;
 use stage2_diff::{Run, compare};
-use stage2_model::{HostCauseKind, 
-    Evidence, EvidenceValue, Experiment, FirstStep, Report, StageAnswer, WindowKind,
+use stage2_model::{
+    Evidence, EvidenceValue, Experiment, FirstStep, HostCauseKind, Report, StageAnswer, WindowKind,
 };
 
 use crate::common::trace::RunFolder;

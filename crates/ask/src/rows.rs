@@ -1,0 +1,286 @@
+//! The rows that a query found -> Markdown, JSON or CSV.
+
+use std::fmt::Write as _;
+
+use rusqlite::types::ValueRef;
+use serde::Serialize;
+use serde_json::{Value, json};
+use stage2_contract::text::numbers::count;
+use stage2_contract::text::{code, csv_field, plain, shorten, visible};
+
+use crate::answer::TextOrigin;
+use crate::tables::ColumnSpec;
+
+/// Columns of Markdown are aligned up to this width, characters.
+const ALIGNED_CHARS: usize = 40;
+/// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
+const CELL_CHARS: usize = 160;
+/// Memory of a result.
+pub(crate) const RESULT_BYTES_MOST: usize = 64 << 20;
+
+/// The result of a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    /// Its columns.
+    pub columns: Vec<ResultColumn>,
+    /// Its rows, as far as they are shown.
+    pub rows: Vec<Vec<Value>>,
+    /// All rows.
+    pub all: RowCount,
+    /// What the reader should know: rows that a table does not hold.
+    pub notes: Vec<String>,
+}
+
+/// A column of a result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResultColumn {
+    /// Its name, or the expression.
+    pub name: String,
+    /// The unit of its numbers, as far as the name says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<&'static str>,
+    /// Whether the workload wrote its texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextOrigin>,
+}
+
+impl ResultColumn {
+    /// A column of this name in the result of a query that reads these columns.
+    pub(crate) fn of(name: &str, read: &[&'static ColumnSpec]) -> Self {
+        let declared = || read.iter().filter(|of| of.name.eq_ignore_ascii_case(name));
+        let unit = declared().find_map(|of| of.unit()).or_else(|| unit_of_name(name));
+        let is_own = match declared().next() {
+            Some(_) => !declared().any(|of| of.is_of_workload()),
+            None => !read.iter().any(|of| of.is_of_workload()),
+        };
+        let text = (unit.is_none() && !is_own).then_some(TextOrigin::Workload);
+        Self { name: shorten(&visible(name.as_bytes()), CELL_CHARS), unit, text }
+    }
+}
+
+/// How many rows there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCount {
+    /// So many.
+    Is(usize),
+    /// More than so many: nobody counted on.
+    MoreThan(usize),
+    /// More than so many: the result would have taken too much memory.
+    NoRoomBeyond(usize),
+}
+
+impl Answered {
+    /// How many of how many rows there are; nothing where all are there.
+    pub fn rest(&self) -> Option<String> {
+        let shown = count(self.rows.len() as u64);
+        match self.all {
+            RowCount::Is(all) if all == self.rows.len() => None,
+            RowCount::Is(all) => {
+                Some(format!("{shown} of {} rows; --rows 0 for all", count(all as u64)))
+            }
+            RowCount::MoreThan(all) => {
+                let all = count(all as u64);
+                Some(format!(
+                    "{shown} of more than {all} rows; narrow the query, or --rows 0 for all"
+                ))
+            }
+            RowCount::NoRoomBeyond(_) => Some(format!(
+                "{shown} rows, and more that have no room: a result has at most {} MB; narrow the query, or \
+                 aggregate",
+                RESULT_BYTES_MOST >> 20
+            )),
+        }
+    }
+
+    fn last_line(&self) -> String {
+        self.rest().unwrap_or_else(|| match self.rows.len() {
+            1 => "1 row".to_owned(),
+            rows => format!("{} rows", count(rows as u64)),
+        })
+    }
+
+    /// A table with aligned columns. Texts of the workload stand in code quotes.
+    pub fn to_markdown(&self) -> String {
+        let head = self.columns.iter().map(|column| plain(&column.name)).collect();
+        let rows = self.rows.iter().map(|row| self.shown(row));
+        let lines: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+        let columns: Vec<Aligned> = (0..self.columns.len())
+            .map(|at| Aligned {
+                width: lines
+                    .iter()
+                    .filter_map(|line| line.get(at))
+                    .map(|c| c.chars().count())
+                    .max(),
+                is_number: self.rows.iter().filter_map(|row| row.get(at)).all(is_number_or_null),
+            })
+            .collect();
+        let rule: Vec<String> = columns.iter().map(Aligned::rule).collect();
+        let mut out = String::new();
+        for (number, cells) in lines.into_iter().enumerate() {
+            push_line(&mut out, &cells, &columns);
+            if number == 0 {
+                push_line(&mut out, &rule, &columns);
+            }
+        }
+        for note in &self.notes {
+            let _ = write!(out, "\n{}.", plain(note));
+        }
+        let _ = writeln!(out, "\n{}.", self.last_line());
+        out
+    }
+
+    fn shown(&self, row: &[Value]) -> Vec<String> {
+        let cells = row.iter().zip(&self.columns);
+        let cells = cells.map(|(value, column)| match value {
+            Value::Null => "–".to_owned(),
+            Value::String(text) => {
+                let text = shorten(text, CELL_CHARS);
+                match column.text {
+                    Some(TextOrigin::Workload) => code(&text),
+                    _ => plain(&text),
+                }
+            }
+            number => number.to_string(),
+        });
+        cells.collect()
+    }
+
+    /// One line of JSON: columns, rows as arrays, and how many rows there are.
+    pub fn to_json(&self) -> String {
+        let (all, is_exact) = match self.all {
+            RowCount::Is(all) => (all, true),
+            RowCount::MoreThan(all) | RowCount::NoRoomBeyond(all) => (all, false),
+        };
+        let mut out = json!({
+            "columns": self.columns,
+            "rows": self.rows,
+            "row_count": all,
+            "row_count_is_exact": is_exact,
+        });
+        if let Some(rest) = self.rest() {
+            out["left_out"] = Value::from(rest);
+        }
+        if !self.notes.is_empty() {
+            out["notes"] = json!(self.notes);
+        }
+        format!("{out}\n")
+    }
+
+    /// CSV (RFC 4180) with a line of names. What is left out is said elsewhere.
+    pub fn to_csv(&self) -> String {
+        let names: Vec<String> =
+            self.columns.iter().map(|column| csv_field(&column.name)).collect();
+        let cells = self.rows.iter().map(|row| {
+            let cells = row.iter().map(|value| match value {
+                Value::Null => String::new(),
+                Value::String(text) => csv_field(text),
+                number => number.to_string(),
+            });
+            cells.collect::<Vec<_>>()
+        });
+        let mut out = String::new();
+        for line in std::iter::once(names).chain(cells) {
+            let fields: Vec<String> = line.into_iter().map(quoted).collect();
+            out.push_str(&fields.join(","));
+            out.push_str("\r\n");
+        }
+        out
+    }
+}
+
+/// A column of a Markdown table.
+struct Aligned {
+    /// Its widest cell.
+    width: Option<usize>,
+    is_number: bool,
+}
+
+impl Aligned {
+    /// What is longer than most cells does not widen all of them.
+    fn width(&self) -> usize {
+        self.width.unwrap_or(0).clamp(3, ALIGNED_CHARS)
+    }
+
+    fn rule(&self) -> String {
+        let dashes = "-".repeat(self.width() - 1);
+        if self.is_number { dashes + ":" } else { dashes + "-" }
+    }
+}
+
+fn is_number_or_null(value: &Value) -> bool {
+    value.is_number() || value.is_null()
+}
+
+fn push_line(out: &mut String, cells: &[String], columns: &[Aligned]) {
+    for (cell, column) in cells.iter().zip(columns) {
+        let width = column.width();
+        let _ = match column.is_number {
+            true => write!(out, "| {cell:>width$} "),
+            false => write!(out, "| {cell:<width$} "),
+        };
+    }
+    out.push_str("|\n");
+}
+
+fn quoted(field: String) -> String {
+    match field.contains(['"', ',', '\r', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field,
+    }
+}
+
+/// A unit that a name ends in.
+fn unit_of_name(name: &str) -> Option<&'static str> {
+    const UNITS: [&str; 6] = ["ns", "us", "ms", "s", "percent", "bytes"];
+    let (before, last) = name.rsplit_once('_')?;
+    // A rate has another one, which depends on what comes before.
+    if before.ends_with("_per") {
+        return None;
+    }
+    UNITS.into_iter().find(|unit| *unit == last)
+}
+
+/// A value as it is printed: texts without control characters, numbers without digits that mean nothing.
+pub(crate) fn cell(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::from(number),
+        ValueRef::Real(number) => Value::from(rounded(number)),
+        ValueRef::Text(text) => Value::from(visible(text)),
+        ValueRef::Blob(bytes) => {
+            let digits = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            Value::from(format!("x'{digits}'"))
+        }
+    }
+}
+
+/// Three decimals, or four significant digits of what is below one.
+fn rounded(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let decimals = match number.abs() < 1.0 {
+        // Of 0.001234 all of them: the first three are zeros.
+        true => 3 - number.abs().log10().floor() as i32,
+        false => 3,
+    };
+    let scale = 10f64.powi(decimals.min(300));
+    let scaled = (number * scale).round() / scale;
+    if scaled.is_finite() { scaled } else { number }
+}
+
+pub(crate) fn size(value: &Value) -> usize {
+    std::mem::size_of::<Value>() + value.as_str().map_or(0, str::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_at_the_end_of_names() {
+        let units = ["step_ms", "total_ns", "idle_percent", "tokens_per_s", "name", "ms"];
+        let expected = [Some("ms"), Some("ns"), Some("percent"), None, None, None];
+        assert_eq!(units.map(unit_of_name), expected);
+    }
+}
