@@ -96,7 +96,7 @@ impl QueryError {
 
     pub(crate) fn time_in_traces() -> Self {
         let text = "the time was over while the trace files were read; allow more with --seconds N, or ask \
-                    a table of metrics.json instead (`schema` says which are)";
+                    a table of metrics.json instead (`schema` lists them)";
         Self::TooMuch(text.to_owned())
     }
 
