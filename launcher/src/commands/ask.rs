@@ -6,7 +6,7 @@ use stage2_ask::{AskError, Budget, Question, answer, compare};
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 
-use super::diff::{metrics_of, report_of};
+use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use crate::cli::AskArgs;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
 pub(super) fn read_run(given: &Path, terminal: &Terminal) -> Result<ReadReport, Failure> {
     terminal.detail(&format!("reading {}", visible_path(given)));
     let path = metrics_of(given).map_err(|failure| Failure::NoResult(failure.to_string()))?;
-    Ok(report_of(&path)?.1)
+    whole_report_of(&path)
 }
 
 fn refused(error: AskError) -> Failure {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use stage2_contract::text::visible_path;
+use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
-use stage2_model::Report;
+use stage2_model::{Report, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
@@ -159,6 +159,25 @@ pub(super) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
         .map_err(|error| refused(format!("it cannot be read: {error}")))?;
     let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
     Ok((bytes, read))
+}
+
+/// The report of a file, with the timelines and samples of the file beside it: what cannot be read of these is
+/// named among what was left out.
+pub(super) fn whole_report_of(path: &Path) -> Result<ReadReport, Failure> {
+    let (_, mut read) = report_of(path)?;
+    let beside = path.with_file_name("timelines.json");
+    // Older reports have them in metrics.json.
+    if !beside.exists() {
+        return Ok(read);
+    }
+    let timelines = files::read(&beside, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());
+    let timelines = timelines
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
+        .and_then(|timelines: Timelines| timelines.put_into(&mut read.report));
+    if let Err(why) = timelines {
+        read.left_out.push(format!("timelines.json ({})", visible(why.as_bytes())));
+    }
+    Ok(read)
 }
 
 /// Of a hundred thousand kernels these take more memory than what is compared, and all sides are held at once.

@@ -8,7 +8,7 @@ use stage2_contract::text::visible_path;
 use stage2_diff::Run;
 use stage2_read::files;
 
-use super::diff::{metrics_of, report_of};
+use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use crate::cli::NextArgs;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ const AFTER: &str = "-after";
 
 pub(crate) fn next(args: NextArgs) -> Result<u8, Failure> {
     let path = metrics_of(&args.run)?;
-    let (_, read) = report_of(&path)?;
+    let read = whole_report_of(&path)?;
     // `latest` may be another run by the time that the commands are used.
     let path = path.canonicalize().unwrap_or(path);
     let folder = path.parent().unwrap_or(Path::new("."));

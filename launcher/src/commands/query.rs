@@ -9,7 +9,7 @@ use stage2_model::Report;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::Settings;
 
-use super::diff::{metrics_of, report_of};
+use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use crate::cli::{QueryArgs, SchemaArgs};
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ struct Asked {
 impl Asked {
     fn of(run: &Path, terminal: &Terminal) -> Result<Self, Failure> {
         let path = metrics_of(run)?;
-        let (_, read) = report_of(&path)?;
+        let read = whole_report_of(&path)?;
         for field in read.left_out {
             terminal.result(&format!("left out of {}: {field}", visible_path(&path)));
         }

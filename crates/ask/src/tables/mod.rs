@@ -129,7 +129,7 @@ const OF_TRACES: &str = "";
 /// The most rows that a table of the trace files holds.
 pub const TRACE_ROWS_MOST: usize = 1_000_000;
 /// Where `metrics.json` has the rows of kernels.
-const KERNELS_AT: &str = "/kernels";
+const KERNELS_AT: &str = "/kernels/rows";
 
 /// The table of this name; SQL does not tell upper from lower case.
 pub fn table(name: &str) -> Option<&'static TableSpec> {
