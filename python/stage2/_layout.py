@@ -1,4 +1,4 @@
-"""`metrics.json` and `timelines.json` -> the report as one object, with an object for each kernel."""
+"""`metrics.json` and `timelines.json` -> the report, with an object for each kernel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def with_timelines(metrics: dict[str, Any], timelines: Any) -> dict[str, Any]:
     if not isinstance(timelines, dict) or timelines.get("schema") != TIMELINES_SCHEMA:
         raise LayoutError(f"its `schema` is not {TIMELINES_SCHEMA!r}")
     if timelines.get("schema_version") != TIMELINES_VERSION:
-        raise LayoutError(f"its version is not {TIMELINES_VERSION}, the one that this package reads")
+        raise LayoutError(
+            f"its version is not {TIMELINES_VERSION}, the one that this package reads"
+        )
     kernels = metrics.get("kernels")
     if not isinstance(kernels, list) or timelines.get("kernel_rows") != len(kernels):
         raise LayoutError("it belongs to another metrics.json")

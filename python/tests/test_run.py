@@ -194,6 +194,59 @@ def test_a_report_with_something_else_in_it_is_no_crash(
     assert repr(run) and str(run) and run._repr_html_()
 
 
+def test_the_table_of_kernels_becomes_rows(tmp_path: Path) -> None:
+    metrics = json.loads(GOLDEN.read_text())
+    table = metrics["kernels"]
+    run = saved(tmp_path, metrics)
+    assert len(run.kernels) == len(table["rows"]) > 1
+    first = run.kernels[0]
+    assert first["total_ns"] == table["rows"][0][table["columns"].index("total_ns")]
+    at = table["columns"].index("first_start_ns")
+    assert first["first_start_gpu_ns"] == table["begin_gpu_ns"] + table["rows"][0][at]
+    assert first["stage"] in {row["stage"] for row in run.stages}
+    assert sum(row["kernel_sum_percent"] or 0 for row in run.kernels) == pytest.approx(100)
+
+
+def test_timelines_are_put_back_or_do_not_fit(tmp_path: Path) -> None:
+    metrics = json.loads(GOLDEN.read_text())
+    timelines = json.loads(GOLDEN.with_name("timelines.json").read_text())
+    assert saved(tmp_path, metrics).timelines == []
+    assert "timelines.json" in (saved(tmp_path, metrics).timelines.absent or "")
+    beside = tmp_path / "timelines.json"
+    beside.write_text(json.dumps(timelines))
+    assert {row["kind"] for row in saved(tmp_path, metrics).timelines} >= {"work", "gap"}
+    for change, said in [
+        ({"kernel_rows": 1}, "another metrics.json"),
+        ({"schema_version": 9}, "its version is not 1"),
+        ({"schema": "x"}, "its `schema` is not"),
+        ({"sampled_kernels": [{"kernel_rows": [-1]}]}, "cannot be understood"),
+    ]:
+        beside.write_text(json.dumps({**timelines, **change}))
+        with pytest.raises(stage2.RunError, match=said) as caught:
+            saved(tmp_path, metrics)
+        assert str(beside) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rows", [[0]]),
+        ("rows", [[99] * 18]),
+        ("rows", [["x"] * 18]),
+        ("rows", 3),
+        ("columns", ["name"]),
+        ("names", None),
+        ("launches", {}),
+        ("begin_gpu_ns", "x"),
+    ],
+)
+def test_a_broken_table_of_kernels_is_named(tmp_path: Path, key: str, value: object) -> None:
+    metrics = json.loads(GOLDEN.read_text())
+    metrics["kernels"][key] = value
+    with pytest.raises(stage2.RunError, match=r"no table of kernels.*write it again"):
+        saved(tmp_path, metrics)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_every_table_is_a_frame(library: str) -> None:
     pytest.importorskip(library)

@@ -52,7 +52,7 @@ class Run:
 
     def rows(self, *tables: str) -> list[dict[str, Any]]:
         """Return rows of the report."""
-        return [row for table in tables for row in self.report[table]]
+        return [row for table in tables for row in named(self.report[table])]
 
     def total_ns(self, *tables: str) -> int:
         """Return the sum of the durations of GPU work, ns."""
@@ -66,6 +66,18 @@ class Run:
             timed = row["calls"] - row["invalid_timestamp_calls"]
             stages[row["stage"]] = (calls + timed, ns + row["total_ns"])
         return stages
+
+
+def named(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of the table of kernels with their stage; a list has them already."""
+    if isinstance(table, list):
+        return table
+    columns = table["columns"]
+    # Rows end where only zeros follow.
+    rows = [
+        dict.fromkeys(columns, 0) | dict(zip(columns, row, strict=False)) for row in table["rows"]
+    ]
+    return [row | table["ranges"][row["range"]] for row in rows]
 
 
 ALL_WORK = ("kernels", "copies", "fills", "graph_launches")

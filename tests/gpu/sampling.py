@@ -182,13 +182,25 @@ def compare(full: Kernels, part: Kernels) -> tuple[float, float, str]:
 def kernels(metrics: dict[str, Any], path: str) -> Kernels:
     """Sum the rows of `path` and of what is within it by kernel."""
     sums: Kernels = {}
-    for row in metrics["kernels"]:
+    for row in rows(metrics["kernels"]):
         if row["path"] == path or row["path"].startswith(path + "/"):
             name = metrics["kernel_names"][row["name_index"]]["mangled"]
             calls, timed, total = sums.get(name, (0, 0, 0))
             its_timed = row["calls"] - row["invalid_timestamp_calls"]
             sums[name] = (calls + row["calls"], timed + its_timed, total + row["total_ns"])
     return sums
+
+
+def rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table of kernels with their path and name; a list has them already."""
+    if isinstance(table, list):
+        return table
+    # Rows end where only zeros follow.
+    named = [
+        dict.fromkeys(table["columns"], 0) | dict(zip(table["columns"], row, strict=False))
+        for row in table["rows"]
+    ]
+    return [row | table["names"][row["name"]] | table["ranges"][row["range"]] for row in named]
 
 
 def load(file: Path) -> dict[str, Any]:
