@@ -31,13 +31,15 @@ COMPLETIONS = {
 }
 LICENSES = ("LICENSE-APACHE", "LICENSE-MIT")
 PYTHON_SOURCES = ("*.py", "py.typed")
+SCHEMAS = "share/stage2/schemas"
+"""JSON Schemas of what the programs write, in the wheel and in the tar file."""
 
 Files = dict[str, tuple[bytes, int]]
 """Content and mode of each file, by its path."""
 
 
-def shared_files(launcher: Path) -> Files:
-    """Return completions and manual pages, as the launcher itself writes them."""
+def shared_files(repository: Path, launcher: Path) -> Files:
+    """Return completions and manual pages, as the launcher itself writes them, and the schemas."""
     files: Files = {}
     for shell, path in COMPLETIONS.items():
         text = subprocess.run([launcher, "completions", shell], check=True, capture_output=True)
@@ -46,6 +48,8 @@ def shared_files(launcher: Path) -> Files:
         subprocess.run([launcher, "man", folder], check=True)
         for page in Path(folder).iterdir():
             files[f"share/man/man1/{page.name}"] = (page.read_bytes(), 0o644)
+    for schema in (repository / "schemas").glob("*.schema.json"):
+        files[f"{SCHEMAS}/{schema.name}"] = (schema.read_bytes(), 0o644)
     return files
 
 
@@ -151,7 +155,7 @@ def pack_wheel(repository: Path, built: Path, out: Path, tag: str, date: int) ->
     """Write the wheel into a folder, and return its path."""
     launcher = built / PROGRAMS[0]
     version = version_of(launcher)
-    files = wheel_files(repository, built, version, shared_files(launcher), tag)
+    files = wheel_files(repository, built, version, shared_files(repository, launcher), tag)
     info = f"stage2-{version}.dist-info"
     files[f"{info}/RECORD"] = (record(files, info), 0o644)
     wheel = out / f"stage2-{version}-{tag}.whl"
@@ -164,7 +168,8 @@ def main() -> None:
     repository, built, out = map(Path, sys.argv[1:])
     date = int(os.environ["SOURCE_DATE_EPOCH"])
     wheel = pack_wheel(repository, built, out, TAG, date)
-    version, shared = version_of(built / PROGRAMS[0]), shared_files(built / PROGRAMS[0])
+    version = version_of(built / PROGRAMS[0])
+    shared = shared_files(repository, built / PROGRAMS[0])
 
     unpacked: Files = dict(shared)
     unpacked |= {f"bin/{name}": ((built / name).read_bytes(), 0o755) for name in PROGRAMS}

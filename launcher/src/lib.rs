@@ -18,6 +18,8 @@ mod failure;
 mod feed;
 mod hook;
 mod install;
+#[cfg(all(test, feature = "schema"))]
+mod json_schemas;
 mod live_source;
 mod plan;
 mod redaction;

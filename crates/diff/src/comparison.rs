@@ -12,6 +12,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// All comparisons of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// [`SCHEMA`].
     pub schema: String,
@@ -32,6 +33,7 @@ impl Diff {
 
 /// One side against another. Every change is the value after minus the value before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The runs before the change.
     pub before: Vec<ComparedRun>,
@@ -54,6 +56,7 @@ pub struct Comparison {
 
 /// A run that takes part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedRun {
     /// What the user called it.
     pub label: String,
@@ -69,6 +72,7 @@ pub struct ComparedRun {
 
 /// Something that differs between the sides, or within one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// A warning where numbers differ for that reason alone.
     pub severity: Severity,
@@ -84,6 +88,7 @@ pub struct Difference {
 
 /// A library, and what became of its kernels in the stages of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LibraryChange {
     /// Its name, for instance `cuBLAS`; empty: kernels that are of no known library.
     pub library: String,
@@ -110,6 +115,7 @@ impl LibraryChange {
 
 /// What the numbers of a stage are per.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Per {
@@ -132,6 +138,7 @@ impl Per {
 
 /// Whether something is on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     /// On both.
@@ -144,6 +151,7 @@ pub enum Presence {
 
 /// What a comparison of two numbers comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No difference beyond noise.
@@ -165,6 +173,7 @@ impl Verdict {
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageChange {
     /// Its name: that of the outermost range.
     pub stage: String,
@@ -256,6 +265,7 @@ impl<'c> PartChange<'c> {
 
 /// Sums over all GPU work of a stage, ns per [`StageChange::per`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkTotal {
     /// Before; null: the stage is not there, or the number of its instances is not known.
     pub before_ns: Option<f64>,
@@ -267,6 +277,7 @@ pub struct WorkTotal {
 
 /// A number on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MetricChange {
     /// Its name, as a condition names it.
     pub metric: String,
@@ -296,6 +307,7 @@ pub struct MetricChange {
 
 /// How the noise of a number is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseMethod {
     /// A side has no number.
@@ -321,6 +333,7 @@ pub enum NoiseMethod {
 
 /// What a difference was held against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Noise {
     /// How it is known.
     pub method: NoiseMethod,
@@ -344,6 +357,7 @@ pub struct Noise {
     Deserialize,
     strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum WorkKind {
@@ -359,6 +373,7 @@ pub enum WorkKind {
 
 /// How the work before was found again after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MatchedBy {
     /// The names are equal.
@@ -385,6 +400,7 @@ impl MatchedBy {
 
 /// GPU work before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkChange {
     /// What it is.
     pub kind: WorkKind,
@@ -420,6 +436,7 @@ impl WorkChange {
 
 /// GPU work of one name in a stage on one side: means over the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkSide {
     /// Its name: short for a kernel.
     pub name: String,
@@ -433,6 +450,7 @@ pub struct WorkSide {
 
 /// What became of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The limit is not exceeded.
@@ -454,6 +472,7 @@ impl Outcome {
 
 /// A condition and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConditionResult {
     /// As the user wrote it.
     pub condition: String,
@@ -468,6 +487,7 @@ pub struct ConditionResult {
 
 /// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MetricUnit {
     /// Milliseconds.
@@ -524,6 +544,7 @@ impl MetricUnit {
 
 /// Which way a metric gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Less is better.

@@ -16,6 +16,7 @@ use crate::utilisation::Role;
 
 /// What the console, every page and `metrics.json` say first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Always in this order: time, window, outliers, host, floor, first, coverage. The line on outliers is
     /// there only where a stage has some, and that on the host where it was sampled.
@@ -28,6 +29,7 @@ pub struct Answer {
 
 /// One line of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerLine {
     /// `time`, `window`, `outliers`, `host`, `floor`, `first` or `coverage`.
     pub label: String,
@@ -37,6 +39,7 @@ pub struct AnswerLine {
 
 /// The answer for one stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageAnswer {
     /// [`crate::StageRow::stage`].
     pub stage: String,
@@ -69,6 +72,7 @@ pub struct StageAnswer {
 
 /// What the profiler did to the times of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slowdown {
     /// The pass that the times are of.
     pub pass: String,
@@ -89,6 +93,7 @@ pub fn is_first_token_range(name: &str) -> bool {
 
 /// Host times of the warm steps of a stage, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepTimes {
     /// What a step is.
     pub unit: StepUnit,
@@ -145,6 +150,7 @@ impl StepTimes {
 
 /// What a step of a stage is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StepUnit {
     /// One instance of the stage.
@@ -171,6 +177,7 @@ impl StepUnit {
 
 /// Where the window of a stage goes. The parts add up to the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WindowSplit {
     /// Union of the windows of the instances that the split is of, summed over processes, ns.
     pub window_ns: u64,
@@ -215,6 +222,7 @@ impl WindowSplit {
 
 /// A part of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WindowPart {
     /// What the time goes into.
     pub kind: WindowKind,
@@ -231,6 +239,7 @@ pub const LAUNCH_GAP_US: u64 = BACK_TO_BACK_NS / 1_000;
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WindowKind {
     /// Kernels that compute, and graphs that were recorded as a whole.
@@ -261,6 +270,7 @@ pub enum WindowKind {
 
 /// The least time that the hardware would need for what a step computes and reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Floor {
     /// Weights and KV cache of a step at peak memory bandwidth, ns.
     pub memory_ns: Figure,
@@ -277,6 +287,7 @@ pub struct Floor {
 
 /// Something to do, and what it gains at most.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstStep {
     /// The stage that gets faster.
     pub stage: Option<String>,
@@ -317,6 +328,7 @@ pub struct MeanTime {
 
 /// A part of a window that would vanish.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Removed {
     /// What it is, in the words of the window.
     pub what: String,
@@ -381,6 +393,7 @@ pub fn times_faster(factor: f64) -> String {
 /// How long the steps of a stage took over the run, in bounded space. Where `path` is the stage itself,
 /// its instances are the steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepSeries {
     /// [`crate::StageRow::stage`].
     pub stage: String,
@@ -410,6 +423,7 @@ fn noun_of(path: &str, stage: &str) -> &'static str {
 
 /// Steps that follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepBucket {
     /// Number of the first step, from 0 on.
     pub first: u64,
@@ -425,6 +439,7 @@ pub struct StepBucket {
 
 /// One step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     /// Its number, from 0 on.
     pub number: u64,
@@ -436,6 +451,7 @@ pub struct Step {
 
 /// What ran on the host and on the GPU in one step. Times are in ns since the start of the step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepTimeline {
     /// [`crate::StageRow::stage`].
     pub stage: String,
@@ -480,6 +496,7 @@ impl StepTimeline {
 
 /// One of the two ranks whose timelines are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineRank {
     /// Who, in words.
     pub who: String,
@@ -489,6 +506,7 @@ pub struct TimelineRank {
 
 /// What the work and the gaps of a step add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineSums {
     /// They are of the whole step; else work is missing that did not fit in memory.
     pub whole: bool,
@@ -502,6 +520,7 @@ pub struct TimelineSums {
 
 /// GPU work of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineSum {
     /// Index in [`StepTimeline::names`]; null: that of several.
     pub name: Option<usize>,
@@ -518,6 +537,7 @@ pub struct TimelineSum {
 /// Where the host was when the GPU had nothing to do in a step, as its ranges show. Of the rest of the
 /// time, it was within the range of what came next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostAtGaps {
     /// All gaps, ns.
     pub all_ns: u64,
@@ -531,6 +551,7 @@ pub struct HostAtGaps {
 
 /// A range of the host within a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineRange {
     /// Index in [`StepTimeline::names`].
     pub name: usize,
@@ -544,6 +565,7 @@ pub struct TimelineRange {
 
 /// The GPU work of a step on one stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineLane {
     /// Device and stream.
     pub label: String,
@@ -553,6 +575,7 @@ pub struct TimelineLane {
 
 /// A kernel, copy, fill or whole graph within a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineWork {
     /// Index in [`StepTimeline::names`].
     pub name: usize,
@@ -574,6 +597,7 @@ fn is_zero(ns: &u64) -> bool {
 
 /// A time in which no GPU work of a step ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineGap {
     /// Start.
     pub start_ns: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The mean step of a stage, divided by what its time is spent on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// What is divided: the mean `token`, `step` or `instance`, or the whole `window` if single steps cannot be
     /// separated.
@@ -23,6 +24,7 @@ pub struct Bottleneck {
 
 /// A part of a mean step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BottleneckPart {
     /// What the time is spent on.
     pub kind: BottleneckKind,
@@ -32,6 +34,7 @@ pub struct BottleneckPart {
 
 /// Idle time of the GPUs of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankIdle {
     /// [`crate::RankStageRow::who`].
     pub who: String,
@@ -41,6 +44,7 @@ pub struct RankIdle {
 
 /// What the time of a step is spent on. Kernels are one part, and so is idle time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BottleneckKind {
     /// Kernels that take at most [`NEAR_FLOOR`] times the floor of memory bandwidth, or that are bound by it

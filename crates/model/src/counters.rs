@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What ncu measured of a kernel row. Percentages are of the hardware's peak; null: not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterRow {
     /// Launches that ncu profiled of this kernel, configuration and GPU.
     pub launches_profiled: u64,
@@ -35,6 +36,7 @@ pub struct CounterRow {
 
 /// A rule of ncu.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleRow {
     /// Its name.
     pub name: String,
@@ -46,6 +48,7 @@ pub struct RuleRow {
 
 /// Operations of one launch by type. Absent is not zero: it was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flops {
     /// Double precision, without tensor cores.
     pub fp64: Option<f64>,
@@ -75,6 +78,7 @@ pub const RATE_SHARE_MOST: f64 = 1.1;
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Bound {
@@ -90,6 +94,7 @@ pub enum Bound {
 
 /// Where a kernel stands under the roof. None: what it follows from is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Roofline {
     /// Operations of one launch.
     pub flops: Option<f64>,

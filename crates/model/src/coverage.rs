@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Coverage {
     /// All of it in one line.
     pub verdict: Verdict,
@@ -50,6 +51,7 @@ impl Coverage {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Status {
@@ -64,6 +66,7 @@ pub enum Status {
 
 /// The coverage in plain language.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// In one word.
     pub status: Status,
@@ -73,6 +76,7 @@ pub struct Verdict {
 
 /// Coverage of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessCoverage {
     /// Its trace file.
     pub file: String,
@@ -117,6 +121,7 @@ impl ProcessCoverage {
 
 /// What left a run without GPU work. The most specific cause comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EmptyCause {
     /// The workload could not be started.
@@ -153,6 +158,7 @@ pub enum EmptyCause {
 
 /// A cause with its explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmptyReason {
     /// Which it is.
     pub cause: EmptyCause,
@@ -164,6 +170,7 @@ pub struct EmptyReason {
 
 /// Why no GPU work was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Empty {
     /// The most specific cause.
     #[serde(flatten)]
@@ -190,6 +197,7 @@ pub const META_RANGES: &str = "ranges";
 
 /// How a file ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileEnding {
     /// With the collector's last record.
@@ -205,6 +213,7 @@ pub enum FileEnding {
 
 /// How a file ends, and what of it could not be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileState {
     /// How it ends.
     pub ending: FileEnding,
@@ -220,6 +229,7 @@ pub struct FileState {
 
 /// Uses of identifiers that nothing in the file defines: records were lost, or the file is damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Undefined {
     /// Names of kernels, ranges and domains.
     pub names: u64,
@@ -246,6 +256,7 @@ macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $label:literal,)*) => {
         /// Counts of what was recorded and of what is missing.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(default)]
         pub struct CoverageCounts {
             $($(#[$doc])* pub $name: u64,)*

@@ -6,6 +6,7 @@ use crate::utilisation::Role;
 
 /// What an inference engine did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineRun {
     /// Name of the engine; null: only the fields of its ranges say what they work on.
     pub engine: Option<String>,
@@ -49,6 +50,7 @@ impl EngineRun {
 
 /// Steps of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineSteps {
     /// The kind, which is the name of the stage: `prefill`, `decode`, `mixed`, `verify`.
     pub stage: String,
@@ -85,6 +87,7 @@ pub struct EngineSteps {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TokensCounted {
     /// Prompt tokens that were read.
@@ -117,6 +120,7 @@ impl TokensCounted {
 
 /// Steps of one kind with about the same amount of work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineStepRow {
     /// Smallest number of requests in a step.
     pub requests: u64,
@@ -138,6 +142,7 @@ pub struct EngineStepRow {
 
 /// Time of a step = fixed + each x number of requests or tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepFit {
     /// Time that every step takes, ns.
     pub fixed_ns: f64,
@@ -153,6 +158,7 @@ pub struct StepFit {
 
 /// Requests of an engine that ended: their latencies, and the GPU time that they used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineRequests {
     /// Number of requests that ended while the collector recorded.
     pub requests: u64,
@@ -192,6 +198,7 @@ pub struct EngineRequests {
 
 /// A distribution of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Number of values.
     pub count: u64,
@@ -216,6 +223,7 @@ pub struct Spread {
 /// step. The requests that decode share the rest equally. The shares of requests without a record
 /// belong to no request here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestCost {
     /// Number of GPUs that ran the steps: those of each process that did.
     pub gpus: u64,
@@ -247,6 +255,7 @@ pub struct RequestCost {
 
 /// GPU time of the steps of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepCost {
     /// [`EngineSteps::stage`].
     pub stage: String,
@@ -258,6 +267,7 @@ pub struct StepCost {
 
 /// GPU time and cost of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenCost {
     /// Number of tokens.
     pub tokens: u64,
@@ -274,6 +284,7 @@ pub struct TokenCost {
 
 /// One request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestRow {
     /// Number of the request in the process that scheduled it.
     pub number: u64,

@@ -6,6 +6,7 @@ use crate::peaks::Precision;
 
 /// A number, or the reason why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// The number; always finite.
@@ -16,6 +17,7 @@ pub enum Figure {
 
 /// Why a number is missing, to be read after "none, because".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum Absent {
     /// No model is configured.

@@ -17,6 +17,7 @@ use stage2_contract::text::{plain, visible};
     Deserialize,
     strum::Display,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Severity {
@@ -31,6 +32,7 @@ pub enum Severity {
 
 /// A finding, as `run.json` and the reports show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,

@@ -17,6 +17,7 @@ const FUNCTION_CHARS: usize = 60;
 
 /// Samples of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostUse {
     /// Stages with samples, in the order of [`Report::stages`](crate::Report::stages).
     pub stages: Vec<HostStage>,
@@ -28,6 +29,7 @@ pub struct HostUse {
 
 /// The idle time of a stage, divided among causes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostStage {
     /// [`StageRow::stage`](crate::StageRow::stage).
     pub stage: String,
@@ -72,6 +74,7 @@ impl HostStage {
 
 /// A cause of idle time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCause {
     /// The kind of cause.
     pub kind: HostCauseKind,
@@ -110,6 +113,7 @@ pub struct HostCause {
 
 /// A line of the function that a cause is named after.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostLine {
     /// The line, from 1; 0: not known.
     pub line: u32,
@@ -123,6 +127,7 @@ pub struct HostLine {
 
 /// The part of a cause in a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostCauseProcess {
     /// [`HostProcess::file`].
     pub file: String,
@@ -132,6 +137,7 @@ pub struct HostCauseProcess {
 
 /// A line of Python code. The texts are printable, and not escaped for any format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostFrame {
     /// The function, qualified if the interpreter has the qualified name.
     pub function: String,
@@ -168,6 +174,7 @@ impl HostFrame {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HostCauseKind {
     /// It ran user code.
@@ -286,6 +293,7 @@ impl HostCause {
 
 /// A known problem, recognised from stacks or thread states.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostAdvice {
     /// Which problem.
     pub kind: HostAdviceKind,
@@ -303,6 +311,7 @@ pub struct HostAdvice {
 
 /// Known problems of the host that leave the GPU idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HostAdviceKind {
     /// Values are read from the GPU one by one (`.item()`).
@@ -342,6 +351,7 @@ impl HostAdviceKind {
 
 /// A stack and the time that its samples represent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostStackTime {
     /// Indices into [`HostUse::names`], the outermost frame first; the last one is what the thread waited
     /// for, if it did.
@@ -354,6 +364,7 @@ pub struct HostStackTime {
 
 /// Statistics of sampling for a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostProcess {
     /// Its trace file.
     pub file: String,

@@ -340,6 +340,87 @@ impl Read {
     }
 }
 
+/// The table for its JSON Schema.
+#[cfg(feature = "schema")]
+pub(crate) struct Described;
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Described {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "KernelTable".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        use schemars::json_schema;
+        let index = json_schema!({"type": "integer", "minimum": 0});
+        let text = json_schema!({"type": "string"});
+        let mut cell = |name: &str| match name {
+            "name"
+            | "range"
+            | "device"
+            | "launch"
+            | "calls"
+            | "graph_calls"
+            | "sources"
+            | "invalid_timestamp_calls" => index.clone(),
+            "counters" => generator.subschema_for::<Option<CounterRow>>(),
+            _ => json_schema!({"type": ["integer", "null"], "minimum": 0}),
+        };
+        let mut cells = KERNEL_COLUMNS.map(|(name, _)| cell(name));
+        for (schema, (name, what)) in cells.iter_mut().zip(KERNEL_COLUMNS) {
+            schema.insert("title".to_owned(), name.into());
+            schema.insert("description".to_owned(), what.into());
+        }
+        json_schema!({
+            "type": "object",
+            "description": "The kernels: names of columns, and a row of cells for each. Cells of the first \
+                            columns are indexes in the other lists. A row may end where only 0 and \
+                            null would follow.",
+            "properties": {
+                "begin_gpu_ns": {
+                    "description": "The time that first starts and last ends are counted from, ns of the \
+                                    GPU clock.",
+                    "type": "integer",
+                    "minimum": 0,
+                },
+                "names": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "kernel_id": text,
+                        "kernel": text,
+                        "name_index": index,
+                        "class": text,
+                    },
+                    "required": ["kernel_id", "kernel", "name_index", "class"],
+                }},
+                "ranges": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"stage": text, "path": text, "path_index": index},
+                    "required": ["stage", "path", "path_index"],
+                }},
+                "devices": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"device": text, "simulated": {"type": "boolean"}},
+                    "required": ["device", "simulated"],
+                }},
+                "launches": generator.subschema_for::<Vec<Option<Launch>>>(),
+                "sources": generator.subschema_for::<Vec<Sources>>(),
+                "columns": {
+                    "description": "The names of the columns.",
+                    "const": KERNEL_COLUMNS.map(|(name, _)| name),
+                },
+                "rows": {"type": "array", "items": {
+                    "type": "array",
+                    "prefixItems": cells,
+                    "minItems": LEAST,
+                    "maxItems": KERNEL_COLUMNS.len(),
+                }},
+            },
+            "required": FIELDS,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use strum::Display;
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LayerPart {
     /// Attention, with its projections and the KV cache.
@@ -40,6 +41,7 @@ pub enum LayerPart {
 
 /// Kernels of a part of the model in a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayerRow {
     /// [`StageRow::stage`](crate::StageRow::stage).
     pub stage: String,

@@ -25,6 +25,8 @@ mod report;
 mod rows;
 pub mod rule;
 mod sampled;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod steps;
 mod takeaway;
 mod timelines;

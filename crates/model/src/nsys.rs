@@ -6,6 +6,7 @@ use crate::finding::{Finding, Severity};
 
 /// What kind of files were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// `nsys export --type sqlite`. Ranges are the outermost of their thread, without libraries'.
@@ -17,6 +18,7 @@ pub enum Source {
 
 /// What was read, and what of it could not be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Kernels.
     pub kernels: u64,
@@ -53,6 +55,7 @@ pub struct Counts {
 
 /// What came of the Nsight Systems capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NsysSection {
     /// Version that wrote the first capture, where it says so.
     pub tool_version: Option<String>,
@@ -92,6 +95,7 @@ impl NsysSection {
 
 /// Host times of a range in the Nsight Systems capture; `warm`: without its cold first instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NsysRangeRow {
     /// Its name (`name@domain` outside of the default domain).
     pub range: String,
@@ -109,6 +113,7 @@ pub struct NsysRangeRow {
 
 /// A capture of Nsight Systems.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NsysCapture {
     /// Files that were read, without their folder.
     pub files: Vec<String>,
@@ -135,6 +140,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// Why GPU work of a capture may belong to ranges that hold none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unplaced {
     /// The capture has no calls of the CUDA API at all.
@@ -155,6 +161,7 @@ impl Unplaced {
 
 /// How far the capture can be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Belief {
     /// Nsight Systems has the collector's kernels, each as often, and times within bounds.
@@ -178,6 +185,7 @@ impl Belief {
 
 /// Counts and times of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sides {
     /// Kernels that the collector counted; scaled where it saw more instances than nsys.
     pub collector_calls: u64,
@@ -225,6 +233,7 @@ impl Sides {
 
 /// One kernel on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelSides {
     /// Its mangled name.
     pub mangled: String,
@@ -234,6 +243,7 @@ pub struct KernelSides {
 
 /// What came of the comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reconciliation {
     /// What was compared.
     pub scope: String,

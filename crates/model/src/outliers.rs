@@ -25,6 +25,7 @@ pub const OUTLIERS_PERCENT: u64 = 10;
 
 /// The outliers of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outliers {
     /// What they are: instances of the stage, or of a range right within it.
     pub unit: StepUnit,
@@ -55,6 +56,7 @@ pub struct Outliers {
 
 /// One of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outlier {
     /// Trace file of its process; of a job, says the rank.
     pub file: String,

@@ -20,6 +20,7 @@ use strum::{Display, VariantArray};
     Display,
     VariantArray,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Precision {
@@ -51,6 +52,7 @@ pub enum Precision {
 
 /// A number format of weights, activations or the KV cache; read by PyTorch's names as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Dtype {
@@ -130,6 +132,7 @@ pub fn no_rates() -> DenseTflops {
 
 /// The peak rates that a report uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peaks {
     /// Name of the card, or `configuration` where only single values were set.
     pub card: String,

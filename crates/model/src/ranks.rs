@@ -5,6 +5,7 @@ use stage2_contract::text::numbers::{count, ms3};
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRow {
     /// Its trace file.
     pub file: String,
@@ -36,6 +37,7 @@ pub struct ProcessRow {
 
 /// What the ranks of a job did together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ranks {
     /// Different ranks that were recorded.
     pub seen: u64,
@@ -65,6 +67,7 @@ pub struct Ranks {
 /// They are drawn evenly over the whole time, the same ones of every rank; counts and sums are scaled to
 /// all calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedCalls {
     /// Calls that all processes made.
     pub calls: u64,
@@ -88,6 +91,7 @@ impl ComparedCalls {
 
 /// What makes the wall clock of a host that of the run, as matched collectives show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostClock {
     /// The host.
     pub host: String,
@@ -101,6 +105,7 @@ pub struct HostClock {
 
 /// What must be added to the wall clock of a host at some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockPoint {
     /// When, on the wall clock of the host, ns since the Unix epoch.
     pub wall_ns: i64,
@@ -110,6 +115,7 @@ pub struct ClockPoint {
 
 /// A stage in one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankStageRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
@@ -144,6 +150,7 @@ pub struct RankStageRow {
 
 /// Window minus busy time of all instances of a stage except the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmIdle {
     /// Instances.
     pub instances: u64,
@@ -154,6 +161,7 @@ pub struct WarmIdle {
 /// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks; of a
 /// sample, they and the numbers of calls are scaled to all instances, as those of kernels are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CollectiveRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
@@ -202,6 +210,7 @@ pub struct CollectiveRow {
 
 /// Calls that could not be matched over ranks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnmatchedRow {
     /// Calls.
     pub calls: u64,
@@ -215,6 +224,7 @@ pub struct UnmatchedRow {
 /// A rank that others waited for in a stage. Of several instances of the stage, the first, cold one is left out. Counts
 /// and sums of a sample are scaled to all instances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateRow {
     /// [`super::StageRow::stage`].
     pub stage: String,
@@ -239,6 +249,7 @@ pub struct LateRow {
 
 /// The collectives that a rank delayed by more than all ranks do now and then.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateDelays {
     /// How many.
     pub collectives: u64,
@@ -262,6 +273,7 @@ pub struct LateDelays {
 
 /// In which instances of a range something happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatePeriod {
     /// The instances are those of a range right within the stage; else those of the stage.
     pub of_steps: bool,
@@ -409,6 +421,7 @@ fn ordinal(number: u64) -> String {
     Deserialize,
     strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Every member gets the reduction of what all have.

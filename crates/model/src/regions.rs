@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a table is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// All processes and devices.
@@ -16,6 +17,7 @@ pub enum Scope {
 
 /// Totals of the profiled launches or ranges. Absent: not measured for every one of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Launches, or instances of a range.
     pub launches: u64,
@@ -33,6 +35,7 @@ pub struct Totals {
 
 /// One region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Region {
     /// Its path, unlike that of every other: `prefill/layer.3@domain`.
     pub path: String,
@@ -52,6 +55,7 @@ pub struct Region {
 
 /// The regions of one scope, by path.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegionTable {
     /// What it is over.
     pub scope: Scope,

@@ -34,6 +34,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// Everything that a report shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -89,6 +90,7 @@ pub struct Report {
     pub kernel_names: Vec<KernelName>,
     /// Kernels per range path, launch configuration and device; longest total first.
     #[serde(with = "crate::kernel_table")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::kernel_table::Described"))]
     pub kernels: Vec<KernelRow>,
     /// The kernels with the longest total of each stage, by name; stages in the order of `stages`.
     pub stage_kernels: Vec<StageKernelRow>,
@@ -169,6 +171,7 @@ impl Report {
 
 /// What ran, from the run's own files; absent where they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunInfo {
     /// Name of the run's folder.
     pub name: String,
@@ -196,6 +199,7 @@ pub struct RunInfo {
 
 /// A workload that ended early: the report is of what it did until then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadEnd {
     /// What ended it.
     pub how: EndedBy,
@@ -211,6 +215,7 @@ pub struct WorkloadEnd {
 
 /// What ended a workload early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// It failed: an exit status other than 0, or a signal that is not ours.
@@ -232,6 +237,7 @@ impl WorkloadEnd {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum WorkloadExit {
     /// By itself, with this exit status.
@@ -260,6 +266,7 @@ impl WorkloadExit {
 
 /// How a pass went, as the run's file says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassInfo {
     /// Its name.
     pub name: Option<String>,
@@ -278,6 +285,7 @@ pub struct PassInfo {
 
 /// A fact and its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fact {
     /// What it is about; parts are set off by dots.
     pub key: String,
@@ -287,6 +295,7 @@ pub struct Fact {
 
 /// A term and its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Definition {
     /// The term.
     pub term: String,
@@ -296,6 +305,7 @@ pub struct Definition {
 
 /// How far a run came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// Its passes run, or stage2-launch was killed during one.
@@ -311,6 +321,7 @@ pub enum RunState {
 
 /// How far a pass came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PassStatus {
     /// It is still to come.
@@ -347,6 +358,7 @@ impl PassStatus {
 
 /// A tool that took part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// Where it was found.
     pub path: Option<String>,
@@ -356,6 +368,7 @@ pub struct Tool {
 
 /// What each pass cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassCosts {
     /// Why no stage is compared, to be read after "none, because"; null where some are.
     pub absent: Option<String>,
@@ -379,6 +392,7 @@ impl PassCosts {
 
 /// Host time of a stage in one pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageCost {
     /// [`super::StageRow::stage`].
     pub stage: String,
@@ -400,6 +414,7 @@ pub struct StageCost {
 
 /// How long a pass took, from the start of its process to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassDuration {
     /// Name of the pass.
     pub pass: String,
@@ -413,6 +428,7 @@ pub struct PassDuration {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Origin {
@@ -427,6 +443,7 @@ pub enum Origin {
 
 /// Where the numbers of a row come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sources {
     /// Calls and durations.
     pub times: Origin,

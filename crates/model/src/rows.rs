@@ -10,6 +10,7 @@ use crate::utilisation::Role;
 
 /// What a range path stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PathKind {
     /// NVTX ranges.
@@ -27,6 +28,7 @@ pub enum PathKind {
 
 /// Calls and times of one group of GPU work.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Times {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
@@ -40,6 +42,7 @@ pub struct Times {
     /// Sum of the durations, ns. Overlapping executions count each. Null where no execution was timed
     /// ([`Times::known_total_ns`]).
     #[serde(default, deserialize_with = "or_zero")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub total_ns: u64,
     /// Mean duration, ns, rounded.
     pub mean_ns: Option<u64>,
@@ -95,6 +98,7 @@ impl Times {
 
 /// A GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceRow {
     /// Index and name; made unique where two GPUs share both.
     pub device: String,
@@ -140,6 +144,7 @@ pub struct DeviceRow {
 
 /// An outermost range, or work outside of ranges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRow {
     /// Name of the range (`name@domain` outside of the default domain).
     pub stage: String,
@@ -215,6 +220,7 @@ pub struct StageRow {
 
 /// Why an outermost range is no stage of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Apart {
@@ -239,6 +245,7 @@ impl Apart {
 
 /// A stage on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageDeviceRow {
     /// [`DeviceRow::device`].
     pub device: String,
@@ -252,6 +259,7 @@ pub struct StageDeviceRow {
 
 /// A range under its parents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathRow {
     /// Names from the outside in, joined by `/`; cut in the middle where it is very long.
     pub path: String,
@@ -347,6 +355,7 @@ impl PathRow {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Launch {
     /// Blocks in x, y and z.
     pub grid: [u32; 3],
@@ -364,6 +373,7 @@ pub struct Launch {
 
 /// A kernel under one range path, with one launch configuration, on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelRow {
     /// [`stage2_contract::text::KernelName::short`].
     pub kernel: String,
@@ -404,6 +414,7 @@ pub struct KernelRow {
 
 /// A kernel in a stage, over all ranges, launch configurations and devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageKernelRow {
     /// [`StageRow::stage`].
     pub stage: String,
@@ -423,6 +434,7 @@ pub struct StageKernelRow {
 
 /// Copies of one direction, or fills, under one range path on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryRow {
     /// Direction of a copy; null for fills.
     pub direction: Option<String>,
@@ -445,6 +457,7 @@ pub struct MemoryRow {
 
 /// A CUDA graph that was recorded as a whole, under one range path on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GraphRow {
     /// CUPTI's id of the executable graph, unique in its process.
     pub graph_id: u32,
@@ -467,6 +480,7 @@ pub struct GraphRow {
 
 /// Kernels of graph replays whose place of capture is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CaptureRow {
     /// Path of the ranges open at replay.
     pub replay_path: String,
@@ -481,6 +495,7 @@ pub struct CaptureRow {
 /// What the GPU was busy with, ns. Where work overlaps, the first of these has the time, so that
 /// they add up to the busy time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BusyParts {
     /// A kernel that computes ran, or a graph that was recorded as a whole.
     pub compute_ns: u64,
@@ -515,6 +530,7 @@ pub struct StageSteps {
 
 /// GPU work of a stage's instances without the first of each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmRow {
     /// Instances.
     pub instances: u64,
@@ -534,6 +550,7 @@ pub struct WarmRow {
 
 /// What is known of the operators of a run: a part of `metrics.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Operators {
     /// Where the numbers come from, in a sentence.
     pub source: String,
@@ -553,6 +570,7 @@ pub struct Operators {
 
 /// Why something is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Absence {
     /// What is the reason, to be read after "none, because".
@@ -563,6 +581,7 @@ pub struct Absence {
 
 /// An operator over all ranges, threads and processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperatorRow {
     /// Name without what PyTorch appends for each call.
     pub op_name: String,
@@ -590,6 +609,7 @@ pub struct OperatorRow {
 
 /// An operator in a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageOperatorRow {
     /// [`crate::StageRow::stage`]; null for operators that no range is around.
     pub stage: Option<String>,
@@ -600,6 +620,7 @@ pub struct StageOperatorRow {
 
 /// How much of the GPU time lies in operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OperatorCoverage {
     /// GPU work launched in some operator, ns.
     pub gpu_in_operators_ns: u64,
@@ -617,6 +638,7 @@ impl OperatorCoverage {
 
 /// What the GPUs took and how fast they ran in the windows of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageEnergy {
     /// [`crate::StageRow::stage`].
     pub stage: String,
@@ -636,6 +658,7 @@ pub struct StageEnergy {
 
 /// What one GPU took in the windows of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceEnergy {
     /// [`crate::DeviceRow::device`].
     pub device: String,
@@ -657,6 +680,7 @@ pub struct DeviceEnergy {
 /// Clocks and temperature, by the readings within the windows. Those of an idle GPU do not count for the
 /// clocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockUse {
     /// Readings within the windows.
     pub reads: u64,
@@ -674,6 +698,7 @@ pub struct ClockUse {
 
 /// Readings of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadSpan {
     /// Lowest.
     pub min: u32,
@@ -685,6 +710,7 @@ pub struct ReadSpan {
 
 /// Something that held clocks down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockLimit {
     /// What, for instance `power limit`.
     pub reason: String,

@@ -69,6 +69,7 @@ pub const COUNTERS_ON: &str = "profiling.collector.counters=on";
     strum::IntoStaticStr,
     strum::VariantArray,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Rule {

@@ -9,6 +9,7 @@ use crate::counters::Bound;
 
 /// What the samples of a run say; absent where no file holds any, nor says why.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledCounters {
     /// They were sampled in a run of their own, not in that which all other numbers are of.
     #[serde(default)]
@@ -21,6 +22,7 @@ pub struct SampledCounters {
 
 /// A GPU whose counters a process was to sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledDevice {
     /// Trace file that holds the samples.
     pub file: String,
@@ -69,6 +71,7 @@ pub const FULL_COVERAGE_PERCENT: f64 = 90.0;
 
 /// What the samples say of a stage on one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledStage {
     /// [`StageRow::stage`](crate::StageRow::stage).
     pub stage: String,
@@ -101,6 +104,7 @@ pub struct SampledStage {
 
 /// Rates and shares over the covered time; null: not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledRates {
     /// DRAM bytes read, bytes/s.
     pub dram_read_bytes_per_s: Option<f64>,
@@ -128,6 +132,7 @@ pub struct SampledRates {
 
 /// The steps of a stage one by one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledSteps {
     /// Path of the range that is a step.
     pub path: String,
@@ -150,6 +155,7 @@ pub struct SampledSteps {
 
 /// The samples of a step over its window on the GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledCurve {
     /// The step's number within its stage and process, from 0.
     pub number: u64,
@@ -161,6 +167,7 @@ pub struct SampledCurve {
 
 /// A point of a [`SampledCurve`]: means over the samples in it. Null: not sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledPoint {
     /// Since the start of the window, ns.
     pub start_ns: u64,
@@ -176,6 +183,7 @@ pub struct SampledPoint {
 
 /// One step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledStep {
     /// Its number within its stage and process, from 0.
     pub number: u64,
@@ -190,6 +198,7 @@ pub struct SampledStep {
 /// What sampled counters say of one call of a kernel, on average over its stage: the fit of all samples
 /// of the stage by all kernels in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledKernel {
     /// Mean duration of its calls in the run that was sampled, ns: shares are of this. That of
     /// [`KernelRow::times`](crate::KernelRow::times) is of the collect pass.
@@ -261,6 +270,7 @@ const SMALL_PART: f64 = 0.1;
 
 /// An amount of one call with its 90 % interval, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SampledAmount {
     /// It is known to 10 % or better.
@@ -314,6 +324,7 @@ impl SampledAmount {
 
 /// Why a kernel has no amount, to be read after "none, because".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NoAmount {
     /// No sample holds it.

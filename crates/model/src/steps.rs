@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The steps of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InferredSteps {
     /// How they are known.
     pub label: String,
@@ -41,6 +42,7 @@ impl InferredSteps {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Resemblance {
@@ -53,6 +55,7 @@ pub enum Resemblance {
 
 /// Steps of one kind: the same kernels in the same order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InferredStepRow {
     /// The file that has the process.
     pub file: String,
@@ -97,6 +100,7 @@ pub struct InferredStepRow {
 
 /// Kernels that were launched between one phase and the next, and that do not repeat.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Before {
     /// They take longer than a step, as a prefill does before its decode.
     pub prefill_like: bool,

@@ -16,6 +16,7 @@ pub const TIMELINES_VERSION: u32 = 1;
 
 /// Timelines of steps, and what sampled counters say of steps and kernels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timelines {
     /// [`TIMELINES_SCHEMA`].
     pub schema: String,
@@ -39,6 +40,7 @@ pub struct Timelines {
 
 /// Samples of the steps of a stage on a GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepSamples {
     /// Index in `sampled.stages` of `metrics.json`.
     pub sampled_stage: usize,
@@ -52,6 +54,7 @@ pub struct StepSamples {
 
 /// What is known of a kernel by samples, in each of its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelSamples {
     /// Indexes in `kernels.rows` of `metrics.json`.
     pub kernel_rows: Vec<usize>,
@@ -89,7 +92,7 @@ impl Timelines {
         let Self { schema, schema_version, kernel_rows, .. } = &self;
         if schema != TIMELINES_SCHEMA || *schema_version > TIMELINES_VERSION {
             return Err(format!(
-                "it is no file of timelines up to version {TIMELINES_VERSION}, which this \
+                "it is not a file of timelines up to version {TIMELINES_VERSION}, which this \
                  stage2-launch reads"
             ));
         }

@@ -12,6 +12,7 @@ use crate::takeaway::{StageNumbers, Takeaway};
 
 /// What a stage is to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Builds the KV cache.
@@ -29,6 +30,7 @@ pub enum Role {
 
 /// Utilisation of all stages and of the model, with what it takes for granted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Utilisation {
     /// Each stage, in the order given.
     pub stages: Vec<StageUtilisation>,
@@ -47,6 +49,7 @@ pub struct Utilisation {
 
 /// Utilisation of a stage; numbers of one instance where no rate or share is meant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageUtilisation {
     /// Its name.
     pub stage: String,
@@ -93,6 +96,7 @@ pub struct StageUtilisation {
 
 /// What sampled counters say of a stage, beside what follows from its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledUse {
     /// DRAM bytes that one instance read; null, here and below: not sampled.
     pub read_bytes: Option<f64>,
@@ -121,6 +125,7 @@ impl StageUtilisation {
 /// Utilisation of one generation: prefill, decode, and a vision encoder that runs before them. What
 /// is nested in prefill is in prefill's time and FLOPs, and in neither twice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelUtilisation {
     /// FLOPs.
     pub flops: Figure,
@@ -140,6 +145,7 @@ pub struct ModelUtilisation {
 
 /// What follows from the rows; fields of the report itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Insight {
     /// Operators of the run, or why there are none; null where nobody looked.
     pub operators: Option<Operators>,
@@ -156,6 +162,7 @@ pub struct Insight {
 /// Time in which any of the model's stages (prefill, decode, vision) was open or had GPU work: the
 /// union of their windows in a process, summed over processes. Null: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelWindows {
     /// Of all (recorded) instances, ns.
     pub all_ns: Option<u64>,
@@ -174,6 +181,7 @@ impl ModelWindows {
 
 /// What nobody has said, and the floor, MFU and MBU need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Needs {
     /// The settings that give it, `KEY=NAME` or `KEY=N`.
     pub settings: Vec<String>,
@@ -202,6 +210,7 @@ pub const RUN_DIR: &str = "RUN_DIR";
 
 /// How much of the GPU's peak the model used, and what that was computed from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelUse {
     /// Name of the model; null: none is known.
     pub model_name: Option<String>,
@@ -239,6 +248,7 @@ impl ModelUse {
 /// Tokens of one generation: a prefill and the decode steps after it. All generations are alike. A
 /// method gives the count of its name, or the reason why it is not known or absurd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TokenCounts {
     /// Sequences side by side.

@@ -25,6 +25,7 @@ pub const SCHEMA: u32 = 2;
 /// Contents of `run.json`. Written when the run starts and again after every step, so that it is
 /// true at any moment, also of a run that was killed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunRecord {
     /// Version of this format, [`SCHEMA`].
     pub schema: u32,
@@ -91,6 +92,7 @@ pub struct RunRecord {
 
 /// What doctor knows of a run without GPU work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorNote {
     /// Problems and warnings that fit the cause, each with what to do.
     pub found: Vec<String>,
@@ -100,6 +102,7 @@ pub struct DoctorNote {
 
 /// One pass over the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassRecord {
     /// `collect`, ...
     pub name: String,
@@ -214,6 +217,7 @@ pub(crate) fn now() -> String {
 
 /// A window of recording: what a process recorded from a start to a stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WindowRecord {
     /// The process, as it is numbered in its own namespace.
     pub pid: u32,

@@ -17,6 +17,7 @@ use crate::env::{Answer, NoAnswer, answer, is_executable};
 const QUOTED: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
     /// Nothing to do.
@@ -43,6 +44,7 @@ impl Status {
 
 /// Checks of one subject; the order is that of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Group {
     Gpu,
@@ -101,6 +103,7 @@ pub(crate) struct CheckInfo {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Check {
     pub(crate) id: &'static str,
     pub(crate) group: Group,

@@ -79,7 +79,7 @@ pub(crate) fn doctor(
 /// Names the libcupti that the collector uses.
 pub(crate) const CUPTI: &str = "STAGE2_CUPTI";
 /// Version of the JSON of [`Diagnosis`].
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// What is examined.
 #[derive(Debug)]
@@ -110,6 +110,7 @@ impl Subject {
 
 /// All checks: the JSON of `stage2-launch doctor --json`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Diagnosis {
     /// Version of this format: 1. Members may be added to it.
     schema: u32,

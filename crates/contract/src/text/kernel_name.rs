@@ -20,6 +20,7 @@ const SHORT_LIMIT: usize = 100;
 
 /// The name of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelName {
     /// A few characters of a hash of `demangled`, which stand for the kernel in every run; a report sets them.
     #[serde(default)]

@@ -1,0 +1,125 @@
+"""Hold JSON that the programs write against schemas/, and damage it to see it refused.
+
+validate.py                     samples and golden files of the repository
+validate.py NAME FILE...        these files against schemas/NAME.schema.json
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCHEMAS = REPOSITORY / "schemas"
+SAMPLES = {
+    "metrics": ["docs/sample/*/metrics.json", "launcher/tests/golden/*metrics.json"],
+    "timelines": ["docs/sample/*/timelines.json", "launcher/tests/golden/*timelines.json"],
+    "run": ["docs/sample/*/run.json"],
+}
+"""The files of each schema. Those of an older version have none."""
+
+Damage = Callable[[Any], None]
+
+
+def put(path: str, value: Any) -> Damage:
+    """Return what puts a value into the place of another one."""
+
+    def change(document: Any) -> None:
+        *outer, last = (int(key) if key.isdigit() else key for key in path.split("/"))
+        for key in outer:
+            document = document[key]
+        if value is None:
+            del document[last]
+        else:
+            document[last] = value
+
+    return change
+
+
+DAMAGED: dict[str, dict[str, Damage]] = {
+    "metrics": {
+        "no schema": put("schema", None),
+        "no kernels": put("kernels", None),
+        "kernels as in version 1": put("kernels", []),
+        "a row of text": put("kernels/rows/0/4", "7"),
+        "a negative time": put("kernels/rows/0/5", -1),
+        "a short row": put("kernels/rows/0", [0, 0]),
+        "a column without name": put("kernels/columns", ["name"]),
+        "a stage without name": put("stages/0/stage", None),
+        "a count of text": put("stages/0/kernels", "many"),
+        "an unknown role": put("stages/0/role", "sleep"),
+        "a verdict of number": put("coverage/verdict/status", 1),
+        "a name without symbol": put("kernel_names/0/mangled", None),
+    },
+    "timelines": {
+        "no version": put("schema_version", None),
+        "a lane of text": put("step_timelines/0/lanes", "lane 7"),
+        "work without start": put("step_timelines/0/lanes/0/work/0/start_ns", None),
+    },
+    "run": {
+        "no passes": put("passes", None),
+        "a status of number": put("passes/0/status", 3),
+        "files of numbers": put("files", [1]),
+    },
+}
+
+
+def validator(name: str) -> Any:
+    """Return what holds documents against a schema."""
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def is_current(name: str, document: Any) -> bool:
+    """Return whether a document is of the version of its schema."""
+    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    version = document.get("schema_version", document.get("schema"))
+    return bool(schema["$id"] == f"urn:stage2:{name}:{version}")
+
+
+def faults(name: str, files: list[Path]) -> Iterator[str]:
+    """Return what does not hold of the files of a schema."""
+    valid = validator(name)
+    for file in files:
+        document = json.loads(file.read_text())
+        for error in list(valid.iter_errors(document))[:3]:
+            yield f"{file}: {error.json_path}: {error.message[:200]}"
+
+
+def accepted(name: str, file: Path) -> Iterator[str]:
+    """Return the damage that a schema does not see."""
+    valid, whole = validator(name), json.loads(file.read_text())
+    for what, damage in DAMAGED[name].items():
+        document = copy.deepcopy(whole)
+        damage(document)
+        if valid.is_valid(document):
+            yield f"{name}: {what} is valid"
+
+
+def main() -> None:
+    """Print what does not hold, and end with 1 if there is anything."""
+    found: list[str] = []
+    if sys.argv[1:]:
+        found.extend(faults(sys.argv[1], [Path(word) for word in sys.argv[2:]]))
+    else:
+        for name, patterns in SAMPLES.items():
+            found_files = (
+                file for pattern in patterns for file in sorted(REPOSITORY.glob(pattern))
+            )
+            files = [file for file in found_files if is_current(name, json.loads(file.read_text()))]
+            found.extend(faults(name, files))
+            found.extend(accepted(name, max(files, key=lambda file: file.stat().st_size)))
+            print(f"{name}: {len(files)} files, {len(DAMAGED[name])} damaged ones")
+    print("\n".join(found) or "all hold")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
