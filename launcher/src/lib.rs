@@ -69,6 +69,8 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Ask(args)) => commands::ask::ask(&args, terminal),
         Some(Command::Query(args)) => commands::query::query(&args, terminal),
         Some(Command::Schema(args)) => commands::query::schema(&args, terminal),
+        Some(Command::Mcp(args)) => commands::mcp::mcp(&args),
+        Some(Command::Skill(args)) => commands::skill::skill(&args),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Ctl(args)) => commands::ctl::ctl(args, terminal),

@@ -792,6 +792,35 @@ pub(crate) struct SchemaArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = MCP_HELP)]
+pub(crate) struct McpArgs {
+    /// The folder below which the runs lie: nothing outside of it is read
+    #[arg(value_name = "ROOT", default_value = "tmp/stage2")]
+    pub(crate) root: PathBuf,
+    /// Let the client also run commands as this user, and start and stop recording in its processes
+    #[arg(long)]
+    pub(crate) allow_run: bool,
+}
+
+const MCP_HELP: &str = "\
+Examples:
+  stage2-launch mcp
+      the runs of this folder (tmp/stage2), for a client that starts this command
+  stage2-launch mcp --allow-run tmp/stage2
+      the same, and the client may run workloads
+
+It reads requests from standard input and writes answers to standard output, until the client closes its
+end (status 0). Status 2 for wrong usage; 70 if its program is not installed. docs/agents.md shows how to
+register it in a client.";
+
+#[derive(Debug, Args)]
+pub(crate) struct SkillArgs {
+    /// Print SKILL.md (the only thing that it does)
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;

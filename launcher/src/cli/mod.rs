@@ -16,9 +16,9 @@ use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
     Acceptance, AnswerOptions, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions,
-    Captures, CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, MergeArgs,
-    Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings,
-    SchemaArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
+    Captures, CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, McpArgs,
+    MergeArgs, Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions,
+    RunSettings, SchemaArgs, SkillArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use words::is_setting;
 
@@ -73,6 +73,10 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Print the tables of a run that `query` can ask
     Schema(SchemaArgs),
+    /// Give the runs of a folder to an agent, as a server of the Model Context Protocol
+    Mcp(McpArgs),
+    /// Print the skill that teaches an agent this program
+    Skill(SkillArgs),
     /// Keep reports under a name, to compare later runs with them
     Baseline(BaselineArgs),
     /// Write the kernels and ranges of a run for another tool
@@ -372,7 +376,9 @@ mod tests {
                     | Command::Export(_)
                     | Command::Feed(_)
                     | Command::Next(_)
+                    | Command::Mcp(_)
                     | Command::ProbeGpu
+                    | Command::Skill(_)
                     | Command::Top(_)
                     | Command::Completions { .. }
                     | Command::Man { .. },

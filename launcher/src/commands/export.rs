@@ -11,7 +11,6 @@ use stage2_report::Settings;
 use crate::bundle::refuse_dormant;
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
-use crate::install;
 use crate::terminal::{Terminal, printable};
 
 const PARQUET: &str = "stage2-parquet";
@@ -44,7 +43,8 @@ fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     let name = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
     let name = name.file_name().map(PathBuf::from).unwrap_or_else(|| "run".into());
     let out = output.unwrap_or_else(|| name.with_added_extension("parquet"));
-    let program = program_for_parquet()?;
+    let program =
+        super::program_beside(PARQUET, "Parquet is written", "stage2-export --features parquet")?;
     let mut command = Command::new(&program);
     command.args(stage.iter().map(|stage| format!("--stage={stage}")));
     command.args(window.iter().map(|window| format!("--window={window}")));
@@ -64,20 +64,6 @@ fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
     let exported =
         exported.map_err(|error| no_result(format!("its answer cannot be read: {error}")))?;
     Ok((exported, out))
-}
-
-fn program_for_parquet() -> Result<PathBuf, Failure> {
-    let exe = std::env::current_exe()
-        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
-    install::find(&exe, PARQUET).map_err(|places| {
-        let folder = places.first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
-        Failure::NoResult(format!(
-            "Parquet is written by a separate program, {PARQUET}, which is neither in {} nor in \
-             another folder of this installation; build it with `cargo build --release -p \
-             stage2-export --features parquet`, and copy it there",
-            visible_path(folder)
-        ))
-    })
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {

@@ -10,14 +10,16 @@ pub(crate) mod diff;
 pub(crate) mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod mcp;
 pub(crate) mod next;
 pub(crate) mod query;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod skill;
 mod windows;
 
 use std::io::{ErrorKind, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
@@ -25,7 +27,7 @@ use stage2_contract::text::visible_path;
 
 use crate::cli::{Cli, RunSettings};
 use crate::failure::Failure;
-use crate::{config, redaction};
+use crate::{config, install, redaction};
 use ending::printed;
 
 /// Prints the composed configuration, each value with its origin.
@@ -54,5 +56,19 @@ pub(crate) fn man(folder: &Path) -> Result<u8, Failure> {
     clap_mangen::generate_to(Cli::command(), folder).map(|()| 0).map_err(|error| {
         let folder = visible_path(folder);
         Failure::NoResult(format!("the manual pages cannot be written into {folder}: {error}"))
+    })
+}
+
+/// A program of this installation beside this one, which does `what`; `package` builds it.
+fn program_beside(name: &str, what: &str, package: &str) -> Result<PathBuf, Failure> {
+    let exe = std::env::current_exe()
+        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
+    install::find(&exe, name).map_err(|places| {
+        let folder = places.first().and_then(|path| path.parent()).unwrap_or(Path::new("."));
+        Failure::NoResult(format!(
+            "{what} by a separate program, {name}, which is neither in {} nor in another folder of \
+             this installation; build it with `cargo build --release -p {package}`, and copy it there",
+            visible_path(folder)
+        ))
     })
 }

@@ -1,0 +1,25 @@
+//! The server of the Model Context Protocol: a program of its own, which takes the place of this one.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use stage2_contract::text::visible_path;
+
+use super::program_beside;
+use crate::cli::McpArgs;
+use crate::failure::Failure;
+use crate::install;
+
+const PROGRAM: &str = "stage2-mcp";
+
+pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
+    let program = program_beside(PROGRAM, "Clients are served", "stage2-mcp")?;
+    let mut command = Command::new(&program);
+    command.arg("--launcher").arg(install::program());
+    command.args(args.allow_run.then_some("--allow-run"));
+    command.arg("--").arg(&args.root);
+    // It returns only if it fails.
+    let error = command.exec();
+    let program = visible_path(&program);
+    Err(Failure::NoResult(format!("{program} cannot be started: {error}")))
+}
