@@ -16,7 +16,7 @@ from pathlib import Path
 import pack
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGES = ("stage2", "stage2-sim", "stage2-launch", "stage2-export")
+PACKAGES = ("stage2", "stage2-sim", "stage2-launch", "stage2-mcp", "stage2-export")
 TAG = "py3-none-linux_x86_64"
 
 

@@ -23,12 +23,14 @@ from pathlib import Path
 
 TAG = "py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64"
 LIBRARIES = ("libstage2.so", "libstage2_sim.so")
-PROGRAMS = ("stage2-launch", "stage2-demo", "stage2-parquet")
+PROGRAMS = ("stage2-launch", "stage2-demo", "stage2-mcp", "stage2-parquet")
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/stage2-launch",
     "zsh": "share/zsh/site-functions/_stage2-launch",
     "fish": "share/fish/vendor_completions.d/stage2-launch.fish",
 }
+AGENTS = ("SKILL.md", "llms.txt")
+"""Of packaging/agents: what teaches an agent the programs."""
 LICENSES = ("LICENSE-APACHE", "LICENSE-MIT")
 PYTHON_SOURCES = ("*.py", "py.typed")
 SCHEMAS = "share/stage2/schemas"
@@ -39,8 +41,11 @@ Files = dict[str, tuple[bytes, int]]
 
 
 def shared_files(repository: Path, launcher: Path) -> Files:
-    """Return completions and manual pages, as the launcher itself writes them, and the schemas."""
-    files: Files = {}
+    """Return completions and manual pages, as the launcher writes them, texts for agents, and the schemas."""
+    agents = repository / "packaging/agents"
+    files: Files = {
+        f"share/stage2/{name}": ((agents / name).read_bytes(), 0o644) for name in AGENTS
+    }
     for shell, path in COMPLETIONS.items():
         text = subprocess.run([launcher, "completions", shell], check=True, capture_output=True)
         files[path] = (text.stdout, 0o644)
@@ -168,8 +173,8 @@ def main() -> None:
     repository, built, out = map(Path, sys.argv[1:])
     date = int(os.environ["SOURCE_DATE_EPOCH"])
     wheel = pack_wheel(repository, built, out, TAG, date)
-    version = version_of(built / PROGRAMS[0])
-    shared = shared_files(repository, built / PROGRAMS[0])
+    launcher = built / PROGRAMS[0]
+    version, shared = version_of(launcher), shared_files(repository, launcher)
 
     unpacked: Files = dict(shared)
     unpacked |= {f"bin/{name}": ((built / name).read_bytes(), 0o755) for name in PROGRAMS}
@@ -177,7 +182,7 @@ def main() -> None:
     unpacked |= {name: ((repository / name).read_bytes(), 0o644) for name in LICENSES}
     unpacked["README"] = (
         f"stage2 {version}: run bin/stage2-launch demo, from wherever this folder is; "
-        "man share/man/man1/stage2-launch.1\n".encode(),
+        "man share/man/man1/stage2-launch.1; for agents: share/stage2/SKILL.md\n".encode(),
         0o644,
     )
     root = f"stage2-{version}-x86_64-linux"

@@ -28,6 +28,8 @@ print(run, sum(row["calls"] for row in run.kernels), "kernels")
 assert not stage2.diff(run, run, fail_if="decode.step_ms>+1%").failed
 assert {"prefill", "decode"} <= {row["stage"] for row in run.stages}
 PYTHON
+cmp ../venv/share/stage2/SKILL.md <(../venv/bin/stage2-launch skill --print)
+../venv/bin/stage2-launch mcp .. </dev/null
 library=$(../venv/bin/python -c 'import stage2; print(stage2.library_path())')
 simulator=$(dirname "$library")/libstage2_sim.so
 # Grepped whole: `grep -q` would end the pipe while the program writes.
@@ -46,6 +48,8 @@ echo "== the tar file"
 mkdir unpacked
 tar -xzf "$dist"/*.tar.gz -C unpacked --strip-components 1
 unpacked/bin/stage2-launch -q --run-dir run-tar demo run.mode=light
+unpacked/bin/stage2-launch mcp . </dev/null
+test -s unpacked/share/stage2/llms.txt
 bash -n unpacked/share/bash-completion/completions/stage2-launch
 test -s unpacked/share/man/man1/stage2-launch.1
 mv unpacked/lib/libstage2.so .

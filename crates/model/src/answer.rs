@@ -319,6 +319,7 @@ pub struct FirstStep {
 
 /// The mean step of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MeanTime {
     /// [`crate::Bottleneck::of`].
     pub of: String,

@@ -12,6 +12,7 @@ pub const CLEAR_ERRORS: f64 = 2.0;
 
 /// One thing that the numbers say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Takeaway {
     /// Names it, the same in every report of the workload: `RULE:STAGE`, and behind another colon what of the stage
     /// it is about, if the rule can say several things of a stage.
@@ -59,6 +60,7 @@ pub fn short_hash(subject: &str) -> String {
 
 /// A number, or a state, that a takeaway rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Its name.
     pub name: String,
@@ -104,6 +106,7 @@ fn basis_of(name: &str) -> Option<&'static str> {
 
 /// A value of [`Evidence`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum EvidenceValue {
     /// A number.
@@ -178,6 +181,7 @@ impl Evidence {
     Deserialize,
     strum::Display,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Confidence {
@@ -224,6 +228,7 @@ impl Confidence {
 
 /// What would confirm or refute a takeaway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Experiment {
     /// Follow the recommendation, run again, and compare.
@@ -272,6 +277,7 @@ impl Experiment {
 
 /// The numbers of a stage that the rules decide by. Shares are those of [`Takeaway::text`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StageNumbers {
     /// [`StageRow::stage`](crate::StageRow::stage).
@@ -340,6 +346,7 @@ pub struct StageNumbers {
 
 /// The numbers of a kernel that the rules decide by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct KernelNumbers {
     /// Its name: an index into `kernel_names`.
