@@ -389,7 +389,7 @@ fn the_schema_fits_an_answer_and_explains_a_table() {
 #[test]
 fn the_queries_of_the_page_run() {
     let page =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents-query.md"));
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents.md"));
     let page = page.expect("the page");
     let mut ran = 0;
     for block in page.split("```sql\n").skip(1) {

@@ -73,7 +73,8 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
         Row::new(&evidence.source, cells)
     });
     let columns = vec![
-        Column::text("evidence"),
+        // Some quote what the workload wrote.
+        Column::workload("evidence"),
         Column::number("value", "unit").at(""),
         Column::text("unit"),
         Column::number("error", "unit").of("standard error"),
