@@ -126,7 +126,8 @@ pub struct Report {
     pub insight: Insight,
     /// What the reader should know.
     pub findings: Vec<Finding>,
-    /// What the terms mean.
+    /// What the terms mean, for the pages; `metrics.json` has its schema.
+    #[serde(skip_serializing, default)]
     pub definitions: Vec<Definition>,
 }
 

@@ -65,6 +65,7 @@ pub struct Times {
 #[serde(remote = "Times")]
 struct Written {
     calls: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     recorded_calls: Option<u64>,
     invalid_timestamp_calls: u64,
     graph_calls: u64,

@@ -32,8 +32,8 @@ const STACKS_KEPT: usize = 500;
 const STACK_KEPT: usize = 128;
 /// Frames that are told apart.
 const FRAMES: usize = 1 << 18;
-/// The most frames of the stack of a cause; the innermost are kept.
-const STACK_SHOWN: usize = 64;
+/// The most frames of the stack of a cause; the innermost are kept. Flame graphs have all.
+const STACK_SHOWN: usize = 8;
 /// The most threads of a stage that are named.
 const THREADS: usize = 8;
 
