@@ -1,7 +1,7 @@
 //! Running processes under the collector: where their control sockets are, what they are asked, and what
 //! they answer.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -92,6 +92,54 @@ fn writes_into(found: &ControlSocket, folders: &[PathBuf]) -> bool {
     out.is_some_and(|out| folders.contains(&out))
 }
 
+/// As [`find`], where a process that does not answer is found as well: for a run, by its environment, its open
+/// files, or the name of its trace file.
+pub(crate) fn find_silent(
+    target: &Target,
+    patience: Duration,
+) -> Result<Vec<ControlSocket>, FindError> {
+    let Target::Run(folder) = target else { return find(target) };
+    let (found, _) = of_user()?;
+    let folders = [real(folder), real(&folder.join("collector"))];
+    let (give, told) = mpsc::channel();
+    let count = found.len();
+    for (index, socket) in found.iter().cloned().enumerate() {
+        let give = give.clone();
+        begin_alone(move || drop(give.send((index, ask_for(&socket, &Verb::Status, patience)))));
+    }
+    let mut is_of_run = vec![false; count];
+    for (index, answer) in told.into_iter().take(count) {
+        let Some(socket) = found.get(index) else { continue };
+        let out = match &answer {
+            Ok(status) => status.get("option.out").map(|out| real(Path::new(out))),
+            Err(_) => out_of(socket.pid),
+        };
+        let has_file = || folders.iter().any(|folder| has_trace_of(folder, &socket.name));
+        is_of_run[index] =
+            out.is_some_and(|out| folders.contains(&out)) || (answer.is_err() && has_file());
+    }
+    let mut chosen = is_of_run.into_iter();
+    let of_run: Vec<ControlSocket> =
+        found.into_iter().filter(|_| chosen.next().unwrap_or(false)).collect();
+    let none = || FindError::NoneOfRun(visible_path(folder));
+    if of_run.is_empty() { Err(none()) } else { Ok(of_run) }
+}
+
+/// `STAGE2_OUT` of a process.
+fn out_of(pid: u32) -> Option<PathBuf> {
+    let value = variable_of(Path::new(&format!("/proc/{pid}")), b"STAGE2_OUT=")?;
+    Some(real(Path::new(&value)))
+}
+
+/// Whether a folder holds a trace file of a process: `HOST-PID-SECONDS.s2t`.
+fn has_trace_of(folder: &Path, name: &SocketName) -> bool {
+    let begins = format!("{}-{}-", name.host, name.pid);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .any(|file| file.starts_with(&begins) && file.ends_with(".s2t"))
+}
+
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -172,12 +220,16 @@ fn user_inside(map: &str, user: u32) -> Option<u32> {
 
 /// `XDG_RUNTIME_DIR` of a process, where we may read it.
 fn runtime_of(proc: &Path) -> Option<PathBuf> {
+    variable_of(proc, b"XDG_RUNTIME_DIR=").map(PathBuf::from)
+}
+
+/// A variable of the environment with which a process was started; `name` ends in `=`.
+pub(crate) fn variable_of(proc: &Path, name: &[u8]) -> Option<OsString> {
     let mut bytes = Vec::new();
     let file = File::open(proc.join("environ")).ok()?;
     file.take(ENVIRONMENT_BYTES as u64).read_to_end(&mut bytes).ok()?;
-    let value =
-        bytes.split(|&byte| byte == 0).find_map(|line| line.strip_prefix(b"XDG_RUNTIME_DIR="))?;
-    Some(PathBuf::from(OsStr::from_bytes(value)))
+    let value = bytes.split(|&byte| byte == 0).find_map(|line| line.strip_prefix(name))?;
+    Some(OsStr::from_bytes(value).to_owned())
 }
 
 /// The sockets in a folder, which has to be closed to others: else anybody may have put them there.
@@ -239,6 +291,15 @@ pub(crate) enum AskError {
 
 /// Asks, and checks that the process that is meant has answered.
 pub(crate) fn ask(found: &ControlSocket, verb: &Verb) -> Result<Answer, AskError> {
+    ask_for(found, verb, PATIENCE)
+}
+
+/// As [`ask`], and waits for so long at most.
+pub(crate) fn ask_for(
+    found: &ControlSocket,
+    verb: &Verb,
+    patience: Duration,
+) -> Result<Answer, AskError> {
     let (tell, told) = mpsc::channel();
     let (path, line) = (found.path.clone(), verb.to_line());
     // A connection to a socket whose queue is full waits: on a thread that may be left behind.
@@ -248,7 +309,7 @@ pub(crate) fn ask(found: &ControlSocket, verb: &Verb) -> Result<Answer, AskError
     });
     let shown = || visible_path(&found.path);
     let pid = found.pid;
-    let bytes = told.recv_timeout(PATIENCE).map_err(|_| AskError::Silent { pid })?;
+    let bytes = told.recv_timeout(patience).map_err(|_| AskError::Silent { pid })?;
     let bytes = bytes.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionRefused => AskError::Stale { pid, path: shown() },
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Silent { pid },

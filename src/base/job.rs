@@ -43,6 +43,13 @@ impl JobFacts {
         Self(NUMBERS.split_whitespace().filter_map(number).chain(gpus).collect())
     }
 
+    /// The process's number in its job, by the first variable that gives one.
+    pub fn rank(&self) -> Option<&str> {
+        let names = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+        let of = |wanted: &str| self.0.iter().find(|(name, _)| *name == wanted);
+        names.into_iter().find_map(of).map(|(_, value)| value.as_str())
+    }
+
     /// The facts that `earlier` does not state in the same way, as key and value.
     pub fn beyond(&self, earlier: &JobFacts) -> Vec<(String, String)> {
         let new = self.0.iter().filter(|fact| !earlier.0.contains(fact));

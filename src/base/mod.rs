@@ -15,6 +15,7 @@ pub mod futex;
 pub mod generation;
 pub mod glob;
 pub mod job;
+pub(crate) mod json;
 pub mod last_thread;
 pub mod main_end;
 pub(crate) mod new_file;

@@ -6,6 +6,7 @@
 mod place;
 mod serve;
 mod verbs;
+mod why;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,9 @@ use std::time::Duration;
 use crate::base::futex::Flag;
 use crate::base::options::Options;
 use crate::base::{barrier, diag, main_end, scheduling};
+use crate::guest::gpu::GpuNow;
 use crate::guest::state::{self, Shared};
+use crate::host::Interpreter;
 use place::Socket;
 
 pub(crate) use place::{close, remove, renew};
@@ -34,6 +37,10 @@ pub struct Context {
     pub options: Options,
     /// Makes what threads share, with a drain thread, unless that was done.
     pub share: fn(&Options) -> Result<&'static Shared, String>,
+    /// Asks NVML, which may wait for the driver.
+    pub gpus: fn(&Options) -> Result<Vec<GpuNow>, String>,
+    /// The interpreter of this process.
+    pub python: Option<Interpreter>,
 }
 
 /// Opens the socket on the calling thread, and starts the thread that serves it. The caller has all signals

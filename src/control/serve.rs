@@ -81,6 +81,8 @@ fn is_alone(watch: &mut Watch<'_>) -> bool {
     let shared = state::shared();
     // The drain thread, which sleeps.
     let own = u64::from(shared.is_some_and(Shared::has_drain_thread));
+    // A look at the threads that has not come back.
+    let own = own + state::servers().saturating_sub(1);
     let helpers = shared.map_or(0, |shared| shared.helpers.alive());
     if !watch.is_alone(own + helpers) || !state::advance(Phase::Dormant, Phase::Stopping) {
         return false;

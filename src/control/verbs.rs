@@ -6,6 +6,7 @@ use std::time::Duration;
 use stage2_contract::control::{Answer, MOST_AHEAD, START_COST, SocketName, Start, Verb, escape};
 use stage2_contract::trace::{MonoNs, WallNs};
 
+use super::why::Asked;
 use super::{Context, LATE_GRAPHS};
 use crate::base::clock::Instant;
 use crate::base::glob::RangeFilter;
@@ -28,11 +29,12 @@ const WANTED: usize = 32;
 pub(super) struct Verbs<'a> {
     context: &'a Context,
     known: Vec<&'static WindowFilter>,
+    why: Asked,
 }
 
 impl<'a> Verbs<'a> {
     pub(super) fn new(context: &'a Context) -> Self {
-        Verbs { context, known: Vec::new() }
+        Verbs { context, known: Vec::new(), why: Asked::default() }
     }
 
     pub(super) fn answer(&mut self, verb: Verb, own: &SocketName) -> Answer {
@@ -41,6 +43,7 @@ impl<'a> Verbs<'a> {
             Verb::Start(start) => self.start(&start),
             Verb::Stop => ask(|shared| shared.windows.ask_stop()),
             Verb::Flush => flush(),
+            Verb::Why => Ok(self.why.answer(self.context)),
             Verb::Ending(signal) => ending(signal.into()),
             Verb::Mark(text) => ask(|shared| shared.windows.ask_mark(clock::mono(), text)),
         };

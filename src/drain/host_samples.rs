@@ -139,6 +139,11 @@ impl HostSamples {
         self.threads.insert(tid, (number, true));
     }
 
+    /// The kernel's number of a guest thread, where it is known.
+    pub(super) fn tid_of(&self, number: u32) -> Option<u32> {
+        self.threads.iter().find(|(_, (known, _))| *known == number).map(|(tid, _)| *tid)
+    }
+
     /// A thread of the guest was in a call that may block.
     pub(super) fn call(&mut self, event: &Event, names: &mut Interner, output: &mut impl Sink) {
         let name = self.text(event.text(), names, output);

@@ -18,9 +18,23 @@ mod pace;
 pub mod probe;
 mod ranges;
 mod rotation;
+mod standing;
 mod summary;
 mod timeline;
 mod trusted_times;
 mod worker;
+
+/// What NVML says of the GPUs now. It may wait for the loader and the driver: not on the drain thread.
+///
+/// # Errors
+/// NVML is switched off, is not there, or refuses.
+pub fn gpus_now(
+    options: &crate::base::options::Options,
+) -> Result<Vec<crate::guest::gpu::GpuNow>, String> {
+    match options.device_state {
+        true => device_state::now(options.nvml.as_ref()),
+        false => Err("STAGE2_DEVICE_STATE=off".to_owned()),
+    }
+}
 
 pub use worker::{EndReason, Hooks, run};

@@ -51,7 +51,7 @@ pub fn start() -> Option<&'static Shared> {
         Ok(shared) => {
             shared.ready.wait(OPEN_PATIENCE);
             if options.control
-                && let Err(why) = control::open(Context { options, share })
+                && let Err(why) = control::open(context(options))
             {
                 diag::info(format_args!("no control socket: {why}"));
             }
@@ -64,6 +64,11 @@ pub fn start() -> Option<&'static Shared> {
             None
         }
     }
+}
+
+/// What the thread of the control socket needs.
+fn context(options: Options) -> Context {
+    Context { options, share, gpus: drain::gpus_now, python: Interpreter::find() }
 }
 
 /// What threads share, with a drain thread: at the start, or at the first window of a dormant process.
@@ -93,7 +98,7 @@ fn be_dormant(options: Options) {
     // A forked child registers names before it starts, and so does this process before its first window.
     state::keep_filter(Box::leak(Box::new(options.ranges.clone())));
     let opened = match options.control {
-        true => control::open(Context { options, share }),
+        true => control::open(context(options)),
         false => Err("STAGE2_CONTROL=off".to_owned()),
     };
     if let Err(why) = opened {
@@ -192,6 +197,7 @@ fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
             start_gpu: start_gpu_late,
             begin_anew: nvtx::renew,
             watch_exit: ends::watch,
+            call_name: cupti::call_name,
             python,
         };
         let finished = barrier::own_thread(|| drain::run(shared, hooks));

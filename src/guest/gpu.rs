@@ -12,6 +12,37 @@ use crate::guest::counters::Counters;
 #[error("{0}")]
 pub struct OffReason(pub String);
 
+/// What the driver's NVML says of a GPU at this moment. `None`: it does not say.
+#[derive(Clone, Debug, Default)]
+pub struct GpuNow {
+    /// NVML's number of it.
+    pub index: u32,
+    /// `GPU-` and 32 digits with dashes.
+    pub uuid: String,
+    /// NVML lists this process there. `None`: it lists processes by numbers of another namespace, or none.
+    pub is_own: Option<bool>,
+    /// Share of the last moments (up to a second) in which a kernel ran, percent.
+    pub gpu_percent: Option<u32>,
+    /// Share in which its memory was read or written, percent.
+    pub memory_percent: Option<u32>,
+    /// Power, mW.
+    pub power_mw: Option<u32>,
+    /// Its limit, mW.
+    pub power_limit_mw: Option<u32>,
+    /// Clock of the multiprocessors, MHz.
+    pub sm_clock_mhz: Option<u32>,
+    /// Clock of the memory, MHz.
+    pub memory_clock_mhz: Option<u32>,
+    /// Temperature, degrees Celsius.
+    pub temperature_c: Option<u32>,
+    /// NVML's bits of reasons for the clock.
+    pub clock_reasons: Option<u64>,
+    /// Memory that all processes use; 0: not known.
+    pub memory_used_bytes: u64,
+    /// Errors of the memory since the driver was loaded that could not be corrected.
+    pub uncorrected_errors: Option<u64>,
+}
+
 /// The GPU half, once it runs.
 pub struct Gpu {
     /// What can be asked of it.

@@ -37,6 +37,7 @@ use crate::guest::event::Events;
 use crate::guest::farewell::Farewell;
 use crate::guest::gpu::{Gpu, OffReason};
 use crate::guest::launch_watch::LaunchWatch;
+use crate::guest::open_calls::OpenCalls;
 pub use crate::guest::phase::Phase;
 use crate::guest::phase::PhaseMachine;
 use crate::guest::pool::Pool;
@@ -245,6 +246,8 @@ pub struct Shared {
     pub counters: Counters,
     /// Python frames of calls that blocked.
     pub(crate) call_stacks: CallStacks,
+    /// Calls of the driver that threads are in.
+    pub(crate) open_calls: OpenCalls,
     /// Switches collection with `STAGE2_RANGES` and `STAGE2_SAMPLE`.
     pub(crate) collection: CollectionSwitch,
     /// The start/end ranges that hold collection on.
@@ -313,6 +316,7 @@ impl Shared {
             events: Events::default(),
             counters: Counters::default(),
             call_stacks: CallStacks::default(),
+            open_calls: OpenCalls::default(),
             collection: CollectionSwitch::default(),
             replayed: AtomicBool::new(false),
             flush_is_due: AtomicBool::new(false),

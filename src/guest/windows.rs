@@ -132,6 +132,8 @@ struct Inner {
     asked: Option<Window>,
     standing: Standing,
     marks: Vec<(MonoNs, String)>,
+    /// What the drain thread knows of the work on the GPU, as JSON, when it was last asked.
+    why: String,
 }
 
 /// The requests, and how things stand.
@@ -147,6 +149,8 @@ pub struct Windows {
     stop: AtomicBool,
     flushes_asked: AtomicU64,
     flushes_done: AtomicU64,
+    whys_asked: AtomicU64,
+    whys_told: AtomicU64,
 }
 
 impl Windows {
@@ -215,6 +219,32 @@ impl Windows {
             return Err(Refusal::NotOn);
         }
         Ok(self.flushes_asked.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// Asks what work on the GPU has not ended: its number, for [`Windows::why`].
+    pub(crate) fn ask_why(&self) -> Result<u64, Refusal> {
+        if self.inner.lock().standing.stage != Stage::On {
+            return Err(Refusal::NotOn);
+        }
+        Ok(self.whys_asked.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// What the drain thread told to that question or to a later one.
+    pub(crate) fn why(&self, number: u64) -> Option<String> {
+        let is_told = self.whys_told.load(Ordering::SeqCst) >= number;
+        is_told.then(|| self.inner.lock().why.clone())
+    }
+
+    /// For the drain thread: the question that is not answered.
+    pub(crate) fn asked_why(&self) -> Option<u64> {
+        let asked = self.whys_asked.load(Ordering::SeqCst);
+        (asked > self.whys_told.load(Ordering::SeqCst)).then_some(asked)
+    }
+
+    /// For the drain thread: the answer to that question and to those before it.
+    pub(crate) fn tell_why(&self, number: u64, why: String) {
+        self.inner.lock().why = why;
+        self.whys_told.store(number, Ordering::SeqCst);
     }
 
     pub(crate) fn flushes_done(&self) -> u64 {

@@ -9,6 +9,7 @@
 mod code;
 mod interpreter;
 pub(crate) mod layout;
+pub(crate) mod look;
 mod memory;
 mod native;
 mod pace;
@@ -53,8 +54,14 @@ const MAX_TASKS: usize = 256;
 /// The most threads that are kept as launching threads.
 const MAX_LAUNCHING: usize = 64;
 /// Names of our threads, which threads that a library starts on them inherit. A guest may be called `stage2-demo`.
-const OWN_THREADS: [&str; 5] =
-    ["stage2-drain", "stage2-host", "stage2-control", "stage2-nvml", "stage2-counters"];
+const OWN_THREADS: [&str; 6] = [
+    "stage2-drain",
+    "stage2-host",
+    "stage2-control",
+    "stage2-nvml",
+    "stage2-counters",
+    "stage2-why",
+];
 /// An interpreter whose lists cannot be followed so many times in a row is left alone.
 const MAX_TORN: u32 = 200;
 
@@ -411,7 +418,7 @@ impl<'a> Sampler<'a> {
             Err(error) => return Err(error.to_string()),
         };
         self.calls.begin();
-        let python = match self.attach(&mut memory) {
+        let python = match attach(self.python, &mut memory) {
             Ok(python) => Some(Interpreted { python, is_verified: false, torn: 0 }),
             Err(why) => {
                 self.say(Said::Note(why));
@@ -419,22 +426,6 @@ impl<'a> Sampler<'a> {
             }
         };
         Ok(Some(Reader { memory, natives: Natives::default(), python }))
-    }
-
-    /// Reads the layout of the interpreter of this process.
-    ///
-    /// # Errors
-    /// Why its stacks cannot be read.
-    fn attach(&self, memory: &mut Memory) -> Result<Python, String> {
-        let none = "no Python interpreter was found when recording began: only threads that wait have stacks";
-        let interpreter = self.python.ok_or(none)?;
-        let mut told = [0; layout::TOLD];
-        for (index, number) in told.iter_mut().enumerate() {
-            *number = memory.number(interpreter.runtime + 8 * index as u64).ok_or(none)?;
-        }
-        let layout =
-            Layout::find(&told, interpreter.version).map_err(|refusal| refusal.to_string())?;
-        Ok(Python::new(layout, interpreter, memory))
     }
 
     /// Samples until [`Sampling::stop`] is called, or the interpreter finalizes.
@@ -800,6 +791,22 @@ impl<'a> Sampler<'a> {
             self.totals.backed_off += 1;
         }
     }
+}
+
+/// Reads the layout of the interpreter of this process.
+///
+/// # Errors
+/// Why its stacks cannot be read.
+fn attach(python: Option<Interpreter>, memory: &mut Memory) -> Result<Python, String> {
+    let none =
+        "no Python interpreter was found when recording began: only threads that wait have stacks";
+    let interpreter = python.ok_or(none)?;
+    let mut told = [0; layout::TOLD];
+    for (index, number) in told.iter_mut().enumerate() {
+        *number = memory.number(interpreter.runtime + 8 * index as u64).ok_or(none)?;
+    }
+    let layout = Layout::find(&told, interpreter.version).map_err(|refusal| refusal.to_string())?;
+    Ok(Python::new(layout, interpreter, memory))
 }
 
 impl Known {

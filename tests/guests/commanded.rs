@@ -19,6 +19,7 @@ pub fn obey() {
     let mut domain = 0;
     let mut string = 0;
     let (mut others, mut started) = (Vec::new(), VecDeque::new());
+    let mut stuck: Option<std::thread::JoinHandle<()>> = None;
     let mut crew: Vec<Arc<AtomicU64>> = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("a line");
@@ -80,6 +81,11 @@ pub fn obey() {
             "on" => {
                 others[words[1].parse::<usize>().expect("a number")].tell(&words[2..].join(" "))
             }
+            // A thread that waits for a kernel that does not end: alone, in a graph, or in a full queue.
+            "stuck" => stuck = Some(be_stuck(words[1].to_owned(), words[2].to_owned())),
+            "release" => cuda::release(),
+            // What was stuck goes on.
+            "unstuck" => stuck.take().expect("stuck").join().expect("ends"),
             "fork" => said = format!(" {}", forked()),
             "room" => limit_files(number()),
             "main_ends" => {
@@ -92,6 +98,31 @@ pub fn obey() {
         println!("ok{said}");
         std::io::stdout().flush().expect("heard");
     }
+}
+
+/// Launches on a stream of its own what does not end before it is released, in a range, and waits for it.
+fn be_stuck(how: String, kernel: String) -> std::thread::JoinHandle<()> {
+    let kernel = std::ffi::CString::new(kernel).expect("a name");
+    std::thread::Builder::new()
+        .name("stuck".to_owned())
+        .spawn(move || {
+            let stream = Stream::new();
+            stream.work(b"before", 10);
+            let graph = stream.capture(|| {
+                stream.launch(3);
+                stream.launch_named(&kernel);
+                stream.launch(3);
+            });
+            client().push(b"decode");
+            match how.as_str() {
+                "graph" => graph.replay(&stream),
+                _ => stream.launch_named(&kernel),
+            }
+            stream.launch(if how == "queue" { 2_000 } else { 10 });
+            stream.synchronize();
+            client().pop();
+        })
+        .expect("a thread")
 }
 
 /// A thread that does what it is told, with a stream of its own.

@@ -75,6 +75,13 @@ pub fn download_and_wait(bytes: usize) {
     assert_eq!(call(b"cuMemcpyDtoH_v2", copy), 0);
 }
 
+/// Ends the kernels that run until they are released.
+pub fn release() {
+    type Release = unsafe extern "C" fn() -> u32;
+    // SAFETY: no preconditions.
+    assert_eq!(call(b"stage2_sim_release", |f: Release| unsafe { f() }), 1);
+}
+
 /// Allocates memory of the GPU.
 pub fn allocate(bytes: usize) {
     let mut address = 0;
@@ -101,6 +108,35 @@ impl Stream {
         for index in 0..count {
             assert_eq!(launch(index, self.0), 0);
         }
+    }
+
+    /// Launches a kernel of this name, which runs until [`release`] if it begins with `spin_until_released`.
+    pub fn launch_named(&self, name: &std::ffi::CStr) {
+        let (mut module, mut function, none) = (0usize, 0usize, std::ptr::null::<c_void>());
+        type Load = unsafe extern "C" fn(*mut usize, *const c_void) -> u32;
+        // SAFETY: the place is valid; the simulation reads no image.
+        let load = |f: Load| unsafe { f(&raw mut module, b"x".as_ptr().cast()) };
+        assert_eq!(call(b"cuModuleLoadData", load), 0);
+        type Get = unsafe extern "C" fn(*mut usize, usize, *const std::ffi::c_char) -> u32;
+        // SAFETY: the place and the name are valid.
+        let get = |f: Get| unsafe { f(&raw mut function, module, name.as_ptr()) };
+        assert_eq!(call(b"cuModuleGetFunction", get), 0);
+        type Launch = unsafe extern "C" fn(
+            usize,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            u32,
+            usize,
+            *const c_void,
+            *const c_void,
+        ) -> u32;
+        // SAFETY: the function and the stream are alive; the kernel has no arguments.
+        let launch = |f: Launch| unsafe { f(function, 1, 1, 1, 32, 1, 1, 0, self.0, none, none) };
+        assert_eq!(call(b"cuLaunchKernel", launch), 0);
     }
 
     pub fn run(&self, count: u32) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Each folder and those that it may import from.
 const LAYERS: [(&str, &[&str]); 6] = [
     ("entry", &["entry", "control", "drain", "host", "guest", "base"]),
-    ("control", &["control", "guest", "base"]),
+    ("control", &["control", "host", "guest", "base"]),
     ("drain", &["drain", "host", "guest", "base"]),
     ("host", &["host", "base"]),
     ("guest", &["guest", "base"]),

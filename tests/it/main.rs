@@ -35,6 +35,7 @@ mod second_api;
 mod soak;
 mod syscalls;
 mod trouble;
+mod why;
 mod windows;
 mod windows_of_every_cupti;
 mod wrong_records;

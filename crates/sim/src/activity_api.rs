@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::abi::{
@@ -50,6 +50,7 @@ extern "C" fn cuptiActivityRegisterCallbacks(
     complete: Option<CompleteFunc>,
 ) -> u32 {
     gate!(cuptiActivityRegisterCallbacks);
+    await_held();
     let state = state();
     let (Some(request), Some(complete)) = (request, complete) else {
         return state.config.faults.register.unwrap_or(cupti::INVALID_PARAMETER);
@@ -57,6 +58,27 @@ extern "C" fn cuptiActivityRegisterCallbacks(
     let claimed = state.claim(ActivityApi::First);
     code(claimed.and_then(|()| register(state, &state.first, Client::First { request, complete })))
 }
+
+/// While a kernel runs that does not end, CUPTI does not start, and from then on no launch returns, either.
+fn await_held() {
+    if state().first.buffers.has_client() {
+        return;
+    }
+    while clock::is_any_held() {
+        STARTS_HELD.store(true, Ordering::SeqCst);
+        sleep_ms(2);
+    }
+    STARTS_HELD.store(false, Ordering::SeqCst);
+}
+
+/// A launch begins: it does not return while [`await_held`] does not.
+pub(crate) fn await_start() {
+    while STARTS_HELD.load(Ordering::SeqCst) {
+        sleep_ms(2);
+    }
+}
+
+static STARTS_HELD: AtomicBool = AtomicBool::new(false);
 
 fn register(state: &State, collection: &Collection, client: Client) -> Outcome {
     refuse(state.config.faults.register)?;
@@ -84,6 +106,7 @@ fn set_kind(kind: u32, on: bool) -> Outcome {
 #[unsafe(no_mangle)]
 extern "C" fn cuptiActivityEnable(kind: u32) -> u32 {
     gate!(cuptiActivityEnable);
+    await_held();
     sleep_ms(state().config.faults.slow_enable_ms);
     code(set_kind(kind, true))
 }

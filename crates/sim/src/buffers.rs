@@ -126,6 +126,16 @@ impl Buffers {
         worker.spawn(move || own.hand_over_full_buffers()).map(drop)
     }
 
+    pub(crate) fn has_client(&self) -> bool {
+        self.client.read().is_some()
+    }
+
+    /// Times have changed: looks again which buffers are complete.
+    pub(crate) fn wake(&self) {
+        drop(self.full.lock());
+        self.wake.notify_all();
+    }
+
     pub(crate) fn leave(&self) {
         *self.client.write() = None;
     }
@@ -215,7 +225,11 @@ impl Buffers {
             };
             ready.extend(channel.lock().take_if(is_ready));
         }
-        for buffer in ready {
+        for mut buffer in ready {
+            if forced {
+                buffer.settle();
+                buffer.write_untimed();
+            }
             self.deliver(buffer);
         }
         if forced {
@@ -366,6 +380,17 @@ struct StagedRecord {
     pub(crate) selection: Option<Arc<Selection>>,
 }
 
+impl StagedRecord {
+    /// With the times that a release has set.
+    fn by_now(&self) -> StagedRecord {
+        let mut record = self.record.clone();
+        if let Record::Work { span, .. } = &mut record {
+            (span.start_ns, span.end_ns) = (clock::real(span.start_ns), clock::real(span.end_ns));
+        }
+        StagedRecord { record, selection: self.selection.clone(), ..*self }
+    }
+}
+
 struct Buffer {
     pub(crate) base: *mut u8,
     /// Bytes, and how many of them hold records.
@@ -429,7 +454,9 @@ impl Buffer {
         self.complete_ns = self.complete_ns.max(staged.end_ns);
         self.staged.push_back(staged);
         let now_ns = clock::now_ns();
-        while let Some(done) = self.staged.pop_front_if(|staged| staged.end_ns <= now_ns) {
+        while let Some(done) =
+            self.staged.pop_front_if(|staged| clock::real(staged.end_ns) <= now_ns)
+        {
             self.write(&done);
         }
         if self.staged.len() % SWEEP_AT == SWEEP_AT - 1 {
@@ -441,7 +468,7 @@ impl Buffer {
     pub(crate) fn settle(&mut self) {
         let now_ns = clock::now_ns();
         for staged in std::mem::take(&mut self.staged) {
-            if staged.end_ns <= now_ns {
+            if clock::real(staged.end_ns) <= now_ns {
                 self.write(&staged);
             } else {
                 self.staged.push_back(staged);
@@ -461,7 +488,18 @@ impl Buffer {
         }
     }
 
+    /// Writes the records of work that has not ended, without times: it never gets any.
+    fn write_untimed(&mut self) {
+        for mut staged in std::mem::take(&mut self.staged) {
+            if let Record::Work { span, .. } = &mut staged.record {
+                (span.start_ns, span.end_ns) = (0, 0);
+                self.write(&staged);
+            }
+        }
+    }
+
     fn write(&mut self, staged: &StagedRecord) {
+        let staged = &staged.by_now();
         let place = self.slot(staged.offset, staged.size);
         match &staged.selection {
             Some(selection) => selection.encode(&staged.record, place),
@@ -477,7 +515,7 @@ impl Buffer {
     }
 
     pub(crate) fn due_ns(&self, late_ns: u64) -> u64 {
-        self.complete_ns.saturating_add(late_ns)
+        clock::real(self.complete_ns).saturating_add(late_ns)
     }
 }
 

@@ -1,6 +1,9 @@
 //! The clock of the simulated GPU: nanoseconds of CLOCK_REALTIME, as CUPTI's.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::RwLock;
 
 /// The longest single sleep, so that a stepped clock cannot keep a caller asleep.
 const MAX_SLEEP_NS: u64 = 100_000_000;
@@ -12,12 +15,60 @@ pub(crate) fn now_ns() -> u64 {
 
 pub(crate) fn sleep_until(until_ns: u64) {
     loop {
-        let left = until_ns.saturating_sub(now_ns());
+        let left = real(until_ns).saturating_sub(now_ns());
         if left == 0 {
             return;
         }
-        std::thread::sleep(Duration::from_nanos(left.min(MAX_SLEEP_NS)));
+        let longest = if is_held(until_ns) { HELD_SLEEP_NS } else { MAX_SLEEP_NS };
+        std::thread::sleep(Duration::from_nanos(left.min(longest)));
     }
+}
+
+// Kernels that run until they are released. Until then their end, and all that depends on it, is a time in a far
+// future; afterwards such a time stands for one as much later than the release.
+
+/// The duration of a kernel that runs until it is released.
+pub(crate) const FOREVER_NS: u64 = u64::MAX;
+/// Times from here on are in the future of a release, in an epoch of 73 minutes for each.
+const HELD_FROM_NS: u64 = 1 << 62;
+const EPOCH_BITS: u32 = 42;
+/// The longest sleep of whoever waits for a release.
+const HELD_SLEEP_NS: u64 = 2_000_000;
+
+/// When kernels were released, ns.
+static RELEASES: RwLock<Vec<u64>> = RwLock::new(Vec::new());
+/// Kernels that were launched to run until the next release.
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+/// When the kernels that are released next end.
+pub(crate) fn next_release_ns() -> u64 {
+    HELD.fetch_add(1, Ordering::SeqCst);
+    HELD_FROM_NS + ((RELEASES.read().len() as u64) << EPOCH_BITS)
+}
+
+/// Whether a kernel runs that waits for its release.
+pub(crate) fn is_any_held() -> bool {
+    HELD.load(Ordering::SeqCst) > 0
+}
+
+/// Ends the kernels that run until they are released.
+pub(crate) fn release() {
+    RELEASES.write().push(now_ns());
+    HELD.store(0, Ordering::SeqCst);
+}
+
+/// A time that may depend on a release, as it is by now.
+pub(crate) fn real(ns: u64) -> u64 {
+    let Some(behind) = ns.checked_sub(HELD_FROM_NS).filter(|_| ns < i64::MAX as u64) else {
+        return ns;
+    };
+    let (epoch, behind) = (behind >> EPOCH_BITS, behind & ((1 << EPOCH_BITS) - 1));
+    RELEASES.read().get(epoch as usize).map_or(ns, |released| released + behind)
+}
+
+/// Whether a time depends on a release that has not come.
+pub(crate) fn is_held(ns: u64) -> bool {
+    real(ns) >= HELD_FROM_NS && ns < i64::MAX as u64
 }
 
 /// Keeps the caller's core busy until `cost_ns` have passed since `begin`.

@@ -371,6 +371,15 @@ extern "C" fn cuGraphDestroy(graph: Handle) -> u32 {
     })
 }
 
+/// Ends all kernels that run until this call.
+#[unsafe(no_mangle)]
+extern "C" fn stage2_sim_release() -> u32 {
+    clock::release();
+    // Their buffers may be complete.
+    state().wake();
+    1
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn cuGetErrorName(error: u32, name: Out<*const c_char>) -> u32 {
     code(put(name, error_text(error).0.as_ptr()))

@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use crate::abi::{Handle, Outcome, cuda, refuse_if};
+use crate::clock;
 use crate::recorded::{Function, Kernel, Op, Work, recorded};
 
 const MODULE: usize = 0x2000_0000_0000_0000;
@@ -18,6 +19,8 @@ const EXEC: usize = 0x6000_0000_0000_0000;
 const TAG: usize = 0xf000_0000_0000_0000;
 
 const UNRECORDED_KERNEL_NS: u64 = 2_000;
+/// Kernels whose names begin so run until `stage2_sim_release`.
+const HELD_KERNEL: &[u8] = b"spin_until_released";
 /// Function names, live graphs, nodes of a graph: more are refused, so that memory is bounded.
 const LIMIT: usize = 65_536;
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
@@ -95,6 +98,7 @@ impl Objects {
     }
 
     /// The function of a name: the recorded kernel, or one of 2 us for any other name.
+    /// A name that is not recorded gives a kernel of 2 us, or one that runs until `stage2_sim_release`.
     pub(crate) fn function(&mut self, name: &CStr) -> Outcome<Handle> {
         if let Some(index) = self.function_by_name.get(name) {
             return Ok(FUNCTION | (index + 1));
@@ -112,7 +116,10 @@ impl Objects {
                 registers_per_thread: 32,
                 local_bytes_per_thread: 0,
             },
-            duration_ns: UNRECORDED_KERNEL_NS,
+            duration_ns: match name.to_bytes().starts_with(HELD_KERNEL) {
+                true => clock::FOREVER_NS,
+                false => UNRECORDED_KERNEL_NS,
+            },
         });
         self.functions.push(function);
         self.function_by_name.insert(function.kernel.name, index);

@@ -99,6 +99,10 @@ impl State {
         self.for_each_collection(|collection| collection.buffers.overwrite(exec_id, spans));
     }
 
+    pub(crate) fn wake(&self) {
+        self.for_each_collection(|collection| collection.buffers.wake());
+    }
+
     pub(crate) fn flush(&self, forced: bool) {
         self.for_each_collection(|collection| collection.buffers.flush(forced));
     }
@@ -177,6 +181,7 @@ impl State {
     pub(crate) fn launch(&self, correlation_id: u32, stream: Handle, op: Op) -> Outcome {
         let begin = Instant::now();
         HAS_LAUNCHED.set(true);
+        crate::activity_api::await_start();
         match self.timeline.capture(stream)? {
             Some(graph) => self.capture(graph, stream, op)?,
             None => {
@@ -225,6 +230,7 @@ impl State {
     pub(crate) fn launch_graph(&self, call_id: u32, exec: Handle, stream: Handle) -> Outcome {
         let begin = Instant::now();
         HAS_LAUNCHED.set(true);
+        crate::activity_api::await_start();
         let exec = self.objects.lock().exec(exec)?;
         if self.timeline.capture(stream)?.is_some() {
             // Graphs as child nodes are not simulated.
@@ -307,6 +313,9 @@ impl State {
     }
 
     fn duration_of(&self, op: &Op, correlation_id: u32, place: usize) -> u64 {
+        if op.duration_ns == clock::FOREVER_NS {
+            return op.duration_ns;
+        }
         let occasion = (u64::from(correlation_id) << 32) | place as u64;
         clock::jitter(op.duration_ns, self.config.seed, occasion)
     }

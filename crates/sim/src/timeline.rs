@@ -81,9 +81,14 @@ impl Timeline {
         self.with(handle, |stream| {
             let earliest_ns = clock::now_ns() + LAUNCH_LATENCY_NS;
             let count = u32::try_from(ops.len()).unwrap_or(u32::MAX);
+            stream.end_ns = clock::real(stream.end_ns);
             let spans = ops.map(|(duration_ns, gap_ns)| {
                 let start_ns = stream.end_ns.saturating_add_signed(gap_ns).max(earliest_ns);
-                stream.end_ns = start_ns.saturating_add(duration_ns);
+                stream.end_ns = match duration_ns {
+                    clock::FOREVER_NS if clock::is_held(start_ns) => start_ns + 1_000,
+                    clock::FOREVER_NS => clock::next_release_ns(),
+                    duration_ns => start_ns.saturating_add(duration_ns),
+                };
                 Span { start_ns, end_ns: stream.end_ns, stream_id: stream.id, correlation_id }
             });
             let spans = spans.collect();
@@ -99,8 +104,8 @@ impl Timeline {
 
     pub(crate) fn end_of_all_ns(&self) -> u64 {
         let streams = self.streams.lock();
-        let ends = streams.by_handle.values().map(|stream| stream.end_ns);
-        ends.fold(streams.retired_end_ns, u64::max)
+        let ends = streams.by_handle.values().map(|stream| clock::real(stream.end_ns));
+        ends.fold(clock::real(streams.retired_end_ns), u64::max)
     }
 
     pub(crate) fn capture(&self, handle: Handle) -> Outcome<Option<Handle>> {
@@ -132,7 +137,9 @@ impl Timeline {
 impl Stream {
     /// Drops what is done; if the stream still is full, when its next launch is done, ns.
     fn full_until(&mut self, now_ns: u64) -> Option<u64> {
-        while let Some((_, count)) = self.unfinished.front().filter(|(end, _)| *end <= now_ns) {
+        while let Some((_, count)) =
+            self.unfinished.front().filter(|(end, _)| clock::real(*end) <= now_ns)
+        {
             self.queued = self.queued.saturating_sub(*count);
             self.unfinished.pop_front();
         }

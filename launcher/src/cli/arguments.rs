@@ -373,6 +373,12 @@ pub(crate) enum CtlVerb {
     /// Write out all records
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> flush [OPTIONS]")]
     Flush(AnswerOptions),
+    /// Tell within 2 s what stands still: which kernel, which rank, which line, which lock
+    ///
+    /// TARGET may also be a file `*.why.json` that STAGE2_WATCH has written. Ask before you restart anything:
+    /// the answer changes nothing in the process (docs/standstill.md).
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> why [OPTIONS]")]
+    Why(AnswerOptions),
     /// Put a mark into the trace file
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
     Mark {

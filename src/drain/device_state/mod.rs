@@ -14,6 +14,7 @@ use stage2_contract::trace::DeviceState;
 
 use crate::base::clock::Instant;
 use crate::base::{barrier, diag};
+use crate::guest::gpu::GpuNow;
 use nvml::{Gpu, Nvml, Scope};
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -113,6 +114,17 @@ impl DeviceStates {
         }
         all
     }
+}
+
+/// What NVML says of all GPUs now. It may wait for the loader and the driver.
+///
+/// # Errors
+/// There is no NVML, or it refuses.
+pub(crate) fn now(library: Option<&OsString>) -> Result<Vec<GpuNow>, String> {
+    let library = library.map_or(OsStr::new(LIBRARY), OsString::as_os_str);
+    let nvml = Nvml::load(library).map_err(|error| error.to_string())?;
+    let gpus = nvml.gpus().map_err(|error| error.to_string())?;
+    Ok(gpus.iter().zip(0..).map(|(gpu, index)| gpu.now(index)).collect())
 }
 
 /// Rounds of reading before it is known which GPUs are used: 3 s of one, and of eight a little more.

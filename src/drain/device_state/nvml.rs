@@ -6,10 +6,13 @@
 use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
 
 use libloading::Library;
-use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlMemory_t, nvmlProcessInfo_t, nvmlReturn_t};
+use nvml_wrapper_sys::bindings::{
+    nvmlDevice_t, nvmlMemory_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlUtilization_t,
+};
 use stage2_contract::trace::DeviceState;
 
 use crate::base::clock;
+use crate::guest::gpu::GpuNow;
 
 const SUCCESS: nvmlReturn_t = 0;
 const INSUFFICIENT_SIZE: nvmlReturn_t = 7;
@@ -18,6 +21,9 @@ const CLOCK_SM: c_uint = 1;
 const CLOCK_MEMORY: c_uint = 2;
 const TEMPERATURE_GPU: c_uint = 0;
 const MIG_ENABLED: c_uint = 1;
+/// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED`, `NVML_VOLATILE_ECC`: since the driver was loaded.
+const UNCORRECTED: c_uint = 1;
+const VOLATILE: c_uint = 0;
 /// More GPUs than any machine has.
 const MAX_GPUS: c_uint = 64;
 /// Processes on one GPU that are looked at.
@@ -96,6 +102,9 @@ functions! {
     nvmlDeviceGetClockInfo: fn(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetMemoryInfo: fn(nvmlDevice_t, *mut nvmlMemory_t);
     nvmlDeviceGetComputeRunningProcesses_v3: fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
+    nvmlDeviceGetUtilizationRates: fn(nvmlDevice_t, *mut nvmlUtilization_t);
+    nvmlDeviceGetEnforcedPowerLimit: fn(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetTotalEccErrors: fn(nvmlDevice_t, c_uint, c_uint, *mut c_ulonglong);
 }
 
 pub(super) struct Nvml {
@@ -223,6 +232,37 @@ impl Gpu<'_> {
             other_processes: self.other_processes(),
             memory_used_bytes: self.memory_used_bytes(),
             ..short
+        }
+    }
+
+    /// What whoever asks why nothing moves wants to know.
+    pub(super) fn now(&self, index: u32) -> GpuNow {
+        let functions = self.functions;
+        let state = self.read(Scope::Full);
+        // SAFETY: a struct of numbers, for which zero is a value.
+        let mut used: nvmlUtilization_t = unsafe { std::mem::zeroed() };
+        let rates = functions.nvmlDeviceGetUtilizationRates;
+        // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+        let is_used = rates.map(|read| unsafe { read(self.handle, &raw mut used) });
+        let used = Some(used).filter(|_| is_used == Some(SUCCESS));
+        let errors = functions.nvmlDeviceGetTotalEccErrors;
+        GpuNow {
+            index,
+            uuid: format!("GPU-{}", stage2_contract::text::uuid_text(self.uuid)),
+            is_own: state.other_processes.map(|_| true),
+            gpu_percent: used.map(|used| used.gpu),
+            memory_percent: used.map(|used| used.memory),
+            power_mw: state.power_mw,
+            power_limit_mw: self.ask(functions.nvmlDeviceGetEnforcedPowerLimit),
+            sm_clock_mhz: state.sm_clock_mhz,
+            memory_clock_mhz: state.memory_clock_mhz,
+            temperature_c: state.temperature_c,
+            clock_reasons: state.clock_reasons,
+            memory_used_bytes: state.memory_used_bytes,
+            uncorrected_errors: errors.and_then(|read| {
+                // SAFETY: the handle is NVML's, which is initialised; the place is valid.
+                number(|place| unsafe { read(self.handle, UNCORRECTED, VOLATILE, place) })
+            }),
         }
     }
 

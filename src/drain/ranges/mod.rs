@@ -315,6 +315,22 @@ impl Ranges {
         )
     }
 
+    /// The open ranges: thread, instance, path, the time since they were opened, ns, and whether they are the
+    /// program's and not a library's.
+    pub(crate) fn open_ranges<'a>(
+        &'a self,
+        names: &'a Interner,
+        now: MonoNs,
+    ) -> impl Iterator<Item = (u32, u64, u32, u64, bool)> + 'a {
+        self.in_order().into_iter().flat_map(move |(number, thread)| {
+            let open = thread.open.iter().filter(|open| !open.gone);
+            open.map(move |open| {
+                let is_of_program = !is_library_domain(names.text(open.domain));
+                (number, open.range, open.path, now.since(open.event.at), is_of_program)
+            })
+        })
+    }
+
     /// Names of the ranges of the program (not of a library) that are open on any thread. None of
     /// a thread that lost events (`lost` as [`crate::guest::event::Events::lost`]): they may be closed.
     pub(crate) fn open_in_program<'a>(

@@ -12,6 +12,7 @@ use crate::base::clock;
 use crate::drain::aggregate::{Key, UNATTRIBUTED, Work};
 use crate::drain::intern::Sink;
 use crate::drain::ranges::LaunchSite;
+use crate::drain::standing::Piece;
 use crate::drain::timeline::Place;
 use crate::guest::activity::{self, Activity, Execution};
 use crate::guest::event::{Event, EventKind};
@@ -124,6 +125,7 @@ impl Drain {
                 self.steps += 1;
                 first_step = first_step.or((self.steps == 1).then_some(closed.host_ns));
             }
+            self.queues.last_close = event.at;
             self.aggregates.add_range(closed);
         }
         if let Some(ns) = first_step {
@@ -186,6 +188,10 @@ impl Drain {
             self.aggregates.add(key, timed, counters);
         }
         let queue = self.names.queue(ran.queue, &mut self.output);
+        let Place { path, range, .. } = site.place;
+        let node = ran.graph_node;
+        let piece = Piece { work, path, range, node, correlation: site.correlation };
+        self.queues.note(queue, ran, piece, &self.names);
         self.say_earlier(site, ran.graph_node);
         let &Execution { start, end, graph_node, .. } = ran;
         let &LaunchSite { place: Place { range, .. }, correlation } = site;
@@ -206,6 +212,7 @@ impl Drain {
     /// Finds the ranges of a piece of work, and what of its times can be [trusted](Self::trusted). `None`
     /// where `STAGE2_RANGES` does not ask for it or `STAGE2_SAMPLE` leaves it out.
     fn find(&mut self, owner: u32, ran: Execution) -> Option<(LaunchSite, Execution)> {
+        self.queues.is_untimed = !ran.is_timed();
         let ran = self.trusted(ran);
         let counters = &self.shared.counters;
         let site = self.ranges.place(owner, ran.correlation);

@@ -4,6 +4,7 @@
 mod intake;
 mod metadata;
 mod missing_records;
+mod why;
 mod windows;
 
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use crate::drain::intern::{Interner, Sink};
 use crate::drain::output::Output;
 use crate::drain::pace::{Pace, Stillness};
 use crate::drain::ranges::Ranges;
+use crate::drain::standing::Queues;
 use crate::drain::summary;
 use crate::drain::trusted_times::{PossibleTimes, Spans};
 use crate::guest::gpu::{Gpu, OffReason};
@@ -49,6 +51,8 @@ struct Drain {
     names: Interner,
     ranges: Ranges,
     aggregates: Aggregates,
+    /// The last finished and the first unfinished work of each stream.
+    queues: Queues,
     gpu_known: bool,
     /// It was said whether the hardware takes the times of kernels, and it does.
     hardware_told: bool,
@@ -115,6 +119,8 @@ pub struct Hooks {
     pub begin_anew: fn(),
     /// Has us finish in `exit` before the handlers that are registered by now.
     pub watch_exit: fn(),
+    /// The name of a call of the driver, by CUPTI's number.
+    pub call_name: fn(u32) -> Option<&'static str>,
     /// The interpreter of this process.
     pub python: Option<host::Interpreter>,
 }
@@ -229,6 +235,10 @@ impl Thread {
                 asked.into_iter().for_each(|number| shared.windows.flushed(number));
                 pace.flushed(runs_low());
             }
+            if let Some(number) = shared.windows.asked_why() {
+                let why = drain.why(self.hooks);
+                shared.windows.tell_why(number, why);
+            }
             drain.turn_piece();
             if self.is_out_of_memory(Phase::On) {
                 drain.say_incomplete("the system refused memory during the run");
@@ -279,6 +289,7 @@ impl Drain {
             names: Interner::default(),
             ranges: Ranges::new(wanted.is_restricted()),
             aggregates: Aggregates::default(),
+            queues: Queues::default(),
             gpu_known: false,
             hardware_told: false,
             times_by_hardware: false,

@@ -39,7 +39,9 @@ pub(super) fn begins(id: sys::CUpti_CallbackId, correlation: u32) {
     let Some(call) = state::active() else { return };
     let is_sampled = call.shared.windows.host_hz_asked() != Some(0);
     if is_one(id) && is_sampled && is_wanted(&call.shared.options) {
-        thread::begin_call(thread::CallBegin { correlation, epoch: call.epoch, at: clock::mono() });
+        let at = clock::mono();
+        thread::begin_call(thread::CallBegin { correlation, epoch: call.epoch, at });
+        call.shared.open_calls.begin(thread::number(), id, at);
     }
 }
 
@@ -47,6 +49,9 @@ pub(super) fn begins(id: sys::CUpti_CallbackId, correlation: u32) {
 pub(super) fn ends(id: sys::CUpti_CallbackId, correlation: u32) {
     let Some(name) = name(id) else { return };
     let Some(begin) = thread::take_call(correlation) else { return };
+    if let Some(shared) = state::shared() {
+        shared.open_calls.end(thread::number());
+    }
     let Some(Call { shared, .. }) = state::active() else { return };
     let end = clock::mono();
     let least_ns = if name.ends_with("Async") { LEAST_COPY_NS } else { LEAST_NS };
@@ -67,7 +72,8 @@ pub(super) fn ends(id: sys::CUpti_CallbackId, correlation: u32) {
     }
 }
 
-fn name(id: sys::CUpti_CallbackId) -> Option<&'static str> {
+/// The name of a call.
+pub fn name(id: sys::CUpti_CallbackId) -> Option<&'static str> {
     let at = CALLS.binary_search_by_key(&id, |&(id, _)| id).ok()?;
     CALLS.get(at).map(|&(_, name)| name)
 }

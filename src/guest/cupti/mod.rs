@@ -29,6 +29,7 @@ use crate::guest::gpu::{Gpu, OffReason, Tracer};
 use crate::guest::state::{self, Shared};
 use crate::guest::thread;
 use attach::{Activities, Attached};
+pub use blocking::name as call_name;
 use library::DriverGetVersion;
 
 struct Cupti {

@@ -224,5 +224,11 @@ impl Recording {
 /// What the drain thread asks of those above it, where no window begins late.
 pub(crate) fn hooks() -> stage2::drain::Hooks {
     let (begin_anew, watch_exit) = (|| (), || ());
-    stage2::drain::Hooks { start_gpu: |_| Ok(()), begin_anew, watch_exit, python: None }
+    stage2::drain::Hooks {
+        start_gpu: |_| Ok(()),
+        begin_anew,
+        watch_exit,
+        call_name: |_| None,
+        python: None,
+    }
 }

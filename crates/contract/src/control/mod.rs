@@ -82,6 +82,8 @@ pub enum Verb {
     Mark(String),
     /// A signal is about to be sent: write out what there is, and that the process ends if the signal ends it.
     Ending(u8),
+    /// Tell what stands still, and what every thread does.
+    Why,
 }
 
 /// What a window is to record.
@@ -129,7 +131,7 @@ pub enum RequestError {
         theirs: u32,
     },
     /// There is no such verb.
-    #[error("no verb {0:?}; there are status, start, stop, flush and mark")]
+    #[error("no verb {0:?}; there are status, start, stop, flush, mark and why")]
     Verb(String),
     /// A word cannot be read.
     #[error("{word:?} cannot be read: {accepted}")]
@@ -155,6 +157,7 @@ impl Verb {
             Verb::Status => format!("{title} status\n"),
             Verb::Start(start) => format!("{title} start{}\n", start.to_words()),
             Verb::Stop => format!("{title} stop\n"),
+            Verb::Why => format!("{title} why\n"),
             Verb::Flush => format!("{title} flush\n"),
             Verb::Mark(text) => format!("{title} mark {}\n", escape(text)),
             Verb::Ending(signal) => String::from_utf8_lossy(&Verb::ending(*signal)).into_owned(),
@@ -185,6 +188,7 @@ impl Verb {
             "status" => Verb::Status,
             "start" => return Start::parse(words).map(Verb::Start),
             "stop" => Verb::Stop,
+            "why" => Verb::Why,
             "flush" => Verb::Flush,
             "ending" => match words.next().and_then(|signal| signal.parse().ok()) {
                 Some(signal @ 1..=64) => Verb::Ending(signal),
@@ -530,7 +534,9 @@ mod tests {
     #[test]
     fn verbs_are_read() {
         let read = |line: &str| Verb::parse(&format!("{} {line}\n", title()));
-        for verb in [Verb::Status, Verb::Stop, Verb::Flush, Verb::Ending(9), Verb::Ending(64)] {
+        for verb in
+            [Verb::Status, Verb::Stop, Verb::Flush, Verb::Why, Verb::Ending(9), Verb::Ending(64)]
+        {
             assert_eq!(Verb::parse(&verb.to_line()), Ok(verb));
         }
         let start = read("start for_ms=10000 size=512M").unwrap();

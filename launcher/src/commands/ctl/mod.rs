@@ -1,6 +1,7 @@
 //! A verb for running processes -> what they answer, and a snapshot of what they do.
 
 mod snapshot;
+mod why;
 
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,7 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let (verb, AnswerOptions { json }, awaited) = match args.verb {
         CtlVerb::Snapshot(args) => return snapshot::snapshot(&target, args, terminal),
         CtlVerb::Status(answering) => (Verb::Status, answering, None),
+        CtlVerb::Why(answering) => return why::why(&target, answering.json),
         CtlVerb::Flush(answering) => (Verb::Flush, answering, None),
         CtlVerb::Mark { text, answering } => (Verb::Mark(text.join(" ")), answering, None),
         CtlVerb::Start(start) => {

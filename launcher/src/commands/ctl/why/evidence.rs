@@ -1,0 +1,303 @@
+//! What a collector tells about a process that stands still, and what can be seen of one that does not answer.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stage2_contract::control::{Answer, start_of};
+
+use crate::control::{AskError, ControlSocket};
+
+/// Threads of a silent process that are read.
+const MAX_THREADS: usize = 256;
+
+/// What is known of one process.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Evidence {
+    pub(super) process: Process,
+    /// What is known of the work on the GPU; `None`: nothing is recorded, or it was not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) work: Option<Work>,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) threads: Vec<Thread>,
+    /// What could not be had, and why.
+    pub(super) missing: Vec<String>,
+    /// Why the process did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) silent: Option<Silent>,
+    /// Why the watch wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) watch: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    pub(super) rank: Option<u64>,
+    pub(super) phase: String,
+    pub(super) cuda: bool,
+    pub(super) unix_ms: u64,
+    pub(super) took_ms: u64,
+    pub(super) between_ms: u64,
+    pub(super) threads: u64,
+    pub(super) rss_kib: Option<u64>,
+    pub(super) peak_rss_kib: Option<u64>,
+    pub(super) swap_kib: Option<u64>,
+    pub(super) window: Option<u64>,
+    pub(super) records: Option<u64>,
+    pub(super) untimed: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Work {
+    /// CUPTI was flushed by force: what has not ended is known.
+    pub(super) forced: bool,
+    pub(super) flush_us: u64,
+    pub(super) unfinished: u64,
+    /// Only some ranges are recorded.
+    pub(super) restricted: bool,
+    pub(super) queues: Vec<Queue>,
+    pub(super) open_ranges: Vec<OpenRange>,
+    pub(super) calls: Vec<OpenCall>,
+    pub(super) steps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) range_closed_ms_ago: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gpu_off: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flush_error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_forced: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Queue {
+    pub(super) device: u32,
+    pub(super) context: u32,
+    pub(super) stream: u32,
+    pub(super) finished: u64,
+    /// Kernels of collectives so far, finished or not.
+    pub(super) collectives: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) last_finished: Option<Piece>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first_unfinished: Option<Piece>,
+    pub(super) unfinished: u64,
+    pub(super) unfinished_names: Vec<Counted>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Piece {
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) path: String,
+    pub(super) range: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) graph: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended_ms_ago: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seen_ms_ago: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Counted {
+    pub(super) name: String,
+    pub(super) count: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct OpenRange {
+    pub(super) path: String,
+    pub(super) range: u64,
+    pub(super) tid: Option<u32>,
+    pub(super) open_ms: u64,
+    pub(super) of_program: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct OpenCall {
+    pub(super) name: String,
+    pub(super) tid: Option<u32>,
+    pub(super) ms: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Gpu {
+    pub(super) index: u32,
+    pub(super) uuid: String,
+    /// The process runs there. `None`: NVML does not tell.
+    pub(super) own: Option<bool>,
+    pub(super) gpu_percent: Option<u32>,
+    pub(super) memory_percent: Option<u32>,
+    pub(super) power_mw: Option<u32>,
+    pub(super) power_limit_mw: Option<u32>,
+    pub(super) sm_clock_mhz: Option<u32>,
+    pub(super) memory_clock_mhz: Option<u32>,
+    pub(super) temperature_c: Option<u32>,
+    pub(super) clock_reasons: Option<u64>,
+    pub(super) memory_used_bytes: Option<u64>,
+    pub(super) uncorrected_errors: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub(super) struct Thread {
+    pub(super) tid: u32,
+    pub(super) name: String,
+    /// The letter that the kernel gives for its state.
+    pub(super) letter: String,
+    pub(super) state: String,
+    pub(super) cpu_us: u64,
+    pub(super) switches: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) waits_in: String,
+    /// Its stacks are those of the first look; `None`: it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) same_stack: Option<bool>,
+    pub(super) holds_gil: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gil_holder: Option<u32>,
+    /// The innermost frame first.
+    pub(super) python: Vec<String>,
+    pub(super) native: Vec<String>,
+}
+
+/// A process that did not answer.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Silent {
+    pub(super) why: String,
+    pub(super) state: SilentState,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SilentState {
+    /// By a signal (SIGSTOP), or by a debugger.
+    Stopped,
+    /// It has ended.
+    Gone,
+    /// It has ended, and its parent has not taken notice.
+    Zombie,
+    /// Its collector does not know the question.
+    Older,
+    /// It lives, and does not answer.
+    Mute,
+}
+
+impl Evidence {
+    /// Reads an answer. What cannot be read is missing, and told as missing.
+    pub(super) fn of(found: &ControlSocket, answer: Result<Answer, AskError>) -> Evidence {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Evidence::from_outside(found, error.to_string()),
+        };
+        if answer.refused || answer.get("evidence").is_none() {
+            let error = answer.get("error").unwrap_or("it tells no reason").to_owned();
+            let version = answer.get("collector").unwrap_or("of an older version");
+            let why = format!(
+                "its collector ({version}) does not know why: {error}; start it with this version's library"
+            );
+            let mut evidence = Evidence::from_outside(found, why);
+            if let Some(silent) = &mut evidence.silent {
+                silent.state = SilentState::Older;
+            }
+            return evidence;
+        }
+        let mut evidence = Evidence::default();
+        let mut missing: Vec<String> = answer.all("missing").map(str::to_owned).collect();
+        let mut read = |name: &str| -> Vec<Value> {
+            let all = answer.all(name).filter_map(|text| match serde_json::from_str(text) {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    missing.push(format!("{name}: it cannot be read ({error})"));
+                    None
+                }
+            });
+            all.collect()
+        };
+        let (process, work) = (read("process"), read("work"));
+        let (gpus, threads) = (read("gpu"), read("thread"));
+        evidence.process = one(process).unwrap_or_default();
+        evidence.work = one(work);
+        evidence.gpus = many(gpus);
+        evidence.threads = many(threads);
+        if answer.get("cut").is_some() {
+            missing.push("the rest of the threads: the answer was too long".to_owned());
+        }
+        evidence.missing = missing;
+        // As it is numbered here.
+        evidence.process.pid = found.pid;
+        evidence
+    }
+
+    /// What `/proc` shows of a process that does not answer.
+    pub(super) fn from_outside(found: &ControlSocket, why: String) -> Evidence {
+        let proc = format!("/proc/{}", found.pid);
+        let mut evidence = Evidence::default();
+        evidence.process.pid = found.pid;
+        let stat = fs::read_to_string(format!("{proc}/stat")).unwrap_or_default();
+        // Another process may have got its number.
+        let is_it = start_of(&stat) == Some(found.name.start);
+        let letter = letter_of(&stat).filter(|_| is_it);
+        let state = match letter {
+            None => SilentState::Gone,
+            Some('Z' | 'X') => SilentState::Zombie,
+            Some('T' | 't') => SilentState::Stopped,
+            Some(_) => SilentState::Mute,
+        };
+        evidence.silent = Some(Silent { why, state });
+        if letter.is_some() {
+            let rank = crate::control::variable_of(Path::new(&proc), b"RANK=");
+            evidence.process.rank = rank.and_then(|rank| rank.to_str()?.trim().parse().ok());
+            evidence.threads = threads_of(&proc);
+            evidence.process.threads = evidence.threads.len() as u64;
+        }
+        evidence
+    }
+}
+
+fn one<T: for<'d> Deserialize<'d>>(values: Vec<Value>) -> Option<T> {
+    values.into_iter().next().and_then(|value| serde_json::from_value(value).ok())
+}
+
+fn many<T: for<'d> Deserialize<'d>>(values: Vec<Value>) -> Vec<T> {
+    values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect()
+}
+
+/// The state of a process or thread in its `stat`: behind the name, which may hold parentheses.
+fn letter_of(stat: &str) -> Option<char> {
+    stat.get(stat.rfind(')')? + 1..)?.trim_start().chars().next()
+}
+
+fn threads_of(proc: &str) -> Vec<Thread> {
+    let entries = fs::read_dir(format!("{proc}/task")).into_iter().flatten().flatten();
+    let threads = entries.take(MAX_THREADS).filter_map(|entry| {
+        let task = entry.path();
+        let text = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
+        let letter = letter_of(&text("stat"))?.to_string();
+        let waits_in = text("wchan");
+        Some(Thread {
+            tid: entry.file_name().to_str()?.parse().ok()?,
+            name: text("comm").trim().to_owned(),
+            letter,
+            waits_in: if waits_in == "0" { String::new() } else { waits_in },
+            ..Thread::default()
+        })
+    });
+    let mut threads: Vec<Thread> = threads.collect();
+    threads.sort_by_key(|thread| thread.tid);
+    threads
+}

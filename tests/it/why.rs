@@ -1,0 +1,139 @@
+//! A process that stands still is asked why: what the collector tells of kernels that do not end, of threads, and of
+//! a process that goes on afterwards.
+
+use std::time::{Duration, Instant};
+
+use crate::common::dormant::*;
+use crate::common::{Guest, Running, wait_for};
+use serde_json::Value;
+use stage2_contract::control::Answer;
+
+/// The longest that an answer may take.
+const LIMIT: Duration = Duration::from_secs(2);
+const SPIN: &str = "spin_until_released";
+
+struct Told {
+    answer: Answer,
+    process: Value,
+    work: Option<Value>,
+    threads: Vec<Value>,
+}
+
+fn why(guest: &Running) -> Told {
+    let begun = Instant::now();
+    let answer = accepted(guest, "why");
+    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    let read = |text: &str| serde_json::from_str::<Value>(text).expect(text);
+    let process = read(answer.get("process").expect("a process"));
+    let work = answer.get("work").map(read);
+    let threads = answer.all("thread").map(read).collect();
+    Told { process, work, threads, answer }
+}
+
+/// The first unfinished work, once the kernel has been launched.
+fn unfinished(guest: &Running) -> Value {
+    wait_for(
+        || format!("unfinished work: {}", guest.stderr()),
+        || {
+            let told = why(guest);
+            let work = told.work.expect("it records");
+            let queues = work["queues"].as_array().expect("streams").clone();
+            queues.into_iter().find(|queue| !queue["first_unfinished"].is_null())
+        },
+    )
+}
+
+fn stuck(how: &str) -> Running {
+    let mut guest = Guest::new("obey").spawn();
+    guest.does(["cuda", "work first 5"]);
+    guest.tell(&format!("stuck {how} {SPIN}"));
+    guest
+}
+
+/// Hazard (Standstill): A kernel never ends, alone, within a replayed graph, or with a full queue behind it.
+/// Promise: The answer names it within 2 s with its range and what waits behind it, and the process goes on once it
+///  ends; the trace is complete but for the times of what had not ended.
+#[test]
+fn a_kernel_that_never_ends_is_named_and_the_process_goes_on() {
+    for (how, kernels) in [("kernel", 33), ("graph", 39), ("queue", 2_023)] {
+        let mut guest = stuck(how);
+        // Until nothing has ended for a second, kernels end.
+        let queue = unfinished(&guest);
+        let first = &queue["first_unfinished"];
+        let behind = queue["unfinished"].as_u64().expect("a number");
+        match how {
+            "kernel" => assert_eq!(behind, 11, "{queue}"),
+            "graph" => {
+                assert_eq!(behind, 14, "{queue}");
+                assert!(first["graph"].as_u64() > Some(0), "{queue}");
+                assert_eq!(first["node"], 3, "{queue}");
+            }
+            _ => assert!(behind > 900, "{queue}"),
+        }
+        assert_eq!(first["name"], SPIN, "{how}: {queue}");
+        assert_eq!(first["path"], "decode", "{how}: {queue}");
+        let path = if how == "graph" { "decode" } else { "before" };
+        assert_eq!(queue["last_finished"]["path"], path, "{how}: {queue}");
+        // Asked again, it is still known, and so is for how long.
+        let again = unfinished(&guest);
+        assert_eq!(again["first_unfinished"]["name"], SPIN);
+        guest.does(["release", "unstuck", "work after 7"]);
+        let told = why(&guest);
+        assert_eq!(told.work.expect("it records")["unfinished"], 0, "{how}: later work has ended");
+        assert!(guest.end().success());
+        assert_eq!(guest.stderr(), "", "{how}");
+        let trace = crate::common::traces_in(guest.out()).pop().expect("a trace");
+        assert_eq!(trace.kernel_count(), kernels, "{how}");
+        let losses = trace.losses();
+        assert!(losses.invalid_timestamps >= behind.min(11), "{how}: {losses:?}");
+    }
+}
+
+/// Hazard (Standstill): The process works, or waits for work.
+/// Promise: CUPTI is not flushed by force while kernels end, and no record loses its times.
+#[test]
+fn a_process_whose_kernels_end_loses_nothing() {
+    let mut guest = Guest::new("obey").spawn();
+    guest.does(["cuda", "busy 1"]);
+    std::thread::sleep(Duration::from_millis(300));
+    for _ in 0..3 {
+        let told = why(&guest);
+        let work = told.work.expect("it records");
+        assert_eq!(work["forced"], false, "{work}");
+        assert_eq!(work["unfinished"], 0, "{work}");
+    }
+    guest.tell("calm");
+    assert!(guest.end().success());
+    let trace = crate::common::traces_in(guest.out()).pop().expect("a trace");
+    assert_eq!(trace.losses(), stage2_contract::trace::Losses::default());
+}
+
+/// Hazard (Standstill): Nothing is recorded.
+/// Promise: Threads are told with their stacks, CUPTI is not started, and the answer says what is missing.
+#[test]
+fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
+    let mut guest = dormant_at_work();
+    guest.tell(&format!("stuck kernel {SPIN}"));
+    let thread = wait_for(
+        || "the thread".to_owned(),
+        || why(&guest).threads.into_iter().find(|thread| thread["name"] == "stuck"),
+    );
+    assert_eq!(thread["same_stack"], true, "{thread}");
+    let told = why(&guest);
+    assert!(told.work.is_none());
+    assert_eq!(told.process["phase"], "dormant");
+    assert!(told.answer.all("missing").any(|note| note.contains("nothing is recorded")));
+    let thread = told.threads.iter().find(|thread| thread["name"] == "stuck").expect("told");
+    if cfg!(target_arch = "x86_64") {
+        let native = thread["native"].as_array().expect("a stack");
+        assert!(
+            native.iter().any(|frame| frame.as_str().unwrap().starts_with("cuStreamSync")),
+            "{thread}"
+        );
+    }
+    assert_eq!(await_phase(&guest, "dormant").get("cupti"), Some("not started"));
+    assert_eq!(threads_of_ours(guest.pid()), ["stage2-control"], "the look has ended");
+    guest.does(["release", "unstuck"]);
+    assert!(guest.end().success());
+    assert_eq!(guest.stderr(), "");
+}
