@@ -118,9 +118,13 @@ fn be_stuck(how: String, kernel: String) -> std::thread::JoinHandle<()> {
                 "graph" => graph.replay(&stream),
                 _ => stream.launch_named(&kernel),
             }
-            stream.launch(if how == "queue" { 2_000 } else { 10 });
+            // A recorded step has fewer kernels than the queue of a stream has places.
+            let (rounds, kernels) = if how == "queue" { (4, 500) } else { (1, 10) };
+            (0..rounds).for_each(|_| stream.launch(kernels));
             stream.synchronize();
             client().pop();
+            // Work that ends behind it tells that it has ended.
+            stream.work(b"behind", 1);
         })
         .expect("a thread")
 }

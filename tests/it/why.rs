@@ -55,7 +55,7 @@ fn stuck(how: &str) -> Running {
 ///  ends; the trace is complete but for the times of what had not ended.
 #[test]
 fn a_kernel_that_never_ends_is_named_and_the_process_goes_on() {
-    for (how, kernels) in [("kernel", 33), ("graph", 39), ("queue", 2_023)] {
+    for (how, kernels) in [("kernel", 34), ("graph", 40), ("queue", 2_024)] {
         let mut guest = stuck(how);
         // Until nothing has ended for a second, kernels end.
         let queue = unfinished(&guest);

@@ -1,7 +1,7 @@
 //! Evidence and verdicts -> text for a terminal: the verdict first, then what it rests on.
 
 use super::evidence::{Evidence, Gpu, Thread};
-use super::verdict::{Verdicts, called, doing, kernel, seconds, thread_name};
+use super::verdict::{Verdicts, called, doing, kernel, native, seconds, thread_name};
 use crate::terminal::printable;
 
 /// Threads, streams and frames that are shown; `--json` has all.
@@ -139,6 +139,6 @@ fn put_thread(thread: &Thread, evidence: &Evidence, lines: &mut Vec<String>) {
         lines.push(format!("             {frame}"));
     }
     for frame in thread.native.iter().take(FRAMES) {
-        lines.push(format!("             [{frame}]"));
+        lines.push(format!("             [{}]", native(frame)));
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{kernel_name, shorten_kernel};
+use stage2_contract::text::{function_name, kernel_name, shorten_kernel};
 
 use super::evidence::{Evidence, Gpu, Piece, Queue, SilentState, Thread, Work};
 
@@ -175,6 +175,12 @@ pub(super) fn is_collective(name: &str) -> bool {
 fn of_unfinished(evidence: &Evidence) -> Option<Verdict> {
     let work = evidence.work.as_ref()?;
     let (queue, first) = standing(work)?;
+    // No record tells of its end, if nothing was launched behind it.
+    if first.seen_ms_ago.is_some_and(|ms| ms >= 2 * STANDS_MS)
+        && busy_percent(evidence).is_some_and(|percent| percent < BUSY_PERCENT / 2)
+    {
+        return None;
+    }
     let what = if is_collective(&first.name) { "the collective" } else { "kernel" };
     let mut text = format!("{what} `{}` on stream {}", kernel(&first.name), queue.stream);
     if let (Some(graph), Some(node)) = (first.graph, first.node) {
@@ -352,6 +358,9 @@ fn of_host(evidence: &Evidence) -> Verdict {
     let waits = format!("thread {} {}", thread_name(thread, evidence), doing(thread, evidence));
     let is_idle = matches!(thread.state.as_str(), "poll" | "sleep");
     let (kind, hint) = match thread.state.as_str() {
+        _ if cuda_call(thread, evidence).is_some() => {
+            (Kind::Unknown, "which work it waits for is not known: only a process that records tells")
+        }
         _ if is_idle => (Kind::Waits, "it may simply have nothing to do"),
         "lock" => (Kind::Waits, "whether somebody is about to release it is not known"),
         _ => (Kind::Unknown, "asking again tells whether it moves"),
@@ -410,9 +419,19 @@ pub(super) fn doing(thread: &Thread, evidence: &Evidence) -> String {
     } else if cuda_call(thread, evidence).is_none()
         && let Some(frame) = thread.native.iter().find(|frame| !is_wait(frame))
     {
-        text.push_str(&format!(" in {frame}"));
+        text.push_str(&format!(" in {}", native(frame)));
     }
     text
+}
+
+/// `function library`, with the function as its source has it.
+pub(super) fn native(frame: &str) -> String {
+    match frame.rsplit_once(' ') {
+        Some((name, library)) => {
+            format!("{} ({library})", shorten_kernel(&function_name(name.as_bytes()), NAME))
+        }
+        None => frame.to_owned(),
+    }
 }
 
 /// Functions of the C library that every wait ends in.
