@@ -358,9 +358,10 @@ fn of_host(evidence: &Evidence) -> Verdict {
     let waits = format!("thread {} {}", thread_name(thread, evidence), doing(thread, evidence));
     let is_idle = matches!(thread.state.as_str(), "poll" | "sleep");
     let (kind, hint) = match thread.state.as_str() {
-        _ if cuda_call(thread, evidence).is_some() => {
-            (Kind::Unknown, "which work it waits for is not known: only a process that records tells")
-        }
+        _ if cuda_call(thread, evidence).is_some() => (
+            Kind::Unknown,
+            "which work it waits for is not known: only a process that records tells",
+        ),
         _ if is_idle => (Kind::Waits, "it may simply have nothing to do"),
         "lock" => (Kind::Waits, "whether somebody is about to release it is not known"),
         _ => (Kind::Unknown, "asking again tells whether it moves"),
