@@ -28,6 +28,7 @@ SECTIONS = (
     "Threads, stacks and locks",
     "Signals",
     "Dormant processes and windows",
+    "Standstill",
     "Traces in pieces",
     "Resources",
     "Versions, libraries and rivals",

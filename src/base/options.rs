@@ -88,6 +88,10 @@ pub struct Options {
     pub start: bool,
     /// `STAGE2_CONTROL`: there is a control socket.
     pub control: bool,
+    /// `STAGE2_WATCH`: what stands still for so long is told.
+    pub watch: Option<Duration>,
+    /// `STAGE2_WATCH_COMMAND`: what is run then.
+    pub watch_command: Option<OsString>,
     /// `STAGE2_FLUSH_PAGE`: where the launcher asks for flushes.
     pub flush_page: Option<OsString>,
 }
@@ -117,6 +121,8 @@ impl Default for Options {
             launcher: false,
             start: true,
             control: true,
+            watch: None,
+            watch_command: None,
             flush_page: None,
         }
     }

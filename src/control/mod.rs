@@ -3,9 +3,11 @@
 //! One thread of ours serves it and sleeps without a period otherwise. It takes no part in recording: it
 //! notes what was asked for in [`crate::guest::windows`], wakes the drain thread, and answers.
 
+mod command;
 mod place;
 mod serve;
 mod verbs;
+mod watch;
 mod why;
 
 use std::sync::Arc;

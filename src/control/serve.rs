@@ -9,6 +9,7 @@ use std::time::Duration;
 use stage2_contract::control::{Answer, MAX_REQUEST_BYTES, Verb};
 
 use super::place::{Socket, Waited, remove};
+use super::watch::Standstill;
 use super::{Context, verbs};
 use crate::base::clock::Instant;
 use crate::base::last_thread::{Helpers, Watch};
@@ -33,12 +34,17 @@ pub(super) fn run(socket: Socket, context: &Context) -> bool {
     let none = Helpers::default();
     let mut verbs = verbs::Verbs::new(context);
     let mut watch = Watch::new(&none);
+    let mut standstill = Standstill::new(context);
     let mut socket = Some(socket);
     let mut reopenings = 0;
     loop {
         let sleeps = main_end::is_watched() && !main_end::has_ended();
         let waited = match &socket {
-            Some(socket) => socket.wait(if sleeps { -1 } else { LOOK.as_millis() as i32 }),
+            Some(socket) => {
+                let longest = if sleeps { None } else { Some(LOOK) };
+                let longest = longest.into_iter().chain(standstill.left()).min();
+                socket.wait(longest.map_or(-1, |longest| longest.as_millis() as i32 + 1))
+            }
             // The window that was on has seen the end of the last thread.
             None if matches!(state::phase(), Phase::Stopping | Phase::Ended) => return false,
             None => {
@@ -67,6 +73,7 @@ pub(super) fn run(socket: Socket, context: &Context) -> bool {
             }
             _ => {}
         }
+        standstill.look(&mut verbs.why);
         if !sleeps && is_alone(&mut watch) {
             return true;
         }

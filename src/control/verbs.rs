@@ -29,7 +29,7 @@ const WANTED: usize = 32;
 pub(super) struct Verbs<'a> {
     context: &'a Context,
     known: Vec<&'static WindowFilter>,
-    why: Asked,
+    pub(super) why: Asked,
 }
 
 impl<'a> Verbs<'a> {

@@ -16,7 +16,7 @@ use stage2_contract::trace::HostState;
 use super::Context;
 use crate::base::clock::Instant;
 use crate::base::futex::{self, Flag};
-use crate::base::json::Object;
+use crate::base::json::{List, Object};
 use crate::base::options::Options;
 use crate::base::{barrier, diag};
 use crate::guest::gpu::GpuNow;
@@ -58,6 +58,16 @@ pub(super) struct Asked {
     last: Option<(Arc<Slot>, Instant)>,
 }
 
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Threads without native stacks, and NVML.
+    Host,
+    /// That, and work on the GPU: CUPTI is flushed by force where nothing ends.
+    Work,
+    Full,
+}
+
 /// What was found, each part as JSON.
 pub(super) struct Evidence {
     pub(super) process: String,
@@ -70,9 +80,31 @@ pub(super) struct Evidence {
     pub(super) readings: Vec<GpuNow>,
 }
 
+impl Evidence {
+    /// All of it as one object, as the launcher reads it from a file.
+    pub(super) fn to_json(&self, watch: &str) -> String {
+        let list = |values: &[String]| {
+            let mut list = List::new();
+            values.iter().for_each(|value| list.push(value));
+            list.end()
+        };
+        let mut object = Object::new()
+            .value("version", VERSION)
+            .text("watch", watch)
+            .raw("process", &self.process)
+            .raw("gpus", &list(&self.gpus))
+            .raw("threads", &list(&self.threads))
+            .texts("missing", self.missing.iter().map(String::as_str));
+        if let Some(work) = &self.work {
+            object = object.raw("work", work);
+        }
+        object.end() + "\n"
+    }
+}
+
 impl Asked {
     pub(super) fn answer(&mut self, context: &Context) -> Answer {
-        let evidence = self.gather(context, true);
+        let evidence = self.gather(context, Depth::Full);
         let mut answer = Answer::ok().with("evidence", VERSION).with("process", &evidence.process);
         answer = evidence.work.iter().fold(answer, |answer, work| answer.with("work", work));
         answer = evidence.missing.iter().fold(answer, |answer, note| answer.with("missing", note));
@@ -80,8 +112,9 @@ impl Asked {
         evidence.threads.iter().fold(answer, |answer, thread| answer.with("thread", thread))
     }
 
-    /// Collects evidence for [`PATIENCE`] at most. `work`: the drain thread is asked, too.
-    pub(super) fn gather(&mut self, context: &Context, work: bool) -> Evidence {
+    /// Collects evidence for [`PATIENCE`] at most.
+    pub(super) fn gather(&mut self, context: &Context, depth: Depth) -> Evidence {
+        let work = depth != Depth::Host;
         let begun = Instant::now();
         let mut missing = Vec::new();
         let shared = state::shared();
@@ -90,7 +123,7 @@ impl Asked {
             shared.wake_drain();
             (shared, asked)
         });
-        let slot = self.slot(context, &mut missing);
+        let slot = self.slot(context, depth, &mut missing);
         if let Some(slot) = &slot
             && !slot.done.wait(PATIENCE)
         {
@@ -148,7 +181,12 @@ impl Asked {
     }
 
     /// Starts the thread, unless the last one has not come back.
-    fn slot(&mut self, context: &Context, missing: &mut Vec<String>) -> Option<Arc<Slot>> {
+    fn slot(
+        &mut self,
+        context: &Context,
+        depth: Depth,
+        missing: &mut Vec<String>,
+    ) -> Option<Arc<Slot>> {
         if let Some((last, since)) = &self.last
             && !last.done.is_set()
         {
@@ -164,7 +202,8 @@ impl Asked {
         let (gpus, python) = (context.gpus, context.python);
         let thread = move || {
             let found = &of_thread.found;
-            if let Err(panic) = barrier::own_thread(|| find(found, (&options, gpus, python))) {
+            if let Err(panic) = barrier::own_thread(|| find(found, depth, (&options, gpus, python)))
+            {
                 found.lock().notes.push(panic.to_string());
             }
             state::set_servers(1);
@@ -191,10 +230,16 @@ impl Asked {
 type Gpus = fn(&Options) -> Result<Vec<GpuNow>, String>;
 
 /// The body of the thread. What comes first is known even if the rest hangs.
-fn find(found: &Mutex<Found>, (options, gpus, python): (&Options, Gpus, Option<Interpreter>)) {
+fn find(
+    found: &Mutex<Found>,
+    depth: Depth,
+    (options, gpus, python): (&Options, Gpus, Option<Interpreter>),
+) {
     found.lock().step = "the look at the threads";
     let tell = |look: &Look| found.lock().look = Some(look.clone());
-    if let Err(why) = look::look(python, (BETWEEN, NATIVES), tell) {
+    // The watch looks often, and the symbols of a large library take time.
+    let natives = if depth == Depth::Full { NATIVES } else { Duration::ZERO };
+    if let Err(why) = look::look(python, (BETWEEN, natives), tell) {
         return found.lock().notes.push(format!("threads and GPUs: {why}"));
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -72,6 +72,9 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_REDACT", REDACT_FORM, |o, v| set(&mut o.redact, Redactor::parse(v).ok())),
     ("STAGE2_START", "on or off", |o, v| set(&mut o.start, on_off(v))),
     ("STAGE2_CONTROL", "on or off", |o, v| set(&mut o.control, on_off(v))),
+    ("STAGE2_WATCH", settings::WATCH_FORM, |o, v| {
+        set(&mut o.watch, settings::read_watch(v).map(|ms| ms.map(Duration::from_millis)))
+    }),
     ("STAGE2_LAUNCHER", "1 (set by stage2-launch)", |o, v| set(&mut o.launcher, Some(v == "1"))),
 ];
 
@@ -87,6 +90,7 @@ const PATHS: &[(&str, ReadPath)] = &[
     }),
     ("STAGE2_CUPTI", |o, v| o.cupti = Some(library(v))),
     ("STAGE2_NVML", |o, v| o.nvml = Some(library(v).into())),
+    ("STAGE2_WATCH_COMMAND", |o, v| o.watch_command = Some(v.to_owned())),
     ("STAGE2_FLUSH_PAGE", |o, v| o.flush_page = Some(v.to_owned())),
 ];
 
@@ -183,7 +187,11 @@ mod tests {
             ("STAGE2_REDACT", "off"),
             ("STAGE2_START", "off"),
             ("STAGE2_CONTROL", "off"),
+            ("STAGE2_WATCH", "2m"),
+            ("STAGE2_WATCH_COMMAND", "true"),
         ]);
+        assert_eq!(options.watch, Some(Duration::from_secs(120)));
+        assert_eq!(options.watch_command, Some("true".into()));
         assert!(!options.start && !options.control);
         assert_eq!(options.out, Some(PathBuf::from("/tmp/x")));
         assert_eq!(options.summary, Summary::Off);

@@ -40,6 +40,8 @@ pub(crate) struct Seen {
     pub(crate) state: HostState,
     pub(crate) cpu_ns: u64,
     pub(crate) switches: u64,
+    /// Context switches since it began.
+    pub(crate) all_switches: u64,
     /// Its stacks are those of the first look. `None`: it has none.
     pub(crate) same_stack: Option<bool>,
     pub(crate) holds_gil: bool,
@@ -251,6 +253,7 @@ impl Reader {
                 let (letter, switches) = status(seen.tid);
                 seen.letter = letter;
                 seen.switches = switches.saturating_sub(one.switches);
+                seen.all_switches = switches;
             }
             seen.holds_gil = thread.is_some_and(|thread| thread.holds_gil);
             let waits_for_gil = seen.state == HostState::GilWait;

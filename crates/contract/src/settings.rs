@@ -208,6 +208,19 @@ pub fn read_rotate(text: &str) -> Option<Rotate> {
     rotate.size.or(rotate.every_ms).map(|_| rotate)
 }
 
+/// `STAGE2_WATCH`, in words.
+pub const WATCH_FORM: &str = "off, or a time from 1s to 24h, e.g. 60s";
+
+const WATCH_MS: RangeInclusive<u64> = 1_000..=24 * 3_600_000;
+
+/// What `STAGE2_WATCH` asks for, ms; nothing where the text is not [`WATCH_FORM`].
+pub fn read_watch(text: &str) -> Option<Option<u64>> {
+    match text {
+        "off" => Some(None),
+        text => read_ms(text).filter(|ms| WATCH_MS.contains(ms)).map(Some),
+    }
+}
+
 /// A time in milliseconds: seconds, or a number with a unit: ms, s, m or h.
 fn read_ms(text: &str) -> Option<u64> {
     number_with_unit(text, &[("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)])
@@ -216,6 +229,12 @@ fn read_ms(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_has_a_time_or_is_off() {
+        assert_eq!([read_watch("off"), read_watch("60s")], [Some(None), Some(Some(60_000))]);
+        assert_eq!([read_watch("500ms"), read_watch("25h"), read_watch("on")], [None; 3]);
+    }
 
     #[test]
     fn pieces_have_a_size_or_an_age_and_may_be_few() {

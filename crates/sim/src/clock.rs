@@ -33,7 +33,7 @@ pub(crate) const FOREVER_NS: u64 = u64::MAX;
 const HELD_FROM_NS: u64 = 1 << 62;
 const EPOCH_BITS: u32 = 42;
 /// The longest sleep of whoever waits for a release.
-const HELD_SLEEP_NS: u64 = 2_000_000;
+const HELD_SLEEP_NS: u64 = 20_000_000;
 
 /// When kernels were released, ns.
 static RELEASES: RwLock<Vec<u64>> = RwLock::new(Vec::new());

@@ -148,6 +148,8 @@ const COLLECTOR_VARIABLES: &[&str] = &[
     "STAGE2_REDACT",
     "STAGE2_START",
     "STAGE2_CONTROL",
+    "STAGE2_WATCH",
+    "STAGE2_WATCH_COMMAND",
 ];
 
 impl Inherited {

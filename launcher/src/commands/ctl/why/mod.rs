@@ -85,7 +85,10 @@ fn read_file(path: &Path) -> Result<Evidence, Failure> {
         return Err(failed("it is too large for a file that STAGE2_WATCH has written".to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str::<Evidence>(&text).map_err(|error| {
-        failed(format!("it is not a file that STAGE2_WATCH has written (*.why.json): {error}"))
-    })
+    let none = |why: &str| {
+        failed(format!("it is not a file that STAGE2_WATCH has written (*.why.json): {why}"))
+    };
+    let evidence: Evidence =
+        serde_json::from_str(&text).map_err(|error| none(&error.to_string()))?;
+    if evidence.process.pid == 0 { Err(none("it names no process")) } else { Ok(evidence) }
 }
