@@ -105,7 +105,13 @@ pub(crate) fn find_silent(
     let count = found.len();
     for (index, socket) in found.iter().cloned().enumerate() {
         let give = give.clone();
-        begin_alone(move || drop(give.send((index, ask_for(&socket, &Verb::Status, patience)))));
+        begin_alone(move || {
+            let answer = match is_stopped(socket.pid) {
+                true => Err(AskError::Silent { pid: socket.pid }),
+                false => ask_for(&socket, &Verb::Status, patience),
+            };
+            let _ = give.send((index, answer));
+        });
     }
     let mut is_of_run = vec![false; count];
     for (index, answer) in told.into_iter().take(count) {
@@ -123,6 +129,14 @@ pub(crate) fn find_silent(
         found.into_iter().filter(|_| chosen.next().unwrap_or(false)).collect();
     let none = || FindError::NoneOfRun(visible_path(folder));
     if of_run.is_empty() { Err(none()) } else { Ok(of_run) }
+}
+
+/// Whether a signal or a debugger has stopped a process, so that it cannot answer.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program stands in parentheses and may hold blanks and parentheses.
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    matches!(behind.trim_start().chars().next(), Some('T' | 't'))
 }
 
 /// `STAGE2_OUT` of a process.

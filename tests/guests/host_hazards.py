@@ -137,6 +137,24 @@ def generators() -> None:
     say("greenlets", 1)
 
 
+def holds_the_gil() -> None:
+    """Wait with the GIL, while another thread waits for it."""
+    launch()
+    done: list[bool] = []
+
+    def wants() -> None:
+        while not done:
+            sum(range(100))
+
+    thread = threading.Thread(target=wants)
+    thread.start()
+    spin(0.1)
+    # Functions of a PyDLL are called with the GIL.
+    ctypes.PyDLL(None).sleep(5)
+    done.append(True)
+    thread.join()
+
+
 def odd_names() -> None:
     """Run functions whose names are long, or are no text that has a UTF-8 form."""
     launch()
@@ -313,6 +331,7 @@ if __name__ == "__main__":
         "reused_code": reused_code,
         "ends_with_daemons": ends_with_daemons,
         "few_descriptors": few_descriptors,
+        "holds_the_gil": holds_the_gil,
         "few_threads": lambda: other_user(int(sys.argv[2])),
         "other_user": other_user,
         "late_filter": late_filter,

@@ -128,7 +128,8 @@ fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
     assert_eq!(told.process["phase"], "dormant");
     assert!(told.answer.all("missing").any(|note| note.contains("nothing is recorded")));
     assert_eq!(await_phase(&guest, "dormant").get("cupti"), Some("not started"));
-    assert_eq!(threads_of_ours(guest.pid()), ["stage2-control"], "the look has ended");
+    let is_alone = || (threads_of_ours(guest.pid()) == ["stage2-control"]).then_some(());
+    wait_for(|| "the look ends".to_owned(), is_alone);
     guest.does(["release", "unstuck"]);
     assert!(guest.end().success());
     assert_eq!(guest.stderr(), "");
@@ -187,5 +188,44 @@ fn a_watch_leaves_an_idle_process_alone() {
         guest.tell("pop");
         assert!(guest.end().success());
         assert_eq!(guest.stderr(), "", "{start}");
+    }
+}
+
+/// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
+/// Promise: Both are told with their lines, recording or dormant, and the watch of one that records writes it.
+#[test]
+fn a_deadlock_under_the_gil_is_told_with_both_lines() {
+    let Some((_, python)) = crate::common::host::any_python() else { return };
+    let script =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/host_hazards.py");
+    for start in ["on", "off"] {
+        let guest = Guest::program(python).argument(&script).argument("holds_the_gil");
+        let mut guest = guest.env("STAGE2_START", start).env("STAGE2_WATCH", "1s").spawn();
+        let is_waiting = |told: &Told| told.threads.iter().any(|t| !t["gil_holder"].is_null());
+        let told = wait_for(
+            || format!("{start}: {}", guest.stderr()),
+            || Some(why(&guest)).filter(is_waiting),
+        );
+        let holder =
+            told.threads.iter().find(|thread| thread["holds_gil"] == true).expect("it is held");
+        let waits =
+            told.threads.iter().find(|t| !t["gil_holder"].is_null()).expect("it is waited for");
+        assert_eq!(waits["gil_holder"], holder["tid"], "{start}");
+        assert!(
+            holder["python"][0].as_str().unwrap().starts_with("holds_the_gil"),
+            "{start}: {holder}"
+        );
+        assert!(waits["python"][0].as_str().unwrap().contains("wants"), "{start}: {waits}");
+        assert_eq!(waits["state"], "gil", "{start}");
+        if start == "on" {
+            wait_for(|| format!("{start}: a file: {}", guest.stderr()), || written(&guest).pop());
+            assert!(
+                guest.stderr().contains("has waited for the GIL"),
+                "{start}: {}",
+                guest.stderr()
+            );
+        }
+        let status = guest.end();
+        assert!(status.success(), "{start}: {status:?}, {}", guest.stderr());
     }
 }

@@ -15,13 +15,13 @@ use stage2_contract::text::visible_path;
 
 use super::EXIT_REFUSED;
 use crate::commands::ending::printed;
-use crate::control::{AskError, ControlSocket, Target, ask_for, find_silent};
+use crate::control::{AskError, ControlSocket, Target, ask_for, find_silent, is_stopped};
 use crate::failure::Failure;
 use crate::threads::begin_alone;
 use evidence::{Evidence, SilentState};
 
 /// The longest that an answer is waited for. A collector takes 1.5 s at most.
-const PATIENCE: Duration = Duration::from_millis(1900);
+const PATIENCE: Duration = Duration::from_millis(1650);
 /// The longest that a process may take to say where it writes.
 const STATUS_PATIENCE: Duration = Duration::from_millis(300);
 /// A file of the watch that is larger is none.
@@ -65,7 +65,10 @@ fn ask_all(found: Vec<ControlSocket>, skips_stale: bool) -> Vec<Evidence> {
     for (index, socket) in found.into_iter().enumerate() {
         let give = give.clone();
         begin_alone(move || {
-            let answer = ask_for(&socket, &Verb::Why, PATIENCE);
+            let answer = match is_stopped(socket.pid) {
+                true => Err(AskError::Silent { pid: socket.pid }),
+                false => ask_for(&socket, &Verb::Why, PATIENCE),
+            };
             let is_stale = matches!(answer, Err(AskError::Stale { .. }));
             let evidence = (!(skips_stale && is_stale)).then(|| Evidence::of(&socket, answer));
             let _ = give.send((index, evidence));
