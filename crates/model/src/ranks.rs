@@ -146,6 +146,12 @@ pub struct RankStageRow {
     pub waiting_ns: Option<u64>,
     /// Time in these from that arrival on, ns.
     pub transfer_ns: Option<u64>,
+    /// The part of `waiting_ns` that is neither in the first, cold instance nor in an outlier that is left out, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_waiting_ns: Option<u64>,
+    /// The part of `transfer_ns` that is in neither, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_transfer_ns: Option<u64>,
 }
 
 /// Window minus busy time of all instances of a stage except the first one.

@@ -208,12 +208,11 @@ impl Rule {
             ),
             Rule::GpuBusy => format!("GPU idle at most {IDLE_LOW_PERCENT} % of the window"),
             Rule::Waiting => format!(
-                "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of \
-                 kernel time, or a rank that delays the others by as much of its window"
+                "waiting for other ranks in matched collectives at least {COMMUNICATION_PERCENT} % of GPU \
+                 busy time (of kernel time, where the window does not split communication), or a rank that delays the others by as much of its window"
             ),
             Rule::Communication => format!(
-                "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of kernel \
-                 time"
+                "communication, without that waiting, at least {COMMUNICATION_PERCENT} % of the same time"
             ),
             Rule::Fusible => format!(
                 "elementwise, norm, rope, softmax, reduction and fill kernels together at least \

@@ -89,11 +89,12 @@ fn basis_of(name: &str) -> Option<&'static str> {
         "idle_percent" | "exposed_copies_percent" => "the window of the stage",
         "launch_gaps_of_idle_percent" | "cause_percent" => "the idle time of the stage",
         "host_ahead_percent" => "the idle time of the median step",
-        "waiting_percent"
-        | "communication_percent"
-        | "fusible_percent"
-        | "copies_percent"
-        | "kernel_time_percent" => "the kernel time of the stage",
+        "waiting_percent" | "communication_percent" => {
+            "the GPU busy time that the window of the stage shows, else its kernel time"
+        }
+        "fusible_percent" | "copies_percent" | "kernel_time_percent" => {
+            "the kernel time of the stage"
+        }
         "late_waiting_percent" => "all waiting in compared collectives of the stage",
         "mfu_percent" => "the dense peak, over wall time",
         "mbu_percent" => "the peak bandwidth, over wall time",
@@ -306,7 +307,8 @@ pub struct StageNumbers {
     /// Kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernels: Option<u64>,
-    /// Their mean duration, us.
+    /// GPU time per kernel, us: of warm instances the time in which kernels ran over their number, else the mean
+    /// duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_mean_us: Option<f64>,
     /// Window per kernel, us.
@@ -315,10 +317,11 @@ pub struct StageNumbers {
     /// Share of the kernels that CUDA graphs launched, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graph_percent: Option<f64>,
-    /// Share of waiting for other ranks in the kernel time, percent.
+    /// Share of waiting for other ranks, percent: of the GPU busy time that the window of the stage shows where that
+    /// is split, else of the kernel time of all instances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_percent: Option<f64>,
-    /// Share of communication in the kernel time, percent: without the waiting above.
+    /// Share of communication in the same time, percent: without the waiting above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub communication_percent: Option<f64>,
     /// Share of kernels that could be fused in the kernel time, percent.

@@ -350,7 +350,7 @@ fn split_window(
 }
 
 /// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
-fn communication(
+pub(crate) fn communication(
     report: &Report,
     collectives: &[&CollectiveRow],
     warm: bool,

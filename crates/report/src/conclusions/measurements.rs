@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::answer::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice;
@@ -76,6 +77,13 @@ fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
     let of_window = || percent(idle_ns?, over.window_ns?);
     let short_gaps = over.short_gaps_ns.zip(idle_ns);
     let interval = over.window_ns.zip(over.kernels.filter(|kernels| *kernels > 0));
+    // Durations are known of all instances only, and in a cold one a kernel can wait for seconds.
+    let working_ns = over.busy_ns.map(|busy_ns| match over.busy_parts {
+        Some(parts) => busy_ns.saturating_sub(parts.copies_ns),
+        None => busy_ns,
+    });
+    let each = working_ns.zip(over.kernels.filter(|kernels| *kernels > 0));
+    let each = each.filter(|_| is_warm(report, row));
     let copies_ns = over.busy_parts.filter(|_| row.gpu_idle_ns.is_some()).map(|of| of.copies_ns);
     StageMeasurements {
         warm_instances: is_warm(report, row).then_some(over.instances),
@@ -83,6 +91,7 @@ fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
         short_gaps_percent: short_gaps.and_then(|(short, idle)| percent(short.min(idle), idle)),
         interval_us: interval.map(|(window_ns, kernels)| window_ns as f64 / 1e3 / kernels as f64),
+        kernel_mean_us: each.map(|(ns, kernels)| ns as f64 / 1e3 / kernels as f64),
         kernels: over.kernels.or(row.kernels),
         exposed_copies_percent: copies_ns.zip(over.window_ns).and_then(|(ns, of)| percent(ns, of)),
         ..StageMeasurements::default()
@@ -214,15 +223,29 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
     });
     let waiting_ns = waiting_ns.or(unmatched.as_ref().map(|_| 0))?;
     let late = rows.late.get(row.stage.as_str());
+    let of_busy = waiting_of_busy(report, rows, row);
     (all_ns > 0).then(|| RankWaiting {
         unmatched,
-        percent: waiting_ns as f64 * 100.0 / all_ns as f64,
+        percent: of_busy.map_or(waiting_ns as f64 * 100.0 / all_ns as f64, |(waiting, _)| waiting),
+        transfer_percent: of_busy.map(|(_, transfer)| transfer),
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
         late: late.and_then(|(_, late)| late.sentence()),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
     })
+}
+
+/// Waiting and transfer in the GPU busy time of a stage, percent, as its window shows them: in a cold instance ranks
+/// can wait for seconds. Nothing where the window does not split them.
+fn waiting_of_busy(report: &Report, rows: &Rows<'_>, row: &StageRow) -> Option<(f64, f64)> {
+    let over = sample_basis(report, row);
+    let (busy_ns, parts) = over.busy_ns.zip(over.busy_parts)?;
+    let collectives = of_stage(&rows.collectives, &row.stage);
+    let (waiting_ns, transfer_ns) = communication(report, collectives, is_warm(report, row))?;
+    let exposed = percent(parts.communication_ns, busy_ns)?;
+    let waiting = exposed * waiting_ns as f64 / (waiting_ns as f64 + transfer_ns as f64);
+    Some((waiting, exposed - waiting))
 }
 
 /// The numbers of a sentence about a late rank.
@@ -280,8 +303,8 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         *of_class = (of_class.0.saturating_sub(ns), of_class.1.saturating_sub(out_calls));
         (timed, timed_ns) = (timed.saturating_sub(out_calls), timed_ns.saturating_sub(ns));
     }
-    let kernel_mean_ns =
-        if outliers.is_empty() { row.kernel_mean_ns } else { mean(timed_ns, timed) };
+    let over_all = if outliers.is_empty() { row.kernel_mean_ns } else { mean(timed_ns, timed) };
+    let idle = idle(report, row);
     let top = of_stage(&rows.longest, &row.stage).iter();
     let mut top: Vec<KernelMeasurements> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
@@ -301,7 +324,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         caveat: caveat(report, row),
         window_ns: usual_window_ns(report, row),
         no_gpu_work: row.has_no_gpu_work(),
-        kernel_mean_us: kernel_mean_ns.map(|ns| ns as f64 / 1e3),
+        kernel_mean_us: idle.kernel_mean_us.or(over_all.map(|ns| ns as f64 / 1e3)),
         graph_percent,
         kernels_per_token: figure(|s| &s.kernels_per_token),
         tokens_per_s: of_engine.or_else(|| figure(|s| &s.tokens_per_s)),
@@ -325,7 +348,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
         few_host_samples: sampled.filter(|(_, found)| found.causes.is_empty()).map(|(at, _)| *at),
         top_kernels: top,
-        ..idle(report, row)
+        ..idle
     }
 }
 
@@ -449,7 +472,9 @@ mod tests {
     use super::*;
     use crate::conclusions::utilisation::model_use;
     use serde_json::Value;
-    use stage2_model::{Absent, InferredStepRow, InferredSteps, Outliers, Times, TokenCounts};
+    use stage2_model::{
+        Absent, BusyParts, InferredStepRow, InferredSteps, Outliers, Times, TokenCounts, WarmRow,
+    };
 
     #[test]
     fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {
@@ -515,6 +540,83 @@ mod tests {
         report.stages[0].outliers.as_mut().expect("some").left_out = false;
         let told = measured(&report).remove(0);
         assert_eq!(told.waiting.map(|waiting| waiting.percent), Some(30.0));
+    }
+
+    #[test]
+    fn the_time_of_a_kernel_and_how_often_one_begins_are_over_the_same_warm_instances() {
+        let parts = BusyParts { compute_ns: 50_000, communication_ns: 10_000, copies_ns: 4_000 };
+        let warm = WarmRow {
+            instances: 3,
+            gpu_window_ns: 100_000,
+            gpu_busy_ns: 64_000,
+            gpu_busy_parts: Some(parts),
+            kernels: 10,
+            ..WarmRow::default()
+        };
+        // In the cold instance a kernel waited for a second.
+        let mut report = Report {
+            source: Origin::Collector.label().to_owned(),
+            stages: vec![StageRow {
+                stage: "decode".to_owned(),
+                instances: Some(4),
+                kernels: Some(12),
+                kernel_mean_ns: Some(100_000_000),
+                gpu_window_ns: Some(1_000_100_000),
+                gpu_busy_percent: Some(99.0),
+                warm: Some(warm),
+                ..StageRow::default()
+            }],
+            ..Report::default()
+        };
+        let told = measured(&report).remove(0);
+        assert_eq!((told.kernel_mean_us, told.interval_us), (Some(6.0), Some(10.0)));
+        report.stages[0].warm = None;
+        assert_eq!(measured(&report).remove(0).kernel_mean_us, Some(100_000.0));
+    }
+
+    #[test]
+    fn waiting_is_the_share_that_the_window_of_warm_instances_shows() {
+        let parts = BusyParts { compute_ns: 400, communication_ns: 500, copies_ns: 100 };
+        let warm = WarmRow {
+            instances: 3,
+            gpu_window_ns: 2_000,
+            gpu_busy_ns: 1_000,
+            gpu_busy_parts: Some(parts),
+            ..WarmRow::default()
+        };
+        let mut report = Report {
+            source: Origin::Collector.label().to_owned(),
+            kernel_names: vec![stage2_contract::text::kernel_name(b"ncclDevKernel_AllReduce")],
+            kernels: vec![KernelRow {
+                stage: "decode".to_owned(),
+                times: Times { calls: 10, total_ns: 10_000, ..Times::default() },
+                ..KernelRow::default()
+            }],
+            stages: vec![StageRow {
+                stage: "decode".to_owned(),
+                instances: Some(4),
+                warm: Some(warm),
+                ..StageRow::default()
+            }],
+            ..Report::default()
+        };
+        // Nearly all waiting is in the cold instance.
+        report.ranks.collectives.push(CollectiveRow {
+            stage: "decode".to_owned(),
+            time_ns: 9_500,
+            waiting_ns: Some(9_000),
+            transfer_ns: Some(500),
+            warm_waiting_ns: Some(150),
+            warm_transfer_ns: Some(350),
+            ..CollectiveRow::default()
+        });
+        let shares = |report: &Report| {
+            let waiting = measured(report).remove(0).waiting.expect("waiting");
+            (waiting.percent, waiting.transfer_percent)
+        };
+        assert_eq!(shares(&report), (15.0, Some(35.0)));
+        report.stages[0].warm = None;
+        assert_eq!(shares(&report), (90.0, None), "no window shows them");
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl JobProcesses {
         label: impl Fn(u32) -> &'l str,
         names: &[String],
         devices: &[DeviceRow],
-        shares: &BTreeMap<(u32, u32), (u64, u64)>,
+        shares: &BTreeMap<(u32, u32), rows::Share>,
     ) -> Vec<RankStageRow> {
         if self.processes.iter().filter(|process| !process.stages.is_empty()).count() < 2 {
             return Vec::new();
@@ -200,8 +200,10 @@ impl JobProcesses {
                     stage: label(*path).to_owned(),
                     who: who.clone(),
                     rank: process.row.rank,
-                    waiting_ns: share.map(|&(waiting, _)| waiting),
-                    transfer_ns: share.map(|&(_, transfer)| transfer),
+                    waiting_ns: share.map(|share| share.all.0),
+                    transfer_ns: share.map(|share| share.all.1),
+                    warm_waiting_ns: share.and_then(|share| Some(share.warm?.0)),
+                    warm_transfer_ns: share.and_then(|share| Some(share.warm?.1)),
                     gpu_idle_ns: row.gpu_idle_ns.filter(|_| !on_shared),
                     warm_idle: row.warm_idle.filter(|_| !on_shared),
                     ..row.clone()

@@ -138,16 +138,31 @@ fn bus_bytes(split: &Split<'_>) -> Option<f64> {
     same.then_some(bytes as f64 * factor)
 }
 
-/// Time that each member waited and transferred in each stage, of all its instances, ns.
-pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), (u64, u64)> {
-    let mut shares: BTreeMap<(u32, u32), (Estimate, Estimate)> = BTreeMap::new();
+/// Time that a member waited and transferred in a stage, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Share {
+    /// Of all its instances.
+    pub(super) all: (u64, u64),
+    /// Beyond the first instance and outliers that are left out; nothing where there is no more.
+    pub(super) warm: Option<(u64, u64)>,
+}
+
+/// The shares of each process in each stage, by stage and process.
+pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), Share> {
+    type Pair = (Estimate, Estimate);
+    let mut shares: BTreeMap<(u32, u32), (Pair, Option<Pair>)> = BTreeMap::new();
     for &(made, waiting_ns, transfer_ns) in found.split.iter().flat_map(|split| &split.members) {
-        let sum = shares.entry((made.call.stage, made.process)).or_default();
-        sum.0.add(waiting_ns, made.call.weight);
-        sum.1.add(transfer_ns, made.call.weight);
+        let (all, warm) = shares.entry((made.call.stage, made.process)).or_default();
+        let is_warm = made.call.instance > 0 && !made.call.outlier;
+        for sum in [Some(all), is_warm.then(|| warm.get_or_insert_default())].into_iter().flatten()
+        {
+            sum.0.add(waiting_ns, made.call.weight);
+            sum.1.add(transfer_ns, made.call.weight);
+        }
     }
-    let total = |(place, (waiting, transfer)): (_, (Estimate, Estimate))| {
-        (place, (waiting.get(), transfer.get()))
+    let get = |(waiting, transfer): Pair| (waiting.get(), transfer.get());
+    let total = |(place, (all, warm)): (_, (Pair, Option<Pair>))| {
+        (place, Share { all: get(all), warm: warm.map(get) })
     };
     shares.into_iter().map(total).collect()
 }

@@ -87,8 +87,10 @@ pub(crate) struct StageMeasurements {
 pub(crate) struct RankWaiting {
     /// Why collectives were not compared across ranks, and what to do about it: of most that were not.
     pub(crate) unmatched: Option<(String, String)>,
-    /// Share of the stage's sum of kernel time, percent.
+    /// Share of the stage's sum of kernel time, percent; where `transfer_percent` is known, of its GPU busy time.
     pub(crate) percent: f64,
+    /// Share of transfer in the GPU busy time that the window shows, percent; nothing where it does not split them.
+    pub(crate) transfer_percent: Option<f64>,
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
     pub(crate) late: Option<String>,
@@ -379,7 +381,17 @@ impl StageMeasurements {
     /// The part of the kernel time in which communication kernels wait for other ranks, percent.
     fn waiting_percent(&self) -> f64 {
         let all = self.class_percent(&[KernelClass::Communication]);
-        self.waiting.as_ref().map_or(0.0, |split| split.percent.clamp(0.0, all))
+        self.waiting.as_ref().map_or(0.0, |split| match split.transfer_percent {
+            Some(_) => split.percent.clamp(0.0, 100.0),
+            None => split.percent.clamp(0.0, all),
+        })
+    }
+
+    /// Communication without that waiting.
+    fn transfer_percent(&self) -> f64 {
+        let known = self.waiting.as_ref().and_then(|split| split.transfer_percent);
+        let all = self.class_percent(&[KernelClass::Communication]);
+        known.unwrap_or_else(|| all - self.waiting_percent())
     }
 }
 
@@ -410,7 +422,7 @@ fn numbers_of(s: &StageMeasurements, share: Option<f64>) -> StageNumbers {
         interval_us: finite(s.interval_us),
         graph_percent: percent(s.graph_percent),
         waiting_percent: s.waiting.as_ref().map(|_| waiting),
-        communication_percent: some(s.class_percent(&[KernelClass::Communication]) - waiting),
+        communication_percent: some(s.transfer_percent()),
         fusible_percent: some(s.class_percent(&FUSIBLE)),
         copies_percent: some(s.class_percent(&[KernelClass::Copy])),
         exposed_copies_percent: percent(s.exposed_copies_percent),
@@ -572,7 +584,7 @@ impl Speaker<'_> {
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
         let per_token = s.kernels_per_token.map(|k| format!(", {k:.*} per token", digits(k)));
         let numbers = format!(
-            "{waits}: {} kernels{}, {mean_us:.1} us each, one every {interval_us:.1} us",
+            "{waits}: {} kernels{}, {mean_us:.1} us of GPU time each; on average one begins every {interval_us:.1} us",
             count(kernels),
             per_token.unwrap_or_default()
         );
@@ -705,12 +717,16 @@ impl Speaker<'_> {
         let split = self.stage.waiting.as_ref();
         let waiting = self.stage.waiting_percent();
         let unmatched = split.and_then(|split| split.unmatched.as_ref());
+        let of = match split.and_then(|split| split.transfer_percent) {
+            Some(_) => "GPU busy time",
+            None => "kernel time",
+        };
         let mut said = Vec::new();
         let delayed = split.map_or(0.0, |split| split.delayed_percent);
         if waiting.max(delayed) >= COMMUNICATION_PERCENT {
             let late = split.and_then(|split| split.late.as_deref());
             let late = late.map_or_else(String::new, |late| format!("; {late}"));
-            let text = format!("waiting for other ranks is {waiting:.1} % of kernel time{late}");
+            let text = format!("waiting for other ranks is {waiting:.1} % of {of}{late}");
             let then = "Look at what the late rank does before it communicates: host work, more \
                         data, a slower GPU. Faster communication does not help.";
             let mut evidence =
@@ -724,8 +740,7 @@ impl Speaker<'_> {
                 Some(split) if split.whole => (
                     self.busy_part(transfer),
                     format!(
-                        "communication is {transfer:.1} % of kernel time, waiting for other ranks \
-                         not counted"
+                        "communication is {transfer:.1} % of {of}, waiting for other ranks not counted"
                     ),
                     "Overlap communication with compute, use fewer or larger messages, or a \
                      parallelism that sends less.",
@@ -737,7 +752,7 @@ impl Speaker<'_> {
                     (
                         None,
                         format!(
-                            "communication kernels are {transfer:.1} % of kernel time; an unknown part \
+                            "communication kernels are {transfer:.1} % of {of}; an unknown part \
                              of that is waiting for other ranks{because}"
                         ),
                         unmatched.map_or(RECORD_RANKS, |(_, remedy)| remedy.as_str()),

@@ -87,8 +87,13 @@ fn an_eager_decode_is_launch_bound_first() {
     let dominant = "decode: 97.0 % of the time of all stages, 100.0 tokens/s";
     assert_eq!(text(&said, DominantStage), dominant);
     let launch = text(&said, LaunchBound);
-    for number in ["idle 79.5 %", "44,416 kernels", "694 per token", "2.6 us each", "every 14.4 us"]
-    {
+    for number in [
+        "idle 79.5 %",
+        "44,416 kernels",
+        "694 per token",
+        "2.6 us of GPU time each",
+        "every 14.4 us",
+    ] {
         assert!(launch.contains(number), "{number}: {launch}");
     }
     let fusible = text(&said, Fusible);
@@ -499,6 +504,16 @@ fn waiting_for_a_late_rank_is_no_communication() {
     let said = of(vec![with(Some(RankWaiting { percent: 30.0, ..split.clone() }))]);
     let left =
         "decode: communication is 40.0 % of kernel time, waiting for other ranks not counted";
+    assert_eq!(text(&said, Communication), left);
+    // Where the window splits both, its shares are told, whatever the kernels of cold instances took.
+    let windowed = RankWaiting { percent: 36.0, transfer_percent: Some(15.0), ..split.clone() };
+    let said = of(vec![with(Some(windowed))]);
+    assert!(
+        text(&said, Waiting)
+            .starts_with("decode: waiting for other ranks is 36.0 % of GPU busy time;")
+    );
+    let left =
+        "decode: communication is 15.0 % of GPU busy time, waiting for other ranks not counted";
     assert_eq!(text(&said, Communication), left);
     // Where it is not known how much waiting is in it, nothing is called communication.
     for unknown in [None, Some(RankWaiting::default())] {
