@@ -181,7 +181,11 @@ pub(super) fn steps(
     let each: Vec<SampledStep> = sums.iter().zip(windows).map(one).collect();
     let is_covered = |step: &SampledStep| step.coverage_percent >= FULL_COVERAGE_PERCENT;
     let covered: Vec<&SampledStep> = each.iter().filter(|step| is_covered(step)).collect();
-    let curve = median_step(&each, is_covered).and_then(|at| {
+    // As of the step times of the stage: the median is one of warm steps where there are any that are covered.
+    let cold = cold_steps(report, stage);
+    let is_warm = |step: &SampledStep| is_covered(step) && step.number >= cold;
+    let median_at = median_step(&each, is_warm).or_else(|| median_step(&each, is_covered));
+    let curve = median_at.and_then(|at| {
         let (window, number) = windows.get(at)?;
         curve(series, *window, contested, (*number).into())
     });
@@ -199,6 +203,13 @@ pub(super) fn steps(
         dram_write_bytes: bytes(|step| step.rates.dram_write_bytes_per_s),
         each: each.into_iter().step_by(every).collect(),
     })
+}
+
+/// Steps of a stage that come in its first, cold instance, or of its only instance the first one.
+fn cold_steps(report: &Report, stage: &str) -> u64 {
+    let row = report.stages.iter().find(|row| row.stage == stage);
+    let steps = row.and_then(|row| row.steps.as_ref()).filter(|steps| steps.warm);
+    steps.map_or(1, |steps| steps.per_instance.max(1.0).round() as u64)
 }
 
 /// The middle value; the lower one of the middle two.
