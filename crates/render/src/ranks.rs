@@ -109,6 +109,8 @@ fn stages(rows: &[RankStageRow]) -> String {
         })
         .right("waiting_ms", |row| row.waiting_ns.map(ms3))
         .right("transfer_ms", |row| row.transfer_ns.map(ms3))
+        .right("waiting_ms (without first)", |row| row.warm_waiting_ns.map(ms3))
+        .right("transfer_ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .with_note(
             "The slowest first in each stage: the one that waited least for the others, where that is \
              known, and else the one with the longest host time.",

@@ -259,7 +259,20 @@ fn late_and_waiting(report: &Report) -> String {
         (ns as f64 / most as f64 * SHADES).clamp(0.0, SHADES).round()
     };
     let late_ns = |row: &RankStageRow| Some(late(row)?.late_total_ns);
-    let waiting_ns = |row: &RankStageRow| row.waiting_ns;
+    // Where a stage has warm instances, a rank without any waited in none of them.
+    let has_warm =
+        |stage: &str| rows.iter().any(|row| row.stage == stage && row.warm_waiting_ns.is_some());
+    let waiting_ns = |row: &RankStageRow| match has_warm(&row.stage) {
+        true => row.warm_waiting_ns,
+        false => row.waiting_ns,
+    };
+    let transfer_ns = |row: &RankStageRow| match has_warm(&row.stage) {
+        true => row.warm_transfer_ns,
+        false => row.transfer_ns,
+    };
+    let cold_ns = |row: &RankStageRow| {
+        Some(row.waiting_ns?.saturating_sub(row.warm_waiting_ns?)).filter(|_| has_warm(&row.stage))
+    };
     let cell = |row: &RankStageRow, of: &dyn Fn(&RankStageRow) -> Option<u64>| match of(row) {
         Some(ns) => format!("<td class=\"n heat-{}\">{}</td>", shade(ns, of, &row.stage), ms3(ns)),
         None => format!("<td class=\"n\">{ABSENT}</td>"),
@@ -270,14 +283,15 @@ fn late_and_waiting(report: &Report) -> String {
             .map(|late| format!("{} of {}", count(late.late_collectives), count(late.collectives)));
         format!(
             "<tr><th scope=\"row\">{}</th><td>{}</td>{}<td class=\"n\">{}</td><td class=\"n\">{}</td>{}\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             foreign(&row.who),
             foreign(&shorten(&row.stage, 60)),
             cell(row, &late_ns),
             at.unwrap_or_else(|| ABSENT.to_owned()),
             or_absent(found.map(|late| late.late_max_ns), ms3),
             cell(row, &waiting_ns),
-            or_absent(row.transfer_ns, ms3),
+            or_absent(transfer_ns(row), ms3),
+            or_absent(cold_ns(row), ms3),
             or_absent(row.gpu_busy_ns, ms3),
         )
     };
@@ -286,9 +300,10 @@ fn late_and_waiting(report: &Report) -> String {
     let sentences: String = sentences.collect();
     let mut notes = String::from(
         "Late: how much later the rank came to collectives than the median of the others, in all, and at how many \
-         of them, by any time above the clock error; the sentences count only what is above the noise. Both leave \
-         out the first, cold instance. Waiting: its time in collectives before the last rank came, in all instances. The darkest cell is the most of \
-         its stage. Host times of ranks that wait for each other are alike: report.md has them.",
+         of them, by any time above the clock error; the sentences count only what is above the noise. Waiting: its time in \
+         collectives before the last rank came; transfer: the rest of that time. All of these leave out the first, cold \
+         instance where there are others. The column on cold instances has the waiting in the first instance, and in \
+         outliers that are left out; GPU busy is of all instances. The darkest cell is the most of its stage. Host times of ranks that wait for each other are alike: report.md has them.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows stand in metrics.json.", rows.len() - RANKS));
@@ -297,7 +312,15 @@ fn late_and_waiting(report: &Report) -> String {
         notes.push_str(" More stages stand in metrics.json.");
     }
     let list = if sentences.is_empty() { sentences } else { format!("<ul>\n{sentences}</ul>\n") };
-    let head = ["late, ms", "late at", "latest, ms", "waiting, ms", "transfer, ms", "GPU busy, ms"];
+    let head = [
+        "late, ms",
+        "late at",
+        "latest, ms",
+        "waiting, ms",
+        "transfer, ms",
+        "waiting in cold instances, ms",
+        "GPU busy in all instances, ms",
+    ];
     format!(
         "{list}<p class=\"note\">{}</p>\n<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
          <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\

@@ -526,8 +526,11 @@ fn the_ranks_say_who_is_late_and_who_waits() {
         file: format!("{rank}.s2t"),
         rank: Some(rank),
         host_warm_median_ns: Some(1_000_000),
-        waiting_ns: Some(waiting_ns),
-        transfer_ns: Some(50_000),
+        // The cold instance has most of it.
+        waiting_ns: Some(waiting_ns + 500_000_000),
+        transfer_ns: Some(80_000),
+        warm_waiting_ns: Some(waiting_ns),
+        warm_transfer_ns: Some(50_000),
         gpu_busy_ns: Some(busy_ns),
         ..RankStageRow::default()
     };
@@ -550,8 +553,8 @@ fn the_ranks_say_who_is_late_and_who_waits() {
     };
     assert_eq!(rows[0].one("th").text(), "rank 0");
     let texts = |at| cells(at).into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("|");
-    assert_eq!(texts(0), "decode|–|–|–|7.000|0.050|9.000");
-    assert_eq!(texts(1), "decode|7.000|24 of 96|0.400|0.100|0.050|4.000");
+    assert_eq!(texts(0), "decode|–|–|–|7.000|0.050|500.000|9.000");
+    assert_eq!(texts(1), "decode|7.000|24 of 96|0.400|0.100|0.050|500.000|4.000");
     assert_eq!((cells(1)[1].1.as_str(), cells(1)[4].1.as_str()), ("n heat-8", "n heat-0"));
     assert!(!page.by_id("by-rank").text().contains("1.000"), "host times say nothing here");
 }
