@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::table::{ROWS, Table, more, more_in, none, sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, plain, shorten};
-use stage2_model::{Finding, Report, Rule, Severity, Takeaway};
+use stage2_model::{Experiment, Finding, Report, Rule, Severity, Takeaway};
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
 const NO_TAKEAWAYS: &str = "nothing was computed from the numbers";
 /// Why there is no recommendation.
 pub(crate) const NO_ADVICE: &str = "no takeaway calls for one";
+/// What adding up gains would get wrong.
+const OVERLAP: &str =
+    "Each gain is that of its recommendation alone. Gains can overlap, so their sum is too large.";
 /// Heading of the rules, which the takeaways name.
 pub(crate) const RULES: &str = "Rules of the takeaways";
 
@@ -68,17 +71,20 @@ pub(crate) fn rules(report: &Report) -> String {
 pub(crate) fn recommendations(report: &Report) -> String {
     let advice = takeaways::recommendations(&report.insight.takeaways, &report.answer);
     let rows: Vec<_> = advice.into_iter().enumerate().collect();
-    Table::first(ROWS, &rows)
+    let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
-        .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain)))
+        .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_table())))
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
                 more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
             })
-        })
-        .or_none(NO_ADVICE, "")
+        });
+    match rows.len() {
+        0 | 1 => table.or_none(NO_ADVICE, ""),
+        _ => table.with_note(OVERLAP),
+    }
 }
 
 /// The first ones with their gain, without the reasons.
@@ -88,36 +94,78 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
         return none(NO_ADVICE, "");
     }
     let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
-        let gain = gain(report, advice);
-        let gain = gain.map_or_else(String::new, |gain| format!(" Gain at most: {}.", text(&gain)));
-        format!("{}{gain}", sentence(advice.text))
+        let gain = gain(report, advice).map(|gain| format!(" {}.", text(&gain.in_sentence())));
+        format!("{}{}", sentence(advice.text), gain.unwrap_or_default())
     });
     let left_out = all.len().saturating_sub(RECOMMENDATIONS);
     numbered(lines) + &more_in("report.md", left_out, "recommendation")
 }
 
-/// What a recommendation gains: a factor where the answer has one, else the time that it is about.
-fn gain(report: &Report, advice: &Recommended<'_>) -> Option<String> {
+/// What a recommendation is worth.
+enum Gain {
+    /// What it saves at most.
+    AtMost(String),
+    /// No more is known than the time that it is about, of which it saves a part.
+    Concerns(String),
+}
+
+impl Gain {
+    fn in_table(&self) -> String {
+        match self {
+            Self::AtMost(gain) => gain.clone(),
+            Self::Concerns(time) => format!("not known: a part of {time}"),
+        }
+    }
+
+    fn in_sentence(&self) -> String {
+        match self {
+            Self::AtMost(gain) => format!("Gain at most: {gain}"),
+            Self::Concerns(time) => format!("Gain: a part of {time}"),
+        }
+    }
+}
+
+/// The factor where the answer has one, else the time that vanishes at best, else that which it is about.
+fn gain(report: &Report, advice: &Recommended<'_>) -> Option<Gain> {
     let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
     let mut steps = report.answer.first.iter().chain(of_stages);
     let step =
         steps.find(|step| step.rule == advice.first.rule && step.stage == advice.first.stage);
     if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
-        return Some(format!("{} {gain}", step.stage.as_deref().unwrap_or("the run")));
+        let stage = step.stage.as_deref().unwrap_or("the run");
+        return Some(Gain::AtMost(format!("{stage} {gain}")));
+    }
+    if let Some(saved) = saved_percent(advice.first) {
+        let of_step = of_mean_step(report, advice.first, saved);
+        let stage = advice.first.stage.as_deref().unwrap_or("the run");
+        let of_window = || format!("{stage} {} % of its window", percent1(saved));
+        return Some(Gain::AtMost(of_step.unwrap_or_else(of_window)));
     }
     let percent = percent1(advice.concerns_percent?);
-    let of_step = of_mean_step(report, advice).map(|text| format!("{text}: "));
-    Some(format!("{}{percent} % of the time of all stages", of_step.unwrap_or_default()))
+    let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);
+    let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned));
+    let of_step = of_step.map(|time| format!("{time}: ")).unwrap_or_default();
+    Some(Gain::Concerns(format!("{of_step}{percent} % of the time of all stages")))
 }
 
-/// What a recommendation of one takeaway is about in the mean step of its stage.
-fn of_mean_step(report: &Report, advice: &Recommended<'_>) -> Option<String> {
-    let stage = advice.first.stage.as_ref().filter(|_| advice.further == 0)?;
+/// Part of the window of its stage that vanishes at best if the advice is followed, percent.
+fn saved_percent(takeaway: &Takeaway) -> Option<f64> {
+    let Some(Experiment::Change { at_best_percent, grows, .. }) = &takeaway.experiment else {
+        return None;
+    };
+    let change = (*at_best_percent)?;
+    let saved = if *grows { change * 100.0 / (100.0 + change) } else { -change };
+    Some(saved).filter(|saved| (0.0..=100.0).contains(saved))
+}
+
+/// So much of the mean step of the stage of a takeaway.
+fn of_mean_step(report: &Report, takeaway: &Takeaway, percent: f64) -> Option<String> {
+    let stage = takeaway.stage.as_ref()?;
     let answer = report.answer.stages.iter().find(|answer| answer.stage == *stage)?;
     let mean = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step())?;
     let (scale, unit, decimals) = time_scale(mean.ns as f64);
     let all = mean.ns as f64 / scale;
-    let part = all * advice.first.of_stage_percent? / 100.0;
+    let part = all * percent / 100.0;
     Some(format!("{stage} {part:.decimals$} of {all:.decimals$} {unit} per {}", mean.of))
 }
 

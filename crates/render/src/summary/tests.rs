@@ -306,7 +306,20 @@ fn a_recommendation_gains_what_the_answer_says() {
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();
     let page = summary_md(&report, &shown());
-    assert!(page.contains("Gain at most: 74.7 % of the time of all stages."), "{page}");
+    assert!(page.contains("Gain: a part of 74.7 % of the time of all stages."), "{page}");
+    // What is saved at best is less than what is concerned.
+    let saved = |at_best_percent, grows| {
+        let mut report = report.clone();
+        let metric = "step_ms".to_owned();
+        let change = Experiment::Change { metric, at_best_percent: Some(at_best_percent), grows };
+        report.insight.takeaways[0].experiment = Some(change);
+        summary_md(&report, &shown())
+    };
+    let several = crate::advice::recommendations(&rich());
+    assert!(several.contains("Gains can overlap, so their sum is too large."), "{several}");
+    for page in [saved(-8.0, false), saved(100.0 * 8.0 / 92.0, true)] {
+        assert!(page.contains("Gain at most: decode 8.0 % of its window."), "{page}");
+    }
 }
 
 /// Words as a reader counts them: marks of tables and headings are none.
