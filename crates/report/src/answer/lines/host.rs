@@ -109,7 +109,9 @@ fn host_of(
     {
         causes.extend((percent >= HOST_PERCENT).then(|| format!("{percent:.0} % {what}")));
     }
-    format!("{name}{idle}: {} (of that time; {} samples)", causes.join(", "), count(found.samples))
+    let causes = causes.join(", ");
+    let error = if causes.contains(" ± ") { "; ±: standard error" } else { "" };
+    format!("{name}{idle}: {causes} (of that time; {} samples{error})", count(found.samples))
 }
 
 #[cfg(test)]
@@ -154,6 +156,11 @@ mod tests {
         );
         told.answer.bottleneck =
             Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });
+        let mut uncertain = host.clone();
+        uncertain.causes.iter_mut().for_each(|cause| cause.error_percent = 6.0);
+        let said = host_of(&told, &uncertain, &files);
+        assert!(said.contains("20 ± 6 % one"), "{said}");
+        assert!(said.ends_with("(of that time; 40 samples; ±: standard error)"), "{said}");
         let many = host_of(&told, &host, &HashMap::new());
         assert!(
             many.starts_with(
