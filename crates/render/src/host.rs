@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::table::{ROWS, Table, decimal, name, none, text};
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::{code_in_text, plain};
+use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
     Report, StageRow,
@@ -49,6 +50,12 @@ pub(super) fn host_md(report: &Report) -> String {
     out + &processes(host)
 }
 
+/// Whether samples of the idle time could show nothing that is worth a change.
+fn is_hardly_idle(stage: &HostStage) -> bool {
+    let times = stage.idle_ns.zip(stage.window_ns);
+    times.is_some_and(|(idle, window)| idle as f64 * 100.0 <= IDLE_LOW_PERCENT * window as f64)
+}
+
 /// Returns the causes of the idle time of a stage.
 pub(super) fn stage_md(stage: &HostStage) -> String {
     let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
@@ -61,6 +68,9 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         counted(stage.samples, "sample"),
         percent1(stage.covered_percent),
     );
+    if stage.causes.is_empty() && is_hardly_idle(stage) {
+        return out + &none("the GPU is hardly idle in this stage", "");
+    }
     if stage.causes.is_empty() {
         let why = format!(
             "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
@@ -193,6 +203,15 @@ mod tests {
         for words in ["too few samples: 12 of at least 30", "STAGE2_HOST=1000", "3.20"] {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
+        let mut busy = host();
+        busy.stages[0] = HostStage {
+            causes: Vec::new(),
+            idle_ns: Some(100_000),
+            window_ns: Some(10_000_000),
+            ..busy.stages[0].clone()
+        };
+        let markdown = stage_md(&busy.stages[0]);
+        assert!(markdown.contains("hardly idle") && !markdown.contains("longer"), "{markdown}");
         let none = HostUse::default();
         let markdown = host_md(&Report { host: Some(none), ..Report::default() });
         assert!(markdown.contains("no sample lies in a stage"), "{markdown}");

@@ -60,16 +60,19 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
         "0.0" => String::new(),
         percent => format!(" For {percent} % of the idle time, no stack is shown."),
     };
+    let as_above = if stage.causes.is_empty() { "" } else { ", as in the table above" };
+    let from = match stage.samples {
+        0 => "calls whose times are known, without a sample".to_owned(),
+        some => counted(some, "sample"),
+    };
     Some(format!(
         "<div class=\"flame\" id=\"{id}\">\n<div class=\"scroll\" tabindex=\"0\" role=\"group\" \
          aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the launching \
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
-         frame is its share of the idle time, as in the table above, from {} samples. The outermost frames \
-         are at the top. The last frame of a stack is what the thread waited for, if it \
+         frame is its share of the idle time{as_above}, from {from}. The outermost frames are at the top. The last frame of a stack is what the thread waited for, if it \
          did.{without}{left_out}</p>\n",
         picture.frames,
-        count(stage.samples),
     ))
 }
 
@@ -152,7 +155,7 @@ impl Picture<'_> {
 
 #[cfg(test)]
 mod tests {
-    use stage2_model::{HostStackTime, HostStage, HostUse};
+    use stage2_model::{HostCause, HostStackTime, HostStage, HostUse};
 
     use super::flame;
 
@@ -175,5 +178,10 @@ mod tests {
             HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..HostStage::default() };
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
+        // There is no table of causes, and no sample.
+        assert!(picture.contains("idle time, from calls whose times are known"), "{picture}");
+        let stage = HostStage { samples: 40, causes: vec![HostCause::default()], ..stage };
+        let picture = flame(&host, &stage, "flame").expect("a picture");
+        assert!(picture.contains("as in the table above, from 40 samples."), "{picture}");
     }
 }
