@@ -18,6 +18,8 @@ use stage2_read::trace::events;
 use stage2_read::trace::host::{LONGEST_NS, Sum};
 use stage2_read::trace::host_calls::call_name;
 
+use crate::WINDOW_S;
+use crate::numbers::SLOT_NS;
 use crate::settled::Settled;
 use crate::tables::Tables;
 
@@ -128,6 +130,8 @@ pub(crate) struct Host {
     stacks: HostStacks,
     threads: FxHashMap<u32, Thread>,
     numbers: ThreadNumbers,
+    /// Threads that open ranges of the program, and when each opened the last one.
+    openers: FxHashMap<u32, u64>,
     samples: Vec<HostSample>,
     calls: Vec<HostCall>,
     work: Settled,
@@ -148,6 +152,7 @@ impl Default for Host {
             stacks: HostStacks::with_limit(STACKS),
             threads: FxHashMap::default(),
             numbers: ThreadNumbers::with_limit(THREADS),
+            openers: FxHashMap::default(),
             samples: Vec::new(),
             calls: Vec::new(),
             work: Settled::default(),
@@ -217,8 +222,19 @@ impl Host {
         self.numbers.get(thread)
     }
 
-    fn launches(&self, thread: u32) -> bool {
-        self.threads.get(&thread).is_some_and(|thread| thread.launches)
+    /// A thread opened a range of the program.
+    pub(crate) fn opened(&mut self, thread: u32, at: u64) {
+        let thread = self.number(thread);
+        if self.openers.len() < LAUNCHING || self.openers.contains_key(&thread) {
+            self.openers.insert(thread, at);
+        }
+    }
+
+    /// Whether the idle time is that of this thread. The collector marks each thread that called CUDA, also one that only
+    /// set it up and waits for the others since. As in a report, those count that open ranges, if there are any.
+    fn counts(&self, thread: u32) -> bool {
+        let launches = self.threads.get(&thread).is_some_and(|thread| thread.launches);
+        launches && (self.openers.is_empty() || self.openers.contains_key(&thread))
     }
 
     /// Adds work that ran on a GPU of the process, ns. Returns whether too much waits now.
@@ -237,6 +253,8 @@ impl Host {
         slot: &mut HostSlot,
     ) {
         self.settled = to;
+        // A thread that opened its last range longer ago does something else now.
+        self.openers.retain(|_, last| last.saturating_add(WINDOW_S * SLOT_NS) >= to);
         let busy = self.work.settle(to).pieces;
         if !self.is_sampled {
             return;
@@ -252,7 +270,7 @@ impl Host {
         let stacks: FxHashMap<(u64, u32), u32> =
             now.iter().map(|sample| ((sample.at.0, sample.thread), sample.stack)).collect();
         for sample in &now {
-            if !self.launches(sample.thread) || !holds(&idle, sample.at.0) {
+            if !self.counts(sample.thread) || !holds(&idle, sample.at.0) {
                 continue;
             }
             slot.launched(sample.thread);
@@ -277,7 +295,7 @@ impl Host {
         tables: &Tables,
         slot: &mut HostSlot,
     ) -> Vec<HostCall> {
-        let begun = |call: &&HostCall| call.begin.0 < to && self.launches(call.thread);
+        let begun = |call: &&HostCall| call.begin.0 < to && self.counts(call.thread);
         let mut calls: Vec<HostCall> = self.calls.iter().filter(begun).copied().collect();
         calls.sort_unstable_by_key(|call| (call.thread, call.begin.0));
         self.calls.retain(|call| call.end.0 > to);
@@ -560,6 +578,28 @@ mod tests {
         assert!(host.samples.is_empty() && host.calls.is_empty());
         host.take(Record::HostSamples(vec![sample(5, 1, HostState::Running, 1)]), false);
         assert_eq!((host.samples.len(), host.late), (0, 1));
+    }
+
+    /// Hazard (Watching what runs): The main thread sets the GPU up and then waits for the threads that launch.
+    /// Promise: Its wait is no cause; without ranges, or once their thread opens none any more, all threads count.
+    #[test]
+    fn a_thread_that_only_set_the_gpu_up_does_not_count_beside_one_that_opens_ranges() {
+        let mut host = host();
+        let launches = HostThread { thread: 2, launches: true, ..HostThread::default() };
+        host.take(Record::HostThread(launches), false);
+        host.opened(2, 5 * MS);
+        let mut found_in = |from: u64| {
+            let one = (from..from + 1_000).map(|at| sample(at * MS, 1, HostState::Lock, 1));
+            let two = (from..from + 1_000).map(|at| sample(at * MS, 2, HostState::Running, 2));
+            let mut all: Vec<HostSample> = one.chain(two).collect();
+            all.sort_by_key(|sample| sample.at);
+            host.take(Record::HostSamples(all), false);
+            let (mut slot, end) = (HostSlot::default(), (from + 1_000) * MS);
+            host.settle(end, &[(from * MS, end)], &tables(), &mut slot);
+            rows(&found(&host, &slot)).into_iter().map(|(share, _)| share).collect::<Vec<_>>()
+        };
+        assert_eq!(found_in(0), [100]);
+        assert_eq!(found_in(60_000), [50, 50]);
     }
 
     #[test]

@@ -107,6 +107,9 @@ impl Process {
                 let place = self.tables.place(open.path);
                 self.seen(open.start.0);
                 self.instances.open(&open, place, &mut self.steps);
+                if place.of_program {
+                    self.host.opened(open.thread, open.start.0);
+                }
                 if let Some(payload) = open.payload
                     && let Some(stage) = place.stage.filter(|_| place.of_program)
                     && self.is_tokens(stage)
