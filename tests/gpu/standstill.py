@@ -156,7 +156,8 @@ class Case:
         self.launcher = launcher
         self.folder = os.path.join(out, re.sub(r"\W+", "-", self.name))
         os.makedirs(self.folder)
-        self.flag = os.path.join(self.folder, "flag")
+        # CUDA maps shared memory, but no file of a disk.
+        self.flag = f"/dev/shm/stage2-standstill-{os.getpid()}-{id(self)}"
         with open(self.flag, "wb") as file:
             file.write(bytes(4096))
         self.flags = Flags(self.flag)
@@ -206,6 +207,8 @@ class Case:
 
     def end(self, going_on=None):
         """All of them go on and end by themselves."""
+        # The mappings stay.
+        os.unlink(self.flag)
         for index, process in enumerate(self.processes):
             try:
                 process.wait(40)

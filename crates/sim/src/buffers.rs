@@ -383,7 +383,7 @@ struct StagedRecord {
 impl StagedRecord {
     /// With the times that a release has set.
     fn by_now(&self) -> StagedRecord {
-        let mut record = self.record.clone();
+        let mut record = self.record;
         if let Record::Work { span, .. } = &mut record {
             (span.start_ns, span.end_ns) = (clock::real(span.start_ns), clock::real(span.end_ns));
         }
