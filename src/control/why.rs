@@ -49,6 +49,7 @@ struct Found {
 #[derive(Default)]
 struct Slot {
     found: Mutex<Found>,
+    gpus_done: Flag,
     done: Flag,
 }
 
@@ -201,15 +202,15 @@ impl Asked {
         let (of_thread, options) = (Arc::clone(&slot), context.options.clone());
         let (gpus, python) = (context.gpus, context.python);
         let thread = move || {
-            let found = &of_thread.found;
-            if let Err(panic) = barrier::own_thread(|| find(found, depth, (&options, gpus, python)))
+            if let Err(panic) =
+                barrier::own_thread(|| find(&of_thread, depth, (options, gpus, python)))
             {
-                found.lock().notes.push(panic.to_string());
+                of_thread.found.lock().notes.push(panic.to_string());
             }
             state::set_servers(1);
             of_thread.done.set();
         };
-        state::set_servers(2);
+        state::set_servers(3);
         match std::thread::Builder::new().name("stage2-why".to_owned()).spawn(thread) {
             Ok(_) => {
                 self.last = Some((Arc::clone(&slot), Instant::now()));
@@ -231,29 +232,49 @@ type Gpus = fn(&Options) -> Result<Vec<GpuNow>, String>;
 
 /// The body of the thread. What comes first is known even if the rest hangs.
 fn find(
-    found: &Mutex<Found>,
+    slot: &Arc<Slot>,
     depth: Depth,
-    (options, gpus, python): (&Options, Gpus, Option<Interpreter>),
+    (options, gpus, python): (Options, Gpus, Option<Interpreter>),
 ) {
+    let found = &slot.found;
+    // NVML would be loaded into a process that has nothing to do with a GPU.
+    let asks_nvml = state::cuda_seen();
+    if asks_nvml {
+        ask_nvml(slot, options, gpus);
+    } else {
+        let note = "readings of the GPU: the process has not initialised CUDA";
+        found.lock().notes.push(note.to_owned());
+    }
     found.lock().step = "the look at the threads";
     let tell = |look: &Look| found.lock().look = Some(look.clone());
     // The watch looks often, and the symbols of a large library take time.
     let natives = if depth == Depth::Full { NATIVES } else { Duration::ZERO };
-    if let Err(why) = look::look(python, (BETWEEN, natives), tell) {
-        return found.lock().notes.push(format!("threads and GPUs: {why}"));
+    match look::look(python, (BETWEEN, natives), tell) {
+        Ok(()) => {
+            let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+            found.lock().memory = Some(status);
+        }
+        Err(why) => found.lock().notes.push(format!("threads: {why}")),
     }
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    found.lock().memory = Some(status);
     found.lock().step = "NVML";
-    // NVML would be loaded into a process that has nothing to do with a GPU.
-    if state::cuda_seen() {
-        let read = gpus(options);
-        found.lock().gpus = Some(read);
-    } else {
-        found
-            .lock()
-            .notes
-            .push("readings of the GPU: the process has not initialised CUDA".to_owned());
+    if asks_nvml {
+        slot.gpus_done.wait(PATIENCE);
+    }
+}
+
+/// Asks NVML on one more thread: the one that looks at threads has a table of descriptors of its own, without those
+/// through which NVML talks to the driver if the program opened it before.
+fn ask_nvml(slot: &Arc<Slot>, options: Options, gpus: Gpus) {
+    let of_thread = Arc::clone(slot);
+    let thread = move || {
+        let read = barrier::own_thread(|| gpus(&options));
+        let read = read.unwrap_or_else(|panic| Err(panic.to_string()));
+        of_thread.found.lock().gpus = Some(read);
+        of_thread.gpus_done.set();
+    };
+    if let Err(error) = std::thread::Builder::new().name("stage2-nvml".to_owned()).spawn(thread) {
+        slot.found.lock().gpus = Some(Err(format!("no thread can be started ({error})")));
+        slot.gpus_done.set();
     }
 }
 
