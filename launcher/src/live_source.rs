@@ -24,6 +24,8 @@ use crate::threads;
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// How long a signal may take to be noticed.
 pub(crate) const STEP: Duration = Duration::from_millis(100);
+/// Runs that an error names.
+const LISTED: usize = 8;
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
@@ -72,12 +74,8 @@ impl LiveSource {
     pub(crate) fn open(watching: WatchOptions) -> Result<LiveSource, Failure> {
         let (sources, target, name) = match (watching.all, watching.target) {
             (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
-            (false, Some(word)) => named(&word)?,
-            (false, None) => {
-                let what =
-                    "name a process, the folder of a run, a folder or file of traces, or --all";
-                return Err(Failure::Usage(what.to_owned()));
-            }
+            (false, Some(word)) => meant(&word)?,
+            (false, None) => only_live_run()?,
         };
         let (own_news, news) = mpsc::channel();
         let mut watched = LiveSource {
@@ -206,13 +204,64 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Files to follow, the sockets to ask, and what people call it.
+type Found = (Vec<Source>, Option<Target>, String);
+
+/// Processes by the folder that they write into: these are one run.
+type Runs = BTreeMap<Option<PathBuf>, Vec<u32>>;
+
+/// The run whose processes are the only ones of this user that have a socket on this host.
+fn only_live_run() -> Result<Found, Failure> {
+    let mut runs = Runs::new();
+    for socket in find(&Target::All).unwrap_or_default() {
+        // One that does not answer has ended, or is stopped.
+        if let Ok(answer) = ask(&socket, &Verb::Status) {
+            let folder = answer.get("option.out").map(PathBuf::from);
+            runs.entry(folder).or_default().push(socket.pid);
+        }
+    }
+    only_of(&runs)
+}
+
+fn only_of(runs: &Runs) -> Result<Found, Failure> {
+    let mut all = runs.iter();
+    let what = match (all.next(), all.next()) {
+        (Some((Some(folder), _)), None) if folder.is_dir() => return named(folder),
+        (Some((_, pids)), None) => {
+            return Ok(match pids.as_slice() {
+                [pid] => (Vec::new(), Some(Target::Process(*pid)), format!("process {pid}")),
+                _ => (Vec::new(), Some(Target::All), "all processes".to_owned()),
+            });
+        }
+        (None, _) => "no process of this user runs under the collector on this host now".to_owned(),
+        _ => {
+            let all: Vec<String> = runs.iter().take(LISTED).map(run_text).collect();
+            format!("{} runs are live: {}", runs.len(), all.join("; "))
+        }
+    };
+    Err(Failure::Usage(format!(
+        "{what}; name a TARGET: a process, the folder of a run, a folder or file of traces, or --all"
+    )))
+}
+
+fn run_text((folder, pids): (&Option<PathBuf>, &Vec<u32>)) -> String {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let what = if pids.len() == 1 { "process" } else { "processes" };
+    let folder =
+        folder.as_ref().map_or_else(|| "no trace file".to_owned(), |path| visible_path(path));
+    format!("{what} {} ({folder})", pids.join(", "))
+}
+
 /// The word is a number, a folder or a file.
-fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
+fn meant(word: &str) -> Result<Found, Failure> {
     if let Ok(pid) = word.parse() {
         return Ok((Vec::new(), Some(Target::Process(pid)), format!("process {pid}")));
     }
-    let path = PathBuf::from(word);
-    let shown = visible_path(&path);
+    named(Path::new(word))
+}
+
+fn named(path: &Path) -> Result<Found, Failure> {
+    let (path, shown) = (path.to_owned(), visible_path(path));
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join("collector");
@@ -223,7 +272,7 @@ fn named(word: &str) -> Result<(Vec<Source>, Option<Target>, String), Failure> {
     if path.is_file() {
         return Ok((vec![Source::File(path)], None, shown));
     }
-    Err(Failure::NoResult(format!(
+    Err(Failure::Usage(format!(
         "{shown} is not a process, folder or file; `stage2-launch ctl --all status` lists processes"
     )))
 }
@@ -291,16 +340,37 @@ mod tests {
     fn a_folder_a_file_and_a_number_are_told_apart() {
         let folder = tempfile::tempdir().expect("a folder");
         let word = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let of = |path: &Path| named(&word(path)).expect("found").0.len();
+        let of = |path: &Path| meant(&word(path)).expect("found").0.len();
         assert_eq!(of(folder.path()), 1);
         std::fs::create_dir(folder.path().join("collector")).expect("a folder");
         assert_eq!(of(folder.path()), 2, "the folder of a run");
         std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
-        let (sources, target, _) = named(&word(&folder.path().join("a.s2t"))).expect("found");
+        let (sources, target, _) = meant(&word(&folder.path().join("a.s2t"))).expect("found");
         assert_eq!((sources.len(), target), (1, None));
-        assert_eq!(named("12").expect("found").1, Some(Target::Process(12)));
-        let error = named(&word(&folder.path().join("absent"))).unwrap_err().to_string();
+        assert_eq!(meant("12").expect("found").1, Some(Target::Process(12)));
+        let error = meant(&word(&folder.path().join("absent"))).unwrap_err().to_string();
         assert!(error.contains("not a process, folder or file"), "{error}");
+    }
+
+    /// Hazard (Watching what runs): No TARGET is given.
+    /// Promise: The only live run is meant; of several none is guessed, and the error names them.
+    #[test]
+    fn without_a_target_the_only_live_run_is_meant() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let here = Some(folder.path().to_owned());
+        let one = Runs::from([(here.clone(), vec![4, 5])]);
+        assert_eq!(only_of(&one).expect("found").1, Some(Target::Run(folder.path().to_owned())));
+        let in_container = Runs::from([(Some(PathBuf::from("/no/such")), vec![7])]);
+        assert_eq!(only_of(&in_container).expect("found").1, Some(Target::Process(7)));
+        let two = Runs::from([(here, vec![4, 5]), (Some(PathBuf::from("/no/such")), vec![7])]);
+        let error = only_of(&two).unwrap_err().to_string();
+        assert!(
+            error.starts_with("2 runs are live: process 7 (/no/such); processes 4, 5 ("),
+            "{error}"
+        );
+        assert!(error.contains("name a TARGET"), "{error}");
+        let error = only_of(&Runs::new()).unwrap_err().to_string();
+        assert!(error.starts_with("no process of this user runs under the collector"), "{error}");
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(crate) struct WatchOptions {
     #[arg(long, value_name = "STAGE")]
     pub(crate) tokens: Vec<String>,
     /// A process (its number here, also of one in a container), the folder of a run (all its processes), a
-    /// folder of trace files, or one of them
-    #[arg(value_name = "TARGET", required_unless_present = "all", conflicts_with = "all")]
+    /// folder of trace files, or one of them [default: the run that is live on this host, if it is the only one]
+    #[arg(value_name = "TARGET", conflicts_with = "all")]
     pub(crate) target: Option<String>,
 }
 

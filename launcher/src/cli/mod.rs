@@ -316,7 +316,9 @@ Examples:
       one page of text of a folder of trace files; the payload of decode is a number of tokens
 
 Keys: q end, s start or stop recording, j and k choose a stage, f freeze, w write a bundle, ? help.
-Exit status: 0; 2 for wrong usage; 70 if there is no such process or file. docs/live.md has more.";
+Without TARGET, it is the run that is live on this host, if there is only one.
+Exit status: 0; 2 for wrong usage or a path that does not exist; 70 if there is no such process.
+docs/live.md has more.";
 
 const FEED_HELP: &str = "\
 Examples:
@@ -327,8 +329,9 @@ Examples:
   stage2-launch feed --once tmp/stage2/latest
       the metrics as they are now, on standard output
 
-It goes on until a signal ends it (status 0), and takes the file away then. Status 2 for wrong usage; 70
-if there is no such process or file, or the address cannot be had. docs/live.md lists the metrics.";
+It goes on until a signal ends it (status 0), and takes the file away then. Status 2 for wrong usage or a
+path that does not exist; 70 if there is no such process, or the address cannot be had. docs/live.md lists
+the metrics.";
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use page::{State, View, page, stages};
+use page::{State, View, is_over, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -40,7 +40,12 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         while !stop.is_set() {
             let began = Instant::now();
             watched.tick();
-            if !show(&watched)? {
+            // Nothing would change any more on the pages that follow.
+            let ends = is_over(&look(&watched, State::default()));
+            if ends {
+                watched.read_all();
+            }
+            if !show(&watched)? || ends {
                 break;
             }
             stop.await_tick(began);

@@ -2,13 +2,14 @@
 //! only, and a mark at the chosen stage, so that it reads the same without.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible, wrapped_at_most};
-use stage2_live::{FileState, GpuState, Look, StageNumbers, Watched, class_label};
+use stage2_contract::trace::counters::{self, Names};
+use stage2_live::{Counter, FileState, GpuState, Look, StageNumbers, Watched, class_label};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -99,8 +100,12 @@ const STAGE_COLUMNS: usize = 40;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
-/// The most causes of a process.
+/// From this width on, the tables have more columns.
+const WIDE: usize = 130;
+
+/// The most causes of a process, and on a wide terminal.
 const CAUSES: usize = 3;
+const CAUSES_WIDE: usize = 6;
 
 const KEYS: &str = "q end  s start/stop  j/k stage  o,t sort  f freeze  w write  ? help";
 
@@ -112,6 +117,8 @@ const SILENT_NS: u64 = 15_000_000_000;
 struct Row {
     name: String,
     processes: u64,
+    /// The seconds that were looked at, over these processes.
+    window_s: f64,
     sum: StageNumbers,
     /// Of each process, added.
     steps_per_s: f64,
@@ -143,7 +150,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         true => (minute(view, rows.get(chosen), width), gpus(view, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
-    let counters = counters(view, width);
+    let counters = counters(view, (left / 8).max(1), width);
     let hosts = hosts(view, (left / 4).max(1), width);
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
@@ -206,6 +213,7 @@ fn rows(look: &Look) -> Vec<Row> {
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
             row.processes += 1;
+            row.window_s += seconds;
             row.sum.add(sum);
             row.steps_per_s += sum.steps as f64 / seconds;
             row.tokens_per_s += sum.tokens as f64 / seconds;
@@ -221,7 +229,7 @@ fn rows(look: &Look) -> Vec<Row> {
 fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<Line<'static>> {
     let name_width = width.saturating_sub(62).clamp(8, STAGE_COLUMNS);
     let title = format!(
-        "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}",
+        "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}{}",
         padded("STAGE", name_width),
         "STEPS/S",
         "P50 ms",
@@ -230,7 +238,8 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
         "GAPS",
         "REQS",
         "TOKENS/S",
-        "WORK/S"
+        "WORK/S",
+        if width >= WIDE { "    IDLE  P90 ms WORK/STEP" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     if rows.is_empty() {
@@ -244,7 +253,7 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
         let has_tokens = row.sum.steps_with_tokens > 0;
         let tokens = or_dash(has_tokens.then(|| short(mean(row.tokens_per_s))));
         let text = format!(
-            "{} {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}",
+            "{} {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}{}",
             if at == chosen { ">" } else { " " },
             padded(&row.name, name_width),
             short(mean(row.steps_per_s)),
@@ -255,11 +264,20 @@ fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<
             or_dash(row.sum.requests_per_step().map(short)),
             tokens,
             short(mean(row.launches_per_s)),
+            if width >= WIDE { more_of_stage(&row.sum) } else { String::new() },
         );
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
     }
     lines
+}
+
+/// The further columns of a wide terminal.
+fn more_of_stage(sum: &StageNumbers) -> String {
+    let idle = sum.busy_share().map(|busy| (1.0 - busy - sum.gap_share().unwrap_or(0.0)).max(0.0));
+    let p90 = sum.step_times.percentile(90).map(ms);
+    let work = (sum.steps > 0).then(|| short(sum.launches as f64 / sum.steps as f64));
+    format!(" {:>7} {:>7} {:>9}", or_dash(idle.map(share)), or_dash(p90), or_dash(work))
 }
 
 fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
@@ -270,8 +288,10 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     classes.retain(|(ns, _)| *ns > 0);
     classes.sort_by(|a, b| b.cmp(a));
     let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
     let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
     for kernel in all.filter(|kernel| kernel.stage == row.name) {
+        class_of.insert(&kernel.name, kernel.class);
         let sum = kernels.entry(&kernel.name).or_default();
         *sum = (sum.0.saturating_add(kernel.ns), sum.1 + kernel.launches);
     }
@@ -283,14 +303,17 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
     kernels.sort_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
-    let name_width = width.saturating_sub(41).clamp(8, KERNEL_COLUMNS);
+    let is_wide = width >= WIDE;
+    let besides = if is_wide { 75 } else { 41 };
+    let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
     let title = format!(
-        "  {} {:>6}  {} {:>6} {:>8}",
+        "  {} {:>6}  {} {:>6} {:>8}{}",
         padded("CLASS", 14),
         "TIME",
         padded("KERNEL", name_width),
         marked("TIME", by == KernelOrder::Time),
-        marked("MEAN us", by == KernelOrder::Mean)
+        marked("MEAN us", by == KernelOrder::Mean),
+        if is_wide { "   CALLS/S      ms/S  CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     let shown = height.saturating_sub(1);
@@ -302,6 +325,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
+    let seconds = row.window_s;
     for at in 0..shown {
         let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
         let (class, class_part) = class.unwrap_or_default();
@@ -309,12 +333,17 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         if class.is_empty() && kernel.is_none() {
             break;
         }
+        let more = kernel.filter(|_| is_wide).map_or_else(String::new, |(name, (ns, launches))| {
+            let calls = short(launches as f64 / seconds);
+            let class = class_of.get(name).map_or("", |class| class_label(*class));
+            format!(" {calls:>9} {:>9}  {class}", short(ns as f64 / 1e6 / seconds))
+        });
         let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
             let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
             (name, part(sum.0, total), mean.unwrap_or_default())
         });
         let (class, name) = (padded(class, 14), padded(name, name_width));
-        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>8}");
+        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>8}{more}");
         lines.push(plain(&text, width));
     }
     lines
@@ -405,30 +434,89 @@ fn gpu_text(gpu: &GpuState) -> String {
     format!("GPU{} {}", gpu.device, parts.join(" "))
 }
 
-fn counters(view: &View, width: usize) -> Vec<Line<'static>> {
-    let mut parts = Vec::new();
+/// The hardware counters: a line for each GPU, as many as there is room for.
+fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
+    let mut gpus: Vec<(String, Vec<String>)> = Vec::new();
     for process in &view.look.processes {
-        for counter in &process.counters {
-            let name = counter.metric.split('.').next().unwrap_or_default().replace("__", " ");
-            let value = match counter.is_percent {
-                true => share(counter.value / 100.0),
-                false => format!("{}/s", short(counter.value)),
-            };
-            parts.push(format!("GPU{} {} {value}", counter.device, shorten(&name, 28)));
+        let devices: BTreeSet<u32> = process.counters.iter().map(|of| of.device).collect();
+        gpus.extend(devices.into_iter().map(|device| {
+            let of: Vec<&Counter> =
+                process.counters.iter().filter(|of| of.device == device).collect();
+            let rank = process.rank.filter(|_| view.look.processes.len() > 1);
+            let rank = rank.map_or_else(String::new, |rank| format!("rank {rank} "));
+            (format!("{rank}GPU{device} "), counter_texts(&of))
+        }));
+    }
+    let hidden = gpus.len().saturating_sub(height);
+    let (end, last) = match hidden {
+        0 => (String::new(), 0),
+        some => (format!("  ({} more)", counted(some as u64, "GPU")), height.saturating_sub(1)),
+    };
+    let mut lines = Vec::new();
+    for (at, (gpu, texts)) in gpus.iter().take(height).enumerate() {
+        let end = if at == last { end.as_str() } else { "" };
+        let room = width.saturating_sub(end.len());
+        let mut line = format!("  {gpu}");
+        // A name or a number is never cut.
+        for (at, text) in texts.iter().enumerate() {
+            let between = if at > 0 { " · " } else { "" };
+            if line.chars().count() + between.chars().count() + text.chars().count() > room {
+                break;
+            }
+            line.push_str(between);
+            line.push_str(text);
         }
+        lines.push(plain(&format!("{line}{end}"), width));
     }
-    if parts.is_empty() {
-        return Vec::new();
-    }
-    let all = parts.len();
-    let mut text = format!("  {}", parts.join("  "));
-    if text.chars().count() > width {
-        text = format!("{} of {all}", shorten(&text, width.saturating_sub(8)));
-    }
-    vec![plain(&text, width)]
+    lines
 }
 
-/// What the host did while the GPUs were idle: for each process as many causes as there is room for, at most three, or
+/// What the counters of a GPU say, the most important first; those without a name of their own are called as CUPTI does.
+fn counter_texts(all: &[&Counter]) -> Vec<String> {
+    let of = |names: Names| {
+        let is_it =
+            |of: &&&Counter| names.iter().any(|name| of.metric.as_bytes() == name.to_bytes());
+        all.iter().find(is_it).map(|found| found.value)
+    };
+    let sum = |names: [Names; 2]| names.map(of).into_iter().flatten().reduce(|a, b| a + b);
+    let bytes =
+        |label: &str, value: Option<f64>| Some(format!("{label} {}B/s", short_unit(value?)));
+    let percent =
+        |label: &str, value: Option<f64>| Some(format!("{label} {}", share(value? / 100.0)));
+    let known = [
+        bytes("DRAM", sum([counters::DRAM_READ, counters::DRAM_WRITE])),
+        percent("tensor", of(counters::TENSOR)),
+        of(counters::CYCLES).map(|hz| format!("SM clock {}Hz", short_unit(hz))),
+        percent("SM active", of(counters::SM_ACTIVE)),
+        percent("issue", of(counters::ISSUE)),
+        bytes("L2", of(counters::L2_SECTORS).map(|sectors| sectors * 32.0)),
+        bytes("PCIe", sum([counters::PCIE_READ, counters::PCIE_WRITE])),
+        bytes("NVLink", sum([counters::NVLINK_RECEIVED, counters::NVLINK_SENT])),
+    ];
+    let is_other = |of: &&&Counter| {
+        let mut names = counters::ALL.iter().copied().flatten();
+        names.all(|name| of.metric.as_bytes() != name.to_bytes())
+    };
+    let others = all.iter().filter(is_other).map(|of| match of.is_percent {
+        true => format!("{} {}", of.metric, share(of.value / 100.0)),
+        false => format!("{} {}/s", of.metric, short(of.value)),
+    });
+    known.into_iter().flatten().chain(others).collect()
+}
+
+/// A number and the prefix of its unit.
+fn short_unit(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, "T"),
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    format!("{} {prefix}", short(scaled))
+}
+
+/// What the host did while the GPUs were idle: for each process as many causes as there is room for, at most [`CAUSES`], or
 /// why there are none.
 fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     let all = &view.look.processes;
@@ -436,7 +524,7 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
         return Vec::new();
     }
     let shown = all.len().min(height);
-    let each = (height / shown.max(1)).clamp(1, CAUSES);
+    let each = (height / shown.max(1)).clamp(1, if width >= WIDE { CAUSES_WIDE } else { CAUSES });
     let title = format!("  {:>8} {:>6} {:>6}  WHAT THE HOST DID MEANWHILE", "PID", "IDLE", "SHARE");
     let mut lines = vec![bold(&title, width)];
     let text_width = width.saturating_sub(26);
@@ -505,7 +593,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
     let mut sorted: Vec<&Watched> = view.look.processes.iter().collect();
     sort_processes(&mut sorted, by, row);
     let title = format!(
-        "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}",
+        "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}{}",
         "RANK",
         "PID",
         padded("HOST", host_width),
@@ -514,7 +602,8 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         marked("P50 ms", by == ProcessOrder::StepTime),
         marked("BUSY", by == ProcessOrder::Busy),
         "GPU",
-        marked("LOST", by == ProcessOrder::Lost)
+        marked("LOST", by == ProcessOrder::Lost),
+        if width >= WIDE { " TOKENS/S   IDLE  TRACE FILE" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     let shown = if view.look.processes.len() > height { height.saturating_sub(1) } else { height };
@@ -526,7 +615,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         let is_known = !busy.is_empty() && seconds != 0.0;
         let gpu = or_dash(is_known.then(|| share(busy.iter().sum::<f64>() / busy.len() as f64)));
         let text = format!(
-            "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}",
+            "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}{}",
             or_dash(process.rank.map(|rank| rank.to_string())),
             process.pid,
             padded(&process.host, host_width),
@@ -535,6 +624,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
             or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
             or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
             lost_text(lost(process), is_incomplete(process), lost_count),
+            if width >= WIDE { more_of_process(process, sum, width) } else { String::new() },
         );
         lines.push(plain(&text, width));
     }
@@ -543,6 +633,29 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         lines.push(plain(&format!("       {} more", counted(more as u64, "process")), width));
     }
     lines
+}
+
+/// The further columns of a wide terminal.
+fn more_of_process(process: &Watched, sum: Option<&StageNumbers>, width: usize) -> String {
+    let seconds = process.window.ns as f64 / 1e9;
+    let tokens = sum.filter(|sum| sum.steps_with_tokens > 0 && seconds > 0.0);
+    let tokens = or_dash(tokens.map(|sum| short(sum.tokens as f64 / seconds)));
+    let host = &process.window.host;
+    let idle = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
+    let file = shorten(&visible(process.file.as_bytes()), width.saturating_sub(107));
+    format!(" {tokens:>8} {idle:>6}  {file}")
+}
+
+/// Whether nothing more comes: no process has a socket, and all trace files have their end or have not grown for long.
+/// A file that was taken away may come again.
+pub(crate) fn is_over(view: &View) -> bool {
+    let ended = |process: &Watched| match process.state {
+        FileState::Ended => true,
+        FileState::Growing | FileState::Cut | FileState::Damaged(_) => is_silent(view, process),
+        _ => false,
+    };
+    let all = &view.look.processes;
+    view.phases.is_empty() && !all.is_empty() && all.iter().all(ended)
 }
 
 /// What is missing of a process. Work that was recorded and not placed is shown next to it, and a name that

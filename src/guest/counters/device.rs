@@ -294,7 +294,7 @@ const PREFERRED: &[Names] = &[
     counters::PCIE_READ,
     counters::PCIE_WRITE,
     // No report reads it: it is for other readers of the trace file.
-    &[c"gpc__cycles_elapsed.max"],
+    counters::CYCLES,
     // GPUs without a neighbour have none.
     counters::NVLINK_RECEIVED,
     counters::NVLINK_SENT,

@@ -48,3 +48,19 @@ pub const ISSUE: Names = &[
     c"sm__inst_executed_realtime.avg.pct_of_peak_sustained_elapsed",
     c"sm__inst_executed.avg.pct_of_peak_sustained_elapsed",
 ];
+/// Cycles of the clock of the multiprocessors.
+pub const CYCLES: Names = &[c"gpc__cycles_elapsed.max"];
+/// All of these.
+pub const ALL: &[Names] = &[
+    DRAM_READ,
+    DRAM_WRITE,
+    L2_SECTORS,
+    PCIE_READ,
+    PCIE_WRITE,
+    NVLINK_RECEIVED,
+    NVLINK_SENT,
+    TENSOR,
+    SM_ACTIVE,
+    ISSUE,
+    CYCLES,
+];

@@ -241,14 +241,14 @@ fn of_hosts(shown: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn the_causes_of_idle_time_have_a_line_each_and_three_where_there_is_room() {
+fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let mut view = view();
     let line = "Scheduler.schedule (scheduler.py:212)";
     let two = text(&view, 80, 24);
     let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
     let gil = "                   22.0%  GIL held by `detokenizer` i…schedule (scheduler.py:99)";
     assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
-    assert!(of_hosts(&text(&view, 200, 50)).len() == 6);
+    assert!(of_hosts(&text(&view, 100, 50)).len() == 6);
     view.look.processes.truncate(1);
     let one = text(&view, 80, 24);
     let expected = [
@@ -346,4 +346,81 @@ fn a_terminal_of_any_size_is_drawn_to() {
         });
         assert!(drawn.is_ok());
     }
+}
+
+fn counter(device: u32, metric: &str, value: f64) -> Counter {
+    Counter { device, metric: metric.to_owned(), value, is_percent: metric.contains("pct") }
+}
+
+/// Hazard (Watching what runs): Counters are called as CUPTI calls them, and there are more than fit into a line.
+/// Promise: A name and a number are whole; the most important are first, and a line says how many GPUs have no room.
+#[test]
+fn counters_are_called_as_people_call_them_and_never_cut() {
+    let mut view = view();
+    let tensor = "sm__pipe_tensor_cycles_active_realtime.avg.pct_of_peak_sustained_elapsed";
+    for (process, device) in view.look.processes.iter_mut().zip([0, 1]) {
+        process.counters = vec![
+            counter(device, "own__metric_of_a_very_long_name.sum", 12.0),
+            counter(device, "gpc__cycles_elapsed.max", 1.98e9),
+            counter(device, "dram__bytes_read.sum", 3e11),
+            counter(device, "dram__bytes_write.sum", 4.5e10),
+            counter(device, tensor, 0.0),
+            counter(device, "lts__t_sectors.sum", 1e9),
+        ];
+    }
+    let find = |width: usize, height: usize| -> Vec<String> {
+        let all = text(&view, width, height).into_iter();
+        all.filter(|line| line.contains("DRAM")).map(|line| line.trim().to_owned()).collect()
+    };
+    let start = "rank 0 GPU0 DRAM 345 GB/s · tensor 0.0% · SM clock 1.98 GHz";
+    assert_eq!(find(80, 20), [format!("{start}  (1 GPU more)")]);
+    let all = find(140, 50);
+    assert_eq!(
+        all[0],
+        format!("{start} · L2 32.0 GB/s · own__metric_of_a_very_long_name.sum 12.0/s")
+    );
+    assert!(all.len() == 2 && all[1].starts_with("rank 1 GPU1 DRAM"), "{all:#?}");
+}
+
+/// Hazard (Watching what runs): The terminal is wide and tall.
+/// Promise: The page uses it for more numbers.
+#[test]
+fn a_wide_terminal_has_more_columns_and_causes() {
+    let mut view = view();
+    view.look.processes.truncate(1);
+    view.look.processes[0].file = "/srv/run/collector/node-1-71.s2t".to_owned();
+    let shown = text(&view, 200, 50);
+    assert!(shown.iter().all(|line| line.chars().count() <= 200), "{shown:#?}");
+    let find = |part: &str| {
+        let found = shown.iter().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).as_str()
+    };
+    assert!(find("STAGE").ends_with("    IDLE  P90 ms WORK/STEP"));
+    assert!(find("> decode").ends_with("   20.0%    58.2      40.0"), "{}", find("> decode"));
+    // 5 s and 1,000 calls in 10 s.
+    assert!(find("gemm_a").ends_with("       100       500  gemm"), "{}", find("gemm_a"));
+    assert!(find(" node-1 ").ends_with("        -  35.0%  /srv/run/collector/node-1-71.s2t"));
+    assert!(find("scheduler.py:8)").contains("3.0%"));
+    let columns = |of: &str| find(of).chars().count();
+    assert_eq!(
+        (columns("STAGE"), columns("MEAN us")),
+        (columns("> decode"), columns("gemm_a") + 1)
+    );
+}
+
+#[test]
+fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
+    let mut view = View { phases: Vec::new(), ..view() };
+    assert!(!is_over(&View::default()) && !is_over(&view));
+    view.now_ns += 20_000_000_000;
+    assert!(is_over(&view), "both are silent");
+    view.now_ns -= 20_000_000_000;
+    view.look.processes[0].state = FileState::Ended;
+    assert!(!is_over(&view));
+    view.look.processes[1].state = FileState::Removed;
+    assert!(!is_over(&view));
+    view.look.processes[1].state = FileState::Ended;
+    assert!(is_over(&view));
+    view.phases.push((72, "dormant".to_owned()));
+    assert!(!is_over(&view));
 }
