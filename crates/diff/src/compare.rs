@@ -11,7 +11,7 @@ use crate::comparison::{
 };
 use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
-use crate::lines::lines;
+use crate::lines::{lines, verdict};
 use crate::metric::{
     Measured, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage, stage_kinds,
 };
@@ -81,6 +81,7 @@ pub fn compare(
     let mut comparison = Comparison {
         before: before.iter().map(compared).collect(),
         after: after.iter().map(compared).collect(),
+        verdict: String::new(),
         lines: Vec::new(),
         differences: differences(before, after),
         libraries,
@@ -88,6 +89,7 @@ pub fn compare(
         stages,
         conditions: Vec::new(),
     };
+    comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
     comparison.conditions =
         conditions.iter().map(|condition| evaluate(condition, &comparison, strict)).collect();

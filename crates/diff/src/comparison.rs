@@ -39,6 +39,9 @@ pub struct Comparison {
     pub before: Vec<ComparedRun>,
     /// The runs after it.
     pub after: Vec<ComparedRun>,
+    /// Whether anything changed beyond noise, in one sentence.
+    #[serde(default)]
+    pub verdict: String,
     /// Six lines, always in this order: time, window, kernels, libraries, comparable, noise.
     pub lines: Vec<AnswerLine>,
     /// What differs besides the numbers; warnings first.
@@ -52,6 +55,23 @@ pub struct Comparison {
     pub stages: Vec<StageChange>,
     /// What became of the conditions, in the order given.
     pub conditions: Vec<ConditionResult>,
+}
+
+impl Comparison {
+    /// Stages of the model; without any, whatever there is.
+    pub fn of_model(&self) -> Vec<&StageChange> {
+        let has_model = self.stages.iter().any(|stage| stage.apart.is_none());
+        self.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
+    }
+
+    /// Whether a number of the run or of these stages got worse beyond noise.
+    pub fn any_worse(&self) -> bool {
+        let of_stages = self.of_model().into_iter().any(|stage| {
+            let longer = stage.work.iter().any(|row| row.verdict == Verdict::Increased);
+            longer || stage.metrics.iter().chain(&stage.host).any(MetricChange::is_worse)
+        });
+        of_stages || self.run.iter().any(MetricChange::is_worse)
+    }
 }
 
 /// A run that takes part.
@@ -303,6 +323,16 @@ pub struct MetricChange {
     /// Each run after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after_runs: Vec<f64>,
+}
+
+impl MetricChange {
+    /// Whether it got worse beyond noise.
+    pub fn is_worse(&self) -> bool {
+        matches!(
+            (self.verdict, self.better),
+            (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher)
+        )
+    }
 }
 
 /// How the noise of a number is known.

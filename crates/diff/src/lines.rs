@@ -1,12 +1,12 @@
-//! A comparison -> its six lines, and its numbers as words.
+//! A comparison -> its verdict, its six lines, and its numbers as words.
 
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Better, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Presence,
-    StageChange, Verdict, WorkChange, signed,
+    Better, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per,
+    Presence, StageChange, Verdict, WorkChange, signed,
 };
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
@@ -25,12 +25,91 @@ const TIMES: [(&str, &str); 5] = [
 const STEP: &str = "step";
 const ABSENT: &str = "not known";
 
+/// Other numbers that the verdict names.
+const OTHERS: usize = 2;
+
+/// In one sentence whether anything changed beyond noise: the times of the stages first, then all other numbers of
+/// these stages and of the run, so that nothing below contradicts it.
+pub(crate) fn verdict(of: &Comparison) -> String {
+    // Work outside of ranges is no stage.
+    let stages: Vec<&StageChange> =
+        of.of_model().into_iter().filter(|stage| stage.per != Per::Run).collect();
+    let times: Vec<String> = stages.iter().filter_map(|stage| changed_time(stage)).collect();
+    let mut texts: Vec<String> = times.iter().take(STAGES).cloned().collect();
+    if let Some(more) = times.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        texts.push(format!("{} below", counted(more as u64, "more stage")));
+    }
+    let mut others = other_metrics(of, &stages);
+    others.extend(changed_work(&stages));
+    let first = match (texts.is_empty(), others.is_empty()) {
+        (false, _) => format!("Changed: {}", texts.join("; ")),
+        (true, true) => "No measurable change".to_owned(),
+        (true, false) => "No measurable change of the time of a stage".to_owned(),
+    };
+    let others = others.iter().map(|text| format!("; {text}")).collect::<String>();
+    let basis = match (of.before.len(), of.after.len()) {
+        (1, 1) => " (one run a side; repeat to decide)".to_owned(),
+        (a, b) => format!(" ({a} against {})", counted(b as u64, "run")),
+    };
+    format!("{first}{others}{basis}")
+}
+
+/// What became of the time of a stage; nothing where that is noise or not known.
+fn changed_time(stage: &StageChange) -> Option<String> {
+    match stage.presence {
+        Presence::New => return Some(format!("{} is new", name(stage))),
+        Presence::Vanished => return Some(format!("{} vanished", name(stage))),
+        Presence::Both => {}
+    }
+    let (metric, label) = time_of(stage).filter(|(metric, _)| metric.verdict.is_change())?;
+    Some(format!("{} {} ({})", name(stage), step_name(stage, label), in_words(metric)))
+}
+
+/// The time of a stage that the lines give, and what it is of.
+fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
+    TIMES.iter().find_map(|(metric, label)| {
+        let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
+        Some((metric, *label))
+    })
+}
+
+/// How many metrics other than the times of the stages changed, with the largest of those that got worse.
+fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Vec<String> {
+    let of_stages = stages.iter().flat_map(|stage| {
+        let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
+        let other = stage.metrics.iter().filter(move |metric| Some(metric.metric.as_str()) != time);
+        other.chain(&stage.host).map(|metric| (name(stage), metric))
+    });
+    let all = of_stages.chain(of.run.iter().map(|metric| ("run".to_owned(), metric)));
+    let changed: Vec<(String, &MetricChange)> =
+        all.filter(|(_, metric)| metric.verdict.is_change()).collect();
+    let mut worse: Vec<&(String, &MetricChange)> =
+        changed.iter().filter(|(_, metric)| metric.is_worse()).collect();
+    let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
+    worse.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let text = |(stage, metric): &&(String, &MetricChange)| {
+        let metric_name = shorten(&metric.metric, NAME_LIMIT);
+        format!("{stage} {metric_name} {}", change_text(metric))
+    };
+    let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
+    let worse = match named.is_empty() {
+        true => String::new(),
+        false => format!(", {} of them worse: {}", worse.len(), named.join("; ")),
+    };
+    let all = counted(changed.len() as u64, "other number");
+    (!changed.is_empty()).then(|| format!("{all} changed{worse}")).into_iter().collect()
+}
+
+/// How many rows of GPU work changed.
+fn changed_work(stages: &[&StageChange]) -> Option<String> {
+    let rows = stages.iter().flat_map(|stage| &stage.work);
+    let changed = rows.filter(|row| row.verdict.is_change()).count();
+    (changed > 0).then(|| format!("{} of GPU work changed", counted(changed as u64, "row")))
+}
+
 pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     let line = |label: &str, text: String| AnswerLine { label: label.to_owned(), text };
-    let stages: Vec<&StageChange> =
-        of.stages.iter().filter(|stage| stage.apart.is_none()).collect();
-    // Without a stage of the model, whatever there is.
-    let stages = if stages.is_empty() { of.stages.iter().collect() } else { stages };
+    let stages = of.of_model();
     vec![
         line("time", time(&stages)),
         line("window", window(&stages)),
@@ -57,11 +136,7 @@ fn time(stages: &[&StageChange]) -> String {
             Presence::Vanished => return format!("{name} vanished"),
             Presence::Both => {}
         }
-        let found = TIMES.iter().find_map(|(metric, label)| {
-            let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
-            Some((metric, label))
-        });
-        match found {
+        match time_of(stage) {
             None => format!("{name}: no time is known on both sides"),
             Some((metric, label)) => {
                 let label = step_name(stage, label);
@@ -79,25 +154,43 @@ fn time(stages: &[&StageChange]) -> String {
     texts.join("; ")
 }
 
-/// Where the time of the stage that changed most went.
+/// Stages in the line of the window.
+const WINDOWS: usize = 2;
+
+/// Where the time of the stages that changed most went.
 fn window(stages: &[&StageChange]) -> String {
-    let Some(stage) = stages.iter().find(|stage| stage.presence == Presence::Both) else {
-        return "no stage is on both sides".to_owned();
-    };
-    let parts = [
-        ("gpu_busy_ms", "GPU busy"),
-        ("idle_ms", "idle"),
-        ("launch_gaps_ms", "launch gaps within that"),
-    ];
-    let text = |(metric, label): &(&str, &str)| {
-        let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
-        Some(format!("{label} {} ({})", value_text(metric), in_words(metric)))
-    };
-    let texts: Vec<String> = parts.iter().filter_map(text).collect();
+    let both = stages.iter().filter(|stage| stage.presence == Presence::Both);
+    let texts: Vec<String> = both.take(WINDOWS).map(|stage| window_of(stage)).collect();
+    match texts.is_empty() {
+        true => "no stage is on both sides".to_owned(),
+        false => texts.join("; "),
+    }
+}
+
+fn window_of(stage: &StageChange) -> String {
+    let known = |metric: &str| stage.metric(metric).filter(|metric| metric.change.is_some());
+    let busy = known("gpu_busy_ms").map(|metric| format!("GPU busy {}", in_short(metric)));
+    let idle = known("idle_ms").map(|metric| format!("idle {}", in_short(metric)));
+    // Idle time has it already.
+    let gaps = known("launch_gaps_ms").filter(|metric| metric.verdict.is_change());
+    let gaps = gaps.map(|metric| format!("of it launch gaps {}", in_short(metric)));
+    let texts: Vec<String> = [busy, idle, gaps].into_iter().flatten().collect();
     match texts.is_empty() {
         true => format!("{}: busy and idle time are not known on both sides", name(stage)),
         false => format!("{} per {}: {}", name(stage), stage.per.word(), texts.join(", ")),
     }
+}
+
+/// `8.820 → 9.410 ms (+6.7 %, worse)`, or that it is noise.
+fn in_short(metric: &MetricChange) -> String {
+    let text = |value: f64| format!("{value:.*}", metric.unit.digits(value));
+    let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
+    let change = match metric.verdict {
+        Verdict::None if metric.change == Some(0.0) => "equal".to_owned(),
+        Verdict::None if metric.noise.method != NoiseMethod::Exact => "noise".to_owned(),
+        _ => in_words(metric),
+    };
+    format!("{a} → {b}{} ({change})", metric.unit.suffix())
 }
 
 fn kernels(stages: &[&StageChange]) -> String {
@@ -181,16 +274,33 @@ fn warning(difference: &Difference) -> String {
     }
 }
 
+/// Notes that the line names.
+const NOTES: usize = 4;
+
 fn comparable(of: &Comparison) -> String {
-    let weighty = |d: &&Difference| d.severity >= Severity::Warning;
-    let warnings: Vec<String> = of.differences.iter().filter(weighty).map(warning).collect();
-    let notes = match of.differences.len() - warnings.len() {
-        0 => String::new(),
-        n => format!("; and {}", counted(n as u64, "note")),
-    };
-    match warnings.is_empty() {
-        true => format!("nothing is known that forbids it{notes}"),
-        false => format!("with care: {}{notes}", warnings.join(", ")),
+    let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
+        of.differences.iter().partition(|d| d.severity >= Severity::Warning);
+    let warnings: Vec<String> = warnings.into_iter().map(warning).collect();
+    if !warnings.is_empty() {
+        let notes = match notes.len() {
+            0 => String::new(),
+            n => format!("; and {}", counted(n as u64, "note")),
+        };
+        return format!("with care: {}{notes}", warnings.join(", "));
+    }
+    let both = notes.iter().filter(|note| note.before == note.after);
+    let mut texts: Vec<String> = both.map(|note| format!("both {}", note.what)).collect();
+    let differ: Vec<&str> = notes
+        .iter()
+        .filter(|note| note.before != note.after)
+        .map(|note| note.what.as_str())
+        .collect();
+    if !differ.is_empty() {
+        texts.push(format!("other {}", listed(&differ, NOTES)));
+    }
+    match texts.is_empty() {
+        true => "yes".to_owned(),
+        false => format!("yes ({})", texts.join("; ")),
     }
 }
 
@@ -251,9 +361,9 @@ fn in_words(metric: &MetricChange) -> String {
             return "equal".to_owned();
         }
         (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => {
-            return format!("{percent}: not judged");
+            return format!("{percent}, not judged");
         }
-        (Verdict::None, _) => return format!("{percent}: no difference beyond noise"),
+        (Verdict::None, _) => return format!("{percent}, within noise"),
         (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => ", worse",
         (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => ", better",
         _ => "",

@@ -289,6 +289,8 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
     assert_eq!(found.stages[0].step.as_deref(), Some("instance"));
     let same = diff(&[&of(None)], &[&of(None)], &[], false);
     assert!(same.differences.is_empty(), "{:?}", same.differences);
+    assert_eq!(same.verdict, "No measurable change (one run a side; repeat to decide)");
+    assert!(!same.any_worse());
 }
 
 fn sample(name: &str) -> Report {
@@ -339,8 +341,15 @@ fn real_reports_add_up_and_equal_themselves() {
     let step = decode.metric("step_ms").expect("a step");
     assert_eq!((step.verdict, decode.per), (Verdict::None, Per::Instance));
     assert_eq!(other.lines.len(), 6);
+    // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
+    let verdict = &other.verdict;
+    assert!(verdict.starts_with("No measurable change of the time of a stage; "), "{verdict}");
+    assert!(verdict.contains(" of them worse: ") && other.any_worse(), "{verdict}");
+    let window = &other.lines[1].text;
+    assert!(window.contains("per instance: GPU busy"), "{window}");
+    assert!(window.matches(" → ").count() >= 4 && window.contains("; "), "{window}");
     assert!(
-        other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %: no difference")
+        other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %, within noise)")
     );
 }
 

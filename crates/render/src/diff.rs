@@ -123,7 +123,7 @@ fn body(of: &Comparison) -> String {
     out.extend(of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES).map(details));
     if !of.run.is_empty() {
         let rows: Vec<&MetricChange> = of.run.iter().collect();
-        out.push_str(&format!("## Whole run\n\n{}", metrics(&rows)));
+        out.push_str(&format!("## Whole run\n\n{}", metrics(&rows, None)));
     }
     out
 }
@@ -203,12 +203,6 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
     Some((metric, label))
 }
 
-/// Stages of the model; without any, whatever there is.
-fn of_model(of: &Comparison) -> Vec<&StageChange> {
-    let has_model = of.stages.iter().any(|stage| stage.apart.is_none());
-    of.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
-}
-
 /// The time of each stage: of a step where it is known.
 fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
@@ -216,7 +210,7 @@ fn stages(of: &Comparison) -> String {
     }
     type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'r str)>);
     let rows: Vec<Row<'_>> =
-        of_model(of).into_iter().map(|stage| (stage, stage_time(stage))).collect();
+        of.of_model().into_iter().map(|stage| (stage, stage_time(stage))).collect();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
@@ -235,10 +229,6 @@ fn stages(of: &Comparison) -> String {
         .left("difference", verdict)
         .left("noise, ms", |row| of_metric(row, noise_cell))
         .markdown_with_rest_in("the JSON (--json)");
-    let noise = of.lines.iter().filter(|line| line.label == "noise");
-    let noise: String =
-        noise.map(|line| format!("{}\n\n", sentence(&format!("Noise: {}", line.text)))).collect();
-    let table = table + &noise;
     let apart = of.stages.len() - rows.len();
     if apart == 0 {
         return table;
@@ -270,7 +260,7 @@ fn details(stage: &StageChange) -> String {
         ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
     };
     let shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
-    out.push_str(&metrics(&shown));
+    out.push_str(&metrics(&shown, stage.step.as_deref()));
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
@@ -298,9 +288,17 @@ fn host(stage: &StageChange) -> String {
         + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
 }
 
-fn metrics(rows: &[&MetricChange]) -> String {
+fn metric_name(row: &MetricChange, step: Option<&str>) -> String {
+    match step.filter(|_| row.metric.starts_with("step_")) {
+        Some(step) => format!("{} of one {}", code(&row.metric), text(step)),
+        None => code(&row.metric),
+    }
+}
+
+/// `step`: what a step is whose times are compared. It is not always what a report calls a step.
+fn metrics(rows: &[&MetricChange], step: Option<&str>) -> String {
     Table::new(rows)
-        .left("metric", |row| code(&row.metric))
+        .left("metric", |row| metric_name(row, step))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
@@ -406,6 +404,8 @@ fn comparison(of: &Comparison) -> String {
         () if of.conditions.iter().any(|condition| condition.outcome.fails()) => "bad",
         () if of.differences.iter().any(|d| d.severity >= Severity::Warning) => "fair",
         () if of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise) => "fair",
+        // What is marked as worse below does not stand under an all-clear.
+        () if of.any_worse() => "fair",
         () => "good",
     };
     let lines = of.lines.iter().map(|line| (escaped(&line.label), escaped(&line.text)));
@@ -414,8 +414,9 @@ fn comparison(of: &Comparison) -> String {
     let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
     let bars: String = shown.map(bars).collect();
     let tables = body(of);
+    let verdict = escaped(&of.verdict);
     format!(
-        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n{lines}</div>\n{bars}{}</section>\n",
+        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n<p><b>{verdict}</b></p>\n{lines}</div>\n{bars}{}</section>\n",
         escaped(&title(of)),
         from_markdown(&tables)
     )

@@ -90,6 +90,29 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     assert!(bars.is_sorted_by(|a, b| a >= b), "{shown}");
 }
 
+/// Hazard (Comparing runs): An all-clear stands over a number that got worse, or the answer has to be gathered.
+/// Promise: The first line says in one sentence whether anything changed, and how many runs that is based on.
+#[test]
+fn the_first_line_says_whether_anything_changed() {
+    let sandbox = Sandbox::new();
+    let regions = sample("regions");
+    let output = ["-q", "diff", &regions, &regions, "--html", "same.html"];
+    let same = lossy(&sandbox.launch_strictly(&output).assert().success().get_output().stdout);
+    let verdict = "No measurable change (one run a side; repeat to decide)";
+    assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
+    assert!(same.contains("\ncomparable  yes"), "{same}");
+    let page = common::read(&sandbox.path("same.html"));
+    let answer = format!("<div class=\"answer good\">\n<p><b>{verdict}</b></p>");
+    assert!(page.contains(&answer) && page.matches("noise between runs").count() == 1, "{page}");
+    let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
+    sandbox
+        .launch_strictly(&words)
+        .assert()
+        .success()
+        .stdout(contains("; 34 other numbers changed, 13 of"));
+    assert!(!common::read(&sandbox.path("other.html")).contains("answer good"));
+}
+
 #[test]
 fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     let sandbox = Sandbox::new();

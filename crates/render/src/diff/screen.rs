@@ -4,7 +4,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{Comparison, MetricUnit, PartChange, Presence, StageChange, signed};
 
-use super::{difference_cell, is_shown, of_model, stage_time, title, value_cell, verdict_words};
+use super::{difference_cell, is_shown, stage_time, title, value_cell, verdict_words};
 
 const WIDTH: usize = 80;
 /// Lines in all: a terminal has 24, and the command and the prompt take two.
@@ -20,8 +20,10 @@ const WORD_CHARS: usize = 8;
 const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
 /// Lines of the comparison below the bars, and how many lines of the screen each may take.
 const BELOW: [(&str, usize); 4] =
-    [("window", 2), ("libraries", 3), ("comparable", 3), ("noise", 2)];
+    [("window", 3), ("libraries", 2), ("comparable", 2), ("noise", 2)];
 const LABEL_CHARS: usize = 12;
+/// Lines of the verdict.
+const VERDICT: usize = 2;
 
 /// The title and what follows, each line of at most 80 characters.
 pub(super) fn screen(of: &Comparison) -> Vec<String> {
@@ -32,7 +34,8 @@ pub(super) fn screen(of: &Comparison) -> Vec<String> {
 
 /// The screen below its title.
 pub(super) fn picture(of: &Comparison) -> Vec<String> {
-    let mut lines = stages(of);
+    let mut lines = wrapped_at_most(&of.verdict, WIDTH - 1, VERDICT);
+    lines.extend(stages(of));
     let below: Vec<String> =
         BELOW.iter().flat_map(|(label, most)| labelled(of, label, *most)).collect();
     // The title, two empty lines and the head of the bars; each condition has a sentence below the screen.
@@ -45,7 +48,7 @@ pub(super) fn picture(of: &Comparison) -> Vec<String> {
 }
 
 fn stages(of: &Comparison) -> Vec<String> {
-    let rows = of_model(of);
+    let rows = of.of_model();
     let mut lines: Vec<String> = rows.iter().take(STAGES).map(|stage| stage_line(stage)).collect();
     if let Some(more) = rows.len().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
