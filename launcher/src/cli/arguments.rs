@@ -569,6 +569,16 @@ pub(crate) struct RunSettings {
     pub(crate) overrides: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+    /// Options of the built-in workload: --rounds N (3) and --steps N (8 a round) make it longer, --threads N gives
+    /// it more streams, and --graph replays its decode steps as a CUDA graph
+    #[arg(last = true, value_name = "OPTION")]
+    pub(crate) of_demo: Vec<OsString>,
+}
+
 // What the commands take that run all passes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {

@@ -16,11 +16,11 @@ use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
     Acceptance, AnswerOptions, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions,
-    Captures, CtlArgs, CtlVerb, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, McpArgs,
-    MergeArgs, Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions,
-    RunSettings, SchemaArgs, SkillArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
+    Captures, CtlArgs, CtlVerb, DemoArgs, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs,
+    McpArgs, MergeArgs, Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs,
+    RunOptions, RunSettings, SchemaArgs, SkillArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
 };
-pub(crate) use words::is_setting;
+pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\
 Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a problem; 2 for wrong
@@ -57,8 +57,11 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
     /// simulated one
-    #[command(after_help = DEMO_HELP)]
-    Demo(RunOptions),
+    #[command(
+        override_usage = "stage2-launch demo [OPTIONS] [KEY=VALUE]... [-- OPTION...]",
+        after_help = DEMO_HELP
+    )]
+    Demo(DemoArgs),
     /// Write the reports of an existing run again
     #[command(after_help = REPORT_HELP)]
     Report(ReportArgs),
@@ -155,8 +158,16 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     command.build();
     let words = words::arranged(&command, words);
     let typed = words.get(1..).unwrap_or_default();
-    let cli = Cli::try_parse_from(&words).map_err(|error| {
-        use clap::error::ErrorKind;
+    let cli = Cli::try_parse_from(&words).map_err(|mut error| {
+        use clap::error::{ContextKind, ContextValue, ErrorKind};
+        // The parser's tip puts the option behind `--`, where it would be the command of a workload.
+        error.remove(ContextKind::Suggested);
+        if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+            && words::is_of_demo(option)
+        {
+            // No option of ours is meant.
+            error.remove(ContextKind::SuggestedArg);
+        }
         let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if error.use_stderr() && !is_help {
             // The workload of a run around this one may write to the same terminal.
@@ -238,7 +249,9 @@ Examples:
   stage2-launch demo --open
       every pass, and the report in a browser
   stage2-launch demo --light --run-dir my-demo
-      the collector only, into a folder of your choice";
+      the collector only, into a folder of your choice
+  stage2-launch demo --light -- --rounds 200
+      a longer one, to watch with `stage2-launch top`";
 
 const REPORT_HELP: &str = "\
 Examples:
@@ -363,7 +376,7 @@ mod tests {
             let request = match &cli.command {
                 None => cli.run.options.request(),
                 Some(Command::Run(args)) => args.options.request(),
-                Some(Command::Demo(options)) => options.request(),
+                Some(Command::Demo(args)) => args.options.request(),
                 Some(Command::Bench(args)) => args.settings.request(),
                 Some(Command::Config(settings)) => settings.request(),
                 Some(Command::Merge(args)) => args.presets.request(args.overrides.clone()),
@@ -406,8 +419,8 @@ mod tests {
         assert_eq!(cli.run.workload, ["demo", "-v", "--", "x"]);
         assert!(cli.command.is_none());
         let cli = parse(&["demo", "run.mode=light", "-q"]).expect("a demo");
-        assert!(matches!(cli.command, Some(Command::Demo(options))
-                if options.settings.overrides == ["run.mode=light"]));
+        assert!(matches!(cli.command, Some(Command::Demo(args))
+                if args.options.settings.overrides == ["run.mode=light"]));
         assert!(cli.messages.quiet);
         assert!(parse(&["-v", "-q", "--", "x"]).is_err());
         assert!(parse(&["report"]).is_err());

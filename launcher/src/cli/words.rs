@@ -129,7 +129,7 @@ pub(super) fn takes_others(command: &Command) -> bool {
 }
 
 pub(super) fn takes_workload(command: &Command) -> bool {
-    command.get_positionals().any(Arg::is_last_set)
+    command.get_positionals().any(|arg| arg.is_last_set() && arg.get_id() != "of_demo")
 }
 
 /// Whether a word is a setting as far as can be seen from outside; `~key` takes one out.
@@ -150,10 +150,13 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
 pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let place = "The command of the workload comes after `--`";
     let told = tell(command, words);
-    if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?))
-        && !takes_workload(known)
-    {
-        return None;
+    if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
+        if known.get_name() == "demo" {
+            return Some(OF_DEMO.to_owned());
+        }
+        if !takes_workload(known) {
+            return None;
+        }
     }
     let Some(at) = told.stray() else {
         return Some(format!(
@@ -193,6 +196,16 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
     } else {
         format!("{wrong} To run a program: {}", with_command(words, at))
     })
+}
+
+/// Where options of the demo's workload go.
+pub(crate) const OF_DEMO: &str = "Options of the demo's workload (--rounds, --steps, --threads, --graph) go after `--`, e.g. \
+     stage2-launch demo --light -- --rounds 200";
+
+/// Whether a word is an option of the demo's workload, or is typed like a setting in its place.
+pub(crate) fn is_of_demo(word: &str) -> bool {
+    let name = word.split('=').next().unwrap_or_default().trim_start_matches('-');
+    ["rounds", "steps", "threads", "graph"].contains(&name)
 }
 
 fn neither(word: &str) -> String {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::run::Job;
-use crate::cli::RunOptions;
+use crate::cli::{self, DemoArgs, OF_DEMO, RunOptions};
 use crate::config;
 use crate::env::probe_gpu;
 use crate::failure::Failure;
@@ -15,8 +15,15 @@ use stage2_model::Finding;
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
-pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failure> {
+pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let DemoArgs { options, of_demo } = args;
     let mut config = options.request();
+    let behind = of_demo.iter().map(|word| word.to_string_lossy().into_owned());
+    let settings = config.overrides.iter().filter(|word| cli::is_of_demo(word));
+    let behind = behind.filter(|word| cli::is_setting(word) && !word.starts_with('-'));
+    if let Some(word) = settings.cloned().chain(behind).next() {
+        return Err(Failure::Usage(format!("`{word}` is not a setting. {OF_DEMO}")));
+    }
     // What is typed wrong is said before a GPU or a file is looked for.
     config::compose(&config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
@@ -39,7 +46,7 @@ pub(crate) fn demo(options: RunOptions, terminal: &Terminal) -> Result<u8, Failu
         ),
     }
     let job = Job {
-        command: command(workload, simulator.as_deref()),
+        command: command(workload, simulator.as_deref(), of_demo),
         config,
         run_dir: settings.run_dir,
         dry_run,
@@ -81,7 +88,7 @@ fn key_of(setting: &str) -> &str {
     setting.split('=').next().unwrap_or_default().trim_start_matches(['+', '~'])
 }
 
-fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
+fn command(workload: PathBuf, simulator: Option<&Path>, more: Vec<OsString>) -> Vec<OsString> {
     let mut command: Vec<OsString> = vec![workload.into(), "--device".into()];
     match simulator {
         None => command.push("gpu".into()),
@@ -89,6 +96,7 @@ fn command(workload: PathBuf, simulator: Option<&Path>) -> Vec<OsString> {
     }
     // The report is what the demo shows.
     command.push("--quiet".into());
+    command.extend(more);
     command
 }
 
@@ -131,10 +139,11 @@ mod tests {
     #[test]
     fn the_workload_is_told_its_device() {
         assert_eq!(
-            command("/b/stage2-demo".into(), None),
-            ["/b/stage2-demo", "--device", "gpu", "--quiet"]
+            command("/b/stage2-demo".into(), None, vec!["--steps".into(), "9".into()]),
+            ["/b/stage2-demo", "--device", "gpu", "--quiet", "--steps", "9"]
         );
-        let simulated = command("/b/stage2-demo".into(), Some(Path::new("/b/libstage2_sim.so")));
+        let simulator = Path::new("/b/libstage2_sim.so");
+        let simulated = command("/b/stage2-demo".into(), Some(simulator), Vec::new());
         assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so", "--quiet"]);
     }
 }

@@ -40,6 +40,21 @@ fn without_a_gpu_everything_says_simulated() {
     assert!(sandbox.read("inputs.yaml").contains("simulated: true"));
 }
 
+/// Hazard (Usage): Somebody makes the demo longer, and writes its options as settings or before `--`.
+/// Promise: They go after `--`, and every other way names that one.
+#[test]
+fn the_demo_can_be_made_longer() {
+    let sandbox = Sandbox::new();
+    let words = ["demo", "run.mode=light", "--", "--rounds", "200"];
+    let longer = installed(&sandbox).args(words).assert().success();
+    longer.stdout(contains("--quiet --rounds 200 cupti="));
+    let instead = contains("stage2-launch demo --light -- --rounds 200");
+    for words in [&["rounds=200"][..], &["--", "rounds=200"], &["--rounds", "200"]] {
+        let said = instead.clone().and(contains("tip:").not());
+        installed(&sandbox).arg("demo").args(words).assert().code(2).stdout("").stderr(said);
+    }
+}
+
 #[test]
 fn an_ordinary_run_is_not_marked() {
     let sandbox = Sandbox::new();
