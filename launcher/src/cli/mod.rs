@@ -272,8 +272,8 @@ Examples:
       what changed between two runs
 
 Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives, memory-bound, requests,
-next, compare, caveats, coverage. Exit status: 0, also where something is not known; 2 for a question or a
-stage that does not exist; 70 if nothing could be read. docs/agents.md describes the answers.";
+next, compare, caveats, coverage. Exit status: 0, also where something is not known; 2 for a question, a
+stage or a path that does not exist; 70 if nothing could be read. docs/agents.md describes the answers.";
 
 const EXPORT_HELP: &str = "\
 Examples:

@@ -50,11 +50,10 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     printed(&if args.json { found.to_json(budget) } else { found.to_markdown(budget) })
 }
 
-/// The report of a run. A run that is not there is not wrong usage here: there is nothing to read.
+/// The report of a run.
 pub(super) fn read_run(given: &Path, terminal: &Terminal) -> Result<ReadReport, Failure> {
     terminal.detail(&format!("reading {}", visible_path(given)));
-    let path = metrics_of(given).map_err(|failure| Failure::NoResult(failure.to_string()))?;
-    whole_report_of(&path)
+    whole_report_of(&metrics_of(given)?)
 }
 
 fn refused(error: AskError) -> Failure {

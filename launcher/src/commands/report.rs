@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
-use crate::bundle::{self, Access, COLLECTOR_DIR, RunRecord, lost_traces};
+use crate::bundle::{self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces};
 use crate::cli::{self, ReportArgs};
 use crate::failure::Failure;
 use crate::plan::TRACE_FOLDER;
@@ -23,7 +23,12 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
              tmp/stage2/latest {word}"
         )));
     }
-    let record = RunRecord::read(run_dir).map_err(|e| Failure::Usage(format!("{e:#}")))?;
+    let record = RunRecord::read(run_dir).map_err(|error| {
+        // What is there and cannot be read is no mistake of the command line.
+        let is_there = run_dir.join(RUN_JSON).symlink_metadata().is_ok();
+        let failure = if is_there { Failure::NoResult } else { Failure::Usage };
+        failure(format!("{error:#}"))
+    })?;
     if !record.dormant {
         let status = write_again(run_dir, &record, &args, terminal)?;
         if *json {

@@ -57,5 +57,5 @@ fn what_cannot_be_read_is_no_answer() {
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
     assert.stderr(contains("newer stage2-launch"));
-    sandbox.launch_strictly(&["ask", "nowhere"]).assert().code(70).stderr(contains("nowhere"));
+    sandbox.launch_strictly(&["ask", "nowhere"]).assert().code(2).stderr(contains("nowhere"));
 }
