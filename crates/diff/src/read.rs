@@ -24,7 +24,7 @@ pub enum ReadError {
     NoJson(String),
     /// Another program wrote it.
     #[error(
-        "it is not a report of stage2-launch (its `schema` is {0}, and not \"{SCHEMA}\"); name the \
+        "it is not a report of stage2-launch ({0}); name the \
          folder of a run, or the metrics.json in it"
     )]
     OtherSchema(String),
@@ -73,8 +73,8 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
     };
     if head.schema.as_str() != Some(SCHEMA) {
         let found = match head.schema {
-            Value::Null => "missing".to_owned(),
-            schema => shown(&schema.to_string()),
+            Value::Null => format!("it has no `schema`, which would be \"{SCHEMA}\""),
+            schema => format!("its `schema` is {}, not \"{SCHEMA}\"", shown(&schema.to_string())),
         };
         return Err(ReadError::OtherSchema(found));
     }
@@ -216,7 +216,7 @@ mod tests {
         for cut in 0..whole.len() {
             assert!(refused(&whole[..cut]).contains("cut short"), "{cut}");
         }
-        assert!(refused(b"{\"batch_size\": 1}").contains("`schema` is missing"));
+        assert!(refused(b"{\"batch_size\": 1}").contains("it has no `schema`, which would be"));
         assert!(refused(b"[1]").contains("not a report of stage2-launch"));
         assert!(refused(b"{\"schema\": \"o\\u001bther\"}").contains("\"o\\u001bther\""));
         let newer = text(|v| v["schema_version"] = json!(SCHEMA_VERSION + 1));

@@ -236,9 +236,17 @@ pub(crate) fn within(key: &str, part: &str) -> bool {
     key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// What to say behind an unknown `word`; nothing without candidates.
+/// Likeness (Jaro-Winkler) below which nobody meant the other word.
+const LEAST_LIKENESS: f64 = 0.6;
+
+/// What to say behind an unknown `word`; nothing without a candidate that is like it.
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let near = most_like(word, candidates);
+    let near = most_like(word, candidates).filter(|near| {
+        let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
+        // What is like no candidate is no slip of the finger.
+        strsim::jaro_winkler(&last(word), &last(near)) >= LEAST_LIKENESS
+            || strsim::jaro_winkler(word, near) >= LEAST_LIKENESS
+    });
     near.map_or_else(String::new, |key| format!("; the nearest valid one is `{key}`"))
 }
 
@@ -388,5 +396,8 @@ mod tests {
         assert_eq!(near("timeout"), "run.timeout_s");
         assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
         assert_eq!(most_like("x", []), None);
+        let models = ["deepseek_v3", "llama_3_8b", "none"];
+        assert_eq!(nearest("gtp2", models), "");
+        assert_eq!(nearest("lama_3_8b", models), "; the nearest valid one is `llama_3_8b`");
     }
 }

@@ -353,6 +353,19 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
 
 /// serde's messages name Rust types.
 fn in_plain_words(text: &str) -> String {
+    // "unknown variant `lite`, expected `deep` or `light`": the value is named before.
+    if let Some((_, choices)) =
+        text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
+    {
+        let choices = choices.strip_prefix("one of ").map_or_else(
+            || choices.to_owned(),
+            |many| match many.rsplit_once(", ") {
+                Some((first, last)) => format!("{first} or {last}"),
+                None => many.to_owned(),
+            },
+        );
+        return format!("must be {}", choices.replace('`', ""));
+    }
     text.replace("expected a nonzero u64", "expected a whole number, 1 or more")
         .replace("expected u64", "expected a whole number, 0 or more")
         .replace("expected u32", "expected a whole number, 0 or more")

@@ -123,7 +123,7 @@ fn errors_name_key_origin_and_neighbour() {
         ),
         (vec!["run.timeout_s=-1"], vec!["`run.timeout_s`", "whole number"]),
         (vec!["run.timeout_s=0"], vec!["`run.timeout_s`", "1 or more"]),
-        (vec!["run.mode=depp"], vec!["`run.mode`", "`deep`", "`light`"]),
+        (vec!["run.mode=depp"], vec!["`run.mode`", "must be deep or light"]),
         (vec!["run.tee=maybe"], vec!["`run.tee`", "true or false"]),
         (vec!["run.dir=12"], vec!["`run.dir`", "quote a number"]),
         (vec!["run.dir=[a]"], vec!["`run.dir`", "path"]),
