@@ -94,9 +94,7 @@ impl Terminal {
         if self.verbosity < Verbosity::Normal || lines.is_empty() {
             return;
         }
-        let width = std::io::stderr().is_terminal().then(size).and_then(Result::ok);
-        let width = width.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
-        let shown = laid_out(lines, width.unwrap_or(usize::MAX));
+        let shown = laid_out(lines, width().unwrap_or(usize::MAX));
         let _ = write!(anstream::stderr(), "\n{shown}");
     }
 
@@ -107,8 +105,28 @@ impl Terminal {
 
 /// A stderr that is closed is no reason to end: the workload runs on without our lines.
 fn line(style: Style, text: &str) {
-    let text = printable(&redaction::text(text));
-    let _ = writeln!(anstream::stderr(), "{style}stage2-launch: {text}{style:#}");
+    let text = format!("stage2-launch: {}", printable(&redaction::text(text)));
+    let text = in_lines(text, width().unwrap_or(usize::MAX));
+    let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
+}
+
+/// Columns of the terminal that shows stderr; nothing without one.
+fn width() -> Option<usize> {
+    let size = std::io::stderr().is_terminal().then(size).and_then(Result::ok);
+    size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+/// Columns by which the further lines of a text are set in.
+const SET_IN: usize = 4;
+
+/// A text that is too long for a terminal breaks between words, where the terminal would break within them.
+fn in_lines(text: String, width: usize) -> String {
+    match text.chars().count() > width {
+        true => {
+            wrapped(&text, width.saturating_sub(SET_IN).max(20)).join(&format!("\n{:SET_IN$}", ""))
+        }
+        false => text,
+    }
 }
 
 /// Labels in one column, texts in another one.
@@ -227,6 +245,17 @@ mod tests {
         assert!(laid_out(&lines, 1).lines().count() > 2);
         let hostile = [("time", "a\u{1b}[2J\nb".to_owned(), plain)];
         assert_eq!(laid_out(&hostile, 80), "time: a\\u{1b}[2J\\nb\n");
+    }
+
+    #[test]
+    fn a_long_line_breaks_between_words_and_a_short_one_stays() {
+        let text =
+            "stage2-launch: the demo runs on the simulated GPU: no driver is on this machine";
+        let expected = "stage2-launch: the demo runs on the\n    simulated GPU: no driver is on this\n    machine";
+        assert_eq!(in_lines(text.to_owned(), 40), expected);
+        for width in [text.len(), usize::MAX] {
+            assert_eq!(in_lines(text.to_owned(), width), text);
+        }
     }
 
     fn lines_at(interval_s: u64, milliseconds: impl IntoIterator<Item = u64>) -> Vec<u64> {

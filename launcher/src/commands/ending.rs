@@ -84,7 +84,14 @@ pub(super) fn make_room(
     bundle: &mut Bundle,
     terminal: &Terminal,
 ) {
-    let bundle::Room { findings, compressed } = bundle::make_room(folder, settings, &bundle.record);
+    let bundle::Room { findings, deleted, compressed } =
+        bundle::make_room(folder, settings, &bundle.record);
+    if deleted > 0 || !compressed.is_empty() {
+        let all = folder.path().parent().map(visible_path).unwrap_or_default();
+        let compressed = compressed.len();
+        terminal
+            .progress(&format!("older runs in {all}: deleted {deleted}, compressed {compressed}"));
+    }
     let windows = compressed.iter().flat_map(|dir| bundle::window_bundles(dir));
     // A dormant run has its pages in the bundles of its windows.
     for older in compressed.iter().cloned().chain(windows).filter(|dir| file_list::has_page(dir)) {

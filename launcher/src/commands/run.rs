@@ -214,7 +214,6 @@ impl Job {
         if accepted && bundle.record.workload_exit.is_some() && settings.limits_bundles() {
             let text = "the reports are written; the clean-up of older bundles was interrupted";
             signals.say(text.to_owned());
-            terminal.progress("deleting and compressing older bundles");
             make_room(folder, settings, &mut bundle, terminal);
         }
         list_files(&outcome, &run_dir, terminal);

@@ -398,8 +398,9 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
     if let Some(overflows) = device.overflows {
         let lost = device.lost_ns.map_or_else(String::new, |ns| format!(" ({} ms)", ms3(ns)));
         findings.push(Finding::warning(
-            format!("the samples of {of} have {}{lost}", counted(overflows, "gap")),
-            "the buffer of the hardware was full; what ran in the gaps is not covered",
+            format!("the counter samples of {of} have {}{lost}", counted(overflows, "gap")),
+            "the buffer of the hardware was full: no counter covers what ran meanwhile; the records of GPU \
+             work, and so the coverage, are not affected",
             "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
         ));
     }

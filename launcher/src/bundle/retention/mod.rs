@@ -25,6 +25,7 @@ use stage2_read::{files, private};
 pub(crate) struct Room {
     /// Notes say what is gone or compressed, warnings what stays and why.
     pub(crate) findings: Vec<Finding>,
+    pub(crate) deleted: usize,
     /// Bundles whose files have other names and sizes now.
     pub(crate) compressed: Vec<PathBuf>,
 }
@@ -81,6 +82,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     // This run's own bundle counts among those that are kept.
     let others = |keep: NonZeroU64| usize::try_from(keep.get() - 1).unwrap_or(usize::MAX);
     let keep_last = settings.keep_last;
+    let before = bundles.len();
     let excess = keep_last.map_or(0, |keep| bundles.len().saturating_sub(others(keep)));
     let mut kept: Vec<Older> = Vec::new();
     let mut why = keep_last.map_or_else(String::new, |keep| {
@@ -96,6 +98,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
         why = format!("run.keep_bytes={limit} is the most for all bundles; null keeps all");
         kept = within(kept, &folder.path(), limit.get(), &why, &may_go, &mut room.findings);
     }
+    room.deleted = before - kept.len();
     kept.sort_by(by_start);
     let Some(uncompressed) = settings.keep_uncompressed else { return room };
     let old = kept.len().saturating_sub(others(uncompressed));

@@ -110,6 +110,7 @@ fn the_oldest_go_until_all_fit() {
     let room = room_for(&folder, &keep(320_000));
     assert_eq!(left(), "bb ccc dddd foreign");
     assert!(room.findings[0].why.contains("run.keep_bytes=320000"), "{room:?}");
+    assert_eq!((room.deleted, room.compressed.len()), (1, 0), "{room:?}");
     // The next is not ours alone; the one after it goes in its place.
     let room = room_for(&folder, &keep(220_000));
     assert_eq!(left(), "bb dddd foreign");
