@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::visible_path;
-use stage2_export::{Exported, Run, Selection, export as write};
+use stage2_export::{ExportError, Exported, Run, Selection, export as write};
 use stage2_report::Settings;
 
 use crate::bundle::refuse_dormant;
@@ -20,7 +20,7 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
     let (exported, out) = match args.format.of_crate() {
         Some(format) => {
             let run = Run::of_bundle(&args.run_dir, &Settings::of_run(&args.run_dir).libraries)
-                .map_err(failure)?;
+                .map_err(|error| unread(&args.run_dir, error))?;
             let out = args
                 .output
                 .unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
@@ -33,7 +33,16 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
     Ok(0)
 }
 
-fn failure(error: stage2_export::ExportError) -> Failure {
+/// A report that is there and cannot be read is no mistake of the command line.
+fn unread(run_dir: &Path, error: ExportError) -> Failure {
+    let is_there = run_dir.join("metrics.json").symlink_metadata().is_ok();
+    match error {
+        ExportError::NoReport { .. } if is_there => Failure::NoResult(error.to_string()),
+        error => failure(error),
+    }
+}
+
+fn failure(error: ExportError) -> Failure {
     let text = error.to_string();
     if error.is_usage() { Failure::Usage(text) } else { Failure::NoResult(text) }
 }

@@ -69,7 +69,8 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
     refused(&["--stage", "warmup", "-o", "x"], "no stage `warmup`; it has `decode`");
     refused(&["--window", "7"], "START..END");
     fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
-    refused(&["-o", "x"], "stage2-launch report");
+    let damaged = sandbox.launch_strictly(&["export", "run", "-f", "perfetto", "-o", "x"]).assert();
+    damaged.code(70).stderr(contains("stage2-launch report"));
     assert!(!sandbox.path("x").exists());
 }
 
@@ -101,7 +102,7 @@ fn a_bundle_of_another_version_and_an_empty_run_are_refused() {
     let other = text.replacen("\"schema_version\": 2", "\"schema_version\": 99", 1);
     assert_ne!(other, text);
     fs::write(sandbox.path("run/metrics.json"), other).expect("file");
-    refused(2, "stage2.report, version 99; this program reads stage2.report, version");
+    refused(70, "stage2.report, version 99; this program reads stage2.report, version");
     fs::write(sandbox.path("run/metrics.json"), text).expect("file");
     fs::remove_dir_all(sandbox.path("run/collector")).expect("folder");
     refused(70, "no trace file of the collector to export");
