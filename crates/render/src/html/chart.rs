@@ -80,8 +80,8 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let percentiles = match from_begin {
         None => "Percentiles are of the warm ones.".to_owned(),
         Some(times) => format!(
-            "The step time of this stage ({} ms at the median) is longer: it is from begin to begin, with what \
-             the engine does between two steps.",
+            "These are times of the range alone. The step time of this stage ({} ms at the median) is another one: \
+             from begin to begin, with what the engine does between two steps.",
             ms3(times.p50_ns)
         ),
     };
@@ -515,10 +515,19 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     let timeline = report.step_timelines.iter().find(|timeline| timeline.stage == stage);
     let noun = timeline.map_or("step", StepTimeline::noun);
     let partial = if row.partial { ", a part of it only" } else { "" };
+    let own_run = report.sampled.as_ref().is_some_and(|sampled| sampled.own_run);
+    let of_pass = if own_run { " of the counters pass" } else { "" };
+    let other_pass = match own_run {
+        true => format!(
+            "The counters pass is a separate run: its median {noun} is another one than that of the timeline, \
+             which is of the collect pass, and it can take longer. "
+        ),
+        false => String::new(),
+    };
     format!(
-        "<h3>Sampled counters over the median {noun}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
+        "<h3>Sampled counters over the median {noun}{of_pass}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
          <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} ms on the \
-         GPU, as {}. Samples cover {} % of the stage{partial}. metrics.json has the points.</p>\n",
+         GPU, as {}. Samples cover {} % of the stage{partial}. {other_pass}metrics.json has the points.</p>\n",
         found.number,
         foreign(&row.stage),
         text(&row.device),

@@ -560,6 +560,34 @@ fn the_ranks_say_who_is_late_and_who_waits() {
 }
 
 #[test]
+fn a_picture_says_how_its_times_differ_from_the_step_time() {
+    let times = StepTimes { unit: StepUnit::OfEngine, p50_ns: 900_000, ..StepTimes::default() };
+    // The median of the range can be longer than that of the few timed steps.
+    let picture = chart::latency(&full("").step_series[0], Some(&times), "x");
+    assert!(
+        picture.contains("The step time of this stage (0.900 ms at the median) is another one"),
+        "{picture}"
+    );
+    assert!(!picture.contains("is longer"), "{picture}");
+}
+
+#[test]
+fn counters_of_another_pass_are_not_those_of_the_step_in_the_timeline() {
+    let curve = SampledCurve { points: vec![SampledPoint::default()], ..SampledCurve::default() };
+    let steps = SampledSteps { median: Some(curve), ..SampledSteps::default() };
+    let stage =
+        SampledStage { stage: "decode".into(), steps: Some(steps), ..SampledStage::default() };
+    let of = |own_run| {
+        let sampled =
+            SampledCounters { own_run, stages: vec![stage.clone()], ..Default::default() };
+        chart::sampled(&Report { sampled: Some(sampled), ..full("") }, "decode", "x")
+    };
+    for words in ["of the counters pass</h3>", "is a separate run"] {
+        assert!(of(true).contains(words) && !of(false).contains(words), "{words}: {}", of(true));
+    }
+}
+
+#[test]
 fn a_late_rank_and_a_waiting_one_stand_on_one_scale() {
     let mut report = full("");
     let [mut waiting, late] = [1, 0].map(|at| report.step_timelines.remove(at));
