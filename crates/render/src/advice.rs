@@ -81,7 +81,8 @@ pub(crate) fn recommendations(report: &Report) -> String {
                 more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
             })
         });
-    match rows.len() {
+    let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice));
+    match gains.filter(|gain| matches!(gain, Gain::AtMost(_))).count() {
         0 | 1 => table.or_none(NO_ADVICE, ""),
         _ => table.with_note(OVERLAP),
     }

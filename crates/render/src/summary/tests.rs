@@ -315,8 +315,17 @@ fn a_recommendation_gains_what_the_answer_says() {
         report.insight.takeaways[0].experiment = Some(change);
         summary_md(&report, &shown())
     };
-    let several = crate::advice::recommendations(&rich());
-    assert!(several.contains("Gains can overlap, so their sum is too large."), "{several}");
+    let mut several = report.clone();
+    for takeaway in &mut several.insight.takeaways {
+        let metric = "step_ms".to_owned();
+        let change = Experiment::Change { metric, at_best_percent: Some(-8.0), grows: false };
+        takeaway.recommendation = Some(format!("{}: change it", takeaway.text));
+        takeaway.experiment = Some(change);
+    }
+    let overlap = "Gains can overlap, so their sum is too large.";
+    assert!(crate::advice::recommendations(&several).contains(overlap));
+    several.insight.takeaways.truncate(1);
+    assert!(!crate::advice::recommendations(&several).contains(overlap));
     for page in [saved(-8.0, false), saved(100.0 * 8.0 / 92.0, true)] {
         assert!(page.contains("Gain at most: decode 8.0 % of its window."), "{page}");
     }
