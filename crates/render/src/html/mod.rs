@@ -238,7 +238,7 @@ fn first_numbers(report: &Report, parts: &[Part]) -> String {
         shown.push(card("ms of GPU work", ms3(busy_ns), "stages"));
         if !report.devices.iter().any(|device| device.shared_by_processes) {
             let percent = busy_ns as f64 * 100.0 / span_ns as f64;
-            shown.push(card("% of its span busy", percent1(percent), "gpus"));
+            shown.push(card("% busy, start-up included", percent1(percent), "gpus"));
         }
     }
     if let Some(used) = &report.insight.utilisation {
