@@ -110,8 +110,14 @@ fn host_of(
         causes.extend((percent >= HOST_PERCENT).then(|| format!("{percent:.0} % {what}")));
     }
     let causes = causes.join(", ");
-    let error = if causes.contains(" ± ") { "; ±: standard error" } else { "" };
-    format!("{name}{idle}: {causes} (of that time; {} samples{error})", count(found.samples))
+    let samples = count(found.samples);
+    // Ahead of the causes, where a line that is cut short still has it.
+    match causes.contains(" ± ") {
+        true => {
+            format!("{name}{idle}; of that time (± standard error, {samples} samples): {causes}")
+        }
+        false => format!("{name}{idle}: {causes} (of that time; {samples} samples)"),
+    }
 }
 
 #[cfg(test)]
@@ -159,8 +165,8 @@ mod tests {
         let mut uncertain = host.clone();
         uncertain.causes.iter_mut().for_each(|cause| cause.error_percent = 6.0);
         let said = host_of(&told, &uncertain, &files);
-        assert!(said.contains("20 ± 6 % one"), "{said}");
-        assert!(said.ends_with("(of that time; 40 samples; ±: standard error)"), "{said}");
+        let begin = "; of that time (± standard error, 40 samples): 20 ± 6 % one";
+        assert!(said.contains(begin), "{said}");
         let many = host_of(&told, &host, &HashMap::new());
         assert!(
             many.starts_with(
