@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use stage2_ask::query::{Answered, Bundle, Limits, QueryError, RowCount, query};
 use stage2_ask::schema::schema;
 use stage2_ask::tables::{Rows, TABLES, each_row};
-use stage2_model::Report;
+use stage2_model::{Report, Timelines};
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::Settings;
 
@@ -179,7 +179,11 @@ fn launches_and_steps_agree_with_the_report() {
 
 #[test]
 fn a_bundle_without_trace_files_says_so() {
+    let alone = tempfile::tempdir().expect("a folder");
     let sample = Sample::of("regions");
+    let metrics = sample.folder.join("metrics.json");
+    std::fs::copy(metrics, alone.path().join("metrics.json")).expect("a copy");
+    let sample = Sample { folder: alone.path().to_owned(), ..sample };
     let answered = sample.ask("SELECT count(*) FROM launches");
     assert_eq!(answered.rows, [[Value::from(0)]]);
     let note = &answered.notes[0];
@@ -438,7 +442,13 @@ fn sources_are_pointers_into_the_file() {
 
 #[test]
 fn every_declared_field_is_one_of_the_report() {
-    let samples = SAMPLES.map(Sample::of);
+    let samples = SAMPLES.map(|name| {
+        let mut sample = Sample::of(name);
+        let timelines = std::fs::read(sample.folder.join("timelines.json")).expect(name);
+        let timelines: Timelines = serde_json::from_slice(&timelines).expect(name);
+        timelines.put_into(&mut sample.report).expect(name);
+        sample
+    });
     // No sample has them: counters of ncu by kernel, operators, a thread that held a lock, a GPU that was off.
     const NONE: [&str; 2] = ["counters", "operators"];
     const SELDOM: [&str; 2] = ["host_causes.thread", "coverage.gpu_off"];

@@ -53,7 +53,7 @@ fn what_cannot_be_read_is_no_answer() {
         fs::write(sandbox.path(name).join("metrics.json"), bytes).expect("file");
         sandbox.launch_strictly(&["ask", name, "time"]).assert().code(70).stdout("");
     }
-    let newer = lossy(&text).replacen("\"schema_version\": 1", "\"schema_version\": 91", 1);
+    let newer = lossy(&text).replacen("\"schema_version\": 2", "\"schema_version\": 92", 1);
     fs::write(sandbox.path("newer.json"), newer).expect("file");
     let assert = sandbox.launch_strictly(&["ask", "newer.json"]).assert().code(70);
     assert.stderr(contains("newer stage2-launch"));

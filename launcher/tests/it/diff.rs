@@ -213,7 +213,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     sandbox.write("cut.json", &whole[..whole.len() / 2]);
     sandbox.write("other.json", "{\"batch_size\": 1}");
     sandbox.write("newer.json", &changed(&|r| r["schema_version"] = json!(99)));
-    sandbox.write("huge.json", &changed(&|r| r["kernels"][0]["total_ns"] = json!(1e300)));
+    sandbox.write("huge.json", &changed(&|r| r["kernels"]["rows"][0][5] = json!(1e300)));
     sandbox.write("empty.json", &changed(&|r| r["coverage"]["verdict"]["status"] = json!("empty")));
     sandbox.write("unreported/run.json", "{}");
     sandbox.write("nothing/notes.md", "");
@@ -222,7 +222,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     refused(&[&good, "cut.json"], 70, "it is not JSON, or is cut short");
     refused(&[&good, "other.json"], 70, "not a report of stage2-launch");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
-    refused(&[&good, "huge.json"], 70, "kernels[0]");
+    refused(&[&good, "huge.json"], 70, "kernels");
     refused(&["empty.json", &good], 70, "empty.json (a run before the change) is EMPTY");
     refused(&[&good, "unreported"], 70, "stage2-launch report unreported");
     refused(&[&good, "nothing"], 70, "is not the folder of a run");

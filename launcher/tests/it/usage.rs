@@ -259,7 +259,7 @@ fn errors_in_settings_name_the_nearest_key() {
         ("runn.mode=light", ["`runn.mode`", "`run.mode`"]),
         ("workload=hidra", ["`hidra`", "`hydra`"]),
         ("run.timeout_s=soon", ["`run.timeout_s`", "whole number"]),
-        ("profiling.collector.log=loud", ["`profiling.collector.log`", "`debug`"]),
+        ("profiling.collector.log=loud", ["`profiling.collector.log`", "info or debug"]),
         ("profiling.collector.ranges=[a", ["character", "`]`"]),
         ("run.mode=deep,light", ["character", "sweep"]),
     ] {

@@ -224,8 +224,8 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
         ]
     );
     let text = line(&report, "host");
-    let begin = "decode waits 6.00 of 10.00 ms for the host in the mean instance: 50 ± 3 % Scheduler.schedule \
-                 (scheduler.py:212), 33 ± 3 % waiting for the GIL held by `detok` in Tokenizer.decode \
+    let begin = "decode waits 6.00 of 10.00 ms for the host in the mean instance; of that time (± standard \
+                 error, 240 samples): 50 ± 3 % Scheduler.schedule (scheduler.py:212), 33 ± 3 % waiting for the GIL held by `detok` in Tokenizer.decode \
                  (tokenizer.py:88)";
     assert!(text.starts_with(begin), "{text}");
     let window = line(&report, "window");

@@ -143,9 +143,8 @@ fn waiting_is_a_part_of_the_window_of_its_own() {
     );
     // The late rank's GPU idles while the other one waits: both go if the rank comes in time.
     let first = report.answer.first.as_ref().expect("a late rank");
-    let condition = (first.rule, first.condition.as_str());
-    let late = format!("no rank waits for others ({SENTENCE})");
-    assert_eq!(condition, (Rule::Waiting, late.as_str()));
+    let condition = (first.rule, first.condition.as_str(), first.detail.as_deref());
+    assert_eq!(condition, (Rule::Waiting, "no rank waits for others", Some(SENTENCE)));
     let left = warm * (100 * US + TRANSFER + 20 * US);
     let expected = window.window_ns as f64 / left as f64;
     assert!(first.factor.is_some_and(|factor| (factor - expected).abs() < 1e-9), "{first:?}");
