@@ -41,7 +41,7 @@ Files = dict[str, tuple[bytes, int]]
 
 
 def shared_files(repository: Path, launcher: Path) -> Files:
-    """Return completions and manual pages, as the launcher writes them, texts for agents, and the schemas."""
+    """Return completions and manual pages of the launcher, texts for agents, and schemas."""
     agents = repository / "packaging/agents"
     files: Files = {
         f"share/stage2/{name}": ((agents / name).read_bytes(), 0o644) for name in AGENTS

@@ -141,7 +141,7 @@ impl Asked {
                 }
                 if told.is_none() {
                     missing.push(format!(
-                        "work on the GPU: the thread that takes in records has not answered within {} ms; it \
+                        "work on the GPU: the thread that reads records has not answered within {} ms; it \
                          waits for CUPTI or for the disk",
                         PATIENCE.as_millis()
                     ));

@@ -4,9 +4,11 @@
     standstill.py guest CASE FLAG                 a guest: spin, graph or gil
     standstill.py rank RANK FLAG PORT             a rank of two, with NCCL
 
-FLAG is a file of 4 KiB that parent and guest map: its first word ends the kernel, the second one lets rank 1 go on,
-the others say how far each guest is.
+FLAG is a file of 4 KiB that parent and guest map: its first word ends the kernel, the second one
+lets rank 1 go on, the others say how far each guest is.
 """
+
+from __future__ import annotations
 
 import ctypes
 import mmap
@@ -18,6 +20,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 END, GO, STEP = 0, 1, 8
 SPIN = r"""
@@ -29,13 +36,15 @@ extern "C" __global__ void ordinary(int* place) { atomicAdd(place, 1); }
 class Flags:
     """Words of a file that several processes map."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
+        """Map the file."""
         with open(path, "r+b") as file:
             self.map = mmap.mmap(file.fileno(), 4096)
         self.words = (ctypes.c_int32 * 1024).from_buffer(self.map)
         self.address = ctypes.addressof(self.words)
 
-    def wait(self, word, value, seconds=60):
+    def wait(self, word: int, value: int, seconds: float = 60) -> None:
+        """Wait until a word has a value or more."""
         until = time.monotonic() + seconds
         while self.words[word] < value:
             if time.monotonic() > until:
@@ -43,7 +52,8 @@ class Flags:
             time.sleep(0.01)
 
 
-def guest(case, flag):
+def guest(case: str, flag: str) -> None:
+    """Launch work, then work that does not end until the flag is set."""
     import cupy
     import torch
 
@@ -58,7 +68,7 @@ def guest(case, flag):
     flags.words[END] = 1
     stream = torch.cuda.Stream()
 
-    def launch(stuck, behind):
+    def launch(stuck: bool, behind: int) -> None:
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
             if stuck:
                 spin((1,), (1,), (address,))
@@ -96,29 +106,32 @@ def guest(case, flag):
     print("went on", int(place.get()[0]), flush=True)
 
 
-def wait_for_the_gpu():
+def wait_for_the_gpu() -> None:
+    """Wait for all work."""
     import torch
 
     torch.cuda.synchronize()
 
 
-def hold_the_gil(stream):
-    """Another thread wants the GIL, and this one waits for the GPU without giving it up."""
+def hold_the_gil(stream: torch.cuda.Stream) -> None:
+    """Wait for the GPU without giving up the GIL, which another thread wants."""
 
-    def wants_the_gil():
+    def wants_the_gil() -> None:
         while not done:
             time.sleep(0.001)
 
-    done = []
+    done: list[bool] = []
     threading.Thread(target=wants_the_gil, name="wants-the-gil").start()
-    runtime = next(line.split()[-1] for line in open("/proc/self/maps") if "libcudart" in line)
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    runtime = next(line.split()[-1] for line in maps if "libcudart" in line)
     holding = ctypes.PyDLL(runtime)
     time.sleep(0.1)
     holding.cudaStreamSynchronize(ctypes.c_void_p(stream.cuda_stream))
     done.append(True)
 
 
-def rank(number, flag, port):
+def rank(number: int, flag: str, port: str) -> None:
+    """All-reduce in turns; rank 1 stops where it is told to."""
     import torch
     import torch.distributed as dist
 
@@ -141,7 +154,8 @@ def rank(number, flag, port):
     os._exit(0)
 
 
-def sleep_instead(flags, turn):
+def sleep_instead(flags: Flags, turn: int) -> None:
+    """Sleep until the flag lets this turn begin."""
     while flags.words[GO] < turn - 4:
         time.sleep(0.02)
 
@@ -151,7 +165,8 @@ class Case:
 
     failed = 0
 
-    def __init__(self, name, out, collector, launcher, recording):
+    def __init__(self, name: str, out: str, collector: str, launcher: str, recording: bool) -> None:
+        """Make the folder and the flags."""
         self.name = f"{name}, {'recording' if recording else 'dormant'}"
         self.launcher = launcher
         self.folder = os.path.join(out, re.sub(r"\W+", "-", self.name))
@@ -174,39 +189,48 @@ class Case:
             STAGE2_HOST="on",
             XDG_RUNTIME_DIR=run,
         )
-        self.processes = []
+        self.processes: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words):
-        log = open(os.path.join(self.folder, f"{len(self.processes)}.log"), "w")
+    def start(self, *words: str) -> None:
+        """Start a guest."""
+        log = Path(self.folder, f"{len(self.processes)}.log").open("w")  # noqa: SIM115
         command = [sys.executable, os.path.abspath(__file__), *words]
         process = subprocess.Popen(
             command, env=self.environment, stdout=log, stderr=subprocess.STDOUT
         )
         self.processes.append(process)
 
-    def why(self, what, target, expected):
-        """Asks, and holds the first line against what it has to say."""
-        environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": self.environment["XDG_RUNTIME_DIR"]}
+    def why(self, what: str, target: str, expected: str) -> None:
+        """Ask, and compare the first line with what it has to say."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "XDG_RUNTIME_DIR": self.environment["XDG_RUNTIME_DIR"],
+        }
         begun = time.monotonic()
         command = [self.launcher, "ctl", target, "why"]
         try:
-            asked = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
+            asked = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=20
+            )
             text = asked.stdout or asked.stderr
         except subprocess.TimeoutExpired:
             text = "no answer in 20 s"
         took = time.monotonic() - begun
-        with open(os.path.join(self.folder, f"why-{re.sub(chr(92) + 'W+', '-', what)}.txt"), "w") as file:
+        with open(
+            os.path.join(self.folder, f"why-{re.sub(chr(92) + 'W+', '-', what)}.txt"), "w"
+        ) as file:
             file.write(text)
         first = text.splitlines()[0] if text else ""
         fits = re.search(expected, first) is not None and took < 2.2
         self.say(fits, f"{what} ({took:.2f} s): {first}")
 
-    def say(self, fits, text):
+    def say(self, fits: bool, text: str) -> None:
+        """Print a line of the result."""
         Case.failed += not fits
         print(f"{'PASS' if fits else 'FAIL'} {self.name}: {text}", flush=True)
 
-    def end(self, going_on=None):
-        """All of them go on and end by themselves."""
+    def end(self, going_on: list[int] | None = None) -> None:
+        """Wait until all of them went on and ended by themselves."""
         # The mappings stay.
         os.unlink(self.flag)
         for index, process in enumerate(self.processes):
@@ -215,14 +239,17 @@ class Case:
             except subprocess.TimeoutExpired:
                 process.kill()
             if going_on is None or index in going_on:
-                log = open(os.path.join(self.folder, f"{index}.log")).read()
+                log = Path(self.folder, f"{index}.log").read_text()
                 fits = process.returncode == 0 and "went on" in log
                 self.say(fits, f"process {index} went on (status {process.returncode})")
                 if not fits:
                     print(log[-1500:], flush=True)
 
 
-def alone(name, out, collector, launcher, recording, expected):
+def alone(
+    name: str, out: str, collector: str, launcher: str, recording: bool, expected: str
+) -> None:
+    """Run a guest of one process."""
     case = Case(name, out, collector, launcher, recording)
     case.start("guest", name, case.flag)
     try:
@@ -238,7 +265,8 @@ def alone(name, out, collector, launcher, recording, expected):
     case.end()
 
 
-def ranks(out, collector, launcher, recording):
+def ranks(out: str, collector: str, launcher: str, recording: bool) -> None:
+    """Run two ranks, of which one sleeps, is stopped, and dies."""
     case = Case("two ranks", out, collector, launcher, recording)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -250,7 +278,9 @@ def ranks(out, collector, launcher, recording):
         # Rank 1 sleeps in Python before its sixth turn.
         case.flags.wait(STEP, 6, 90)
         time.sleep(3)
-        missing = r"[Rr]ank 1 .*" + ("did not enter the collective" if recording else "seems to be what")
+        missing = r"[Rr]ank 1 .*" + (
+            "did not enter the collective" if recording else "seems to be what"
+        )
         case.why("rank 1 sleeps", case.folder, missing + ".*sleep")
         case.flags.words[GO] = 1
         case.flags.wait(STEP, 7, 20)
@@ -264,16 +294,21 @@ def ranks(out, collector, launcher, recording):
         case.processes[1].kill()
         case.processes[1].wait()
         time.sleep(2)
-        case.why("rank 1 has died", case.folder, r"[Pp]rocess \d+.*(did not enter|has ended|what .* waits)")
+        case.why(
+            "rank 1 has died",
+            case.folder,
+            r"[Pp]rocess \d+.*(did not enter|has ended|what .* waits)",
+        )
     except TimeoutError as error:
         case.say(False, str(error))
         for number in range(2):
-            print(open(os.path.join(case.folder, f"{number}.log")).read()[-1500:], flush=True)
+            print(Path(case.folder, f"{number}.log").read_text()[-1500:], flush=True)
     for process in case.processes:
         process.kill()
 
 
-def main(collector, launcher, out):
+def main(collector: str, launcher: str, out: str) -> None:
+    """Run all cases."""
     import torch
 
     gpus = torch.cuda.device_count()

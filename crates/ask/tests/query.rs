@@ -193,7 +193,7 @@ fn a_bundle_without_trace_files_says_so() {
     assert_eq!(json["notes"][0], *note.as_str());
 }
 
-/// Hazard (queries): SQL of an agent changes the bundle, reads another file, or never ends.
+/// Hazard (Security): SQL of an agent changes the bundle, reads another file, or never ends.
 /// Promise: it is refused, or ended after its time, with a message that says why.
 #[test]
 fn what_is_not_reading_is_refused() {

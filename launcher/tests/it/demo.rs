@@ -40,8 +40,8 @@ fn without_a_gpu_everything_says_simulated() {
     assert!(sandbox.read("inputs.yaml").contains("simulated: true"));
 }
 
-/// Hazard (Usage): Somebody makes the demo longer, and writes its options as settings or before `--`.
-/// Promise: They go after `--`, and every other way names that one.
+/// Somebody makes the demo longer, and writes its options as settings or before `--`.
+/// They go after `--`, and every other way names that one.
 #[test]
 fn the_demo_can_be_made_longer() {
     let sandbox = Sandbox::new();

@@ -90,8 +90,8 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     assert!(bars.is_sorted_by(|a, b| a >= b), "{shown}");
 }
 
-/// Hazard (Comparing runs): An all-clear stands over a number that got worse, or the answer has to be gathered.
-/// Promise: The first line says in one sentence whether anything changed, and how many runs that is based on.
+/// An all-clear stands over a number that got worse, or the answer has to be gathered.
+/// The first line says in one sentence whether anything changed, and how many runs that is based on.
 #[test]
 fn the_first_line_says_whether_anything_changed() {
     let sandbox = Sandbox::new();

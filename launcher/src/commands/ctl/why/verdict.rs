@@ -363,7 +363,7 @@ fn of_host(evidence: &Evidence) -> Verdict {
             "which work it waits for is not known: only a process that records tells",
         ),
         _ if is_idle => (Kind::Waits, "it may simply have nothing to do"),
-        "lock" => (Kind::Waits, "whether somebody is about to release it is not known"),
+        "lock" => (Kind::Waits, "whether another thread is about to release it is not known"),
         _ => (Kind::Unknown, "asking again tells whether it moves"),
     };
     Verdict { kind, sentence: format!("{gpu}, and the host waits: {waits}{range}; {hint}") }
