@@ -26,10 +26,12 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("bind", &[EACCES, ENOSPC]),
     ("chmod", &[EPERM]),
     ("clock_gettime", &[EPERM, INSTEAD]),
+    ("clone", &[EAGAIN]),
     ("close", &[EIO, EINTR]),
     ("close_range", &[ENOSYS, EPERM]),
     ("dlopen", &[ENOMEM]),
     ("fchmod", &[EPERM]),
+    ("fdatasync", &[EIO]),
     ("fcntl", &[EMFILE, EINVAL]),
     ("fstat64", &[EIO]),
     ("futex", &[EINTR, ENOSYS, EPERM]),
@@ -74,13 +76,15 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("sysconf", &[EINVAL]),
     ("unlink", &[EACCES]),
     ("write", &[ENOSPC, EDQUOT, EIO, EINTR, INSTEAD]),
+    ("waitpid", &[EINTR]),
     ("writev", &[EIO, EINTR, INSTEAD]),
 ];
 
 /// Of those, what this guest brings the collector to call on some systems only, or never.
 const SELDOM: &str = "\
-    accept4 chmod fstat64 getcwd getrandom getsockopt lseek64 lstat64 mkdir sched_getaffinity \
-    sched_setaffinity shutdown sigtimedwait stat64 sysconf writev";
+    accept4 chmod clone fdatasync fstat64 getcwd getrandom getsockopt lseek64 lstat64 mkdir sched_getaffinity \
+    sched_setaffinity shutdown sigtimedwait stat64 sysconf \
+    waitpid writev";
 
 /// Memory has a test of its own, `out_of_memory`.
 const MEMORY: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];

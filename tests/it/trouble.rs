@@ -181,14 +181,14 @@ fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
         let guest = || Guest::new("unfinished").api(api).env("STAGE2_SUMMARY", "stderr");
         let left = std::iter::repeat_with(|| guest().run())
             .take(10)
-            .find(|left| left.trace().losses().unreadable_records > 100)
+            .find(|left| left.trace().losses().invalid_timestamps > 100)
             .expect("work that still runs");
         assert_eq!(left.trace().meta("cupti.api"), Some(api));
         assert!(left.stderr().contains("PARTIAL"), "{}", left.stderr());
+        // CUPTI hands out the records of what still runs, without times.
         let kernels = left.trace().kernel_count() as u64;
-        let lost = left.trace().losses().unreadable_records;
         // A few are copies and fills, which are shorter.
-        assert!((19_800..20_700).contains(&(kernels + lost)), "{api}: {kernels} + {lost}");
+        assert!((19_800..20_700).contains(&kernels), "{api}: {kernels}");
     }
 }
 
