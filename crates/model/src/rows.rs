@@ -33,7 +33,8 @@ pub struct Times {
     /// Executions, with valid timestamps or not.
     pub calls: u64,
     /// Executions that were recorded, where `calls`, `graph_calls`, `invalid_timestamp_calls`,
-    /// `total_ns` and bytes are scaled from a sample; null: they are what was recorded.
+    /// `total_ns` and bytes are scaled from a sample; absent: they are what was recorded.
+    #[serde(default)]
     pub recorded_calls: Option<u64>,
     /// Executions without valid timestamps: in `calls`, in none of the times.
     pub invalid_timestamp_calls: u64,

@@ -10,7 +10,7 @@ use std::{ptr, thread};
 
 use common::{DECODE, FAST, KERNEL, MEMSET, PREFILL, Sim};
 use cupti_sys::bindings as cupti;
-use cupti_sys::chosen_records::{FieldRecord, Unreadable};
+use cupti_sys::chosen_records::FieldRecord;
 use cupti_sys::fields::{Completion, Field, LayoutError, Layouts};
 use cupti_sys::pm_sampling::Trigger;
 use cupti_sys::subscriber::{Company, Refusal};
@@ -209,7 +209,7 @@ fn records_hold_the_chosen_fields_and_nothing_else() {
 }
 
 #[test]
-fn records_of_unfinished_work_are_incomplete() {
+fn a_forced_flush_hands_out_unfinished_work() {
     let (sim, api, subscriber) = newest();
     assert_eq!(api.activity_enable_v2(&subscriber, MEMSET, &[Field::KIND, FILL_BYTES]), Ok(()));
     start(&sim);
@@ -219,8 +219,8 @@ fn records_of_unfinished_work_are_incomplete() {
     api.flush_all(true).expect("a flush");
     let completed = take(&FIRST);
     let layouts = completed[0].layouts.as_ref().expect("true layouts");
-    let error = layouts.records(&completed[0].bytes).find_map(Result::err);
-    assert_eq!(error, Some(Unreadable::Incomplete { offset_bytes: 0 }));
+    let records: Vec<_> = layouts.records(&completed[0].bytes).collect();
+    assert!(records.len() == 1 && records[0].is_ok(), "{}", records.len());
 }
 
 #[test]
