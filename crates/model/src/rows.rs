@@ -34,7 +34,7 @@ pub struct Times {
     pub calls: u64,
     /// Executions that were recorded, where `calls`, `graph_calls`, `invalid_timestamp_calls`,
     /// `total_ns` and bytes are scaled from a sample; absent: they are what was recorded.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded_calls: Option<u64>,
     /// Executions without valid timestamps: in `calls`, in none of the times.
     pub invalid_timestamp_calls: u64,
