@@ -76,7 +76,7 @@ pub(super) struct Evidence {
     pub(super) gpus: Vec<String>,
     pub(super) threads: Vec<String>,
     pub(super) missing: Vec<String>,
-    /// The same before it was written down, for the watch.
+    /// What the threads do, before it became JSON: the watch compares it with its last look.
     pub(super) look: Option<Look>,
     pub(super) readings: Vec<GpuNow>,
 }

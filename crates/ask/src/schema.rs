@@ -106,7 +106,7 @@ impl Schema {
         out
     }
 
-    /// The same as one line of JSON.
+    /// The tables with their columns, units and row counts, as one line of JSON.
     pub fn to_json(&self) -> String {
         let tables: Vec<Value> =
             self.tables.iter().map(|(table, rows)| self.json(table, *rows)).collect();

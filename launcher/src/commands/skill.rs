@@ -4,7 +4,7 @@ use super::ending::printed;
 use crate::cli::SkillArgs;
 use crate::failure::Failure;
 
-/// The same as in the wheel and the tar file.
+/// The text of SKILL.md, which the wheel and the tar file contain as well.
 const SKILL: &str = include_str!("../../../packaging/agents/SKILL.md");
 
 /// Prints it, with the option that says so and without.

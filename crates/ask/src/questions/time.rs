@@ -142,7 +142,7 @@ fn parts(stages: &[(usize, &StageAnswer)]) -> Table {
     Table::new("parts", columns, rows).usually(PARTS)
 }
 
-/// The same of stages whose bottleneck is not known.
+/// The window of each stage whose bottleneck is not known, by kind of time.
 fn window(stages: &[(usize, &StageAnswer)]) -> Table {
     let mut rows = Vec::new();
     for (at, stage) in stages.iter().filter(|(_, stage)| stage.bottleneck.is_none()) {
