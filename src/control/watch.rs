@@ -215,6 +215,7 @@ impl<'a> Standstill<'a> {
         let of_thread = Arc::clone(&written);
         let files = self.files;
         let thread = move || {
+            let _counted = state::Server::counted();
             let work = || {
                 write_and_run(
                     stem.as_deref(),
@@ -229,9 +230,7 @@ impl<'a> Standstill<'a> {
                 diag::warn(format_args!("watch: {panic}; please report it"));
             }
             of_thread.set();
-            state::set_servers(1);
         };
-        state::set_servers(2);
         // The disk may hang, and so may the command.
         match std::thread::Builder::new().name("stage2-why".to_owned()).spawn(thread) {
             Ok(_) => {
@@ -239,7 +238,6 @@ impl<'a> Standstill<'a> {
                 self.written = Some(written);
             }
             Err(error) => {
-                state::set_servers(1);
                 diag::warn(format_args!("watch: no thread can be started ({error})"));
             }
         }

@@ -202,22 +202,20 @@ impl Asked {
         let (of_thread, options) = (Arc::clone(&slot), context.options.clone());
         let (gpus, python) = (context.gpus, context.python);
         let thread = move || {
+            let _counted = state::Server::counted();
             if let Err(panic) =
                 barrier::own_thread(|| find(&of_thread, depth, (options, gpus, python)))
             {
                 of_thread.found.lock().notes.push(panic.to_string());
             }
-            state::set_servers(1);
             of_thread.done.set();
         };
-        state::set_servers(3);
         match std::thread::Builder::new().name("stage2-why".to_owned()).spawn(thread) {
             Ok(_) => {
                 self.last = Some((Arc::clone(&slot), Instant::now()));
                 Some(slot)
             }
             Err(error) => {
-                state::set_servers(1);
                 diag::debug(format_args!("no thread can be started ({error})"));
                 missing.push(format!(
                     "threads and GPUs: no thread can be started ({error}); raise the limit of threads (ulimit -u)"
@@ -267,6 +265,7 @@ fn find(
 fn ask_nvml(slot: &Arc<Slot>, options: Options, gpus: Gpus) {
     let of_thread = Arc::clone(slot);
     let thread = move || {
+        let _counted = state::Server::counted();
         let read = barrier::own_thread(|| gpus(&options));
         let read = read.unwrap_or_else(|panic| Err(panic.to_string()));
         of_thread.found.lock().gpus = Some(read);
@@ -370,5 +369,7 @@ fn gpu_json(gpu: &GpuNow) -> String {
         .maybe("clock_reasons", gpu.clock_reasons)
         .maybe("memory_used_bytes", Some(gpu.memory_used_bytes).filter(|bytes| *bytes > 0))
         .maybe("uncorrected_errors", gpu.uncorrected_errors)
+        .maybe("busy_ms", gpu.busy_ms)
+        .maybe("quiet_ms", gpu.quiet_ms)
         .end()
 }

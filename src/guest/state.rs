@@ -193,6 +193,24 @@ pub(crate) fn set_servers(count: u64) {
     SERVERS.store(count, Ordering::Release);
 }
 
+/// The calling thread, as one more that serves the control socket. It counts itself once it runs and until it is about
+/// to end: one that is counted and is not there would stand for a thread of the guest, and end the process too soon.
+pub(crate) struct Server(());
+
+impl Server {
+    pub(crate) fn counted() -> Self {
+        SERVERS.fetch_add(1, Ordering::AcqRel);
+        Server(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let fewer = |count: u64| count.checked_sub(1);
+        let _ = SERVERS.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer);
+    }
+}
+
 /// The filter of ranges. Before its own start a forked child has that of its parent.
 pub fn range_filter() -> Option<&'static RangeFilter> {
     // SAFETY: null, or a part of what `share` leaked; nobody changes it.
