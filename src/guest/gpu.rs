@@ -39,6 +39,10 @@ pub struct GpuNow {
     pub clock_reasons: Option<u64>,
     /// Memory that all processes use; 0: not known.
     pub memory_used_bytes: u64,
+    /// For how long, up to now, NVML's samples of the first share were at least 95 %, ms.
+    pub busy_ms: Option<u64>,
+    /// For how long those of the second share were at most 2 %, ms.
+    pub quiet_ms: Option<u64>,
     /// Errors of the memory since the driver was loaded that could not be corrected.
     pub uncorrected_errors: Option<u64>,
 }

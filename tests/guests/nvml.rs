@@ -9,6 +9,8 @@
 //! | `SIM_NVML_UNSUPPORTED` | functions that are not supported, comma-separated | none |
 //! | `SIM_NVML_INIT` | what the initialisation returns | 0 |
 //! | `SIM_NVML_OTHERS` | other processes on each GPU; `hidden`: the list is empty | 0 |
+//! | `SIM_NVML_BUSY` | how busy each GPU is, and has been for 20 s, percent | 0 |
+//! | `SIM_NVML_TRAFFIC` | the same of its memory | 0 |
 //! | `SIM_NVML_MIG` | 1: MIG is on | 0 |
 //!
 //! A function that the collector may use and that is missing here is one of an older driver:
@@ -164,6 +166,54 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     let mode = number("SIM_NVML_MIG", 0) as c_uint;
     later.write(mode);
     give("nvmlDeviceGetMigMode", now, mode)
+}
+
+/// `nvmlUtilization_t`.
+#[repr(C)]
+pub struct Utilization {
+    gpu: c_uint,
+    memory: c_uint,
+}
+
+fn utilization() -> Utilization {
+    let of = |name| number(name, 0) as c_uint;
+    Utilization { gpu: of("SIM_NVML_BUSY"), memory: of("SIM_NVML_TRAFFIC") }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
+    _: *mut c_void,
+    place: *mut Utilization,
+) -> c_int {
+    give("nvmlDeviceGetUtilizationRates", place, utilization())
+}
+
+/// `nvmlSample_t`.
+#[repr(C)]
+pub struct Sample {
+    at_us: c_ulonglong,
+    value: c_ulonglong,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetSamples(
+    _: *mut c_void,
+    kind: c_uint,
+    _: c_ulonglong,
+    value_kind: *mut c_uint,
+    count: *mut c_uint,
+    samples: *mut Sample,
+) -> c_int {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let Utilization { gpu, memory } = utilization();
+    let value = u64::from(if kind == 1 { gpu } else { memory });
+    let told = count.read().min(21);
+    for back in 0..told {
+        let at_us = since.as_micros() as u64 - u64::from(back) * 1_000_000;
+        samples.add(back as usize).write(Sample { at_us, value });
+    }
+    count.write(told);
+    give("nvmlDeviceGetSamples", value_kind, 1)
 }
 
 #[repr(C)]

@@ -7,7 +7,7 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_uint, c_ulonglong};
 
 use libloading::Library;
 use nvml_wrapper_sys::bindings::{
-    nvmlDevice_t, nvmlMemory_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlUtilization_t,
+    nvmlDevice_t, nvmlMemory_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlSample_t, nvmlUtilization_t,
 };
 use stage2_contract::trace::DeviceState;
 
@@ -24,6 +24,13 @@ const MIG_ENABLED: c_uint = 1;
 /// `NVML_MEMORY_ERROR_TYPE_UNCORRECTED`, `NVML_VOLATILE_ECC`: since the driver was loaded.
 const UNCORRECTED: c_uint = 1;
 const VOLATILE: c_uint = 0;
+/// `NVML_GPU_UTILIZATION_SAMPLES`, `NVML_MEMORY_UTILIZATION_SAMPLES`, and more of them than NVML keeps.
+const GPU_SAMPLES: c_uint = 1;
+const MEMORY_SAMPLES: c_uint = 2;
+const MAX_SAMPLES: usize = 1024;
+/// A GPU that is busy with nothing else, and a memory that is hardly used, percent.
+const BUSY: c_uint = 95;
+const QUIET: c_uint = 2;
 /// More GPUs than any machine has.
 const MAX_GPUS: c_uint = 64;
 /// Processes on one GPU that are looked at.
@@ -104,6 +111,8 @@ functions! {
     nvmlDeviceGetComputeRunningProcesses_v3: fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
     nvmlDeviceGetUtilizationRates: fn(nvmlDevice_t, *mut nvmlUtilization_t);
     nvmlDeviceGetEnforcedPowerLimit: fn(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetSamples:
+        fn(nvmlDevice_t, c_uint, c_ulonglong, *mut c_uint, *mut c_uint, *mut nvmlSample_t);
     nvmlDeviceGetTotalEccErrors: fn(nvmlDevice_t, c_uint, c_uint, *mut c_ulonglong);
 }
 
@@ -259,11 +268,32 @@ impl Gpu<'_> {
             temperature_c: state.temperature_c,
             clock_reasons: state.clock_reasons,
             memory_used_bytes: state.memory_used_bytes,
+            busy_ms: self.lasting_ms(GPU_SAMPLES, |percent| percent >= BUSY),
+            quiet_ms: self.lasting_ms(MEMORY_SAMPLES, |percent| percent <= QUIET),
             uncorrected_errors: errors.and_then(|read| {
                 // SAFETY: the handle is NVML's, which is initialised; the place is valid.
                 number(|place| unsafe { read(self.handle, UNCORRECTED, VOLATILE, place) })
             }),
         }
+    }
+
+    /// For how long the newest samples have all been such, ms. NVML keeps those of the last seconds.
+    fn lasting_ms(&self, kind: c_uint, is_such: impl Fn(c_uint) -> bool) -> Option<u64> {
+        let read = self.functions.nvmlDeviceGetSamples?;
+        // SAFETY: structs of numbers, for which zero is a value.
+        let mut found: Vec<nvmlSample_t> = vec![unsafe { std::mem::zeroed() }; MAX_SAMPLES];
+        let (mut count, mut value_kind) = (MAX_SAMPLES as c_uint, 0);
+        // SAFETY: the handle is NVML's, which is initialised; the list has room for as many as are said.
+        let done = unsafe {
+            read(self.handle, kind, 0, &raw mut value_kind, &raw mut count, found.as_mut_ptr())
+        };
+        if done != SUCCESS {
+            return None;
+        }
+        // SAFETY: percentages come as unsigned numbers; any bits are one.
+        let percent = |sample: &nvmlSample_t| unsafe { sample.sampleValue.uiVal };
+        let samples = found.get(..count as usize)?.iter();
+        lasting_ms(samples.map(|sample| (sample.timeStamp, percent(sample))), is_such)
     }
 
     /// The number that a function gives for this GPU.
@@ -314,6 +344,18 @@ impl Gpu<'_> {
     }
 }
 
+/// From the oldest to the newest of the samples at the end that are all such; `samples`: times in us, and values.
+fn lasting_ms(
+    samples: impl Iterator<Item = (u64, c_uint)>,
+    is_such: impl Fn(c_uint) -> bool,
+) -> Option<u64> {
+    let mut all: Vec<(u64, c_uint)> = samples.filter(|(at, _)| *at != 0).collect();
+    all.sort_unstable();
+    let newest = all.last()?.0;
+    let first = all.iter().rev().take_while(|(_, value)| is_such(*value)).last();
+    Some(first.map_or(0, |(at, _)| (newest - at) / 1000))
+}
+
 fn number<T: Default>(read: impl FnOnce(*mut T) -> nvmlReturn_t) -> Option<T> {
     let mut value = T::default();
     (read(&raw mut value) == SUCCESS).then_some(value)
@@ -322,6 +364,16 @@ fn number<T: Default>(read: impl FnOnce(*mut T) -> nvmlReturn_t) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lasts_until_now_is_as_long_as_its_samples() {
+        let busy = |percent| percent >= BUSY;
+        let of = |samples: &[(u64, c_uint)]| lasting_ms(samples.iter().copied(), busy);
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[(0, 100), (0, 100)]), None, "places that were not filled");
+        assert_eq!(of(&[(5_000, 100), (7_000, 3)]), Some(0));
+        assert_eq!(of(&[(9_000_000, 99), (1_000_000, 10), (4_000_000, 100)]), Some(5_000));
+    }
 
     #[test]
     fn a_uuid_is_read_whole_or_not_at_all() {
