@@ -19,6 +19,11 @@ const MAX_QUEUES: usize = 32;
 /// Names of unfinished work of a stream that are told, and characters of each.
 const MAX_NAMES: usize = 8;
 const MAX_NAME: usize = 300;
+/// Parts of the names of kernels that wait for other GPUs: those of NCCL, and those of engines' own collectives. They
+/// are looked for in so many bytes.
+const COLLECTIVES: [&str; 6] =
+    ["nccl", "cross_device_reduce", "all_reduce", "allreduce", "all_gather", "reduce_scatter"];
+const NAME_HEAD: usize = 128;
 /// Kernels whose names were looked at.
 const MAX_KNOWN: usize = 1 << 16;
 
@@ -109,10 +114,9 @@ impl Queues {
             return *known;
         }
         let text = names.text(name);
-        // `ncclDevKernel_AllReduce...`, also behind the length of a mangled name.
-        let is_one = text
-            .get(..text.len().min(12))
-            .is_some_and(|head| head.windows(4).any(|part| part.eq_ignore_ascii_case(b"nccl")));
+        let head = text.get(..text.len().min(NAME_HEAD)).unwrap_or_default();
+        let holds = |part: &[u8]| head.windows(part.len()).any(|at| at.eq_ignore_ascii_case(part));
+        let is_one = COLLECTIVES.iter().any(|part| holds(part.as_bytes()));
         if self.collectives.len() < MAX_KNOWN {
             self.collectives.insert(name, is_one);
         }
