@@ -113,22 +113,50 @@ pub(crate) fn find_silent(
             let _ = give.send((index, answer));
         });
     }
-    let mut is_of_run = vec![false; count];
+    let (mut is_of_run, mut is_stale) = (vec![false; count], vec![false; count]);
     for (index, answer) in told.into_iter().take(count) {
         let Some(socket) = found.get(index) else { continue };
         let out = match &answer {
             Ok(status) => status.get("option.out").map(|out| real(Path::new(out))),
             Err(_) => out_of(socket.pid),
         };
+        is_stale[index] = matches!(answer, Err(AskError::Stale { .. }));
         let has_file = || folders.iter().any(|folder| has_trace_of(folder, &socket.name));
         is_of_run[index] =
             out.is_some_and(|out| folders.contains(&out)) || (answer.is_err() && has_file());
     }
-    let mut chosen = is_of_run.into_iter();
-    let of_run: Vec<ControlSocket> =
-        found.into_iter().filter(|_| chosen.next().unwrap_or(false)).collect();
-    let none = || FindError::NoneOfRun(visible_path(folder));
-    if of_run.is_empty() { Err(none()) } else { Ok(of_run) }
+    let all = found.into_iter().zip(is_of_run.into_iter().zip(is_stale));
+    let (mut of_run, mut stale) = (Vec::new(), Vec::new());
+    for (socket, (is_of_run, is_stale)) in all {
+        match (is_of_run, is_stale) {
+            (true, _) => of_run.push(socket),
+            (false, true) => stale.push(socket),
+            (false, false) => {}
+        }
+    }
+    if of_run.is_empty() {
+        return Err(FindError::NoneOfRun(visible_path(folder)));
+    }
+    // A process that was dormant has left nothing in the folder.
+    stale.retain(|socket| began_with(socket, &of_run));
+    of_run.append(&mut stale);
+    Ok(of_run)
+}
+
+/// Processes of one job begin within this time.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+/// When a socket was made.
+pub(crate) fn began(socket: &ControlSocket) -> Option<SystemTime> {
+    fs::symlink_metadata(&socket.path).and_then(|file| file.modified()).ok()
+}
+
+/// Whether a socket was made at about the same time as one of the others.
+pub(crate) fn began_with(stale: &ControlSocket, others: &[ControlSocket]) -> bool {
+    let Some(at) = began(stale) else { return false };
+    let apart = |other: SystemTime| at.duration_since(other).or_else(|_| other.duration_since(at));
+    let mut others = others.iter().filter_map(began);
+    others.any(|other| apart(other).is_ok_and(|apart| apart <= TOGETHER))
 }
 
 /// Whether a signal or a debugger has stopped a process, so that it cannot answer.
@@ -145,13 +173,19 @@ fn out_of(pid: u32) -> Option<PathBuf> {
     Some(real(Path::new(&value)))
 }
 
-/// Whether a folder holds a trace file of a process: `HOST-PID-SECONDS.s2t`.
+/// Whether a folder holds a trace file of a process: `HOST-PID.s2t`, or of a window or a piece of it.
 fn has_trace_of(folder: &Path, name: &SocketName) -> bool {
-    let begins = format!("{}-{}-", name.host, name.pid);
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .any(|file| file.starts_with(&begins) && file.ends_with(".s2t"))
+    // Names of sockets have fewer characters.
+    let same = |host: &str| SocketName::new(host, 0, 0).host == name.host;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(SOCKETS);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut stems = names.filter_map(|file| file.strip_suffix(".s2t").map(str::to_owned));
+    let pid = name.pid.to_string();
+    stems.any(|stem| {
+        let ends = stem.match_indices('-').map(|(at, _)| at).chain([stem.len()]);
+        ends.filter_map(|end| stem.get(..end)?.rsplit_once('-'))
+            .any(|(host, number)| number == pid && same(host))
+    })
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -512,6 +546,25 @@ mod tests {
     }
 
     #[test]
+    fn trace_files_of_a_process_are_told_from_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = SocketName::new("node-7", 41, 1);
+        let has = |file: &str| {
+            let path = folder.path().join(file);
+            fs::write(&path, "").expect("a file");
+            let found = has_trace_of(folder.path(), &name);
+            fs::remove_file(path).expect("removed");
+            found
+        };
+        for own in ["node-7-41.s2t", "node-7-41-w2.s2t", "node-7-41-w2-p000001.s2t"] {
+            assert!(has(own), "{own}");
+        }
+        for other in ["node-7-4.s2t", "node-8-41.s2t", "41.s2t", "node-7-41.why.json", "-41-"] {
+            assert!(!has(other), "{other}");
+        }
+    }
+
+    #[test]
     fn a_socket_that_nobody_serves_is_stale() {
         let folder = tempfile::tempdir().expect("a folder");
         let name = SocketName::new("host", 7, 9);
@@ -520,6 +573,21 @@ mod tests {
         let found = ControlSocket { pid: 7, path, name };
         let error = ask(&found, &Verb::Status).unwrap_err().to_string();
         assert!(error.contains("does not listen any more"), "{error}");
+    }
+
+    #[test]
+    fn a_stale_socket_is_of_the_job_if_it_is_as_old() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, "").expect("a file");
+            ControlSocket { pid: 1, path, name: SocketName::new("h", 1, 1) }
+        };
+        let (old, new) = (at("a"), at("b"));
+        assert!(began_with(&old, std::slice::from_ref(&new)));
+        let long_ago = SystemTime::now() - Duration::from_secs(600);
+        fs::File::options().append(true).open(&old.path).unwrap().set_modified(long_ago).unwrap();
+        assert!(!began_with(&old, &[new]));
     }
 
     #[test]

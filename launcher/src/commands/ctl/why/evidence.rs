@@ -9,6 +9,8 @@ use stage2_contract::control::{Answer, start_of};
 
 use crate::control::{AskError, ControlSocket};
 
+/// Characters of a title.
+const MAX_TITLE: usize = 40;
 /// Threads of a silent process that are read.
 const MAX_THREADS: usize = 256;
 
@@ -37,6 +39,9 @@ pub(super) struct Evidence {
 pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) rank: Option<u64>,
+    /// What it calls itself in the list of processes, where that is no command: `VLLM::Worker_TP1`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) title: String,
     pub(super) phase: String,
     pub(super) cuda: bool,
     pub(super) unix_ms: u64,
@@ -150,6 +155,11 @@ pub(super) struct Gpu {
     pub(super) clock_reasons: Option<u64>,
     pub(super) memory_used_bytes: Option<u64>,
     pub(super) uncorrected_errors: Option<u64>,
+    /// For how long, up to now, it was busy all the time, and its memory was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) busy_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) quiet_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -240,6 +250,7 @@ impl Evidence {
         evidence.missing = missing;
         // As it is numbered here.
         evidence.process.pid = found.pid;
+        evidence.process.title = title_of(Path::new(&format!("/proc/{}", found.pid)));
         evidence
     }
 
@@ -262,11 +273,20 @@ impl Evidence {
         if letter.is_some() {
             let rank = crate::control::variable_of(Path::new(&proc), b"RANK=");
             evidence.process.rank = rank.and_then(|rank| rank.to_str()?.trim().parse().ok());
+            evidence.process.title = title_of(Path::new(&proc));
             evidence.threads = threads_of(&proc);
             evidence.process.threads = evidence.threads.len() as u64;
         }
         evidence
     }
+}
+
+/// The first word of its command line, if it holds `::`, as frameworks name their workers.
+fn title_of(proc: &Path) -> String {
+    let line = fs::read(proc.join("cmdline")).unwrap_or_default();
+    let first = line.split(|byte| byte.is_ascii_whitespace() || *byte == 0).next();
+    let text = String::from_utf8_lossy(first.unwrap_or_default()).into_owned();
+    if text.contains("::") { text.chars().take(MAX_TITLE).collect() } else { String::new() }
 }
 
 fn one<T: for<'d> Deserialize<'d>>(values: Vec<Value>) -> Option<T> {

@@ -1,5 +1,6 @@
 //! Processes that stand still -> evidence of all of them at once, and a sentence about the cause.
 
+mod ended;
 mod evidence;
 mod show;
 mod verdict;
@@ -15,7 +16,9 @@ use stage2_contract::text::visible_path;
 
 use super::EXIT_REFUSED;
 use crate::commands::ending::printed;
-use crate::control::{AskError, ControlSocket, Target, ask_for, find_silent, is_stopped};
+use crate::control::{
+    AskError, ControlSocket, Target, ask_for, began_with, find_silent, is_stopped,
+};
 use crate::failure::Failure;
 use crate::threads::begin_alone;
 use evidence::{Evidence, SilentState};
@@ -32,7 +35,13 @@ pub(super) fn why(target: &Target, json: bool) -> Result<u8, Failure> {
         Target::Run(path) if path.is_file() => vec![read_file(path)?],
         _ => {
             let found = find_silent(target, STATUS_PATIENCE)?;
-            ask_all(found, *target == Target::All)
+            let ended = match target {
+                Target::Run(folder) => ended::of_folder(folder, &found),
+                _ => Vec::new(),
+            };
+            let mut asked = ask_all(found, *target == Target::All);
+            asked.extend(ended);
+            asked
         }
     };
     if processes.is_empty() {
@@ -58,11 +67,15 @@ pub(super) fn why(target: &Target, json: bool) -> Result<u8, Failure> {
     Ok(if processes.iter().all(told) { 0 } else { EXIT_REFUSED })
 }
 
-/// Asks all processes at once. `skips_stale`: sockets of processes that were killed earlier say nothing.
+/// Asks all processes at once. `skips_stale`: sockets of processes that were killed say nothing, but where they began
+/// with those that live.
 fn ask_all(found: Vec<ControlSocket>, skips_stale: bool) -> Vec<Evidence> {
     let (give, told) = mpsc::channel();
     let count = found.len();
+    let alive = |socket: &&ControlSocket| Path::new(&format!("/proc/{}", socket.pid)).exists();
+    let living: Vec<ControlSocket> = found.iter().filter(alive).cloned().collect();
     for (index, socket) in found.into_iter().enumerate() {
+        let skips_stale = skips_stale && !began_with(&socket, &living);
         let give = give.clone();
         begin_alone(move || {
             let answer = match is_stopped(socket.pid) {

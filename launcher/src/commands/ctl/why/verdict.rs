@@ -8,6 +8,8 @@ use serde::Serialize;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{function_name, kernel_name, shorten_kernel};
 
+use stage2_read::trace::operation::is_communication;
+
 use super::evidence::{Evidence, Gpu, Piece, Queue, SilentState, Thread, Work};
 
 /// A GPU that is in use for so large a share does nothing else.
@@ -90,9 +92,10 @@ fn most_telling(all: &[Evidence], verdicts: &[Verdict]) -> Verdict {
 /// `rank 3 (process 123)`.
 pub(super) fn called(evidence: &Evidence) -> String {
     let pid = evidence.process.pid;
-    match evidence.process.rank {
-        Some(rank) => format!("rank {rank} (process {pid})"),
-        None => format!("process {pid}"),
+    match (evidence.process.rank, evidence.process.title.as_str()) {
+        (Some(rank), _) => format!("rank {rank} (process {pid})"),
+        (None, "") => format!("process {pid}"),
+        (None, title) => format!("process {pid} ({title})"),
     }
 }
 
@@ -113,9 +116,7 @@ fn of_silent(evidence: &Evidence) -> Option<Verdict> {
             "it is stopped (state T: SIGSTOP, or a debugger); `kill -CONT` lets it go on"
                 .to_owned(),
         ),
-        SilentState::Gone => {
-            (Kind::Gone, "it has ended and left its socket behind: it was killed".to_owned())
-        }
+        SilentState::Gone => (Kind::Gone, format!("it has ended ({})", silent.why)),
         SilentState::Zombie => {
             (Kind::Gone, "it has ended, and its parent has not taken notice".to_owned())
         }
@@ -169,7 +170,7 @@ pub(super) fn kernel(name: &str) -> String {
 }
 
 pub(super) fn is_collective(name: &str) -> bool {
-    name.to_ascii_lowercase().contains("nccl")
+    is_communication(name.as_bytes())
 }
 
 fn of_unfinished(evidence: &Evidence) -> Option<Verdict> {
@@ -287,6 +288,11 @@ fn of_busy_gpu(evidence: &Evidence) -> Option<Verdict> {
     };
     let gpu = gpus_of(evidence).into_iter().find(spins)?;
     let waits = who_waits(evidence)?;
+    let lasts_ms = gpu.busy_ms.zip(gpu.quiet_ms).map_or(0, |(busy, quiet)| busy.min(quiet));
+    let lasts = match lasts_ms {
+        STANDS_MS.. => format!(" for at least {}", seconds(lasts_ms)),
+        _ => String::new(),
+    };
     let is_foreign = gpu.own != Some(true);
     let whose = if is_foreign { ", if it is this process that uses it" } else { "" };
     let name = match &evidence.work {
@@ -297,8 +303,8 @@ fn of_busy_gpu(evidence: &Evidence) -> Option<Verdict> {
         None => "its name is not known, because nothing was recorded",
     };
     let sentence = format!(
-        "a kernel has been running that moves no data: GPU {} is {} % busy with {} % memory traffic{whose}; {name}; \
-         {waits}",
+        "a kernel has been running{lasts} that moves no data: GPU {} is {} % busy with {} % memory traffic{whose}; \
+         {name}; {waits}",
         gpu.index,
         gpu.gpu_percent.unwrap_or(0),
         gpu.memory_percent.unwrap_or(0)
@@ -378,8 +384,10 @@ fn computes(thread: &Thread, evidence: &Evidence) -> bool {
 fn principal(evidence: &Evidence) -> Option<&Thread> {
     let threads = &evidence.threads;
     let in_call = threads.iter().find(|thread| cuda_call(thread, evidence).is_some());
+    // A thread that waits for the GPU by spinning is in no call that its stack could show.
+    let spins = || threads.iter().find(|thread| synchronizes(thread));
     let main = || threads.iter().find(|thread| thread.tid == evidence.process.pid);
-    in_call.or_else(main).or_else(|| threads.first())
+    in_call.or_else(spins).or_else(main).or_else(|| threads.first())
 }
 
 /// `MainThread waits in cuStreamSynchronize, from sampler.py:88 (step)`.
@@ -401,6 +409,9 @@ pub(super) fn thread_name(thread: &Thread, evidence: &Evidence) -> String {
 pub(super) fn doing(thread: &Thread, evidence: &Evidence) -> String {
     let mut text = match (cuda_call(thread, evidence), thread.state.as_str()) {
         (Some(call), _) => format!("waits in {call}"),
+        (None, "running" | "runnable") if synchronizes(thread) => {
+            "waits for the GPU (it spins in a call that synchronizes)".to_owned()
+        }
         (None, "running" | "runnable") => {
             let share = match evidence.process.between_ms {
                 0 => String::new(),
@@ -465,6 +476,15 @@ fn cuda_call(thread: &Thread, evidence: &Evidence) -> Option<String> {
     frame.map(|frame| frame.split(' ').next().unwrap_or_default().to_owned()).or_else(in_driver)
 }
 
+/// Whether it is in one of the frameworks' functions that wait for the GPU.
+fn synchronizes(thread: &Thread) -> bool {
+    let innermost = thread.python.first().map_or("", String::as_str);
+    let (function, place) = innermost.split_once(' ').unwrap_or_default();
+    let name = function.rsplit('.').next().unwrap_or(function);
+    let is_framework = ["/torch/", "/cupy/", "/jax/"].iter().any(|part| place.contains(part));
+    thread.same_stack != Some(false) && is_framework && name == "synchronize"
+}
+
 /// The line of Python that says most: the innermost one that is not of a package, else the innermost one.
 pub(super) fn line_of(thread: &Thread) -> Option<String> {
     let is_own = |frame: &&String| {
@@ -506,7 +526,20 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
     let is_waiting = |evidence: &Evidence| {
         waiting.iter().any(|(other, _, _)| other.process.pid == evidence.process.pid)
     };
-    let away: Vec<&Evidence> = all.iter().filter(|evidence| !is_waiting(evidence)).collect();
+    // An engine has processes that take no part: they use no GPU.
+    let takes_part = |evidence: &&Evidence| {
+        let process = &evidence.process;
+        evidence.silent.is_some() || process.cuda || process.rank.is_some()
+    };
+    let mut away: Vec<&Evidence> =
+        all.iter().filter(|evidence| !is_waiting(evidence)).filter(takes_part).collect();
+    away.sort_by_key(|evidence| {
+        let state = evidence.silent.as_ref().map(|silent| silent.state);
+        let is_lost = !matches!(state, None | Some(SilentState::Older));
+        let queues = evidence.work.iter().flat_map(|work| &work.queues);
+        let joins = queues.map(|queue| queue.collectives).sum::<u64>() > 0;
+        (!is_lost, !joins)
+    });
     let (_, first, queue) = waiting.first()?;
     let names: Vec<String> = waiting.iter().map(|(evidence, _, _)| called(evidence)).collect();
     let since = since_last(queue).map_or(String::new(), |ms| format!(" for {}", seconds(ms)));
@@ -514,21 +547,34 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
     if let Some(missing) = away.first() {
         let others = match away.len() {
             1 => String::new(),
+            2 => " (and 1 other)".to_owned(),
             more => format!(" (and {} others)", more - 1),
         };
+        let verb = if names.len() == 1 { "waits" } else { "wait" };
+        if let Some(silent) = missing.silent.as_ref().filter(|silent| is_gone(silent.state)) {
+            let sentence = format!(
+                "{}{others} has ended; {} {verb} in the collective {what}, number {} of its stream since \
+                 recording began{since}: {}",
+                called(missing),
+                names.join(", "),
+                number_of(queue),
+                silent.why
+            );
+            return Some(Verdict { kind: Kind::Collective, sentence });
+        }
         let sentence = format!(
             "{}{others} did not enter the collective {what} that {} {} in{since}: {}",
             called(missing),
             names.join(", "),
-            if names.len() == 1 { "waits" } else { "wait" },
+            verb,
             of_process(missing).sentence
         );
         return Some(Verdict { kind: Kind::Collective, sentence });
     }
-    let counts = waiting.iter().map(|(_, _, queue)| queue.collectives);
+    let counts = waiting.iter().map(|(_, _, queue)| number_of(queue));
     let (least, most) = (counts.clone().min()?, counts.max()?);
     if least < most {
-        let behind = waiting.iter().find(|(_, _, queue)| queue.collectives == least)?;
+        let behind = waiting.iter().find(|(_, _, queue)| number_of(queue) == least)?;
         let sentence = format!(
             "all ranks wait in collectives, and not in the same one: {} waits in its number {least} \
              (`{}`), others in number {most}, counted since recording began",
@@ -543,6 +589,17 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
         counted(all.len() as u64, "process")
     );
     Some(Verdict { kind: Kind::Collective, sentence })
+}
+
+fn is_gone(state: SilentState) -> bool {
+    matches!(state, SilentState::Gone | SilentState::Zombie)
+}
+
+/// The number of the first unfinished collective of a stream: those behind it have been launched as well.
+fn number_of(queue: &Queue) -> u64 {
+    let unfinished = queue.unfinished_names.iter().filter(|of| is_collective(&of.name));
+    let unfinished: u64 = unfinished.map(|of| of.count).sum();
+    (queue.collectives + 1).saturating_sub(unfinished.max(1))
 }
 
 /// Nothing is recorded, and one GPU is idle while others are busy without memory traffic.
@@ -563,7 +620,8 @@ fn of_ranks_by_gpu(all: &[Evidence]) -> Option<Verdict> {
     let idle = |evidence: &&Evidence| {
         silent(evidence) || (evidence.silent.is_none() && busy_percent(evidence) == Some(0))
     };
-    let away = all.iter().find(idle)?;
+    let lost = |evidence: &&Evidence| silent(evidence) && idle(evidence);
+    let away = all.iter().find(lost).or_else(|| all.iter().find(idle))?;
     if waiting.is_empty() {
         return None;
     }
@@ -667,6 +725,38 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_spins_until_the_gpu_is_done_waits_for_the_gpu() {
+        let spins = thread(
+            5,
+            &json!({"state": "running", "cpu_us": 199_000,
+            "python": ["synchronize /x/site-packages/torch/cuda/__init__.py:9", "step /app/s.py:3"]}),
+        );
+        let gpu = json!({"own": true, "gpu_percent": 100, "memory_percent": 0, "busy_ms": 15_000, "quiet_ms": 13_000});
+        let process = json!({"pid": 5, "phase": "dormant", "between_ms": 200});
+        let verdict = one(json!({"process": process, "threads": [spins], "gpus": [gpu]}));
+        assert_eq!(verdict.kind, Kind::Gpu);
+        for part in [
+            "has been running for at least 13.0 s",
+            "waits for the GPU (it spins",
+            "at s.py:3 (step)",
+        ] {
+            assert!(verdict.sentence.contains(part), "{} without {part}", verdict.sentence);
+        }
+    }
+
+    #[test]
+    fn processes_of_an_engine_that_use_no_gpu_are_not_missing_in_a_collective() {
+        let name = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*)";
+        let api = json!({"process": {"pid": 1}, "threads": [thread(1, &json!({"state": "poll"}))]});
+        let title = "VLLM::Worker_TP1";
+        let stopped = json!({"process": {"pid": 41, "title": title}, "silent": {"why": "-", "state": "stopped"}});
+        let verdict =
+            of(&[evidence(api), evidence(stands(40, name, 9_000)), evidence(stopped)]).all;
+        let expected = "process 41 (VLLM::Worker_TP1) did not enter the collective";
+        assert!(verdict.sentence.starts_with(expected), "{}", verdict.sentence);
+    }
+
+    #[test]
     fn kernels_that_end_and_a_process_that_waits_are_nothing() {
         let mut runs = stands(41, "spin", 12);
         runs["work"] = json!({"queues": [{"last_finished": {"name": "k", "ended_ms_ago": 12}}]});
@@ -703,6 +793,14 @@ mod tests {
             sentence.contains("process 41 did not enter") && sentence.contains("SIGSTOP"),
             "{sentence}"
         );
+        let dead = json!({"process": {"pid": 41, "rank": 1}, "silent": {"why": "killed", "state": "gone"}});
+        let mut queued = stands(40, name, 9_000);
+        // Of six, three are behind the one that stands.
+        queued["work"]["queues"][0]["unfinished_names"] = json!([{"name": name, "count": 4}]);
+        let sentence = of(&[evidence(queued), evidence(dead)]).all.sentence;
+        let expected = "rank 1 (process 41) has ended; rank 0 (process 40) waits in the collective";
+        assert!(sentence.starts_with(expected), "{sentence}");
+        assert!(sentence.contains(", number 3 of its stream") && sentence.ends_with(": killed"));
         // Both wait, one of them in an earlier collective.
         let mut behind = stands(41, name, 9_000);
         behind["work"]["queues"][0]["collectives"] = 5.into();
