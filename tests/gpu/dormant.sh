@@ -6,7 +6,8 @@
 # Environment: PYTHON (python3), RUNS (8) of PAIRS (16) groups of three processes, each with 1.1 GB of memory and
 # 2 GB of the GPU's (26 groups did not fit into the 141 GB of an H200), ROUNDS (12), BUDGET_S (300, of the turns of
 # a run), LAYERS (8, of the model), STEP_TIMEOUT_S (600, of a run), EARLIER (turns.jsonl of runs before, whose
-# groups count as well). A run takes 2.5 minutes. Processes of the same program differ by 3.4 %: the bound needs
+# groups count as well), WATCH (none; 60s: a fourth process of each group is dormant with STAGE2_WATCH=60s, so give
+# a quarter fewer PAIRS). A run takes 2.5 minutes. Processes of the same program differ by 3.4 %: the bound needs
 # 100 groups and more, and gains little by more rounds.
 # Prints PASS, FAIL, NOTE and SKIP lines and keeps everything in OUTDIR. Exit status: 0 when nothing
 # failed (also when all was skipped for lack of a GPU), 1 when something failed, 2 for bad usage.
@@ -16,12 +17,15 @@ begin 600 "$@"
 need "torch, transformers"
 mkdir "$out/traces" "$out/run"
 
-"$python" - "$collector" "$out" >"$out/ways.json" <<'PYTHON'
+"$python" - "$collector" "$out" "${WATCH:-}" >"$out/ways.json" <<'PYTHON'
 import json, sys
-collector, out = sys.argv[1:]
+collector, out, watch = sys.argv[1:]
 dormant = {"LD_PRELOAD": collector, "STAGE2_START": "off", "STAGE2_SUMMARY": "off"}
 dormant |= {"STAGE2_OUT": f"{out}/traces", "XDG_RUNTIME_DIR": f"{out}/run"}
-print(json.dumps({"untraced": {}, "again": {}, "dormant": dormant}))
+ways = {"untraced": {}, "again": {}, "dormant": dormant}
+if watch:
+    ways["watched"] = dormant | {"STAGE2_WATCH": watch}
+print(json.dumps(ways))
 PYTHON
 judged=()
 for ((run = 1; run <= ${RUNS:-8}; run++)); do

@@ -3,8 +3,8 @@
     dormant_check.py LINES...
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
-`again` (the same) and `dormant`, one process of each in a group. A quotient is the median of those
-of two turns in all rounds of all groups.
+`again` (the same) and `dormant`, one process of each in a group, and in some runs `watched`: dormant
+with STAGE2_WATCH. A quotient is the median of those of two turns in all rounds of all groups.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -30,6 +30,7 @@ FEWEST_GROUPS = 5
 """With fewer the interval says nothing."""
 
 WAYS = ("untraced", "again", "dormant")
+WATCHED = "watched"
 PARTS = {"eager": "eager decode", "graph": "graph replay"}
 
 Turns = dict[int, dict[str, float]]
@@ -51,29 +52,34 @@ class Group:
     def add(self, line: str) -> None:
         """Take in a turn."""
         found = json.loads(line)
-        way = WAYS[WAYS.index(found["way"])]
+        ways = (*WAYS, WATCHED)
+        way = ways[ways.index(found["way"])]
         self.ms[found["part"]].setdefault(int(found["round"]), {})[way] = float(found["ms"])
         self.kib[way] = float(found["rss_kib"])
 
     def rounds(self, part: str) -> list[dict[str, float]]:
         """Return the rounds in which every way had its turn."""
-        return [turns for turns in self.ms[part].values() if len(turns) == len(WAYS)]
+        return [turns for turns in self.ms[part].values() if turns.keys() == self.kib.keys()]
 
     def is_whole(self) -> bool:
         """Tell whether there is such a round of each part."""
-        return all(self.rounds(part) for part in PARTS)
+        return self.kib.keys() >= set(WAYS) and all(self.rounds(part) for part in PARTS)
 
-    def dormant(self, part: str) -> list[float]:
+    def dormant(self, part: str, way: str = "dormant") -> list[float]:
         """Return, by rounds, what `dormant` takes over what each untraced process takes.
 
         The mean of both would be a wrong base: turns are delayed, never hurried, so that the mean
         lies above what one turn takes (by 0.6 % in 128 groups), in favour of the third process.
         """
         return [
-            turn["dormant"] / turn[base]
+            turn[way] / turn[base]
             for turn in self.rounds(part)
             for base in ("untraced", "again")
         ]
+
+    def watched(self, part: str) -> list[float]:
+        """Return, by rounds, what `watched` takes over what `dormant` takes."""
+        return [turn[WATCHED] / turn["dormant"] for turn in self.rounds(part)]
 
     def again(self, part: str) -> list[float]:
         """Return, by rounds, what `again` takes over what `untraced` takes: the noise."""
@@ -127,6 +133,20 @@ def verdicts(groups: list[Group]) -> list[str]:
         closing.append(
             f"{verdict(holds)} {name}: upper bound {found.high:.4f}, at most {MOST_COST}"
         )
+    if all(WATCHED in group.kib for group in groups):
+        lines += [
+            "",
+            "| step | watched / untraced | watched / dormant |",
+            "|---|---|---|",
+        ]
+        for part, name in PARTS.items():
+            found = over_groups(groups, partial(Group.dormant, part=part, way=WATCHED))
+            more = over_groups(groups, partial(Group.watched, part=part))
+            lines.append(f"| {name} | {found.text('.4f')} | {more.text('.4f')} |")
+            holds = found.high <= MOST_COST
+            closing.append(
+                f"{verdict(holds)} {name}, watched: upper bound {found.high:.4f}, at most {MOST_COST}"
+            )
     kib = statistics.median(group.kib["dormant"] - group.kib["untraced"] for group in groups)
     holds = kib <= MOST_KIB
     closing.append(f"{verdict(holds)} memory: {kib:.0f} KiB more (median), at most {MOST_KIB}")

@@ -6,17 +6,22 @@ import unittest
 import dormant_check
 
 
-def lines(groups, eager=1.0, graph=1.0, kib=0, rounds=4):
-    """Made-up turns: the dormant ones by so much slower and larger. Rounds differ in speed."""
+def lines(groups, eager=1.0, graph=1.0, kib=0, rounds=4, watched=None):
+    """Made-up turns: the dormant ones by so much slower and larger. Rounds differ in speed.
+
+    `watched`: each group has such a process as well, slower by that.
+    """
+    ways = (*dormant_check.WAYS, *(["watched"] if watched else []))
     found = []
     for group in range(groups):
         for number in range(rounds):
             slow = 1 + number
-            for way in dormant_check.WAYS:
+            for way in ways:
                 is_dormant = way == "dormant"
                 kib_now = 1000 + (kib if is_dormant else 0)
                 for part, more in (("eager", eager), ("graph", graph)):
                     ms = slow * (10 + group % 3) * (more if is_dormant else 1.0)
+                    ms *= watched if way == "watched" else 1.0
                     line = {"round": number, "group": group, "way": way, "part": part}
                     found.append({**line, "ms": ms, "rss_kib": kib_now})
     return "\n".join(map(json.dumps, found))
@@ -40,6 +45,14 @@ class Dormant(unittest.TestCase):
             said = self.said(lines(6, **broken))
             self.assertIn(name, said)
             self.assertEqual(said.count("FAIL"), 1, said)
+
+    def test_a_watch_has_a_bound_of_its_own(self):
+        said = self.said(lines(6, watched=1.0))
+        self.assertEqual((said.count("PASS"), said.count("FAIL")), (5, 0), said)
+        said = self.said(lines(6, watched=1.02))
+        self.assertEqual((said.count("PASS"), said.count("FAIL")), (3, 2), said)
+        self.assertIn("FAIL eager decode, watched", said)
+        self.assertIn("| eager decode | 1.0200 (1.0200 to 1.0200) | 1.0200", said)
 
     def test_turns_that_are_delayed_at_times_favour_nobody(self):
         """One turn of each round takes twice as long, of each way as often."""
