@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use stage2_contract::trace::pieces::piece_of;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_read::files;
 use stage2_read::foreign::{Given, look};
 use stage2_read::ncu::load::report_name;
@@ -104,7 +105,12 @@ impl InputCopies {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
             Ok(None) => {
                 let what = format!("{} is named twice", file.display());
-                findings.push(Finding::note(what, "it is taken once", ""));
+                findings.push(Id::ImportLeftOut.graded(
+                    Severity::Note,
+                    what,
+                    "it is taken once",
+                    "",
+                ));
             }
             Err(why) => findings.push(unusable(file, &why)),
         }
@@ -228,7 +234,7 @@ fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn unusable(path: &Path, why: &anyhow::Error) -> Finding {
     let (what, remedy) = ("is not merged", "give another file; the rest is merged without it");
-    Finding::warning(format!("{} {what}", path.display()), format!("{why:#}"), remedy)
+    Id::ImportLeftOut.found(format!("{} {what}", path.display()), format!("{why:#}"), remedy)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! The options that decide what counts as a result are [`Acceptance`].
 
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus, Status};
 
 use crate::bundle::PassRecord;
@@ -131,7 +132,7 @@ impl RequiredPass {
             },
         };
         let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");
-        Some(Finding::warning(what, why, remedy))
+        Some(Id::RunWouldFail.found(what, why, remedy))
     }
 
     /// What makes a run have the pass.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::env::is_python;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 
@@ -71,14 +72,14 @@ pub(crate) fn plan(
     }
     let mut findings = Vec::new();
     findings.extend(ignored_by(command).map(|flag| {
-        Finding::warning(
+        Id::RangesNotAnnotated.found(
             format!("the workload is not annotated ({words}): it starts Python with -{flag}"),
             "such a Python does not read PYTHONPATH or run sitecustomize",
             format!("remove -{flag} to have the ranges"),
         )
     }));
     if annotations.contains(&Annotation::TorchOps) {
-        findings.push(Finding::note(
+        findings.push(Id::RangesAnnotated.found(
             "PyTorch marks every operator in this run (--annotate torch-ops)",
             "that takes host time for each; GPU times are not affected, host times and GPU idle \
              time are those of this run only",
@@ -107,7 +108,7 @@ impl Hook {
     pub(crate) fn write(&self) -> Option<Finding> {
         self.files().zip(FILES).find_map(|(path, (_, content))| {
             let error = self.write_file(&path, content).err()?;
-            Some(Finding::warning(
+            Some(Id::RangesNotAnnotated.found(
                 "the workload is not annotated",
                 format!("{} cannot be written ({error})", path.display()),
                 "check its folder, or run without --annotate",
@@ -125,7 +126,7 @@ impl Hook {
         if self.folder.join(LOADED).exists() || ignored_by(command).is_some() {
             return None;
         }
-        Some(Finding::warning(
+        Some(Id::RangesNotAnnotated.found(
             "the hook of --annotate was loaded nowhere: the workload is not annotated",
             "no Python process started with the PYTHONPATH of this run: most likely a script or a wrapper replaced \
              the variable, or started Python with -I, -E or -S, or there is no Python in the workload; or it could not \
@@ -146,7 +147,7 @@ fn refused(folder: &Path, words: &str) -> Option<Finding> {
     };
     let what = format!("the workload is not annotated ({words}): {why}: {}", visible_path(folder));
     let why = "its operators and stages have no ranges but its own";
-    Some(Finding::warning(what, why, "choose another run folder with --run-dir"))
+    Some(Id::RangesNotAnnotated.found(what, why, "choose another run folder with --run-dir"))
 }
 
 /// The flag of a Python command that keeps the hook out: `-I`, `-E` or `-S`. A command that is not

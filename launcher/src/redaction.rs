@@ -56,13 +56,7 @@ pub(crate) fn text(text: &str) -> String {
 
 /// Findings that may cite an argument.
 pub(crate) fn findings(findings: &[Finding]) -> Vec<Finding> {
-    let redacted = |finding: &Finding| Finding {
-        what: text(&finding.what),
-        why: text(&finding.why),
-        remedy: text(&finding.remedy),
-        ..finding.clone()
-    };
-    findings.iter().map(redacted).collect()
+    findings.iter().map(|finding| finding.clone().map_texts(text)).collect()
 }
 
 /// A list of inputs, or another tree that somebody else wrote.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Id, Severity};
 
 /// What kind of files were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -284,7 +284,7 @@ impl Reconciliation {
             ),
             Belief::NotComparable => (Severity::Note, "its numbers are in no other table", ""),
         };
-        Some(Finding::new(severity, self.text.clone(), why, remedy))
+        Some(Id::NsysDiffers.graded(severity, self.text.clone(), why, remedy))
     }
 }
 

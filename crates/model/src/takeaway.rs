@@ -58,7 +58,7 @@ pub fn short_hash(subject: &str) -> String {
     format!("{:06x}", (hash >> 24) ^ (hash & 0x00ff_ffff))
 }
 
-/// A number, or a state, that a takeaway rests on.
+/// A number, or a state, that a takeaway or a finding rests on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
@@ -66,7 +66,7 @@ pub struct Evidence {
     pub name: String,
     /// Its value.
     pub value: EvidenceValue,
-    /// Its unit: `percent`, `us`, `ns`, `count`, `per_second`; null: it is no number.
+    /// Its unit: `percent`, `us`, `ns`, `count`, `per_second`, `ratio`, `MHz`; null: it is no number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// What a share is of; null: it is no share.

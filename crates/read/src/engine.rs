@@ -12,6 +12,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::{MODULE_RANGE, REQUEST_RANGE};
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Names longer than this are not matched, bytes.
@@ -205,7 +206,7 @@ pub enum AdapterError {
 impl AdapterError {
     /// The finding for an adapter that is not used.
     pub fn finding(&self) -> Finding {
-        Finding::warning(
+        Id::EngineAdapter.found(
             format!("the engine's adapter cannot be used: {self}"),
             "the built-in adapters are used instead",
             "correct `engine`, and write the reports again",

@@ -9,6 +9,7 @@ use stage2_diff::{
     MetricChange, MetricUnit, NoiseMethod, Outcome, PartChange, Per, Presence, StageChange,
     Verdict, WorkChange, WorkSide, signed,
 };
+use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
 
 use crate::html::markdown::{html as from_markdown, text as escaped};
@@ -39,7 +40,7 @@ pub fn warnings(diff: &Diff) -> Vec<Finding> {
         let weighty = comparison.differences.iter().filter(|d| d.severity >= Severity::Warning);
         let finding = |d: &Difference| {
             let what = format!("{}: {}: {} → {}", title(comparison), d.what, d.before, d.after);
-            Finding::warning(what, d.meaning.clone(), "")
+            Id::DiffUnlike.found(what, d.meaning.clone(), "")
         };
         weighty.map(finding).collect::<Vec<_>>()
     };

@@ -1,5 +1,6 @@
 //! An answer made by hand, and a report that is rich in stages, for the tests of the pages.
 
+use stage2_model::finding::{Id, Severity};
 use stage2_model::*;
 
 /// The answer for a decode that launch gaps hold up.
@@ -203,7 +204,8 @@ pub(super) fn rich() -> Report {
             concerns_percent: Some(4.0),
             ..Takeaway::default()
         });
-        report.findings.push(Finding::warning(
+        report.findings.push(Id::NcuOneLaunch.graded(
+            Severity::Warning,
             format!(
                 "counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in {name}"
             ),

@@ -173,6 +173,7 @@ impl JoinedReport {
         answer::add(&mut report, &measured);
         energy::conclude(&mut report);
         requests::conclude(&mut report, settings.gpu_hour_dollars);
+        conclusions::finding_evidence::add(&mut report);
         let workload = WorkloadFacts {
             model: workload.model(),
             manifest: workload.manifest().map(|(key, path)| (key.to_owned(), path)),

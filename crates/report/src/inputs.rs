@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stage2_contract::text::redact::{REDACTED, Redactor};
 use stage2_contract::text::{shorten, visible, visible_path};
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{Fact, Finding, PassInfo, RunInfo, RunState};
 use stage2_read::engine::{EngineSettings, Engines};
 use stage2_read::files;
@@ -143,7 +144,7 @@ fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {
         Some(glob) => text(glob).map(|glob| vec![glob]),
     };
     let globs = globs.filter(|globs| globs.len() <= MAX_LIBRARIES).unwrap_or_else(|| {
-        findings.push(Finding::warning(
+        findings.push(Id::SettingInvalid.about("report.library_domains").found(
             "config.yaml: report.library_domains cannot be used",
             format!("a list of at most {MAX_LIBRARIES} names or globs is needed; the built-in list counts"),
             "correct report.library_domains and write the reports again",
@@ -177,7 +178,8 @@ fn read(
 ) -> Value {
     let read = files::read(&run_dir.join(name), LIMIT_BYTES).map_err(anyhow::Error::from);
     read.and_then(|bytes| parse(&bytes)).unwrap_or_else(|problem| {
-        findings.push(Finding::note(
+        findings.push(Id::RunFileUnusable.about(name).graded(
+            Severity::Note,
             format!("{name} cannot be used: {}", visible(problem.to_string().as_bytes())),
             "its contents are missing from the report; no measured number depends on them",
             "run the workload again to have a whole bundle",
@@ -190,7 +192,7 @@ fn gpu_hour_dollars(config: &Value, findings: &mut Vec<Finding>) -> Option<f64> 
     let value = config.pointer("/report/gpu_hour_dollars").filter(|value| !value.is_null())?;
     let price = value.as_f64().filter(|&price| is_gpu_hour_price(price));
     if price.is_none() {
-        findings.push(Finding::warning(
+        findings.push(Id::SettingInvalid.about("report.gpu_hour_dollars").found(
             format!(
                 "config.yaml: report.gpu_hour_dollars is {}",
                 visible(value.to_string().as_bytes())
@@ -213,7 +215,8 @@ pub fn is_gpu_hour_price(price: f64) -> bool {
 fn top_n(config: &Value, findings: &mut Vec<Finding>) -> usize {
     let Some(value) = config.pointer("/report/top_n") else { return DEFAULT_TOP };
     value.as_u64().and_then(|top| usize::try_from(top).ok()).unwrap_or_else(|| {
-        findings.push(Finding::note(
+        findings.push(Id::SettingInvalid.about("report.top_n").graded(
+            Severity::Note,
             format!("config.yaml: report.top_n is {}", visible(value.to_string().as_bytes())),
             format!("a whole number is needed; kernels.md has {DEFAULT_TOP} rows"),
             "set report.top_n to a whole number",
@@ -239,7 +242,7 @@ fn never_closed(run: &Value) -> Option<Finding> {
     };
     let planned = of("planned");
     let later = if planned.is_empty() { planned } else { format!("; not run: {planned}") };
-    Some(Finding::warning(
+    Some(Id::RunUnclosed.found(
         "the run record was never closed",
         format!(
             "stage2-launch was killed {during}, or still runs: what came later is missing{later}"
@@ -251,9 +254,7 @@ fn never_closed(run: &Value) -> Option<Finding> {
 fn run_findings(run: &Value) -> Vec<Finding> {
     let listed = run.get("findings").and_then(Value::as_array);
     let parse = |value: &Value| serde_json::from_value::<Finding>(value.clone()).ok();
-    let show = |text: String| visible(text.as_bytes());
-    let shown = |f: Finding| Finding::new(f.severity, show(f.what), show(f.why), show(f.remedy));
-    listed.into_iter().flatten().filter_map(parse).map(shown).collect()
+    listed.into_iter().flatten().filter_map(parse).map(Finding::visible).collect()
 }
 
 fn scalar(value: &Value) -> Option<String> {
@@ -350,7 +351,7 @@ pub(crate) fn section<T: DeserializeOwned + Default>(
     findings: &mut Vec<Finding>,
 ) -> T {
     part(config, key).map(Option::unwrap_or_default).unwrap_or_else(|problem| {
-        findings.push(Finding::warning(
+        findings.push(Id::SettingInvalid.about(key).found(
             problem,
             "its defaults are used",
             format!("correct {key} in the configuration and write the reports again"),

@@ -7,9 +7,8 @@ use serde_json::Value;
 
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
-use stage2_model::{
-    EndedBy, Finding, PassStatus, Report, RunInfo, Status, WorkloadEnd, WorkloadExit,
-};
+use stage2_model::finding::Id;
+use stage2_model::{EndedBy, PassStatus, Report, RunInfo, Status, WorkloadEnd, WorkloadExit};
 use stage2_read::files;
 use stage2_read::layout::COLLECT;
 
@@ -99,7 +98,7 @@ pub(crate) fn explain(report: &mut Report) {
         let terminal = "what it wrote to the terminal (run.tee=true keeps that in the bundle)";
         let see = end.log.as_deref().unwrap_or(terminal);
         let why = end.likely_cause.as_ref().map(|cause| format!("likely cause: {cause}"));
-        report.findings.push(Finding::warning(
+        report.findings.push(Id::WorkloadEnded.found(
             &*end.text,
             why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
             format!("see {see}, fix the cause and run again"),

@@ -7,6 +7,7 @@ use nix::unistd::{AccessFlags, Gid, Group, access, getegid, geteuid, getgroups};
 
 use crate::failure::Failure;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_read::files;
 use stage2_read::private::{self, Sharing};
 
@@ -142,7 +143,7 @@ impl RunFolder {
         };
         problem.map(|why| {
             let what = format!("{} does not point to this run", latest.display());
-            Finding::warning(what, why, "move the existing file away")
+            Id::BundleNotShown.found(what, why, "move the existing file away")
         })
     }
 
@@ -337,7 +338,7 @@ impl Access {
             _ => format!("{}; the same holds for others", first.error),
         };
         let remedy = "look at them before others may look into the folder";
-        Some(Finding::warning(what, why, remedy))
+        Some(Id::BundleModes.found(what, why, remedy))
     }
 }
 
@@ -349,7 +350,7 @@ pub(super) fn refused(folder: &Path) -> Option<Finding> {
         format!("its file system refuses chmod ({error}), and decides itself who may read them");
     let remedy = "look at them with `ls -l`; where others must not read a bundle, name another place with \
                   --run-dir DIR";
-    Some(Finding::warning(what, why, remedy))
+    Some(Id::BundleModes.found(what, why, remedy))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::pieces::piece_of;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, RunState};
 use stage2_read::files::{self, plain_name, write_whole};
 use stage2_read::layout::INPUTS_YAML;
@@ -246,7 +247,7 @@ pub(crate) fn refuse_dormant(run_dir: &Path) -> Result<(), Failure> {
 /// What to tell of a bundle whose folder is not there any more; none: it is.
 pub(crate) fn gone(dir: &Path) -> Option<Finding> {
     (!dir.exists()).then(|| {
-        Finding::error(
+        Id::BundleGone.found(
             format!("the folder of the run is gone: {}", dir.display()),
             "it was deleted or moved while the run went on, and nothing of the run is left there",
             "run again, and leave the folder alone until the run is over",
@@ -256,7 +257,7 @@ pub(crate) fn gone(dir: &Path) -> Option<Finding> {
 
 fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
     gone(dir).unwrap_or_else(|| {
-        Finding::error(
+        Id::BundleNotWritten.found(
             "the reports could not be written",
             format!("{error:#}"),
             format!("the records are kept; try `stage2-launch report {}`", dir.display()),
@@ -349,7 +350,7 @@ mod tests {
     }
 
     fn finding(what: &str) -> Finding {
-        Finding::warning(what, "", "")
+        Id::NsysComplains.found(what, "", "")
     }
 
     #[test]

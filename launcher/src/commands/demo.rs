@@ -10,7 +10,7 @@ use crate::env::probe_gpu;
 use crate::failure::Failure;
 use crate::install::{self, HOW_TO_INSTALL};
 use crate::terminal::Terminal;
-use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
@@ -116,7 +116,7 @@ fn required(
     if !dry_run {
         return Err(Failure::NoResult(format!("{text}; {HOW_TO_INSTALL}")));
     }
-    terminal.finding(&Finding::warning("a run would fail", text, HOW_TO_INSTALL));
+    terminal.finding(&Id::RunWouldFail.found("a run would fail", text, HOW_TO_INSTALL));
     Ok(places.swap_remove(0))
 }
 

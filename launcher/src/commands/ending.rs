@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use stage2_contract::text::visible_path;
-use stage2_model::{Finding, Severity, Status};
+use stage2_model::finding::Id;
+use stage2_model::{Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -159,7 +160,7 @@ pub(super) fn open_report(dir: &Path, terminal: &Terminal) {
         )),
         None => match opener::open(&page) {
             Ok(()) => terminal.result(&format!("opening {}", quote(&page))),
-            Err(error) => terminal.finding(&Finding::warning(
+            Err(error) => terminal.finding(&Id::BundleNotShown.found(
                 format!("{} was not opened", quote(&page)),
                 error.to_string(),
                 "open it in a browser by hand",

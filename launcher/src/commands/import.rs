@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use stage2_contract::text::{listed, visible_path};
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, PassStatus, Tool};
 use stage2_read::files::{self, write_whole};
 use stage2_read::private;
@@ -361,7 +362,7 @@ fn copy_window(
     let window = window.map_err(|why| {
         let what = format!("the window of {} is not in the bundle", path.display());
         let remedy = "`stage2-launch merge --spool` takes the file as it is";
-        Finding::error(what, format!("{why:#}"), remedy)
+        Id::WindowMissing.graded(Severity::Error, what, format!("{why:#}"), remedy)
     })?;
     // The window may have ended while its file was copied.
     let snapshot = *kind == WindowKind::Live && window.why.is_none();
@@ -401,7 +402,7 @@ fn without_effect(explicit: &BTreeSet<String>) -> Option<Finding> {
     (!idle.is_empty()).then(|| {
         let what = format!("settings without effect on a merge: {}", idle.join(", "));
         let remedy = format!("those that count are {}", EFFECTIVE.join(", "));
-        Finding::note(what, "nothing is run", remedy)
+        Id::SettingNoEffect.graded(Severity::Note, what, "nothing is run", remedy)
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{Empty, Finding, Status, Tool, WorkloadExit};
 use stage2_report::llm::command_model::CommandModel;
 use stage2_report::operators::stage1;
@@ -289,13 +290,13 @@ impl Job {
         let mut findings = Vec::new();
         if let Err(NotRunnable { exit, finding }) = self.find_program() {
             let what = format!("a run would exit with status {exit}: {}", finding.what);
-            findings.push(Finding::warning(what, finding.why, finding.remedy));
+            findings.push(Id::RunWouldFail.found(what, finding.why, finding.remedy));
         }
         if let Some(error) = folder.refused() {
             let path = error.path.display();
             let what =
                 format!("a run would exit with status 2: the run folder {path} cannot be used");
-            findings.push(Finding::warning(what, error.what, error.remedy));
+            findings.push(Id::RunWouldFail.found(what, error.what, error.remedy));
         }
         findings.extend(plan.passes.iter().filter_map(without_its_tool));
         // A simulated GPU asks nobody.
@@ -417,7 +418,7 @@ impl Job {
         match run::find_library(configured, variable.as_deref(), &install::program()) {
             Library::Found(path) => Ok(path),
             missing if self.dry_run => {
-                findings.push(Finding::warning("a run would fail", missing.complaint(), ""));
+                findings.push(Id::RunWouldFail.found("a run would fail", missing.complaint(), ""));
                 Ok(missing.first_place().unwrap_or_else(|| LIBRARY.into()))
             }
             missing => {
@@ -451,7 +452,11 @@ impl Job {
             bundle.record.tools.insert("python".into(), Tool { path, version });
         }
         if let Err(error) = bundle.set_environment(environment) {
-            let finding = Finding::warning("env.json is missing", format!("{error:#}"), "");
+            let finding = Id::RunFileUnusable.about("env.json").found(
+                "env.json is missing",
+                format!("{error:#}"),
+                "",
+            );
             bundle.note(finding, terminal);
         }
         Ok(bundle)
@@ -482,7 +487,12 @@ fn no_model(config: &Config) -> Option<Finding> {
     let error = config.model.llm.model().err()?;
     let remedy =
         "correct model.llm, or leave it out: the reports can be written again with another";
-    Some(Finding::warning("MFU, MBU and floor will be absent", error.to_string(), remedy))
+    Some(Id::ModelUnknown.graded(
+        Severity::Warning,
+        "MFU, MBU and floor will be absent",
+        error.to_string(),
+        remedy,
+    ))
 }
 
 /// The preset of the group `workload` for commands of which nothing is known.
@@ -495,7 +505,7 @@ fn as_hydra_app(command: &[OsString], cwd: &Path, python_path: Option<&OsStr>) -
     let what = format!("the workload looks like a Hydra app ({place}) but runs as a plain command");
     let why = "its outputs and its configuration do not go into the bundle, and its own profiler or static \
                analysis stays on";
-    Some(Finding::warning(what, why, "add workload=hydra before `--`"))
+    Some(Id::WorkloadHydra.found(what, why, "add workload=hydra before `--`"))
 }
 
 fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
@@ -505,7 +515,7 @@ fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
     if config.workload.manifest_key.is_some() || is_named {
         return None;
     }
-    Some(Finding::warning(
+    Some(Id::WorkloadManifest.found(
         format!("inputs.manifest={} is not given to the workload", manifest.display()),
         "it is copied into inputs.yaml, but the workload may not have read it",
         "use workload=hydra for a Hydra app, or name the file in the command of the workload",
@@ -515,7 +525,7 @@ fn unread_manifest(config: &Config, command: &[OsString]) -> Option<Finding> {
 fn blocking(command: &[OsString], variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Finding> {
     let variables = relevant_variables(command, variable);
     let value = variables.get("CUDA_LAUNCH_BLOCKING").filter(|value| *value != "0")?;
-    Some(Finding::warning(
+    Some(Id::WorkloadBlocking.found(
         format!("CUDA_LAUNCH_BLOCKING={value} is set"),
         "every launch waits until its kernel is over: host times and GPU idle time are those of a \
          program that is being debugged",
@@ -533,14 +543,14 @@ fn without_samples(pass: &Pass, command: &[OsString]) -> Option<Finding> {
     let check = doctor::cannot_sample(command, set(doctor::CUPTI).map(OsString::as_os_str))?;
     // A note would stand in no dry run.
     let what = format!("the {} pass would have no sampled counters", pass.name);
-    Some(Finding::warning(what, check.what, check.fix.unwrap_or_default()))
+    Some(Id::RunWouldFail.found(what, check.what, check.fix.unwrap_or_default()))
 }
 
 fn without_its_tool(pass: &Pass) -> Option<Finding> {
     let profiler = pass.profiler.as_ref().filter(|_| pass.skip.is_none())?;
     let finding = workload::find(profiler.executable().as_os_str()).err()?.finding;
     let (name, tool) = (pass.name, product(pass.name));
-    Some(Finding::warning(
+    Some(Id::RunWouldFail.found(
         format!("a run would leave the {name} pass out: {}", finding.what),
         finding.why,
         format!(

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::visible_path;
-use stage2_model::{Finding, Status};
+use stage2_model::Status;
+use stage2_model::finding::Id;
 use stage2_read::files::{ending, write_whole};
 use stage2_read::trace::file::one_of_each;
 
@@ -39,7 +40,7 @@ impl BundleMaker<'_> {
             let why = "the workload started dormant, and nobody began one";
             let remedy = "while it runs: `stage2-launch ctl RUN_DIR start --for 10s`";
             terminal.result(&format!("{what}: {why}; {remedy}"));
-            bundle.record.findings.push(Finding::note(what, why, remedy));
+            bundle.record.findings.push(Id::WindowNone.found(what, why, remedy));
         }
         bundle.close().map_err(Failure::no_result)?;
         compared?;
@@ -64,7 +65,7 @@ impl BundleMaker<'_> {
         let mut lack = |bundle: &mut Bundle, what: String, why: String| {
             lacks_some = true;
             let remedy = "its trace files are kept; `stage2-launch merge --spool` reads them";
-            bundle.note(Finding::warning(what, why, remedy), self.terminal);
+            bundle.note(Id::WindowMissing.found(what, why, remedy), self.terminal);
         };
         let mut windows: BTreeMap<u64, Vec<WindowFile>> = BTreeMap::new();
         for path in trace_files(&run_dir.join(COLLECTOR_DIR)) {

@@ -12,6 +12,7 @@ use super::schema::Config;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_report::{GPU_HOUR_PRICE, is_gpu_hour_price};
 
 /// What the command line says about the configuration.
@@ -224,14 +225,15 @@ fn added_to(present: &Node, value: &Value, o: &Override) -> Option<Finding> {
         (Value::Null, _) | (_, Value::Map(_)) => None,
         (Value::List(before), Value::List(_)) if before.is_empty() => None,
         // A list replaces whatever was there.
-        (Value::List(_), Value::List(_)) => Some(Finding::warning(
+        (Value::List(_), Value::List(_)) => Some(Id::SettingReplaced.graded(
+            Severity::Warning,
             format!("{word} replaces the list, and adds nothing to it"),
             format!("{key} was {}", present.to_json())
                 + "; Hydra replaces lists, too, with + as without",
             "name the items before it as well, or leave the + out to remove them",
         )),
         (_, Value::List(_)) => None,
-        _ => Some(Finding::note(
+        _ => Some(Id::SettingReplaced.found(
             format!("{word} was taken as {}", word.trim_start_matches('+')),
             format!("the key {key} is there already, and Hydra would refuse the + before it"),
             "leave the + out",

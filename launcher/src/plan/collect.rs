@@ -13,6 +13,7 @@ use crate::env::DOORS;
 use crate::workload::Loading;
 use stage2_config::hydra::hydra_key;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 
 /// Where a Hydra app writes; the presets give each pass a folder of its own.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
@@ -211,9 +212,9 @@ fn with_overrides(
         let why = format!("the command sets {key} itself");
         findings.push(if key == HYDRA_RUN_DIR {
             let lost = "every pass writes there, and what is left is of the last pass; the reports do not find it";
-            Finding::warning(what, format!("{why}: {lost}"), format!("leave {key} to the preset"))
+            Id::WorkloadOverride.found(what, format!("{why}: {lost}"), format!("leave {key} to the preset"))
         } else {
-            Finding::note(what, why, "")
+            Id::WorkloadOverride.graded(Severity::Note, what, why, "")
         });
     }
     argv
@@ -285,13 +286,21 @@ fn collector_environment(
         if let Some(old) = kept.remove(name) {
             let what =
                 format!("the variable {name}={} of the environment was replaced", old.display());
-            findings.push(Finding::note(what, "the configuration sets it for this run", ""));
+            findings.push(Id::SettingReplaced.about(name).found(
+                what,
+                "the configuration sets it for this run",
+                "",
+            ));
         }
     }
     for (name, value) in &kept {
         let what = format!("the collector also obeys {name}={}", value.display());
         let remedy = format!("unset {name} for a run that depends on its configuration only");
-        findings.push(Finding::note(what, "it is set in the environment", remedy));
+        findings.push(Id::SettingReplaced.about(name).found(
+            what,
+            "it is set in the environment",
+            remedy,
+        ));
     }
     (set, kept)
 }

@@ -19,6 +19,7 @@ use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use crate::workload::{Engine, Loading};
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_read::engine::Engines;
 use stage2_read::layout::HOOK_DIR;
 use stage2_read::trace::libraries::RangeNames;
@@ -215,7 +216,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
             let key = format!("pipeline.{tool}.enable");
             // Both tools are on in the presets: only who asked for one expects its pass.
             if on && request.explicit.contains(&key) {
-                findings.push(Finding::warning(
+                findings.push(Id::SettingNoEffect.about(&key).found(
                     format!("run.mode=light runs neither tool; {key}=true has no effect"),
                     "a light run has the collect pass, and the baseline pass where it is asked for",
                     "use run.mode=deep, with enable=false for the tool that is not wanted",
@@ -227,7 +228,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         let what = "--nsys has no effect: there is no ncu pass";
         let why = "its files only choose the kernels that ncu profiles";
         let remedy = "use run.mode=deep and pipeline.ncu.enable=true, or `stage2-launch merge`";
-        findings.push(Finding::warning(what, why, remedy));
+        findings.push(Id::SettingNoEffect.about("--nsys").found(what, why, remedy));
     }
     with_hook(request, passes, findings)
 }

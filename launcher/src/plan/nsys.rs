@@ -11,6 +11,7 @@ use crate::tools::Step;
 use crate::tools::nsys::command;
 use crate::tools::nsys::config::{CaptureRange, Nsys};
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 /// Name of every file of the pass, without extension.
 pub(crate) const BASE: &str = "run";
@@ -52,7 +53,7 @@ pub(super) fn without_gate(nsys: &Nsys) -> Option<Finding> {
         let what = format!("pipeline.nsys.nvtx_capture={range} has no effect");
         let why = "pipeline.nsys.capture_range is none, with which nsys records the whole run";
         let remedy = "use pipeline.nsys.capture_range=nvtx, or pipeline.nsys.nvtx_capture=null";
-        Finding::warning(what, why, remedy)
+        Id::SettingNoEffect.about("pipeline.nsys.nvtx_capture").found(what, why, remedy)
     })
 }
 

@@ -14,6 +14,7 @@ use super::forecast::shown;
 use crate::plan::Pass;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,7 +230,7 @@ impl Running {
             Ok((exit, findings)) => (Some(exit), findings),
             Err(error) => {
                 let what = "the exit status of the workload is not known";
-                (None, vec![Finding::warning(what, error.to_string(), "")])
+                (None, vec![Id::WorkloadEnded.found(what, error.to_string(), "")])
             }
         };
         ProcessEnd { exit, cause, interrupted, duration, findings }

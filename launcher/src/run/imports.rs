@@ -18,6 +18,7 @@ use crate::tools::ncu::command::Files;
 use crate::tools::nsys::config::Nsys;
 use crate::tools::{Version, product};
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
@@ -163,7 +164,12 @@ fn without_tables(
     let (there, rest): (Vec<_>, Vec<_>) = reports.iter().cloned().partition(|path| given(path));
     for report in there {
         let what = format!("{} is not read", file_name(&report));
-        findings.push(Finding::note(what, "its tables were given, too, and are used instead", ""));
+        findings.push(Id::ImportLeftOut.graded(
+            Severity::Note,
+            what,
+            "its tables were given, too, and are used instead",
+            "",
+        ));
     }
     rest
 }
@@ -176,5 +182,5 @@ fn any_name(folder: &Path, wanted: impl Fn(&str) -> bool) -> bool {
 fn not_read(tool: &str, executable: &Path, why: String, remedy: &str) -> Finding {
     let product = product(tool);
     let what = format!("reports of {product} are not read: {} cannot be run", executable.display());
-    Finding::warning(what, why, remedy)
+    Id::ToolMissing.about(tool).found(what, why, remedy)
 }

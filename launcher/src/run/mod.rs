@@ -27,6 +27,7 @@ use crate::redaction;
 use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
 use child::{Cause, ProcessEnd, Running, Spawner};
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, PassStatus, Report, RunInfo, WorkloadExit};
 use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
@@ -123,7 +124,10 @@ fn run_under(
 ) -> ToolPass {
     if let Err(error) = made {
         let what = format!("{} cannot be made", tool.folder.display());
-        return ToolPass::without(PassStatus::Failed, Finding::error(what, error.to_string(), ""));
+        return ToolPass::without(
+            PassStatus::Failed,
+            Id::RunPassLeftOut.graded(Severity::Error, what, error.to_string(), ""),
+        );
     }
     match (&profiler.kind, collected) {
         (Kind::Nsys(nsys), collected) => nsys_pass::run(tool, nsys, profiler, collected),
@@ -131,7 +135,12 @@ fn run_under(
             ncu_pass::run(tool, settings, choice, profiler, collected)
         }
         (Kind::Ncu { .. }, None) => {
-            let finding = Finding::error("ncu cannot be run without a collect pass", "", "");
+            let finding = Id::RunPassLeftOut.about("ncu").graded(
+                Severity::Error,
+                "ncu cannot be run without a collect pass",
+                "",
+                "",
+            );
             ToolPass::without(PassStatus::Failed, finding)
         }
     }
@@ -228,7 +237,7 @@ pub(crate) fn run_passes(
     let left_out: Vec<&str> = left_out.map(|pass| pass.name).collect();
     if let Some(why) = failure.filter(|_| !left_out.is_empty()) {
         let what = format!("passes left out: {}", left_out.join(", "));
-        bundle.record.findings.push(Finding::warning(what, why, ""));
+        bundle.record.findings.push(Id::RunPassLeftOut.found(what, why, ""));
     }
     PassResult { exit, stop }
 }
@@ -262,7 +271,11 @@ impl Current<'_> {
             && self.bundle.dir().exists()
         {
             let what = "the run record is out of date";
-            self.host.terminal.finding(&Finding::warning(what, format!("{error:#}"), ""));
+            self.host.terminal.finding(&Id::RunFileUnusable.about("run.json").found(
+                what,
+                format!("{error:#}"),
+                "",
+            ));
         }
     }
 
@@ -349,7 +362,11 @@ impl Current<'_> {
             let what = format!("{} pass: {}", pass.name, failure(finished.exit));
             let why =
                 "its times are of what the workload did until then, and compared with nothing";
-            causes.push(Finding::warning(what, why, format!("see {}/log.txt", pass.name)));
+            causes.push(Id::WorkloadEnded.about(&pass.name).found(
+                what,
+                why,
+                format!("see {}/log.txt", pass.name),
+            ));
         }
         for finding in causes.iter().chain(&finished.findings) {
             self.tell(finding);
@@ -497,12 +514,12 @@ fn cause_findings(finished: &ProcessEnd, pass: &Pass) -> Vec<Finding> {
     let ended = match finished.cause {
         // Only profilers have such a limit: it is told where their runs are judged.
         Cause::Itself | Cause::Outgrown => None,
-        Cause::Timeout => Some(Finding::warning(
+        Cause::Timeout => Some(Id::WorkloadTimeLimit.found(
             format!("the workload was ended after {limit} s"),
             KEPT,
             "give it more time with --timeout, or less to do",
         )),
-        Cause::Unkillable => Some(Finding::warning(
+        Cause::Unkillable => Some(Id::WorkloadTimeLimit.found(
             "the workload does not end, not even by SIGKILL",
             "it hangs in the kernel, for instance in a driver or on a network disk",
             "see `dmesg`; what was recorded until now is kept",
@@ -514,7 +531,11 @@ fn cause_findings(finished: &ProcessEnd, pass: &Pass) -> Vec<Finding> {
 const KEPT: &str = "what was recorded until then is kept";
 
 pub(crate) fn interruption(signal: Signal) -> Finding {
-    Finding::note(format!("the run was interrupted by {}", signal.as_str()), KEPT, "")
+    Id::WorkloadInterrupted.found(
+        format!("the run was interrupted by {}", signal.as_str()),
+        KEPT,
+        "",
+    )
 }
 
 #[cfg(test)]

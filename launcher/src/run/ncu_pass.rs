@@ -24,6 +24,7 @@ use crate::tools::ncu::outcome::{
 use crate::tools::ncu::select::{KernelTime, Region, Selection, choose_regions, pattern, select};
 use crate::tools::ncu::{RangeTime, ranges_seen};
 use stage2_contract::text::{listed, visible_path};
+use stage2_model::finding::Id;
 use stage2_model::nsys::Source;
 use stage2_model::{Finding, PassStatus, PathKind, PathRow, Report, Severity, WorkloadExit};
 use stage2_read::files::write_whole;
@@ -55,7 +56,8 @@ pub(super) fn run(
     let named = ncu.ncu_cli.kernel_name.is_some() || ncu.ncu_cli.replay_mode.is_range();
     if selection.allows_none() && !named {
         let finding = findings.pop();
-        let finding = finding.unwrap_or_else(|| Finding::warning("ncu: no kernels", "", ""));
+        let finding =
+            finding.unwrap_or_else(|| Id::NcuNothingProfiled.found("ncu: no kernels", "", ""));
         return ToolPass::without_after(PassStatus::Skipped, finding, findings);
     }
     if let Some(line) = forecast::of_kernels(selection.kernels.len(), &ncu, tool.first) {
@@ -64,7 +66,11 @@ pub(super) fn run(
     let available = available(tool, &ncu);
     if tool.is_interrupted() {
         let what = "ncu measured nothing: it was not started yet when the run was interrupted";
-        return ToolPass::without_after(PassStatus::Skipped, Finding::note(what, "", ""), findings);
+        return ToolPass::without_after(
+            PassStatus::Skipped,
+            Id::NcuNothingProfiled.graded(Severity::Note, what, "", ""),
+            findings,
+        );
     }
     let request =
         Request { settings: &ncu, version, workload: &profiler.workload, available: &available };
@@ -145,7 +151,7 @@ fn kernels_of(
         let what =
             "ncu: no kernels are known from the collect pass: launches are not filtered by name";
         let why = "the collect pass recorded none, and there is no capture of nsys with kernels";
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Id::NcuChosen.found(what, why, ""));
     }
     let occurs = |stage: &str| {
         let label = Label::of_stage(stage);
@@ -158,7 +164,7 @@ fn kernels_of(
         let found = seen.map(|row| row.path.clone()).into_iter().chain(swapped);
         if let Some(stage) = found.into_iter().find(|stage| occurs(stage)) {
             let what = format!("ncu: the stage {wanted} is {stage}");
-            findings.push(Finding::note(what, "the collect pass saw it under this name", ""));
+            findings.push(Id::NcuChosen.found(what, "the collect pass saw it under this name", ""));
             ncu.stage = Some(stage);
         }
     }
@@ -167,7 +173,7 @@ fn kernels_of(
         && !occurs(&wanted)
     {
         let of = longest.as_ref().map_or("whole run".to_owned(), |name| format!("stage {name}"));
-        findings.push(Finding::note(
+        findings.push(Id::NcuChosen.found(
             format!("ncu: the top kernels of the {of} are profiled"),
             format!("no kernel ran in the stage {wanted}, and this one takes the most GPU time"),
             "choose one with pipeline.ncu.stage=NAME",
@@ -212,7 +218,12 @@ fn not_needed(choice: &KernelChoice, known_from: &str) -> Option<Finding> {
     (!choice.nsys_files.is_empty()).then(|| {
         let what = "the files of --nsys are not used";
         let why = format!("kernels and their times are known from {known_from}");
-        Finding::note(what, why, "`stage2-launch merge` makes reports of them")
+        Id::ImportLeftOut.graded(
+            Severity::Note,
+            what,
+            why,
+            "`stage2-launch merge` makes reports of them",
+        )
     })
 }
 
@@ -265,7 +276,7 @@ impl KernelTimes {
                 continue;
             }
             let names: Vec<String> = tables.files.iter().map(|path| file_name(path)).collect();
-            findings.push(Finding::note(
+            findings.push(Id::NcuChosen.found(
                 format!("ncu: kernels are chosen by their times in {source}: {}", names.join(", ")),
                 "the collect pass recorded no kernel; nothing else is taken from that capture here",
                 "",
@@ -320,7 +331,7 @@ impl KernelTimes {
             .filter_map(|(at, kernel)| row(at, kernel.calls, kernel.total_ns, stage.to_owned()))
             .collect();
         if !rows.is_empty() && !stage.is_empty() {
-            findings.push(Finding::note(
+            findings.push(Id::NcuChosen.found(
                 format!("ncu: the top kernels of the whole capture are asked for in {stage}"),
                 "the CSV tables do not show in which range a kernel ran",
                 "give the SQLite export, or the table nvtx_kern_sum:mangled",
@@ -366,7 +377,7 @@ fn run_regions(
     if regions.is_empty() {
         let what = "ncu: one run measures what the filter names, instead of one for each region";
         let why = "the collect pass recorded no range with kernels that the patterns allow";
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Id::NcuChosen.found(what, why, ""));
         return None;
     }
     let start = Instant::now();
@@ -376,7 +387,7 @@ fn run_regions(
         let Some(limits) = left(tool, start.elapsed()) else {
             let what = format!("ncu: {} of {} regions are measured", at, regions.len());
             let remedy = "raise pipeline.ncu.time_budget_s, or name fewer regions";
-            findings.push(Finding::warning(what, "the time of the pass was used up", remedy));
+            findings.push(Id::NcuTimeLimit.found(what, "the time of the pass was used up", remedy));
             break;
         };
         let title = format!("ncu: region {} of {}: {}", at + 1, regions.len(), region.path());
@@ -398,7 +409,7 @@ fn no_region(ranges: &[RangeTime]) -> Finding {
         ranges_seen(ranges)
     );
     let remedy = "correct pipeline.ncu.regions.include or exclude";
-    Finding::warning(what, why, remedy)
+    Id::NcuNothingProfiled.found(what, why, remedy)
 }
 
 const NAMED: usize = 3;
@@ -445,7 +456,7 @@ fn one(
     if let Err(error) = written {
         let what = format!("ncu: the region {path} is not measured");
         let why = format!("{}: {error:#}", home.display());
-        return ToolPass::without(PassStatus::Failed, Finding::warning(what, why, ""));
+        return ToolPass::without(PassStatus::Failed, Id::NcuLeftOut.found(what, why, ""));
     }
     let files = ncu_files(&home, None);
     let mut own = Vec::new();
@@ -593,7 +604,7 @@ pub(super) fn print_by_python(
         let what = format!("{shown} was read by the Python package ncu-report");
         let why = "ncu cannot be run here; the package does not tell processes apart, and the advice of \
                    ncu's rules (the details page) is missing";
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Id::NcuByPython.found(what, why, ""));
         return;
     }
     // What it left would pass for all of it.
@@ -615,7 +626,7 @@ pub(super) fn print_by_python(
     let what = format!("the Python package ncu-report could not read {shown}");
     let remedy = "the package has to be at least as new as the ncu that wrote the file: `pip install --upgrade \
                   ncu-report`, or print the tables with that ncu, and merge the .csv";
-    findings.push(Finding::warning(what, why, remedy));
+    findings.push(Id::NcuByPython.graded(Severity::Warning, what, why, remedy));
 }
 
 #[cfg(test)]
@@ -633,7 +644,7 @@ mod tests {
 
     #[test]
     fn what_is_found_in_several_regions_is_said_once() {
-        let found = |what: &str| Finding::note(what, "", "");
+        let found = |what: &str| Id::NcuLeftOut.graded(Severity::Note, what, "", "");
         let mut own: Vec<(String, Finding)> = ["prefill", "decode", "decode/attn", "decode/mlp"]
             .map(|path| (path.to_owned(), found("left out 12 metrics")))
             .to_vec();

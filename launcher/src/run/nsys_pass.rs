@@ -13,6 +13,7 @@ use crate::tools::nsys::config::{CaptureExpression, Nsys};
 use crate::tools::nsys::outcome::{Files, Verdict, judge, judge_tables, with_seen};
 use crate::tools::nsys::scrub::scrub;
 use crate::tools::{Version, missing};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus, PathKind, Severity};
 use stage2_read::files::{self, write_whole};
 use stage2_read::roles::find_range;
@@ -39,7 +40,12 @@ pub(super) fn run(
         let profile = match command::profile(&settings, version, &profiler.workload, &base) {
             Ok(profile) => profile,
             Err(error) => {
-                let finding = Finding::error(error.to_string(), "", "");
+                let finding = Id::RunPassLeftOut.about("nsys").graded(
+                    Severity::Error,
+                    error.to_string(),
+                    "",
+                    "",
+                );
                 return ToolPass::without(PassStatus::Failed, finding);
             }
         };
@@ -93,7 +99,7 @@ pub(super) fn run(
                 }
                 if let Some(First { why, raw }) = first {
                     let what = "nsys failed once; this report is from the second run";
-                    findings.push(Finding::note(what, why, ""));
+                    findings.push(Id::NsysRetried.found(what, why, ""));
                     // What remains after a failure to delete it costs only space.
                     let _ = raw.map(std::fs::remove_file);
                 }
@@ -127,7 +133,7 @@ fn fit_gate(settings: &mut Nsys, collected: &CollectPass, findings: &mut Vec<Fin
     if let Some(row) = find_range(&wanted, &report.paths, &collected.names) {
         let gate = CaptureExpression::of(&row.name, row.domain.as_deref()).text;
         let what = format!("nsys waits for the range {gate} in place of {}", capture.text);
-        findings.push(Finding::note(what, "the collect pass saw it under this name", ""));
+        findings.push(Id::NsysAdjusted.found(what, "the collect pass saw it under this name", ""));
         settings.nvtx_capture = Some(gate);
         return true;
     }
@@ -138,7 +144,7 @@ fn fit_gate(settings: &mut Nsys, collected: &CollectPass, findings: &mut Vec<Fin
     if knows_all {
         let what = format!("nsys would capture nothing: no range is {}", capture.text);
         let remedy = "set pipeline.nsys.nvtx_capture to a range of the workload";
-        let finding = Finding::warning(what, "the whole run is captured", remedy);
+        let finding = Id::NsysNoRange.found(what, "the whole run is captured", remedy);
         findings.push(with_seen(finding, settings, &report.paths));
         *settings = settings.without_gate();
     }
@@ -160,7 +166,7 @@ impl First {
     /// What is left of it where the second run gave no report.
     fn kept(self) -> Option<Finding> {
         let what = format!("the raw capture of nsys's first run is {}", self.raw?.display());
-        Some(Finding::note(what, self.why, "nsys-ui of a whole Nsight Systems can open it"))
+        Some(Id::NsysRetried.found(what, self.why, "nsys-ui of a whole Nsight Systems can open it"))
     }
 }
 
@@ -190,7 +196,7 @@ fn brought_home(reports: Vec<PathBuf>, folder: &Path, findings: &mut Vec<Finding
             Ok(_) => home,
             Err(error) => {
                 let what = format!("{} could not be copied into the bundle", report.display());
-                findings.push(Finding::warning(what, error.to_string(), ""));
+                findings.push(Id::NsysTablesMissing.found(what, error.to_string(), ""));
                 report
             }
         }
@@ -296,14 +302,24 @@ pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec
     const SECRETS: &str = "the environment and the arguments of every process of the machine";
     let finding = if kept {
         let remedy = "pipeline.nsys.export.keep_raw=false leaves it out of bundles that you share";
-        Finding::note(format!("the report in {shown}/ holds {SECRETS}"), WHY, remedy)
+        Id::NsysSecrets.graded(
+            Severity::Note,
+            format!("the report in {shown}/ holds {SECRETS}"),
+            WHY,
+            remedy,
+        )
     } else {
         let remedy = "do not share them; the findings about each file explain why it was kept";
-        Finding::warning(format!("the files of {shown}/ hold {SECRETS}"), WHY, remedy)
+        Id::NsysSecrets.found(format!("the files of {shown}/ hold {SECRETS}"), WHY, remedy)
     };
     let written = write_whole(&folder.join(SENSITIVE), &format!("{finding}\n"));
     let failed = written.err().map(|error| {
-        Finding::note(format!("{shown}/{SENSITIVE} is missing"), format!("{error:#}"), "")
+        Id::NsysSecrets.graded(
+            Severity::Note,
+            format!("{shown}/{SENSITIVE} is missing"),
+            format!("{error:#}"),
+            "",
+        )
     });
     std::iter::once(finding).chain(failed).collect()
 }
@@ -321,15 +337,19 @@ pub(super) fn unmark(folder: &Path) {
 fn leave_out_raw(sqlite: &Path, report: Option<&Path>) -> Result<Finding, Finding> {
     scrub(sqlite, sqlite)?;
     let Some(report) = report else {
-        return Ok(Finding::note(format!("{} is a scrubbed copy", file_name(sqlite)), HELD, ""));
+        return Ok(Id::NsysScrubbed.found(
+            format!("{} is a scrubbed copy", file_name(sqlite)),
+            HELD,
+            "",
+        ));
     };
     std::fs::remove_file(report).map_err(|error| {
         let what = format!("{} could not be deleted", report.display());
-        Finding::warning(what, error.to_string(), "delete it before you share the bundle")
+        Id::NsysSecrets.found(what, error.to_string(), "delete it before you share the bundle")
     })?;
     let what =
         format!("{} was left out, and {} is a scrubbed copy", file_name(report), file_name(sqlite));
-    Ok(Finding::note(what, HELD, ""))
+    Ok(Id::NsysScrubbed.found(what, HELD, ""))
 }
 
 const HELD: &str = "nsys records the environment, the arguments and the output of programs";
@@ -360,7 +380,7 @@ pub(crate) fn clean_copies(copies: &InputCopies, findings: &mut Vec<Finding>) ->
     // A report that was exported and scrubbed is gone by now.
     for report in paths().filter(|copy| ending(copy, &["nsys-rep", "qdrep"]) && copy.is_file()) {
         let what = format!("there is no scrubbed export of {}", file_name(report));
-        let why = Finding::warning(what, "the other findings explain why", "");
+        let why = Id::NsysTablesMissing.found(what, "the other findings explain why", "");
         leave_out(report, &why);
         let export = report.with_extension("sqlite");
         if export.is_file() && paths().all(|copy| copy != export) {
@@ -377,11 +397,11 @@ fn left_out(copy: &Path, why: &Finding) -> (Finding, bool) {
     match std::fs::remove_file(copy) {
         Ok(()) => {
             let what = format!("{} is not in the bundle, and not in its numbers", file_name(copy));
-            (Finding::warning(what, reason, "export the report again, and merge that"), true)
+            (Id::ImportLeftOut.found(what, reason, "export the report again, and merge that"), true)
         }
         Err(error) => {
             let what = format!("{} could not be deleted ({error})", copy.display());
-            (Finding::warning(what, reason, "delete it before you share the bundle"), false)
+            (Id::NsysSecrets.found(what, reason, "delete it before you share the bundle"), false)
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::plan::{Capture, FLUSH_PAGE, Pass};
 use crate::threads::MORE_PROCESSES;
 use crate::workload::{NotRunnable, why_not_started};
 use stage2_contract::control::{FLUSH_PAGE_BYTES, FlushPage};
-use stage2_model::{Finding, WorkloadExit};
+use stage2_model::{Finding, WorkloadExit, finding};
 use stage2_read::{files, private};
 
 pub(crate) struct System;
@@ -247,7 +247,7 @@ impl Tee {
             };
             if let Some(why) = problem {
                 let what = format!("{} is incomplete", path.display());
-                findings.push(Finding::warning(what, why, ""));
+                findings.push(finding::Id::RunFileUnusable.found(what, why, ""));
             }
         }
         findings

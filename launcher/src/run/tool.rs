@@ -17,6 +17,7 @@ use crate::env::{NoAnswer, ask};
 use crate::plan::{Capture, Limits, Pass, Profiler, quote};
 use crate::redaction;
 use crate::tools::{CommandEnd, Step, Version, judge_version, missing};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
 use stage2_read::private;
 use stage2_report::out_of_memory;
@@ -271,7 +272,7 @@ pub(super) fn read_from(log: &Path, start: u64) -> String {
 
 /// What to tell of a report whose tables a signal left unmade.
 pub(super) fn tables_cut_off(report: &Path, signal: Signal, remedy: &str) -> Finding {
-    Finding::warning(
+    Id::NsysTablesMissing.found(
         format!("tables of {} are missing", file_name(report)),
         format!("{} came before they were made; the report itself is kept", signal.as_str()),
         format!("create them next to it with `{remedy}`, then run `stage2-launch report`"),
@@ -292,6 +293,6 @@ pub(super) fn other_end(
         let what = format!("the workload ended differently under {tool}: {}", here.describe());
         let why = format!("in the collect pass: {}{cause}", collect.describe());
         let remedy = format!("see {tool}/log.txt");
-        Finding::warning(what, why, remedy)
+        Id::WorkloadEndedDifferently.about(tool).found(what, why, remedy)
     })
 }

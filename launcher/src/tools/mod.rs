@@ -14,6 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use stage2_contract::text::listed;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity, WorkloadExit};
 
 /// A choice of the settings as the flag of the tool takes it: the word that the preset has.
@@ -33,7 +34,7 @@ pub(crate) fn missing(key: &str, executable: &Path, why: &str) -> Finding {
         "install {product}, put its folder into PATH, or name it in pipeline.{key}.executable; \
          pipeline.{key}.enable=false leaves the pass out"
     );
-    Finding::warning(what, why, remedy)
+    Id::ToolMissing.about(key).found(what, why, remedy)
 }
 
 /// A path that the output flags of the tools take as it is: they expand %p, %h, %q{...}.
@@ -162,7 +163,7 @@ pub(crate) fn judge_version(
         ),
     };
     let remedy = format!("install a newer one, or set pipeline.{key}.executable to its path");
-    Some(Finding::new(severity, what, why, remedy))
+    Some(Id::ToolVersion.about(key).graded(severity, what, why, remedy))
 }
 
 #[cfg(test)]

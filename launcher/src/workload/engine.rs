@@ -5,6 +5,7 @@ use std::path::Path;
 
 use stage2_contract::text::{visible, visible_path};
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_read::files;
 use stage2_report::operators::Annotation;
 
@@ -61,7 +62,7 @@ impl Engine {
     /// What to tell where it marks its steps without being asked to.
     pub(crate) fn finding(&self) -> Finding {
         let Self { annotation, why } = self;
-        Finding::note(
+        Id::RangesAnnotated.found(
             format!("the engine marks its steps in this run ({}): {why}", annotation.word()),
             "a range around each step, with its requests and tokens, costs a few microseconds per step",
             "set operators.engine_steps=false to leave the engine as it is",

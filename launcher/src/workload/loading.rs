@@ -15,6 +15,7 @@ use object::{Endianness, ReadCache, ReadRef};
 use super::find;
 use crate::env::on_path;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 /// Scripts that name another script as their interpreter are followed this far.
 const MOST_SCRIPTS: usize = 4;
@@ -91,7 +92,7 @@ fn decide(program: &Path, elf: &Elf, collector: &Elf) -> Loading {
         return without(program, &why, &remedy);
     }
     if elf.asan {
-        let finding = Finding::warning(
+        let finding = Id::WorkloadNoCollector.found(
             format!("{} is built with AddressSanitizer: LD_PRELOAD is left out", program.display()),
             "its runtime has to be the first library; the injection variables of CUDA and NVTX load \
              the collector instead",
@@ -117,7 +118,7 @@ fn glibc_beside(interpreter: &Path) -> Option<u32> {
 /// are static, and their children are what is to be measured.
 fn of_static(program: &Path) -> Loading {
     let why = format!("{} is statically linked", program.display());
-    let finding = Finding::warning(
+    let finding = Id::WorkloadNoCollector.found(
         format!("{why}: the collector records its child processes only"),
         "a static program loads no library",
         "profile a dynamically linked build of it, if it uses the GPU itself",
@@ -128,7 +129,7 @@ fn of_static(program: &Path) -> Loading {
 fn without(program: &Path, why: &str, remedy: &str) -> Loading {
     let program = program.display();
     let what = format!("the workload runs without the collector: {program} cannot load it");
-    let finding = Finding::warning(what, why, remedy);
+    let finding = Id::WorkloadNoCollector.found(what, why, remedy);
     let not_loaded = Some(format!("{program}: {why}"));
     Loading { preload: false, doors: false, not_loaded, finding: Some(finding) }
 }

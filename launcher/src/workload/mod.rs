@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::threads::MORE_PROCESSES;
 use loading::File;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 pub(crate) use engine::Engine;
 pub(crate) use hydra_app::hydra_app;
@@ -39,7 +40,7 @@ impl NotRunnable {
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> NotRunnable {
-        NotRunnable { exit, finding: Finding::error(what, why, remedy) }
+        NotRunnable { exit, finding: Id::WorkloadNotRunnable.found(what, why, remedy) }
     }
 }
 

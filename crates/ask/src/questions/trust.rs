@@ -14,7 +14,8 @@ const SLOWDOWN_LEAST: f64 = 1.05;
 /// A caveat, and where it comes from.
 struct Caveat {
     severity: Severity,
-    kind: &'static str,
+    /// Names its kind: of findings, their id.
+    id: &'static str,
     stage: Option<String>,
     /// What it means, in our words.
     meaning: String,
@@ -24,8 +25,8 @@ struct Caveat {
 }
 
 impl Caveat {
-    fn new(severity: Severity, kind: &'static str, meaning: impl Into<String>) -> Self {
-        Self { severity, kind, stage: None, meaning: meaning.into(), detail: None, source: None }
+    fn new(severity: Severity, id: &'static str, meaning: impl Into<String>) -> Self {
+        Self { severity, id, stage: None, meaning: meaning.into(), detail: None, source: None }
     }
 
     fn of(self, stage: &str) -> Self {
@@ -60,7 +61,7 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
     let rows = found.into_iter().map(|caveat| Row {
         cells: vec![
             name_of(&caveat.severity),
-            text(caveat.kind),
+            text(caveat.id),
             caveat.stage.map_or(Value::Null, Value::from),
             caveat.meaning.into(),
             caveat.detail.map_or(Value::Null, Value::from),
@@ -69,7 +70,7 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
     });
     let columns = vec![
         Column::text("severity"),
-        Column::text("caveat"),
+        Column::text("id"),
         Column::workload("stage"),
         Column::text("meaning"),
         Column::workload("detail").of("as the report has it; may quote the workload"),
@@ -82,13 +83,8 @@ fn found(subject: &Subject<'_>) -> Vec<Caveat> {
     let mut found = of_the_run(subject);
     found.extend(of_stages(subject));
     for (at, finding) in subject.report.findings.iter().enumerate() {
-        let meaning = match finding.severity {
-            Severity::Note => "good to know; no result is missing",
-            Severity::Warning => "a part of the result is missing, or has to be read with care",
-            Severity::Error => "a result is missing",
-        };
-        let detail = format!("{finding}");
-        let caveat = Caveat::new(finding.severity, "finding", meaning).detail(&detail);
+        let (id, meaning) = (finding.id.code(), finding.id.meaning());
+        let caveat = Caveat::new(finding.severity, id, meaning).detail(&finding.to_string());
         found.push(caveat.at(format!("/findings/{at}")));
     }
     found.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));

@@ -782,6 +782,8 @@ pub const TABLES: &[TableSpec] = &[
         meaning: "something that is missing or has to be read with care",
         rows: elements("/findings/*"),
         columns: &[
+            own("id", "/id", "kind of finding, as docs/findings.md lists them"),
+            foreign("subject", "/subject", "what it is about, where one report can have several"),
             own("severity", "/severity", "how much it matters"),
             foreign("what", "/what", "what happened; it may quote names of the workload"),
             foreign("why", "/why", "why, or what follows"),

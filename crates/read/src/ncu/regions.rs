@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use stage2_config::hydra::one_or_many;
 use stage2_contract::text::visible_path;
+use stage2_model::finding::Id;
 use stage2_model::regions::{Region, RegionTable, Scope, Totals};
 use stage2_model::{Finding, Severity};
 use wildmatch::WildMatch;
@@ -103,7 +104,7 @@ pub fn tables(
         })
         .collect();
     if tables.iter().all(|table| table.regions.is_empty()) {
-        findings.push(Finding::note(
+        findings.push(Id::NcuRegions.found(
             "ncu: there are no tables of NVTX regions",
             if launches.iter().any(|launch| !launch.ranges.is_empty()) {
                 "the patterns of pipeline.ncu.regions match none of the ranges"
@@ -229,7 +230,7 @@ fn leave_out_inner_ranges(
     }
     negative.dedup();
     if !negative.is_empty() {
-        let finding = Finding::note(
+        let finding = Id::NcuRegions.found(
             format!("ncu: some exclusive totals of {} are not known", negative.join(", ")),
             "the regions within them took more than they did: each was measured in a separate run",
             "",
@@ -397,7 +398,7 @@ fn launches_of(folder: &Path, region: &RegionFile, findings: &mut Vec<Finding>) 
 }
 
 fn unusable(path: &Path, why: &str) -> Finding {
-    Finding::warning(
+    Id::NcuUnreadable.found(
         format!("{} cannot be used", visible_path(path)),
         stage2_contract::text::visible(why.as_bytes()),
         "the region is missing from the report; run the ncu pass again",

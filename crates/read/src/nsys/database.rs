@@ -19,6 +19,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row, ffi};
 use stage2_contract::text::visible;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 use crate::files;
 use crate::progress::Meter;
@@ -116,7 +117,7 @@ impl Database {
         Database::open(path).map_err(|why| {
             let what = format!("the nsys export {} cannot be read", path.display());
             let remedy = "export the report again: nsys export --type sqlite --force-overwrite true FILE.nsys-rep";
-            Finding::warning(what, why.to_string(), remedy)
+            Id::NsysUnreadable.found(what, why.to_string(), remedy)
         })
     }
 

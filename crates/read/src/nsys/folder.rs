@@ -13,6 +13,7 @@ use crate::files;
 use crate::trace::libraries::RangeNames;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_model::nsys::Source;
 
 /// Ends of the names of copies that were made to be given away.
@@ -61,7 +62,7 @@ pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Findin
         };
         match read.iter().find(within) {
             Some(database) if *database == name => {}
-            Some(database) => findings.push(Finding::note(
+            Some(database) => findings.push(Id::NsysNotRead.found(
                 format!("the CSV tables {name}_* of nsys are not read"),
                 format!("by their name they are of the capture {database}, whose SQLite is read"),
                 "give them another name if they are of another capture",
@@ -83,7 +84,7 @@ fn files_in(folder: &Path, findings: &mut Vec<Finding>) -> Vec<PathBuf> {
             if error.kind() != std::io::ErrorKind::NotFound {
                 let what = format!("{} cannot be read", visible_path(folder));
                 let remedy = "check the permissions of the folder";
-                findings.push(Finding::warning(what, error.to_string(), remedy));
+                findings.push(Id::NsysUnreadable.found(what, error.to_string(), remedy));
             }
             return Vec::new();
         }

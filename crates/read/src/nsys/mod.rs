@@ -8,6 +8,7 @@
 
 pub use sqlite::Traced;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_model::nsys::{Counts, Source};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -183,9 +184,9 @@ impl Tables {
         nameless.map(|kernel| kernel.calls).fold(0, u64::saturating_add)
     }
 
-    fn warn_if(&mut self, when: bool, what: String, why: &str, remedy: &str) {
+    fn warn_if(&mut self, when: bool, id: Id, what: String, why: &str, remedy: &str) {
         if when {
-            self.findings.push(Finding::warning(what, why, remedy));
+            self.findings.push(id.found(what, why, remedy));
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use foldhash::HashMap;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::nsys::{Counts, Source};
 
 use super::capture::work::{self, KERNELS, NO_NAME};
@@ -207,7 +208,12 @@ impl Reader<'_> {
             let Ok(found) = self.database.table(name) else { continue };
             let Some(table) = found else {
                 let what = format!("{} has no table {name}", self.path.display());
-                self.tables.findings.push(Finding::note(what, missing, ""));
+                self.tables.findings.push(Id::NsysLacks.about(name).graded(
+                    Severity::Note,
+                    what,
+                    missing,
+                    "",
+                ));
                 continue;
             };
             self.lacking(&table, columns, effect);
@@ -238,6 +244,7 @@ impl Reader<'_> {
         self.tables.findings.extend(export.capture.findings.iter().cloned());
         self.tables.warn_if(
             beyond > 0,
+            Id::NsysBeyondLimits,
             format!("{beyond} kernels of {file} were not placed in ranges"),
             &format!(
                 "the launches of {} pieces of GPU work are held, in {} processes; every other number \
@@ -249,6 +256,7 @@ impl Reader<'_> {
         );
         self.tables.warn_if(
             call_numbers_missing > 0,
+            Id::NsysLost,
             format!("{file} seems to have lost records"),
             &format!(
                 "about {call_numbers_missing} calls of the CUDA API are missing from their sequence, \
@@ -259,23 +267,37 @@ impl Reader<'_> {
         );
         self.tables.warn_if(
             without_launch > 0,
+            Id::NsysLacks,
             format!("{without_launch} of {kernels} kernels in {file} have no launch"),
             "their API calls are not in the file; they are in no range",
             "compare the counts with the collector's before you rely on any range",
         );
         let what = format!("{untimed} of {kernels} kernels in {file} have no valid times");
-        self.tables.warn_if(untimed > 0, what, "they are counted, and in no time", "");
+        self.tables.warn_if(
+            untimed > 0,
+            Id::NsysLacks,
+            what,
+            "they are counted, and in no time",
+            "",
+        );
         if graph_launches > 0 {
-            self.tables.findings.push(Finding::note(
+            self.tables.findings.push(Id::NsysWholeGraphs.found(
                 format!("{file} holds {graph_launches} CUDA graphs as a whole"),
                 "their kernels are in no number here",
                 "record their nodes: pipeline.nsys.cuda_graph_trace=node",
             ));
         }
         let what = format!("{odd_rows} rows of {file} cannot be used");
-        self.tables.warn_if(odd_rows > 0, what, "their values are missing or impossible", "");
+        self.tables.warn_if(
+            odd_rows > 0,
+            Id::NsysLacks,
+            what,
+            "their values are missing or impossible",
+            "",
+        );
         self.tables.warn_if(
             nameless > 0,
+            Id::NsysLacks,
             format!("{nameless} of {kernels} kernels in {file} have no mangled name"),
             "they are joined with those of other tools by normalised names, where that is unique",
             "record them with nsys 2022.4 or newer",
@@ -288,7 +310,7 @@ impl Reader<'_> {
         let (file, name, columns) = (self.path.display(), table.name, missing.join(", "));
         let what = format!("{file}: the table {name} has no column {columns}");
         let remedy = "export the report with nsys 2022.4 or newer";
-        self.tables.warn_if(!missing.is_empty(), what, effect, remedy);
+        self.tables.warn_if(!missing.is_empty(), Id::NsysLacks, what, effect, remedy);
     }
 
     fn cut_table(&mut self, table: &str, why: &str) {
@@ -300,7 +322,7 @@ impl Reader<'_> {
         let why = format!("{why}; what came before is in the numbers, and the rest is not");
         let remedy = "copy the file again, or export the report again; do not rely on these counts";
         self.tables.complete = false;
-        self.tables.findings.push(Finding::error(what, why, remedy));
+        self.tables.findings.push(Id::NsysUnreadable.graded(Severity::Error, what, why, remedy));
     }
 }
 

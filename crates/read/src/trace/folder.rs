@@ -14,6 +14,7 @@ use super::{Capture, META_PIECES_MISSING, ProcessCapture, Tally, host, inferred,
 use crate::files;
 use crate::threads::{Batches, read_ahead};
 use stage2_contract::text;
+use stage2_model::finding::Id;
 use stage2_model::{FileEnding, Finding};
 
 /// Files that are read at the same time, at most: each takes its share of memory.
@@ -162,7 +163,7 @@ fn without_copies(results: Vec<Loaded>, files: &[PathBuf]) -> Vec<Loaded> {
             std::mem::swap(before, &mut loaded);
         }
         let (copy, of) = (loaded.name(), before.name());
-        before.findings.push(Finding::warning(
+        before.findings.push(Id::TraceCopy.found(
             format!("{copy} is not read"),
             format!("it is a copy of {of}, or of a part of it: same process, same clock"),
             "take it out of the folder",
@@ -304,7 +305,7 @@ fn refused(error: &ReadError) -> Finding {
     let error = error.to_string();
     let (what, remedy) =
         error.rsplit_once("; ").unwrap_or((&error, "run again, or leave the file out"));
-    Finding::error(
+    Id::TraceUnreadable.found(
         text::visible(what.as_bytes()),
         "the process that wrote it is missing from every number here, in whole or in part",
         text::visible(remedy.as_bytes()),
@@ -312,7 +313,7 @@ fn refused(error: &ReadError) -> Finding {
 }
 
 fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
-    Finding::error(
+    Id::TraceUnreadable.found(
         format!("{}: cannot be listed: {error}", text::visible_path(folder)),
         "the collector's files are looked for there",
         "name the folder of a run, and check that it may be read",

@@ -14,6 +14,7 @@ mod tests;
 mod timeline;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -21,8 +22,8 @@ use sha2::{Digest, Sha256};
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    DeviceRow, HostUse, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline, StepTimes,
-    WindowKind, WindowPart, WindowSplit,
+    DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline,
+    StepTimes, WindowKind, WindowPart, WindowSplit,
 };
 
 use crate::host::stage_md;
@@ -116,6 +117,9 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
     let first = FIRST.iter().filter_map(of_whole).filter(|(_, markdown)| !markdown.is_empty());
     let mut parts: Vec<Part> =
         first.map(|(title, markdown)| open(&slug(title), title, html(markdown))).collect();
+    for part in parts.iter_mut().filter(|part| part.id == "findings") {
+        part.html = with_anchors(&part.html, &report.findings);
+    }
     let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
     parts.extend(pictured.iter().zip(1..).map(|(stage, number)| Part {
         id: format!("stage-{number}"),
@@ -146,6 +150,25 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         parts.push(Part { id, title: text(title), html: html(markdown), kind });
     }
     parts
+}
+
+/// The list of findings, each with its id as the place that links lead to, and as its hint.
+fn with_anchors(list: &str, findings: &[Finding]) -> String {
+    let items: Vec<&str> = list.split("<li>").collect();
+    let Some((before, items)) = items.split_first().filter(|_| items.len() == findings.len() + 1)
+    else {
+        return list.to_owned();
+    };
+    let mut taken: HashMap<String, u32> = HashMap::new();
+    let mut out = (*before).to_owned();
+    for (item, finding) in items.iter().zip(findings) {
+        let anchor = finding.anchor();
+        let number = taken.entry(anchor.clone()).and_modify(|number| *number += 1).or_insert(1);
+        let again = if *number > 1 { format!("-{number}") } else { String::new() };
+        let id = finding.id.code();
+        out.push_str(&format!("<li id=\"{anchor}{again}\" title=\"{id}\">{item}"));
+    }
+    out
 }
 
 /// The identifier of a section: its title in small letters.

@@ -5,6 +5,7 @@ use super::*;
 use crate::golden::compare;
 use dom::{Element, parse};
 use stage2_contract::text::{KernelName, visible};
+use stage2_model::finding::Id;
 use stage2_model::*;
 use stage2_report::conclusions::Shown;
 
@@ -499,13 +500,17 @@ fn what_to_do_stands_whole_above_the_pictures() {
         ..Takeaway::default()
     };
     report.insight.takeaways = (0..9).map(takeaway).collect();
-    report.findings =
-        (0..9).map(|n| Finding::warning(format!("fault {n}"), "a reason", "a remedy")).collect();
+    report.findings = (0..9)
+        .map(|n| Id::RecordsDropped.found(format!("fault {n}"), "a reason", "a remedy"))
+        .collect();
     let page = parse(&written(&report));
     let text = page.text();
     for number in 0..9 {
         assert!(page.by_id("takeaways").text().contains(&format!("fact {number} of the run")));
         assert!(page.by_id("findings").text().contains(&format!("fault {number}")));
+        let again = if number == 0 { String::new() } else { format!("-{}", number + 1) };
+        let place = page.by_id(&format!("finding-records.dropped{again}"));
+        assert!(place.text().contains(&format!("fault {number}")));
     }
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     assert!(place("fact 8 of the run") < place("Where the window goes"));

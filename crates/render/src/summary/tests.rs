@@ -7,6 +7,7 @@ use super::*;
 use crate::golden::compare;
 use crate::testing::{answer, rich};
 use stage2_contract::text::visible;
+use stage2_model::finding::Id;
 use stage2_model::*;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 
@@ -149,7 +150,11 @@ fn full(hostile: &str) -> Report {
             ],
             ..Insight::default()
         },
-        findings: vec![Finding::warning("12 records were dropped", hostile, "larger buffers")],
+        findings: vec![Id::RecordsDropped.found(
+            "12 records were dropped",
+            hostile,
+            "larger buffers",
+        )],
         ..Report::default()
     }
 }

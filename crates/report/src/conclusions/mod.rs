@@ -1,6 +1,7 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
 mod counted;
+pub(crate) mod finding_evidence;
 mod measurements;
 pub(crate) mod sample_basis;
 mod utilisation;
@@ -26,6 +27,7 @@ use crate::{join, sampled};
 use serde_json::Value;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible, visible_path};
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{
     Absent, Apart, Confidence, Dtype, Finding, PathKind, PathRow, Report, Role, StageRow,
     TokenCounts,
@@ -170,7 +172,7 @@ fn token_counts(
     let known = said.or(&written);
     let mut all = known.or(&context.workload.tokens());
     let at_most = all.decode_steps.filter(|_| known.decode_steps.is_none()).map(|steps| {
-        Finding::note(
+        Id::ModelTokens.found(
             format!("{steps} decode steps per generation is an upper limit, not a count"),
             format!(
                 "it is infer.max_new_tokens of {FOLDER}/config.yaml: where sequences ended \
@@ -202,7 +204,7 @@ fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Opti
     let new: Vec<String> = new.collect();
     let (folder, counts) = (visible_path(folder), new.join(", "));
     (!new.is_empty()).then(|| {
-        Finding::note(
+        Id::ModelTokens.found(
             format!("token counts of the Stage 1 run {folder} are used: {counts}"),
             "this run records none; if its counts differ, MFU, MBU and tokens per second are \
              wrong",
@@ -273,7 +275,7 @@ fn model_of_run(
             })
             .ok_or(Absent::NoModel),
         Err(problem) => {
-            findings.push(Finding::warning(
+            findings.push(Id::ModelInvalid.found(
                 problem.clone(),
                 "MFU and MBU are absent",
                 "correct model.llm and write the reports again",
@@ -307,7 +309,7 @@ fn of_engine(
     findings: &mut Vec<Finding>,
 ) -> Option<Model> {
     let read = engine.shape().map_err(|why| {
-        findings.push(Finding::note(
+        findings.push(Id::ModelUnknown.found(
             format!("the model of {} cannot be used: {}", engine.engine, visible(why.as_bytes())),
             "MFU and MBU are absent",
             "name a model whose sizes are known: model/llm=NAME or model.llm.config_json=FOLDER",
@@ -376,7 +378,7 @@ impl FoundModel {
             ..preset
         };
         let unusable = |error: PresetError| {
-            findings.push(Finding::note(
+            findings.push(Id::ModelUnknown.found(
                 format!("the model that ran cannot be used: {error}"),
                 "MFU and MBU are absent",
                 "name a model whose sizes are known: model/llm=NAME or model.llm.config_json=FOLDER",
@@ -403,7 +405,7 @@ fn nothing_left(context: &Context<'_>, appended: &[String]) -> Option<Finding> {
     }
     let manifest = context.config.pointer("/inputs/manifest").and_then(Value::as_str);
     let manifest = manifest.map(|path| format!(", nor whether it read inputs.manifest={path}"));
-    Some(Finding::note(
+    Some(Id::WorkloadConfigUnread.graded(Severity::Note,
         format!("the workload left no configuration in {FOLDER}"),
         format!(
             "what it was configured with is not known{}: it is not a Hydra app, it ended before, or \
@@ -502,7 +504,7 @@ fn mark_stage_roles(report: &mut Report, settings: &OperatorSettings, roles: &Ro
     let unmatched = roles.unmatched(&ranges);
     let unmatched = (!unmatched.is_empty() && !ranges.is_empty()).then(|| {
         let names: Vec<&str> = ranges.iter().map(|row| row.path.as_str()).collect();
-        Finding::warning(
+        Id::RangesRoleUnmatched.found(
             format!("no outermost range fits {}", listed(&unmatched, NAMED)),
             format!("those that were recorded are {}", listed(&names, NAMED)),
             "correct the patterns of `roles`, and write the reports again",
@@ -540,7 +542,7 @@ fn annotation_without_ranges(report: &Report, settings: &OperatorSettings) -> Op
         is_range && ANNOTATED.contains(&row.name.as_str())
     });
     (asked && !report.coverage.processes.is_empty() && !marked).then(|| {
-        Finding::warning(
+        Id::RangesNotAnnotated.found(
             "--annotate prefill-decode was on, and there is no range prefill or decode",
             "it marks forwards of causal language models of Hugging Face transformers, such as those \
              of `generate`, and none ran in a Python process that it reached",

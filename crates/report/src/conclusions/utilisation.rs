@@ -11,6 +11,7 @@ use crate::inputs::section;
 use crate::llm::mfu::{Inputs, StageInput, per_generation, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
+use stage2_model::finding::Id;
 use stage2_model::{
     Absent, DeviceRow, Finding, ModelUse, Needs, Peaks, Report, Role, SampledRates, SampledUse,
     StageRow, TokenCounts,
@@ -268,7 +269,7 @@ fn generation_share(
     let instances = row.instances?;
     let share = per_generation(instances, generations);
     if share.is_none() {
-        findings.push(Finding::warning(
+        findings.push(Id::ModelSteps.about(&row.stage).found(
             format!(
                 "the {instances} instances of {} do not divide evenly among {generations} prefills",
                 row.stage

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::roofline::bound::{DURATION_RATIO_MOST, Evidence, one_launch, roofline};
 use stage2_contract::text::visible;
+use stage2_model::finding::Id;
 use stage2_model::{
-    CounterRow, Finding, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline,
-    StageRow,
+    CounterRow, KernelRow, Launch, Origin, Peaks, RATE_SHARE_MOST, Report, Roofline, StageRow,
 };
 use stage2_read::ncu::load::{KernelCounters, Tables};
 use stage2_read::ncu::nvtx::{self, Label};
@@ -65,7 +65,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
     findings.extend(tables.findings.iter().cloned());
     if joined == 0 && !tables.kernels.is_empty() {
         let profiled = tables.kernels.len();
-        findings.push(Finding::warning(
+        findings.push(Id::NcuNothingMatches.found(
             format!("none of the {profiled} kernels that ncu profiled is in the capture"),
             match shapeless {
                 0 => "names, grids and blocks of both have to be the same".to_owned(),
@@ -76,7 +76,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, stage, why)) = one_launch.first() {
-        findings.push(Finding::note(
+        findings.push(Id::NcuOneLaunch.found(
             format!(
                 "counters of {} of {joined} kernel rows are of the profiled launch only, e.g. {kernel} \
                  in {stage}",
@@ -88,7 +88,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, share)) = impossible.first() {
-        findings.push(Finding::warning(
+        findings.push(Id::NcuImpossibleRates.found(
             format!(
                 "rates of {} kernel rows are more than the GPU can do, e.g. {share:.3e} times its peak \
                  for {kernel}",
@@ -102,7 +102,7 @@ pub(crate) fn attach(report: &mut Report, tables: &Tables, peaks: Option<&Peaks>
         ));
     }
     if let Some((kernel, ratio)) = apart.first() {
-        findings.push(Finding::note(
+        findings.push(Id::NcuDurationDiffers.found(
             format!(
                 "ncu's own duration is far from the undisturbed one for {} kernel rows, e.g. {ratio:.2} \
                  times it for {kernel}",

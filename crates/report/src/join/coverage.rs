@@ -9,6 +9,7 @@ use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::ending;
 use stage2_contract::trace::pieces::ROTATE;
 use stage2_contract::trace::window::{self, FirstSteps};
+use stage2_model::finding::Id;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
     Severity, Status, Verdict, WorkloadExit,
@@ -185,8 +186,8 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
         ("processes with pieces of their trace missing", with(META_PIECES_MISSING)),
         ("processes whose GPU work is incomplete", with(META_INCOMPLETE)),
     ];
-    let counted = CHECKS.iter().filter(|check| check.severity != Severity::Note);
-    let counted = counted.map(|check| (check.what, (check.count)(&coverage.total)));
+    let counted = CHECKS.iter().filter(|check| check.id.severity() != Severity::Note);
+    let counted = counted.map(|check| (check.what, check.count(&coverage.total)));
     let gaps = counted.chain(of_processes).filter(|(_, number)| *number > 0);
     gaps.map(|(what, number)| format!("{what}: {}", count(number))).collect()
 }
@@ -203,52 +204,78 @@ const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 /// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
 /// capture from being complete.
 struct Check {
-    severity: Severity,
-    count: fn(&CoverageCounts) -> u64,
+    id: Id,
+    /// The counts that make it up, by their names in `coverage.total`.
+    counts: &'static [(&'static str, fn(&CoverageCounts) -> u64)],
     what: &'static str,
     why: &'static str,
     remedy: &'static str,
 }
 
+macro_rules! counts {
+    ($($name:ident),*) => { &[$((stringify!($name), |counts| counts.$name)),*] };
+}
+
+impl Check {
+    fn count(&self, of: &CoverageCounts) -> u64 {
+        let all = self.counts.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(count(of)));
+        // Those of the workload have a check of their own.
+        all.saturating_sub(if self.id == Id::RangesUnclosed { of.open_at_end } else { 0 })
+    }
+
+    fn finding(&self, coverage: &Coverage) -> Option<Finding> {
+        let total = self.count(&coverage.total);
+        let concerned = coverage.processes.iter().filter(|p| self.count(&p.counts) > 0);
+        let files = file_list(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
+        let what = format!("{}: {}{files}", self.what, count(total));
+        let finding = self.id.found(what, self.why, self.remedy);
+        let counts = self.counts.iter().map(|(name, count)| (name, count(&coverage.total)));
+        let on = |finding: Finding, (name, value): (&&str, u64)| {
+            finding.on_count(name, value, &format!("/coverage/total/{name}"))
+        };
+        (total > 0).then(|| counts.filter(|(_, value)| *value > 0).fold(finding, on))
+    }
+}
+
 const CHECKS: [Check; 17] = [
     Check {
-        severity: Severity::Warning,
-        count: |c| c.dropped_by_cupti,
+        id: Id::RecordsDropped,
+        counts: counts!(dropped_by_cupti),
         what: "activity records dropped by CUPTI",
         why: "kernels are missing from every number here",
         remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.buffers_refused,
+        id: Id::RecordsBuffersRefused,
+        counts: counts!(buffers_refused),
         what: "activity buffers refused",
         why: "all buffers were full; what CUPTI dropped then, it counts itself",
         remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.range_events_lost,
+        id: Id::RangesEventsLost,
+        counts: counts!(range_events_lost),
         what: "range events lost",
         why: "the event queue was full; work around them may be unattributed",
         remedy: "open fewer ranges, or name those that matter in STAGE2_RANGES",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.unattributed,
+        id: Id::RecordsUnattributed,
+        counts: counts!(unattributed),
         what: "GPU records unattributed",
         why: "their launch could not be placed in or out of a range; they have their own row",
         remedy: "look for lost range events; otherwise report it with STAGE2_LOG=debug",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.invalid_timestamps,
+        id: Id::RecordsInvalidTimes,
+        counts: counts!(invalid_timestamps),
         what: "GPU records without valid timestamps",
         why: "CUPTI could not take the times; the calls are counted, and in no time or mean",
         remedy: "see that no other profiler uses the GPU, and run again",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.unreadable_records,
+        id: Id::RecordsUnreadable,
+        counts: counts!(unreadable_records),
         what: "activity records incomplete or unreadable (about)",
         why: "their work still ran when the process ended, their buffers were not returned in time, or \
               this CUPTI writes them in a form that the collector does not know",
@@ -256,84 +283,83 @@ const CHECKS: [Check; 17] = [
                  name a supported libcupti in STAGE2_CUPTI",
     },
     Check {
-        severity: Severity::Error,
-        count: |c| c.spool_bytes_unwritten,
+        id: Id::RecordsUnwritten,
+        counts: counts!(spool_bytes_unwritten),
         what: "bytes not written to the spool",
         why: "the disk was full or the folder not writable; records are missing",
         remedy: "free space or choose another run folder, and run again",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.corrupt_frames,
+        id: Id::TraceDamaged,
+        counts: counts!(corrupt_frames),
         what: "damaged frames in spool files",
         why: "their records are missing from every number here",
         remedy: "copy the files again from where they were written, or run again",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.undefined_identifiers,
+        id: Id::RecordsUndefined,
+        counts: counts!(undefined_identifiers),
         what: "uses of identifiers that no record defines",
         why: "the records that define them were lost; such work is shown as undefined or \
               unattributed",
         remedy: "look for unwritten bytes and damaged frames above; run again",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.late_intervals,
+        id: Id::RecordsLate,
+        counts: counts!(late_intervals),
         what: "GPU records too late to enter busy time exactly",
         why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
         remedy: "flush more often (STAGE2_FLUSH_MS)",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.late_switches,
+        id: Id::RangesLateCollection,
+        counts: counts!(late_switches),
         what: "ranges opened before collection was on",
         why: "another thread was still switching it on; GPU work at their beginning is not recorded",
         remedy: "run without STAGE2_RANGES, or name a range that is open around them",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.beyond_limits,
+        id: Id::RangesBeyondLimits,
+        counts: counts!(beyond_limits),
         what: "ranges or names beyond what is kept",
         why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are shown \
               under special names, or under the enclosing range",
         remedy: "register fewer strings, and close every range that is opened",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.calls_turned_away,
+        id: Id::RangesCallsRefused,
+        counts: counts!(calls_turned_away),
         what: "NVTX calls not taken in",
         why: "they came from inside another NVTX call of their thread (a signal handler, an \
               annotated allocator), or their thread had jumped out of one; their ranges are missing",
         remedy: "keep NVTX calls out of signal handlers, and handlers from jumping",
     },
     Check {
-        severity: Severity::Note,
-        count: |c| c.unbalanced_range_ends + c.contradicting_ranges,
+        id: Id::RangesUnbalanced,
+        counts: counts!(unbalanced_range_ends, contradicting_ranges),
         what: "ends of ranges that match no open range, or range records that contradict others",
         why: "they are ignored; the workload pops more than it pushes, or range events were lost",
         remedy: "check the pushes and pops of the workload",
     },
     Check {
-        severity: Severity::Warning,
-        count: |c| c.open_at_end,
+        id: Id::RangesOpenAtEnd,
+        counts: counts!(open_at_end),
         what: "the workload's ranges open at its end",
         why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
               by mistake, and their time on the host is not known",
         remedy: "close every range; look for a push without its pop, or an early return between them",
     },
     Check {
-        severity: Severity::Note,
-        // Those above are told of already.
-        count: |c| c.unclosed_ranges.saturating_sub(c.open_at_end),
+        id: Id::RangesUnclosed,
+        counts: counts!(unclosed_ranges),
         what: "ranges never closed",
         why: "they have no host time; their GPU work is counted",
         remedy: "let the process end by itself; a library may leave its own ranges open, and a \
                  window ends while ranges are open",
     },
     Check {
-        severity: Severity::Note,
-        count: |c| c.names_cut,
+        id: Id::RangesNamesCut,
+        counts: counts!(names_cut),
         what: "range names cut at the length limit",
         why: "ranges that differ only after it count as one",
         remedy: "use shorter names, and payloads for values",
@@ -343,20 +369,12 @@ const CHECKS: [Check; 17] = [
 /// Everything worth knowing about the processes, each kind once.
 pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
     let processes = &coverage.processes;
-    let mut findings = Vec::new();
-    for check in &CHECKS {
-        let total = (check.count)(&coverage.total);
-        if total > 0 {
-            let concerned = processes.iter().filter(|p| (check.count)(&p.counts) > 0);
-            let files = file_list(&concerned.map(|p| p.file.as_str()).collect::<Vec<_>>());
-            let what = format!("{}: {}{files}", check.what, count(total));
-            findings.push(Finding::new(check.severity, what, check.why, check.remedy));
-        }
-    }
+    let mut findings: Vec<Finding> =
+        CHECKS.iter().filter_map(|check| check.finding(coverage)).collect();
     findings.extend(endings(processes));
     findings.extend(abrupt_endings(captures, processes));
     findings.extend(processes.iter().filter_map(|process| {
-        Some(Finding::warning(
+        Some(Id::GpuNotRecorded.about(&process.file).found(
             format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
             "only its ranges are here",
             "follow this message and run again; docs/limits.md lists what CUPTI needs",
@@ -364,7 +382,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
     }));
     findings.extend(processes.iter().filter_map(|process| {
         let reason = process.meta.get(META_INCOMPLETE)?;
-        Some(Finding::warning(
+        Some(Id::GpuIncomplete.about(&process.file).found(
             format!("{}: GPU work is missing: {reason}", process.file),
             "how much is not known",
             "remove the cause and run again",
@@ -378,21 +396,21 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
     findings.extend(children(captures));
     let fields = sum_of_meta(captures, META_FIELDS_LEFT_OUT);
     findings.extend((fields > 0).then(|| {
-        Finding::note(
+        Id::RangesPayloadLeftOut.found(
             format!("fields of NVTX payloads left out: {}", count(fields)),
             "they lie behind pointers, in arrays or unions, or beyond what is kept of a payload",
             "nothing, unless bytes of collectives are missing; then report it",
         )
     }));
     findings.extend(of_files(
-        Severity::Warning,
+        Id::TraceNoIdentity,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
         "spool files without the identity of their process",
         "the beginning of the file is missing or damaged",
         "look for damaged frames above; run again",
     ));
     findings.extend(of_files(
-        Severity::Note,
+        Id::TraceNewer,
         captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
         "spool files with records of a kind that this version does not know",
         "a newer collector wrote them; everything else was read",
@@ -412,8 +430,11 @@ pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
 
 pub(crate) fn add_new(kept: &mut Vec<Finding>, findings: Vec<Finding>) {
     for finding in findings {
-        if !kept.contains(&finding) {
-            kept.push(finding);
+        match kept.iter_mut().find(|known| known.says_what(&finding)) {
+            // An older version said it without an id.
+            Some(known) if known.id == Id::Unnamed => *known = finding,
+            Some(_) => {}
+            None => kept.push(finding),
         }
     }
 }
@@ -426,21 +447,21 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
         open.filter(move |p| p.end_reason.is_some() == becomes).map(|p| p.file.as_str())
     };
     let replaced = of_files(
-        Severity::Warning,
+        Id::TraceExec,
         open(true),
         "spool files that end where their process became another program (exec)",
         "a later file has the same process id; at most the last flush period before the exec is missing",
         "preload the collector (LD_PRELOAD), as the launcher does: then an exec waits for the file",
     );
     let open = of_files(
-        Severity::Warning,
+        Id::TraceOpen,
         open(false),
         "spool files without the collector's last record",
         "the process was killed, or still runs; at most the last flush period is missing",
         "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
     );
     let torn = of_files(
-        Severity::Warning,
+        Id::TraceCut,
         ended(FileEnding::Torn),
         "spool files cut short",
         "the process was killed while it wrote, the disk was full, or the file is damaged; the \
@@ -466,7 +487,7 @@ fn abrupt_endings(
     }
     files.into_iter().filter_map(|(how, files)| {
         of_files(
-            Severity::Note,
+            Id::TraceAbruptEnd,
             files.into_iter(),
             &format!("processes that did not return from main: {how}"),
             "their trace files were brought up to date right before that",
@@ -478,7 +499,7 @@ fn abrupt_endings(
 fn missing_pieces(process: &ProcessCoverage) -> Option<Finding> {
     let missing = process.meta.get(META_PIECES_MISSING)?;
     let rotate = process.meta.get(ROTATE).map_or("", String::as_str);
-    Some(Finding::warning(
+    Some(Id::TracePiecesMissing.about(&process.file).found(
         format!("{}: of its trace is not here: {missing} (cut with {rotate})", process.file),
         "what the process did then is in no number; a range that was open across it counts up to the gap, or \
          as no instance",
@@ -498,14 +519,14 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
         times.any(|times| times.window_ns.is_none()) && capture.counts.attributed > 0
     });
     let untied = of_files(
-        Severity::Warning,
+        Id::ClockUntied,
         untied.map(|c| c.file.as_str()),
         "spool files without a reading that ties the GPU's clock to that of the ranges",
         "the window, idle time and busy share of stages are absent; busy time is not affected",
         "run again; the collector takes such readings from the first GPU record on",
     );
     let contradicting = of_files(
-        Severity::Note,
+        Id::ClockContradicting,
         captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
         "spool files with clock readings that contradict each other",
         "a clock was set back during the run; those readings were left out, and windows of \
@@ -515,7 +536,7 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     let steps = captures.iter().fold(0_u64, |sum, c| sum.saturating_add(c.clock_steps));
     let steps = count(steps);
     let stepped = of_files(
-        Severity::Warning,
+        Id::ClockStepped,
         captures.iter().filter(|c| c.clock_steps > 0).map(|c| c.file.as_str()),
         &format!("spool files with clocks that stepped during the run (in all {steps} times)"),
         "the clock was set, or the machine was suspended; windows and idle time of stages that were \
@@ -547,7 +568,7 @@ fn filters(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
                 "correct STAGE2_RANGES: no range that was opened matches, so no GPU work is here",
             ),
         };
-        Some(Finding::new(severity, what, why, remedy))
+        Some(Id::RangesFiltered.about(&capture.file).graded(severity, what, why, remedy))
     })
 }
 
@@ -574,8 +595,10 @@ fn samples(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
                    instance, is in no number";
         let remedy = "lower N of STAGE2_SAMPLE, or name the ranges that repeat in STAGE2_RANGES";
         Some(match unseen > 0 || all.recorded == 0 {
-            true => Finding::warning(what, why, remedy),
-            false => Finding::note(what, why, ""),
+            true => {
+                Id::RangesSampled.about(&capture.file).graded(Severity::Warning, what, why, remedy)
+            }
+            false => Id::RangesSampled.about(&capture.file).found(what, why, ""),
         })
     })
 }
@@ -584,7 +607,7 @@ fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
     let mut notes = Vec::new();
     for capture in captures {
         let Some(why) = capture.meta.get(META_UNRECORDED) else { continue };
-        notes.push(Finding::note(
+        notes.push(Id::GpuChildInPart.about(&capture.file).found(
             format!("{}: this forked child was recorded only in part", capture.file),
             why,
             "fork it before the parent uses CUDA, or start it with the method `spawn`",
@@ -593,7 +616,7 @@ fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
     let children = sum_of_meta(captures, META_AFTER_CUDA);
     if children > 0 {
         let what = "processes forked after their parent had initialised CUDA";
-        notes.push(Finding::note(
+        notes.push(Id::GpuForkedAfterCuda.found(
             format!("{what}: {}", count(children)),
             "CUDA does not work in such a child before it calls exec, so its GPU work is missing",
             "if they should use the GPU, fork them before the parent uses CUDA, or start them with \
@@ -610,7 +633,7 @@ pub(super) fn sum_of_meta(captures: &[ProcessCapture], key: &str) -> u64 {
 }
 
 fn of_files<'f>(
-    severity: Severity,
+    id: Id,
     files: impl Iterator<Item = &'f str>,
     what: &str,
     why: &str,
@@ -618,7 +641,7 @@ fn of_files<'f>(
 ) -> Option<Finding> {
     let files: Vec<&str> = files.collect();
     let what = || format!("{what}: {}{}", count(files.len() as u64), file_list(&files));
-    (!files.is_empty()).then(|| Finding::new(severity, what(), why, remedy))
+    (!files.is_empty()).then(|| id.found(what(), why, remedy))
 }
 
 fn file_list(files: &[&str]) -> String {
@@ -631,7 +654,7 @@ fn file_list(files: &[&str]) -> String {
 /// GPUs that several processes used at the same time.
 pub(super) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding> {
     rows.iter().filter(|row| row.shared_by_processes).map(|row| {
-        Finding::note(
+        Id::GpuShared.about(&row.device).found(
             format!("{} processes used {} at the same time", row.processes, row.device),
             "busy times are unions within a process, summed over processes: what ran side by side \
              counts for each, and what one leaves idle another may fill",
@@ -645,7 +668,7 @@ pub(super) fn shared_devices(rows: &[DeviceRow]) -> impl Iterator<Item = Finding
 fn late_window(process: &ProcessCoverage) -> Option<Finding> {
     let late_ns = process.meta.get(window::LATE)?.parse().ok();
     let late_ms = late_ns.filter(|ns| *ns >= window::LATE_FROM_NS).map(ms3)?;
-    Some(Finding::note(
+    Some(Id::WindowLate.about(&process.file).found(
         format!("{}: its window began {late_ms} ms after the moment that was set", process.file),
         "the process was asked too late, or CUPTI took long to start: the steps recorded here are later ones \
          than those of processes that began in time",
@@ -664,7 +687,7 @@ fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
     let steps =
         begun.filter_map(|p| Some((fact(p, window::FIRST_STEP)?, fact(p, window::FIRST_STEP_NS)?)));
     let steps = FirstSteps::of(steps).filter(|steps| !steps.are_one())?;
-    Some(Finding::note(
+    Some(Id::WindowShifted.found(
         format!(
             "the windows of these processes do not begin with the same step: their first ones opened {} ms \
              apart and were open for {} ms",

@@ -9,6 +9,7 @@ use crate::inputs::Doctor;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::ending;
+use stage2_model::finding::Id;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{
     COULD_NOT_ASK, Coverage, Empty, EmptyCause, EmptyReason, EndedBy, FileEnding, Finding,
@@ -145,7 +146,7 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
 pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     if report.coverage.verdict.status != Status::Empty {
         report.findings.extend(elsewhere(report).map(|EmptyReason { why, remedy, .. }| {
-            Finding::warning(why, "the reports hold what is in the trace files now", remedy)
+            Id::GpuPassEmpty.found(why, "the reports hold what is in the trace files now", remedy)
         }));
         report.coverage.empty = None;
         return;
@@ -182,7 +183,7 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     // Beside a failure of its own the rest is a detail, and the verdict has it.
     let also = if empty.first.cause == EmptyCause::WorkloadFailed { "" } else { &also };
     let what = format!("no GPU work was recorded: {why}{also}");
-    report.findings.insert(0, Finding::error(what, "", remedy));
+    report.findings.insert(0, Id::GpuNoWork.found(what, "", remedy));
     report.coverage.empty = Some(empty);
 }
 

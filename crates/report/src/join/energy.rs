@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::join::{Labels, Mapping};
 use stage2_contract::trace::DeviceState;
+use stage2_model::Evidence;
+use stage2_model::finding::Id;
 use stage2_model::{
     Absent, ClockLimit, ClockUse, DeviceEnergy, Figure, Finding, ReadSpan, Report, StageEnergy,
     StageRow,
@@ -207,13 +209,18 @@ pub(crate) fn conclude(report: &mut Report) {
 fn slower_clocks(report: &Report) -> Option<Finding> {
     let apart = report.stages.iter().filter(|row| row.apart.is_some());
     let apart: HashSet<&str> = apart.map(|row| row.stage.as_str()).collect();
-    let known = report.energy.iter().filter(|row| !apart.contains(row.stage.as_str()));
-    let known = known.filter(|row| row.clocks.clock_reads >= ENOUGH_READS);
-    let known: Vec<(&StageEnergy, ReadSpan)> =
-        known.filter_map(|row| Some((row, row.clocks.sm_clock_mhz?))).collect();
-    let by_mean = |a: &&(_, ReadSpan), b: &&(_, ReadSpan)| a.1.mean.total_cmp(&b.1.mean);
-    let (slow, slow_clock) = known.iter().min_by(by_mean)?;
-    let (fast, fast_clock) = known.iter().max_by(by_mean)?;
+    let known = report.energy.iter().enumerate();
+    let known = known.filter(|(_, row)| !apart.contains(row.stage.as_str()));
+    let known = known.filter(|(_, row)| row.clocks.clock_reads >= ENOUGH_READS);
+    let known: Vec<(usize, &StageEnergy, ReadSpan)> =
+        known.filter_map(|(at, row)| Some((at, row, row.clocks.sm_clock_mhz?))).collect();
+    let by_mean = |a: &&(_, _, ReadSpan), b: &&(_, _, ReadSpan)| a.2.mean.total_cmp(&b.2.mean);
+    let (slow_at, slow, slow_clock) = known.iter().min_by(by_mean)?;
+    let (fast_at, fast, fast_clock) = known.iter().max_by(by_mean)?;
+    let clock = |name, at, span: &ReadSpan| {
+        let source = format!("/energy/{at}/clocks/sm_clock_mhz/mean");
+        Evidence::number(name, span.mean, "MHz", source)
+    };
     if slow_clock.mean >= fast_clock.mean * (1.0 - ALIKE) {
         return None;
     }
@@ -226,14 +233,19 @@ fn slower_clocks(report: &Report) -> Option<Finding> {
         none if none.is_empty() => "the driver names no reason".to_owned(),
         limits => format!("the driver names as the reason: {limits}"),
     };
-    Some(Finding::note(
+    let finding = Id::ClockSlower.about(&slow.stage).found(
         format!(
             "the GPU ran {} at {:.0} MHz on average and {} at {:.0} MHz",
             slow.stage, slow_clock.mean, fast.stage, fast_clock.mean
         ),
         format!("{why}; kernels bound by computation run up to {lower:.0} % slower there"),
         "keep the clocks in mind when you compare durations of the two stages, or of two runs",
-    ))
+    );
+    Some(finding.on(clock("sm_clock_mhz", slow_at, slow_clock)).on(clock(
+        "sm_clock_mhz_of_the_other",
+        fast_at,
+        fast_clock,
+    )))
 }
 
 /// Stages of less are too short.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use stage2_contract::text::numbers::{count, counted};
+use stage2_model::finding::Id;
 use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit, TokensCounted};
 use stage2_read::engine::{StepKind, StepWork};
 use stage2_read::trace::ProcessCapture;
@@ -25,7 +26,7 @@ pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Findi
     let most = with_steps().rev().max_by_key(|process| process.engine.steps());
     let unsound: u64 = processes.iter().map(|process| process.engine.unsound_names).sum();
     let finding = (unsound > 0).then(|| {
-        Finding::warning(
+        Id::EngineSteps.found(
             format!("{} names of steps hold impossible numbers", count(unsound)),
             "tokens without a request, or counts beyond 64 bits: each of these ranges is a separate stage",
             "compare the names with the engine's adapter (conf/engine), and write your own adapter",
@@ -33,7 +34,7 @@ pub(super) fn run(processes: &[ProcessCapture]) -> (Option<EngineRun>, Vec<Findi
     });
     let unsound_records: u64 = processes.iter().map(|process| process.requests.unsound).sum();
     let of_records = (unsound_records > 0).then(|| {
-        Finding::warning(
+        Id::EngineRequests.found(
             format!("{} of requests cannot be used", counted(unsound_records, "record")),
             "their numbers contradict each other, or the request had already ended: they do not count",
             "compare the fields of stage2.request with docs/recipes/vllm.md",

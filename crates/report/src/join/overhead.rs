@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::join::join;
 use serde_json::Value;
 use stage2_contract::text::numbers::{count, ms3, ratio3};
+use stage2_model::finding::Id;
 use stage2_model::{
     Finding, NsysRangeRow, Origin, PassCosts, PassDuration, PassInfo, PassStatus, PathKind, Report,
     RunInfo, Severity, StageCost, StageRow,
@@ -59,7 +60,7 @@ pub(crate) fn counters_that_ended_early(report: &Report) -> Option<Finding> {
     let pass = pass_named(&report.run.passes, COUNTERS).filter(|pass| !ran_through(pass))?;
     let status = pass.status.as_deref().unwrap_or("not known");
     report.sampled.as_ref()?;
-    Some(Finding::warning(
+    Some(Id::CountersCutShort.found(
         format!("the counters pass did not run through: {status}"),
         "sampled counters are of what the workload did until then",
         "see counters/log.txt, and run again",
@@ -280,7 +281,7 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
         (true, _) => "; host and idle times include this overhead; kernel durations do not",
     };
     let who = if pass == COLLECT { "the collector" } else { pass };
-    Some(Finding::new(
+    Some(Id::OverheadHigh.about(pass).graded(
         if certain && shown { Severity::Warning } else { Severity::Note },
         format!(
             "stages that took more than {LIMIT}x their baseline under {who}: {}{more}",

@@ -8,6 +8,7 @@ use crate::join::{Groups, Labels, Mapping, Node, Tables};
 use rustc_hash::{FxBuildHasher, FxHashSet};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{listed, shorten};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, PathRow};
 use stage2_read::roles::RoleSettings;
 use stage2_read::trace::ProcessCapture;
@@ -213,7 +214,7 @@ pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<
     }
     let group = groups.into_values().filter(|of| of.len() >= MANY).max_by_key(Vec::len)?;
     let (first, last) = (group.first()?, group.last()?);
-    Some(Finding::warning(
+    Some(Id::RangesNumbered.about(&first.name).found(
         format!(
             "{} ranges have names that differ in a number only: {} ... {}",
             group.len(),
@@ -236,7 +237,7 @@ pub(super) fn joined_names(rows: &[PathRow]) -> Option<Finding> {
         format!("{} ({} names)", shorten(&row.name, NAME_LIMIT), count(*names))
     };
     joined.first()?;
-    Some(Finding::note(
+    Some(Id::RangesJoined.found(
         format!(
             "names of ranges that differ in a number or an identifier only count as one range: {}",
             listed(&joined.iter().map(told).collect::<Vec<_>>(), JOINED_NAMED)
@@ -260,7 +261,7 @@ pub(super) fn side_by_side_ranges(rows: &[PathRow], side_by_side: &[usize]) -> O
     let kernels = |row: &&PathRow| row.kernels_inclusive.unwrap_or(0);
     let row = rows.filter(|row| kernels(row) > 0).max_by_key(kernels)?;
     let name = shorten(&row.name, NAME_LIMIT);
-    Some(Finding::warning(
+    Some(Id::RangesOverlapping.about(&name).found(
         format!("start/end ranges of the name {name} overlap, and kernels were launched in them"),
         format!(
             "{name} is a stage with all ranges of that thread in it, since work belongs to every range \

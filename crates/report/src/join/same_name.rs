@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use stage2_contract::text::comparable;
 use stage2_contract::text::numbers::count;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, Report};
 use stage2_read::ncu::load::{Key, Tables as NcuTables};
 use stage2_read::nsys::{Kernel, Naming, Tables as NsysTables};
@@ -76,7 +77,7 @@ fn finding(found: u64, lost: u64, tool: &str, by: &str, remedy: &str) -> Option<
         what += &format!("; {} more matched no kernel, or more than one", count(lost));
     }
     (found > 0).then(|| {
-        Finding::note(
+        Id::KernelsLikened.found(
             what,
             "demanglers differ: return types, parameters, namespaces and types of literals were left \
              out of the comparison",

@@ -7,9 +7,10 @@ use crate::join::kernels::percent;
 use crate::join::{Labels, Mapping, Tables};
 use crate::operators::{Annotation, OperatorSettings};
 use stage2_contract::text::numbers::percent1;
+use stage2_model::finding::Id;
 use stage2_model::{
-    Before, Finding, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance,
-    StageSteps, StepSeries, StepTimes, StepUnit,
+    Before, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance, StageSteps,
+    StepSeries, StepTimes, StepUnit,
 };
 use stage2_read::roles::RoleSettings;
 use stage2_read::trace::step_times::{StepTrack, Steps};
@@ -255,7 +256,11 @@ pub(crate) fn explain(report: &mut Report, settings: &OperatorSettings) {
     } else {
         "open NVTX ranges such as prefill and decode in the program"
     };
-    report.findings.push(Finding::note("none of the workload's ranges was recorded", why, remedy));
+    report.findings.push(Id::RangesNoneRecorded.found(
+        "none of the workload's ranges was recorded",
+        why,
+        remedy,
+    ));
 }
 
 /// Whether the rows come from records that stand in the order of their launches.

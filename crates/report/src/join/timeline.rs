@@ -6,6 +6,7 @@ use crate::join::kernels::scale;
 use crate::join::without_collector::{file_names, label};
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{listed, visible};
+use stage2_model::finding::Id;
 use stage2_model::{
     Belief, Finding, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Origin, PathKind,
     PathRow, Reconciliation, Report, Sides,
@@ -43,7 +44,11 @@ pub(crate) fn compare(
         }
         report.findings.extend(tables.findings.iter().cloned());
         report.findings.extend(tables.said.iter().map(|text| {
-            Finding::note(format!("nsys says about {}: {text}", files.join(", ")), "", "")
+            Id::NsysSays.about(&files.join(", ")).found(
+                format!("nsys says about {}: {text}", files.join(", ")),
+                "",
+                "",
+            )
         }));
         section.captures.push(NsysCapture {
             files,
@@ -287,7 +292,7 @@ fn unseen_ranges(
     let seen = listed(&seen, SHOWN);
     let nsys = tables.tool_version.as_deref();
     let (why, remedy) = reason(nsys, nvtx_package, driver(report).as_deref());
-    Some(Finding::warning(
+    Some(Id::NsysNoRanges.found(
         format!("nsys recorded no NVTX range, and the collector saw some: {seen}"),
         why,
         remedy,
@@ -501,7 +506,7 @@ mod tests {
 
     #[test]
     fn lost_records_name_both_versions() {
-        let lost = Finding::warning("lost", "why", "use an nsys as new as the driver");
+        let lost = Id::NsysDiffers.found("lost", "why", "use an nsys as new as the driver");
         let found = with_versions(lost.clone(), &report(), &empty("2023.4.4"));
         assert!(found.why.contains("nsys 2023.4.4, and the driver is 580.159.03"), "{found}");
         assert_eq!(with_versions(lost.clone(), &report(), &Tables::default()), lost);

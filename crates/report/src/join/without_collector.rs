@@ -14,6 +14,7 @@ use crate::join::kernels::{distinct, percent, stage_kernels};
 use indexmap::{IndexMap, IndexSet};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{kernel_name, visible};
+use stage2_model::finding::Id;
 use stage2_model::nsys::Source;
 use stage2_model::{
     DeviceRow, Finding, KernelRow, Launch, Origin, PathKind, PathRow, Report, RunInfo, Severity,
@@ -266,7 +267,7 @@ fn explain_source(report: &mut Report, origin: Origin, losses: Option<String>, p
              hold what it costs. A value that is not known is absent, never zero."
         );
     }
-    report.findings.push(Finding::new(
+    report.findings.push(Id::SourceOther.graded(
         severity,
         format!("the collector has no kernels: rows and durations are those of {label}"),
         why,
@@ -289,7 +290,7 @@ fn several(nsys: &[Tables], used: &Tables) -> Option<Finding> {
         .collect();
     others.first()?;
     let others = others.join("; ");
-    Some(Finding::warning(
+    Some(Id::NsysSeveral.found(
         format!("of {} captures of nsys, the rows are those of {}", nsys.len(), names(used)),
         format!("captures may be of one run, and are not added up; left out: {others}"),
         "merge each capture into a separate bundle",

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::text::{shorten, visible, visible_path};
+use stage2_model::finding::Id;
 use stage2_model::{Dtype, Finding};
 use stage2_read::files::{self, write_whole};
 
@@ -93,7 +94,7 @@ pub fn copy_models(from: &Path, to: &Path) -> Option<Finding> {
 }
 
 fn not_kept(error: anyhow::Error) -> Finding {
-    Finding::warning(
+    Id::ModelNotKept.found(
         "the model of the run cannot be written to the bundle",
         format!("{error:#}: the report may lack the floor, MFU and MBU"),
         "make room and run again, or name the model: model/llm=NAME",
@@ -145,7 +146,11 @@ impl CommandModel {
             bytes.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string()));
         let told = |why: String| {
             let what = format!("{FILE} cannot be used: {}", visible(why.as_bytes()));
-            findings.push(Finding::note(what, "the model of the command is not known", NAME_IT));
+            findings.push(Id::ModelUnknown.found(
+                what,
+                "the model of the command is not known",
+                NAME_IT,
+            ));
         };
         let mut kept: Self = parsed.map_err(told).ok()?;
         if let Found::Sizes(sizes) = &mut kept.found {
@@ -207,7 +212,7 @@ impl CommandModel {
         let words = visible(self.words.as_bytes());
         let several = self.also.as_ref().map(|other| {
             let other = visible(other.as_bytes());
-            Finding::note(
+            Id::ModelSeveral.found(
                 format!("the command names several models: {words} and {other}"),
                 "the floor, MFU and MBU are those of the first model",
                 NAME_IT,
@@ -215,7 +220,7 @@ impl CommandModel {
         });
         let problem = match &self.found {
             Found::Sizes(_) => None,
-            Found::Problem(problem) => Some(Finding::note(
+            Found::Problem(problem) => Some(Id::ModelUnknown.found(
                 format!("the sizes of the model of the command ({words}) are not known"),
                 visible(problem.as_bytes()),
                 NAME_IT,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 use stage2_contract::text::{visible, visible_path};
+use stage2_model::finding::Id;
 use stage2_model::{Dtype, Finding};
 use stage2_read::layout::HOOK_DIR;
 use stage2_read::{files, private};
@@ -86,7 +87,7 @@ impl EngineConfig {
                     found = Some(own)
                 }
                 Ok(_) => {}
-                Err(why) => findings.push(Finding::note(
+                Err(why) => findings.push(Id::ModelUnknown.found(
                     format!("{} cannot be used: {}", visible_path(&path), visible(why.as_bytes())),
                     "the floor, MFU and MBU may lack the model that the engine ran",
                     "name the model yourself: model/llm=NAME or model.llm.config_json=FOLDER",

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stage2_contract::text::{shorten, visible, visible_path};
+use stage2_model::finding::Id;
 use stage2_model::{Absence, Finding, OperatorRow, Operators, TokenCounts};
 use stage2_read::files;
 
@@ -175,7 +176,7 @@ fn first_that_is_there(run_dir: &Path, name: &str) -> (PathBuf, std::io::Result<
 }
 
 fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
-    Finding::warning(
+    Id::WorkloadConfigUnread.found(
         format!("Stage 1 run: {} cannot be used: {problem}", visible_path(path)),
         lost,
         "name the folder of a Stage 1 run that ended by itself with stage1.run_dir, and set the \

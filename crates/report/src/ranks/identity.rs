@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, ProcessRow, RankStageRow};
 use stage2_read::trace::ProcessCapture;
 
@@ -141,7 +142,7 @@ pub(super) fn settle(processes: &mut [Process]) -> Job {
     give_to_workers(processes, &mut job.findings);
     count_ranks(processes, &mut job);
     if let Some(expected) = job.expected.filter(|&expected| expected > job.seen) {
-        job.findings.push(Finding::warning(
+        job.findings.push(Id::RanksMissing.found(
             format!("ranks seen: {} of {}", count(job.seen), count(expected)),
             "the others were not traced, used no GPU and no NVTX, or their trace files are \
              elsewhere (each host keeps its own); collectives with them are not matched",
@@ -169,7 +170,7 @@ fn count_ranks(processes: &[Process], job: &mut Job) {
     job.expected = is_known.then(|| jobs.values().map(size).fold(0, u64::saturating_add));
     for (_, sizes) in jobs.values().filter(|(_, sizes)| sizes.len() > 1) {
         let sizes: Vec<String> = sizes.iter().map(|&size| count(size)).collect();
-        job.findings.push(Finding::warning(
+        job.findings.push(Id::RanksSizesDiffer.found(
             format!("processes disagree on the number of ranks: {}", sizes.join(", ")),
             "they belong to different jobs, or a launcher set a wrong size; the largest is used",
             "merge the captures of one job at a time",
@@ -177,7 +178,7 @@ fn count_ranks(processes: &[Process], job: &mut Job) {
     }
     let communicators = jobs.keys().flatten().count() as u64;
     if communicators > 1 {
-        job.findings.push(Finding::note(
+        job.findings.push(Id::RanksCommunicators.found(
             format!("the ranks come from {} separate communicators", count(communicators)),
             "no communicator spans them all, so each numbers its own from 0",
             "nothing to do for an engine without a communicator of all its GPUs; else merge the \
@@ -240,7 +241,7 @@ fn refuse_impossible(processes: &mut [Process], findings: &mut Vec<Finding>) {
         let row = &process.row;
         let (Some(rank), Some(size)) = (row.rank, row.world_size) else { continue };
         if rank >= size {
-            findings.push(Finding::warning(
+            findings.push(Id::RanksImpossible.about(&row.file).found(
                 format!("{} reports rank {} of {}", row.file, count(rank), count(size)),
                 "there is no such rank: the process is shown without one",
                 "look at the variables that the job launcher sets",
@@ -268,7 +269,7 @@ fn give_to_workers(processes: &mut [Process], findings: &mut Vec<Finding>) {
             .collect();
         let shared = communicating.len();
         if shared > 1 {
-            findings.push(Finding::warning(
+            findings.push(Id::RanksClaimedTwice.about(&format!("rank {rank}")).found(
                 format!("{} processes claim rank {}", count(shared as u64), count(rank)),
                 format!("all of them communicate: {}", communicating.join(", ")),
                 "merge the captures of one job at a time",

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::ranks::identity::{Job, Process};
 use stage2_contract::text::numbers::count;
 use stage2_contract::trace::GpuNs;
+use stage2_model::finding::Id;
 use stage2_model::{
     ClockPoint, ComparedCalls, DeviceRow, Finding, HostClock, LateRow, ProcessRow, RankStageRow,
     Ranks, StageRow, WarmIdle,
@@ -81,7 +82,7 @@ impl JobProcesses {
         let mut late = rows::late_rows(&found, &label, path, who);
         late.sort_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
-            findings.push(Finding::warning(
+            findings.push(Id::RanksUnmatched.found(
                 format!(
                     "{} communication kernels belong to no collective in this report",
                     count(self.kernels_left_out)

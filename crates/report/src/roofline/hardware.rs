@@ -5,6 +5,7 @@
 //! card. So no order or specificity is needed: a name is listed in one preset, or in none.
 
 use serde::{Deserialize, Serialize};
+use stage2_model::finding::Id;
 use stage2_model::{DenseTflops, Finding, Peaks, no_rates};
 
 /// A preset of conf/hardware, one to one.
@@ -97,7 +98,7 @@ pub(crate) fn resolve(
     let base = match &configured.name {
         Some(name) => {
             if let Some(other) = listed.and_then(|l| l.name.as_ref()).filter(|l| *l != name) {
-                findings.push(Finding::warning(
+                findings.push(Id::HardwareOther.found(
                     format!(
                         "peak rates are those of {name}, but the GPU's name is {}",
                         device_name.unwrap_or_default()
@@ -127,7 +128,7 @@ fn check_rates(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     for (key, rate) in dense.chain([memory]) {
         if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
             *rate = None;
-            findings.push(Finding::warning(
+            findings.push(Id::HardwareInvalid.about(&format!("hardware.{key}")).found(
                 format!("hardware.{key}={bad} is not a valid peak rate"),
                 "it must be a positive number, and is ignored",
                 "correct or remove it",
@@ -175,7 +176,7 @@ fn unknown(catalogue: &Catalogue, device_name: Option<&str>) -> Finding {
         true => String::new(),
         false => format!("hardware={} if that is the card, or ", offered.join(" or ")),
     };
-    Finding::warning(
+    Id::HardwareUnknown.found(
         what,
         "MFU, MBU and the distance to the roof are absent",
         format!(

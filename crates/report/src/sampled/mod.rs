@@ -19,6 +19,7 @@ use crate::sampled::store::{Metric, Series};
 use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_contract::text::{uuid_text, visible};
 use stage2_contract::trace::{counters, window};
+use stage2_model::finding::Id;
 use stage2_model::{
     DeviceRow, FULL_COVERAGE_PERCENT, Finding, Precision, Report, SampledCounters, SampledDevice,
     SampledStage,
@@ -40,7 +41,7 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &RangeNames
         }
         match read::file(process, libraries) {
             Ok(file) => add_file(report, process, libraries, file, &mut found, &mut findings),
-            Err(error) => findings.push(Finding::warning(
+            Err(error) => findings.push(Id::CountersNotRead.about(&process.file).found(
                 format!("the counter samples of {} are not in this report", process.file),
                 error.to_string(),
                 "write the reports again with the trace file in its place",
@@ -112,7 +113,7 @@ fn add_file(
     findings: &mut Vec<Finding>,
 ) {
     if file.windows.left_out > 0 || file.held.iter().any(|held| held.owners.others > 0) {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersStagesJoined.about(&process.file).found(
             format!("the counter samples of {} are not those of all stages", process.file),
             "it has more than a million instances of stages and steps, or more than 63 stages: some \
              are not told apart",
@@ -120,7 +121,7 @@ fn add_file(
         ));
     }
     if file.store.of_unknown_sets > 0 {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersUnusable.about(&process.file).found(
             format!(
                 "{} counter samples of {} cannot be used",
                 count(file.store.of_unknown_sets),
@@ -188,7 +189,7 @@ fn add_file(
                 kernels::attach(report, process, place, of_gpu, &table);
             }
         }
-        Err(error) => findings.push(Finding::warning(
+        Err(error) => findings.push(Id::CountersNotRead.about(&process.file).found(
             format!("kernels have no sampled counters from {}", process.file),
             error.to_string(),
             "write the reports again with the trace file in its place",
@@ -363,21 +364,30 @@ fn idle_traffic(
     (Some(mean), foreign)
 }
 
-/// What a reader should know of the samples.
-fn device_findings(device: &SampledDevice) -> Vec<Finding> {
-    let of = match &device.device {
+/// The device, and the file that has its samples.
+pub(crate) fn label(device: &SampledDevice) -> String {
+    match &device.device {
         Some(name) => format!("GPU {name} in {}", device.file),
         None => device.file.clone(),
-    };
+    }
+}
+
+/// What a reader should know of the samples.
+fn device_findings(device: &SampledDevice) -> Vec<Finding> {
+    let of = label(device);
     let mut findings = Vec::new();
     if let Some(why) = &device.omitted {
         let (why, remedy) = why.rsplit_once("; ").unwrap_or((why, "see docs/counters.md"));
-        findings.push(Finding::note(format!("no sampled counters of {of}"), why, remedy));
+        findings.push(Id::CountersNone.about(&of).found(
+            format!("no sampled counters of {of}"),
+            why,
+            remedy,
+        ));
     }
     if device.samples == 0
         && let Some(unrecorded) = device.samples_unrecorded.filter(|samples| *samples > 0)
     {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersMixedOnly.about(&of).found(
             format!("no counter sample of {of} is of recorded work only"),
             format!(
                 "only parts of the run were recorded, and no sample lies wholly within one of them \
@@ -389,7 +399,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
         ));
     }
     if device.samples_left_out > 0 {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersLeftOut.about(&of).found(
             format!("{} counter samples of {of} are left out", count(device.samples_left_out)),
             "a report keeps 16 million values of a trace file; stages that ran later have no samples",
             "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
@@ -397,7 +407,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
     }
     if let Some(overflows) = device.overflows {
         let lost = device.lost_ns.map_or_else(String::new, |ns| format!(" ({} ms)", ms3(ns)));
-        findings.push(Finding::warning(
+        findings.push(Id::CountersGap.about(&of).found(
             format!("the counter samples of {of} have {}{lost}", counted(overflows, "gap")),
             "the buffer of the hardware was full: no counter covers what ran meanwhile; the records of GPU \
              work, and so the coverage, are not affected",
@@ -405,7 +415,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
         ));
     }
     if let Some(lost) = device.samples_lost {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersLost.about(&of).found(
             format!("{} of {of} were lost", counted(lost, "counter sample")),
             "the collector did not write them as fast as it took them: its thread got too little CPU time, \
              or the disk is slow; what ran meanwhile is not covered",
@@ -414,7 +424,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
     }
     let unusable = device.unusable_samples.saturating_add(device.unusable_values);
     if unusable > 0 {
-        findings.push(Finding::warning(
+        findings.push(Id::CountersUnusable.about(&of).found(
             format!(
                 "{} counter samples and {} values of {of} cannot be used",
                 count(device.unusable_samples),

@@ -10,9 +10,10 @@ use crate::join::kernels::direction;
 use indexmap::IndexSet;
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::trace::ReadError;
+use stage2_model::finding::Id;
 use stage2_model::{
-    Finding, HostAtGaps, Report, Step, StepSeries, StepTimeline, TimelineGap, TimelineLane,
-    TimelineRange, TimelineSum, TimelineSums, TimelineWork,
+    HostAtGaps, Report, Step, StepSeries, StepTimeline, TimelineGap, TimelineLane, TimelineRange,
+    TimelineSum, TimelineSums, TimelineWork,
 };
 use stage2_read::kernel_class::class_of;
 use stage2_read::trace::Capture;
@@ -36,7 +37,7 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
         .collect();
     for (name, places) in by_file {
         let failed = |why: String| {
-            Finding::warning(
+            Id::TimelineMissing.found(
                 format!("the timeline of the median step is missing for a stage of {name}"),
                 why,
                 "write the reports again with the trace file in its place",
@@ -455,7 +456,7 @@ mod tests {
         }
 
         /// The timeline of range `range` of `decode`, and the findings.
-        fn timeline(&self, range: u64) -> (Option<StepTimeline>, Vec<Finding>) {
+        fn timeline(&self, range: u64) -> (Option<StepTimeline>, Vec<stage2_model::Finding>) {
             let folder = tempfile::tempdir().expect("folder");
             let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
             self.0.iter().for_each(|record| writer.write(record));

@@ -8,6 +8,7 @@ use crate::llm::preset::Model;
 use crate::llm::shape::Shape;
 use crate::workload_config::{FOLDER, NEW_TOKENS, Tree, Workload};
 use serde_json::Value;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, TokenCounts};
 
 /// Switches; where both stand beside each other, the first decides.
@@ -67,7 +68,7 @@ fn profilers(tree: &Tree) -> Vec<Finding> {
     };
     let on = switched_on(tree, is_profiler).into_iter().filter(uses_cupti).take(MAX_TOLD);
     on.map(|key| {
-        Finding::warning(
+        Id::WorkloadProfiler.about(&key).found(
             format!("another profiler was on in the workload: {key}=true"),
             "CUPTI has one subscriber: one of the two misses records, or all of them, and what is \
              measured has the cost of both",
@@ -82,7 +83,7 @@ fn static_analysis(tree: &Tree) -> Option<Finding> {
         map.ends_with("static_analysis") || format!(".{map}").ends_with(".analysis.static")
     };
     let key = switched_on(tree, is_analysis).into_iter().next()?;
-    Some(Finding::warning(
+    Some(Id::WorkloadProfiler.about(&key).found(
         format!("static analysis was on in the workload: {key}=true"),
         "it runs the model on its own, and its kernels are measured with the others",
         format!("give the workload {key}=false after `--`"),
@@ -104,7 +105,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
             differ.map(|((size, ours), (_, theirs))| format!("{size} {ours} and {theirs}"));
         let differ = differ.collect::<Vec<_>>().join(", ");
         return (!differ.is_empty()).then(|| {
-            Finding::warning(
+            Id::ModelDiffers.found(
                 what,
                 format!("model.llm and {from} differ: {differ}; MFU and MBU are wrong"),
                 "choose the preset of the model that ran (model/llm=), or model/llm=none for the \
@@ -114,7 +115,7 @@ fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
     }
     let alike = names.iter().any(|(_, name)| same_name(&model.name, name));
     (!alike).then(|| {
-        Finding::warning(
+        Id::ModelDiffers.found(
             what,
             "the names do not match; if the models differ, MFU and MBU are wrong",
             format!(
@@ -150,7 +151,7 @@ fn other_dtype(workload: &Workload, model: &Model) -> Option<Finding> {
     let dtype = workload.dtype()?;
     let ours = serde_json::to_value(model.dtype).ok()?;
     (dtype != model.dtype).then(|| {
-        Finding::warning(
+        Id::ModelDiffers.about("model.llm.dtype").found(
             format!(
                 "the reports count with model.llm.dtype={}, and the workload ran with {key}={name}",
                 ours.as_str().unwrap_or_default()
@@ -180,7 +181,7 @@ fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts
             None => format!("{key} of {FOLDER}/config.yaml"),
         };
         if ours != theirs {
-            findings.push(Finding::warning(
+            findings.push(Id::ModelDiffers.about(&format!("model.tokens.{name}")).found(
                 format!(
                     "model.tokens.{name} is {ours}, and the workload ran with {theirs} ({from})"
                 ),
@@ -203,14 +204,14 @@ fn other_manifest(workload: &Workload, manifest: &str) -> Option<Finding> {
     let Some((key, read)) = workload.manifest() else {
         let keys = workload.manifest_keys().join(" or ");
         let why = format!("{FOLDER}/config.yaml has no {keys}");
-        return Some(Finding::warning(what, why, remedy));
+        return Some(Id::WorkloadManifest.found(what, why, remedy));
     };
     // A relative path was given from where this program was started, not from where a report is made.
     let started_in = workload.started_in.as_deref().unwrap_or_else(|| workload.cwd());
     let (theirs, ours) = (normal(&read), normal(&started_in.join(manifest)));
     (theirs != ours && !theirs.ends_with(normal(Path::new(manifest)))).then(|| {
         let why = format!("its configuration says {key}={}", read.display());
-        Finding::warning(what, why, remedy)
+        Id::WorkloadManifest.found(what, why, remedy)
     })
 }
 

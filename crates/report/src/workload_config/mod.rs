@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::text::visible;
+use stage2_model::finding::Id;
 use stage2_model::{Dtype, Finding, TokenCounts};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::INPUTS_YAML;
@@ -85,7 +86,7 @@ impl Workload {
         let folder = run_dir.join(FOLDER);
         let mut read = |name: &str| {
             read_yaml(&folder.join(name)).unwrap_or_else(|problem| {
-                findings.push(Finding::warning(
+                findings.push(Id::WorkloadConfigUnread.about(name).found(
                     format!("{FOLDER}/{name} cannot be used: {problem}"),
                     "what the workload was configured with is not known from it",
                     "",
@@ -126,7 +127,7 @@ impl Workload {
         let texts = [(OWN_KEYS, keys), (MODEL_CONFIG, model)].into_iter();
         let failed = texts.filter_map(|(name, text)| {
             let error = write_whole(&run_dir.join(name), &text?).err()?;
-            Some(Finding::warning(
+            Some(Id::WorkloadConfigUnread.about(name).found(
                 format!("{name} is missing"),
                 format!("{error:#}"),
                 "make room, and run again: reports know less of the workload without it",

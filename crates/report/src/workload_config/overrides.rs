@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use crate::workload_config::{FOLDER, Tree, Workload, shown, text_of};
 use stage2_config::hydra::{Action, Override, Value, hydra_key};
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 
 /// More overrides than this are not checked.
 const MAX_WORDS: usize = 500;
@@ -29,7 +30,7 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
         checked += 1;
         let reached = |words: &Vec<String>| words.iter().any(|known| known == word);
         if !workload.overrides.as_ref().is_none_or(reached) {
-            findings.push(Finding::warning(
+            findings.push(Id::WorkloadOverride.about(word).found(
                 format!("the override {word} did not reach the workload's configuration"),
                 format!("{FOLDER}/overrides.yaml does not list it"),
                 "check that the command passes its words on to the Hydra app",
@@ -52,7 +53,8 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
         1 => "1 more override was".to_owned(),
         left => format!("{left} more overrides were"),
     };
-    findings.push(Finding::note(
+    findings.push(Id::WorkloadOverride.graded(
+        Severity::Note,
         format!("{overrides} not checked"),
         format!(
             "a report checks at most {MAX_WORDS} overrides, and stops after {MAX_TOLD} findings"
@@ -93,7 +95,7 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
     }
     let wanted = if matches!(o.action, Action::Delete(_)) { "nothing" } else { &o.word };
     let found = found.map_or_else(|| "no such key".to_owned(), |found| shown(&text_of(found)));
-    Some(Finding::warning(
+    Some(Id::WorkloadOverride.about(&o.word).found(
         format!("the override {} had no effect on the workload", o.word),
         format!("asked for: {wanted}; {FOLDER}/config.yaml has for {}: {found}", o.key),
         "check how the workload changes its configuration after Hydra composed it",
@@ -132,7 +134,7 @@ fn made_up(
     };
     let near = leaves.iter().find(like);
     let word = &o.word;
-    Some(Finding::warning(
+    Some(Id::WorkloadOverride.about(word).found(
         format!("the override {word} created a key that is not in the workload's configuration"),
         format!(
             "nothing else stands below {part} in {FOLDER}/config.yaml: unless the workload's code \

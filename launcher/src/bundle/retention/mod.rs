@@ -18,6 +18,7 @@ use super::{
 };
 use crate::config::Run;
 use stage2_contract::text::visible;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus};
 use stage2_read::{files, private};
 
@@ -107,7 +108,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
         let path = older.path.display();
         room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
             Ok(Compressed { files: 0, .. }) => continue,
-            Ok(Compressed { files, before_bytes, after_bytes }) => Finding::note(match files {
+            Ok(Compressed { files, before_bytes, after_bytes }) => Id::BundleDeleted.found(match files {
                     1 => format!("1 file of the bundle {path} was compressed"),
                     _ => format!("{files} files of the bundle {path} were compressed"),
                 },
@@ -117,7 +118,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
                 ),
                 "",
             ),
-            Err(error) => Finding::warning(
+            Err(error) => Id::BundleStays.found(
                 format!("run.keep_uncompressed: {path} could not be compressed completely"),
                 format!("{error:#}"),
                 "its reports can be written again as before",
@@ -141,7 +142,7 @@ fn within(
 ) -> Vec<Older> {
     let own = size_of(this);
     if own > limit {
-        findings.push(Finding::warning(
+        findings.push(Id::BundleStays.found(
             format!("run.keep_bytes={limit} is less than this run alone has: {own} bytes"),
             "no older bundle was deleted for it",
             "raise it, or record less: profiling.collector.ranges, profiling/nsys=nsys.gated",
@@ -182,7 +183,7 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     let is_temporary = |file: &str| files::is_temporary(file.rsplit('/').next().unwrap_or(file));
     let is_foreign = |file: &&String| !listed.contains(file.as_str()) && !is_temporary(file);
     if let Some(foreign) = there.iter().find(is_foreign) {
-        findings.push(Finding::warning(
+        findings.push(Id::BundleStays.found(
             format!("{key}: {} stays", path.display()),
             format!("it holds {}, which its run did not write", visible(foreign.as_bytes())),
             "take out what is yours, or delete it by hand",
@@ -191,7 +192,9 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
     }
     let removed = std::fs::remove_dir_all(path);
     findings.push(match &removed {
-        Ok(()) => Finding::note(format!("the bundle {} was deleted", path.display()), why, ""),
+        Ok(()) => {
+            Id::BundleDeleted.found(format!("the bundle {} was deleted", path.display()), why, "")
+        }
         Err(error) => failed(path, error),
     });
     removed.is_ok()
@@ -200,7 +203,7 @@ fn remove(older: &Older, key: &str, why: &str, findings: &mut Vec<Finding>) -> b
 pub(crate) fn too_big(dir: &Path, limit: u64) -> Option<Finding> {
     let bytes = size_of(dir);
     (bytes > limit).then(|| {
-        Finding::warning(
+        Id::BundleStays.found(
             format!("the bundle has {bytes} bytes, more than run.size_limit_bytes={limit}"),
             "nothing was deleted",
             "delete what is not needed, or record less: profiling.collector.ranges, \
@@ -233,7 +236,7 @@ fn bundles_in(under: &Path) -> io::Result<Vec<Older>> {
 
 fn failed(path: &Path, error: &io::Error) -> Finding {
     let what = format!("{} could not be deleted", path.display());
-    Finding::warning(what, error.to_string(), "delete it by hand")
+    Id::BundleStays.found(what, error.to_string(), "delete it by hand")
 }
 
 /// Bytes of all files below `dir`; links count as nothing.

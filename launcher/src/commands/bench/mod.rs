@@ -25,6 +25,7 @@ use crate::terminal::Terminal;
 use results::{Configuration, Results, Run, StageTime, Tracing, page, slow_profilers};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, RunInfo, WorkloadExit};
 use stage2_read::files::write_whole;
 use stage2_read::nsys::sqlite;
@@ -190,7 +191,7 @@ impl Bench<'_> {
             } else {
                 format!("see what is left in {}", kept.display())
             };
-            self.terminal.finding(&Finding::warning(what, why.clone(), remedy));
+            self.terminal.finding(&Id::BenchNotMeasured.found(what, why.clone(), remedy));
         } else if !keeps_log {
             self.remove(&kept);
         }
@@ -220,7 +221,7 @@ impl Bench<'_> {
         let why = "untraced, too: the times are those of a run that fails";
         let log = pass.capture.as_ref().map(|capture| capture.log.display().to_string());
         let remedy = format!("see {}", log.unwrap_or_default());
-        self.terminal.finding(&Finding::warning(what, why, remedy));
+        self.terminal.finding(&Id::BenchNotMeasured.found(what, why, remedy));
         Ok(true)
     }
 
@@ -375,7 +376,7 @@ fn recorded(pass: &Pass, libraries: &RangeNames) -> anyhow::Result<Recording> {
             }
             let pid = process.pid.map(|pid| format!(" of process {pid}")).unwrap_or_default();
             let what = format!("collector: GPU work{pid} was not recorded");
-            findings.push(Finding::warning(what, why, ""));
+            findings.push(Id::GpuNotRecorded.found(what, why, ""));
         }
     }
     let rows = report.stages.iter().filter(|row| row.kind == PathKind::Range);

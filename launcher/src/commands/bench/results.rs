@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use serde::Serialize;
 use stage2_contract::text::code;
 use stage2_contract::text::numbers::{ms3, ratio3};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, WorkloadExit};
 use stage2_read::trace::stats::median;
 use stage2_render::table::Table;
@@ -313,7 +314,7 @@ fn slow_profiler(results: &Results, tracing: Tracing, in_force: InForce) -> Opti
     let slow: Vec<String> = slow.collect();
     let (name, reference) = (tracing.name(), Tracing::RangesOnly.name());
     (!slow.is_empty()).then(|| {
-        Finding::warning(
+        Id::OverheadHigh.about(name).found(
             format!("{name}: stages that took more than {LIMIT}x {reference}: {}", slow.join(", ")),
             "beyond that, the profiler dominates the time",
             lighter(tracing.pass(), false, in_force),

@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use stage2_contract::control::{Answer, Limits, Start, Verb, start_of};
 use stage2_contract::text::visible;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 use super::{EXIT_REFUSED, ask_each, is_before_cupti, print_cost};
 use crate::bundle::{Access, RunFolder};
@@ -287,13 +288,13 @@ impl ProcessWindow {
                 let why = "GPU work in flight, and ranges that are open, are missing";
                 let remedy =
                     format!("`stage2-launch ctl {pid} stop` ends it, and its file is whole then");
-                (WindowKind::Live, Some(Finding::warning(what, why, remedy)))
+                (WindowKind::Live, Some(Id::WindowOpen.found(what, why, remedy)))
             }
             State::Gone(why) => {
                 let what =
                     format!("process {pid} ended within window {number}, or answers no more");
                 let (why, remedy) = (visible(why.as_bytes()), "what it had written is here");
-                (WindowKind::Over, Some(Finding::warning(what, why, remedy)))
+                (WindowKind::Over, Some(Id::WindowMissing.found(what, why, remedy)))
             }
         };
         Ok((WindowFile { path, kind }, finding))
@@ -316,7 +317,7 @@ impl ProcessWindow {
 fn missing(pid: u32, why: &str) -> Finding {
     let what = format!("process {pid} is not in the snapshot");
     let remedy = "`stage2-launch ctl TARGET status` shows its state";
-    Finding::warning(what, visible(why.as_bytes()), remedy)
+    Id::WindowMissing.found(what, visible(why.as_bytes()), remedy)
 }
 
 /// Where a file of a process, perhaps in a container, is for us. Only a file of the process's user is believed.

@@ -16,7 +16,8 @@ use super::config::Ncu;
 use super::expression::{Around, exact};
 use super::{RangeTime, ranges_seen};
 use stage2_contract::text::{self, kernel_name};
-use stage2_model::Finding;
+use stage2_model::finding::Id;
+use stage2_model::{Finding, Severity};
 use stage2_read::ncu::nvtx::{self, Label};
 use stage2_read::ncu::regions::Patterns;
 use stage2_read::trace::operation::is_communication;
@@ -86,13 +87,13 @@ pub(crate) fn select(rows: &[KernelTime], settings: &Ncu) -> Selection {
         let what = format!("ncu: {} kernels that talk to other GPUs are not profiled", talk.len());
         let why = "replayed alone, they would wait for their peers forever";
         let remedy = "pipeline.ncu.communication_kernels=true measures them in a single pass";
-        selection.findings.push(Finding::note(what, why, remedy));
+        selection.findings.push(Id::NcuLeftOut.graded(Severity::Note, what, why, remedy));
     }
     if selection.kernels.is_empty() && selection.communication.is_empty() {
         let what = "ncu: none of the kernels that ran may be profiled";
         let why = "all of them are left out by name or by kind";
         let remedy = "see pipeline.ncu.kernel_include, kernel_exclude and communication_kernels";
-        selection.findings.push(Finding::warning(what, why, remedy));
+        selection.findings.push(Id::NcuNothingProfiled.found(what, why, remedy));
     }
     selection
 }
@@ -114,7 +115,7 @@ fn in_stage<'a>(
     let known: BTreeSet<&str> = outer.filter(|range| !range.is_empty()).collect();
     let known: Vec<&str> = known.into_iter().take(8).collect();
     selection.stage_occurred = false;
-    selection.findings.push(Finding::warning(format!("ncu: no kernel ran in the stage {stage:?}: the top kernels of the whole run are profiled"),
+    selection.findings.push(Id::NcuChosen.graded(Severity::Warning, format!("ncu: no kernel ran in the stage {stage:?}: the top kernels of the whole run are profiled"),
         match known.as_slice() {
             [] => "the workload opened no NVTX range around its kernels".to_owned(),
             known => format!("the ranges that kernels ran in are {}", known.join(", ")),
@@ -164,7 +165,7 @@ fn choose(ranked: Vec<&[u8]>, settings: &Ncu, findings: &mut Vec<Finding>) -> Ve
         bytes += escape(nameable).len() + 1;
         if bytes > LONGEST_PATTERN_BYTES {
             let rest = 1 + wanted.count();
-            findings.push(Finding::warning(
+            findings.push(Id::NcuLeftOut.found(
                 format!("ncu: the last {rest} of the kernels that were chosen are not profiled"),
                 format!(
                     "their names do not fit in one expression of {LONGEST_PATTERN_BYTES} bytes"
@@ -176,7 +177,7 @@ fn choose(ranked: Vec<&[u8]>, settings: &Ncu, findings: &mut Vec<Finding>) -> Ve
         chosen.push(nameable.to_owned());
     }
     if !unnameable.is_empty() {
-        findings.push(Finding::warning(format!("ncu: {} kernels are not profiled: {}", unnameable.len(), unnameable.join(", ")),
+        findings.push(Id::NcuLeftOut.found(format!("ncu: {} kernels are not profiled: {}", unnameable.len(), unnameable.join(", ")),
             format!("a name that is not printable text, or longer than {LONGEST_NAME_BYTES} bytes, cannot be selected"),
             "",
         ));
@@ -240,12 +241,17 @@ pub(crate) fn choose_regions(
     allowed.retain(|range| range.kernels > 0);
     if empty > 0 {
         let what = format!("ncu: {empty} regions are not measured");
-        findings.push(Finding::note(what, "no kernel was launched in them", ""));
+        findings.push(Id::NcuLeftOut.graded(
+            Severity::Note,
+            what,
+            "no kernel was launched in them",
+            "",
+        ));
     }
     allowed.sort_by_key(|range| (std::cmp::Reverse(range.total_ns), nvtx::path(&range.stack)));
     let most = usize::try_from(ncu.regions.most.get()).unwrap_or(usize::MAX);
     if allowed.len() > most {
-        findings.push(Finding::warning(
+        findings.push(Id::NcuLeftOut.found(
             format!("ncu: {} of {} regions are measured", most, allowed.len()),
             "each takes a run of the workload; they are those with the most GPU time",
             "name fewer with pipeline.ncu.regions.include, or raise pipeline.ncu.regions.most",
@@ -277,7 +283,7 @@ fn without_range(glob: &str, ranges: &[RangeTime]) -> Option<Finding> {
     );
     let why = ranges_seen(ranges);
     let remedy = format!("{slash}give a glob of a range's name or path, e.g. decode or decode/*");
-    Some(Finding::warning(what, why, remedy))
+    Some(Id::NcuLeftOut.found(what, why, remedy))
 }
 
 /// Whether a label is the one that is meant: without a domain, in any.
@@ -322,7 +328,7 @@ fn expression(
         }
     };
     let what = format!("ncu: the region {} is not measured", nvtx::path(stack));
-    findings.push(Finding::warning(what, why, remedy));
+    findings.push(Id::NcuLeftOut.found(what, why, remedy));
     None
 }
 

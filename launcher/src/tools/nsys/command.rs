@@ -10,9 +10,10 @@ use std::time::Duration;
 use super::config::{CaptureRange, Invalid, Nsys};
 use crate::tools::{Step, Version, without_patterns, word};
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 /// A command that writes a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Program and arguments.
     pub argv: Vec<OsString>,
@@ -34,7 +35,7 @@ pub fn profile(
     nsys.validate()?;
     let mut findings = Vec::new();
     let mut note = |what: &str, why: &str, remedy: &str| {
-        findings.push(Finding::note(what, why, remedy));
+        findings.push(Id::NsysAdjusted.found(what, why, remedy));
     };
     let mut argv = start(nsys, "profile");
     let mut switch = |name: &str, value: &str| argv.push(format!("--{name}={value}").into());

@@ -8,7 +8,8 @@ use stage2_contract::trace::{
 };
 use stage2_launch::reports::Outcome;
 use stage2_launch::reports::write_reports;
-use stage2_model::{Report, RunInfo, StageRow, Timelines};
+use stage2_model::finding::{Basis, Id};
+use stage2_model::{EvidenceValue, Finding, Report, RunInfo, StageRow, Timelines};
 use stage2_read::trace::{Capture, Tally};
 use stage2_report::join::join;
 
@@ -287,7 +288,34 @@ impl RunFolder {
 
     #[track_caller]
     pub(crate) fn reports(&self) -> Outcome {
-        write_reports(self.0.path()).expect("reports")
+        let outcome = write_reports(self.0.path()).expect("reports");
+        self.check_findings();
+        outcome
+    }
+
+    /// Hazard (agents): advice rests on nothing, or its evidence points to another number than it quotes.
+    /// Promise: in every report, each finding has an id, those on numbers have evidence, and each value of it stands at
+    /// its place in metrics.json.
+    #[track_caller]
+    fn check_findings(&self) {
+        let metrics = self.metrics();
+        for found in metrics["findings"].as_array().into_iter().flatten() {
+            let finding: Finding = serde_json::from_value(found.clone()).expect("a finding");
+            let of_run = self.path("run.json").exists();
+            assert!(finding.id != Id::Unnamed || of_run, "without an id: {found}");
+            let of_other_run = finding.what.contains(" pass: ");
+            let rests = finding.id.basis() != Basis::Numbers || !finding.evidence.is_empty();
+            assert!(rests || of_other_run, "without evidence: {found}");
+            for evidence in &finding.evidence {
+                let there = metrics.pointer(&evidence.source);
+                let there = there.unwrap_or_else(|| panic!("nothing there: {evidence:?}"));
+                match &evidence.value {
+                    EvidenceValue::Number(number) => assert_eq!(there.as_f64(), Some(*number)),
+                    EvidenceValue::Flag(flag) => assert_eq!(there.as_bool(), Some(*flag)),
+                    EvidenceValue::State(state) => assert_eq!(there.as_str(), Some(&**state)),
+                }
+            }
+        }
     }
 
     #[track_caller]

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use stage2_launch::bundle::{PassRecord, RunRecord};
 use stage2_launch::reports::write_reports;
-use stage2_model::{Finding, PassStatus, Severity, Tool, WorkloadExit};
+use stage2_model::finding::Id;
+use stage2_model::{PassStatus, Severity, Tool, WorkloadExit};
 
 use crate::common::golden::compare;
 use crate::report::fixture;
@@ -90,7 +91,7 @@ fn the_shape_of_run_json_is_as_expected() {
     });
     let tool = Tool { path: Some("/usr/bin/nsys".into()), version: Some("2025.1.1".into()) };
     record.tools.insert("nsys".into(), tool);
-    let finding = |what: &str| Finding::new(Severity::Note, what, "why", "remedy");
+    let finding = |what: &str| Id::NsysSays.graded(Severity::Note, what, "why", "remedy");
     record.findings.push(finding("of the run"));
     record.report_findings.push(finding("of the reports"));
     record.files.push("kernels.md".into());

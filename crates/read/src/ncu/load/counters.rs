@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use stage2_contract::text;
+use stage2_model::finding::Id;
 use stage2_model::{CounterRow, Finding, Flops};
 
 use super::MAX_RULES;
@@ -106,7 +107,7 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
         })
         .collect();
     if let Some(first) = refused.first() {
-        findings.push(Finding::warning(
+        findings.push(Id::NcuValuesLeftOut.found(
             format!("ncu: {} values that cannot be were left out, e.g. {first}", refused.len()),
             "counters of a launch that was preempted, or of a damaged report",
             "profile the kernel again",

@@ -22,6 +22,7 @@ use pages::{Found, Pages};
 use sheet::{Kind, Room, Sheet, Told, Unread};
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 use super::nvtx::Label;
 use crate::files;
@@ -98,7 +99,7 @@ where
     all.kernels = pivot(&all.launches, &mut all.findings);
     let shared = keys.values().filter(|reports| **reports > 1).count();
     if shared > 0 {
-        all.findings.push(Finding::note(
+        all.findings.push(Id::NcuSeveralReports.found(
             format!("ncu: {shared} kernels are in more than one report"),
             "their counters are the means over all of their launches, whichever report has them",
             "merge the reports one by one to tell them apart",
@@ -120,7 +121,7 @@ fn leave_out_other_gpus(
             continue;
         }
         launches.retain(|launch| launch.device != *device);
-        all.findings.push(Finding::warning(
+        all.findings.push(Id::NcuOtherGpu.found(
             format!("ncu: counters of a report from {name} are left out"),
             format!("device {device} is {known} in another report, and what they measured differs"),
             "merge reports of one kind of GPU at a time",
@@ -197,7 +198,7 @@ impl Launches {
     fn finish(self, findings: &mut Vec<Finding>) -> Vec<Launch> {
         findings.extend(self.unread.findings());
         if self.refused > 0 {
-            findings.push(Finding::warning(
+            findings.push(Id::NcuValuesLeftOut.found(
                 format!("ncu: only {MAX_LAUNCHES} launches of a report were read"),
                 format!("there are {} rows of further ones", self.refused),
                 "profile one launch of each configuration (--filter-mode per-launch-config)",
@@ -215,7 +216,7 @@ fn check_names(tables: &mut Tables) {
     tables.names_are_mangled = shown.is_none();
     if let Some(kernel) = shown {
         let name = stage2_contract::text::shorten(&kernel.key.kernel, 60);
-        tables.findings.push(Finding::note(format!("ncu: names of kernels are demangled ({name})"),
+        tables.findings.push(Id::NcuNotation.found(format!("ncu: names of kernels are demangled ({name})"),
             "tools differ in how they do that: such kernels are joined with those of other sources by \
              normalised name, grid and block, where that is unique",
             "import the report with --print-kernel-base mangled",
@@ -253,7 +254,7 @@ pub fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tables> {
                 let page = Source { name: visible_path(path), input };
                 reports.entry(report_name(&name)).or_default().push(page);
             }
-            Err(error) => findings.push(Finding::warning(
+            Err(error) => findings.push(Id::NcuUnreadable.about(&visible_path(path)).found(
                 format!("{} cannot be read", visible_path(path)),
                 error.to_string(),
                 "its counters are missing; check the permissions of the file",

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::rc::Rc;
 
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 
 use crate::decoded::{Decoded, MAX_COLUMNS, MAX_RECORD_BYTES};
 
@@ -177,7 +178,7 @@ impl<'a, R: Read> Pages<'a, R> {
         let (name, columns) = (self.name, form.names.len());
         let LeftOut { rows, line } = self.torn;
         if rows > 0 {
-            findings.push(Finding::warning(
+            findings.push(Id::NcuValuesLeftOut.about(name).found(
                 format!(
                     "{name}: {rows} rows do not have the {columns} columns of their table, and were \
                      left out; the first is line {line}"
@@ -188,7 +189,7 @@ impl<'a, R: Read> Pages<'a, R> {
         }
         let LeftOut { rows, line } = self.odd;
         if rows > 0 {
-            findings.push(Finding::warning(
+            findings.push(Id::NcuValuesLeftOut.about(name).found(
                 format!(
                     "{name}: {rows} rows are as long as those of launches, but belong to none; the \
                      first is line {line}"
@@ -328,7 +329,7 @@ impl<'a, R: Read> Pages<'a, R> {
         if columns <= MAX_COLUMNS {
             return Ok(());
         }
-        Err(Finding::error(
+        Err(Id::NcuUnreadable.about(&self.name).graded(Severity::Error,
             format!("{}: a row of {columns} cells, and what follows it, is not read", self.name),
             format!("a table of ncu has at most a few thousand columns; {MAX_COLUMNS} are read"),
             "profile fewer metrics (--set full has all that the reports show), or import the report again",
@@ -336,7 +337,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn cut_short(&self) -> Finding {
-        Finding::warning(
+        Id::NcuUnreadable.about(&self.name).found(
             format!("{} is cut short: its last line was left out", self.name),
             "the line has no end, so that its last number may be part of one",
             "import the report again, or repeat the run",
@@ -344,7 +345,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn unreadable(&self, why: &str) -> Finding {
-        Finding::warning(
+        Id::NcuUnreadable.about(&self.name).found(
             format!("{} cannot be read to its end", self.name),
             why,
             "import the report again; what was read so far is used",
@@ -497,7 +498,12 @@ impl Clues {
             (None, Some(message)) => (format!("it says {message}"), REMEDY),
             (None, None) => ("it has no line of column names".to_owned(), REMEDY),
         };
-        Finding::error(format!("{name} holds no table of ncu"), why, remedy)
+        Id::NcuUnreadable.about(name).graded(
+            Severity::Error,
+            format!("{name} holds no table of ncu"),
+            why,
+            remedy,
+        )
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stage2_contract::text::shorten;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, RuleRow};
 
 use super::counters::{self, MEMORY, SM, is_shown};
@@ -106,12 +107,14 @@ impl Sheet {
     pub(super) fn table(&mut self, form: &Form, file: &str) -> Result<(), Finding> {
         self.table = None;
         let lacks = |column: &str| match form.column("Invocations") {
-            Some(_) => Finding::error(
+            Some(_) => Id::NcuUnreadable.about(file).graded(
+                Severity::Error,
                 format!("{file} is a summary over launches that has no column {column:?}"),
                 "of summaries, the details page of --print-summary per-kernel is read",
                 "write that one, or the raw page without a summary",
             ),
-            None => Finding::error(
+            None => Id::NcuUnreadable.about(file).graded(
+                Severity::Error,
                 format!("{file} has no column {column:?}"),
                 "it is not a table of ncu, or comes from a version that this program does not know",
                 "import the report with ncu 2020.1 or later",
@@ -338,7 +341,7 @@ impl Sheet {
     ) -> Vec<Told> {
         let Sheet { mut told, evidence, comma, rows, rules_cut, without_units, tables, .. } = self;
         let mut say = |what: String, why: &str, remedy: &str| {
-            findings.push(Finding::warning(what, why, remedy));
+            findings.push(Id::NcuValuesLeftOut.about(file).found(what, why, remedy));
         };
         if rows == 0 && !tables.is_empty() {
             say(
@@ -363,7 +366,7 @@ impl Sheet {
         }
         let convention = evidence.convention();
         if let (Convention::Comma, Some(example)) = (convention, comma) {
-            findings.push(Finding::note(
+            findings.push(Id::NcuNotation.about(file).found(
                 format!("{file} has decimal commas, as {example}, and was read so"),
                 "ncu prints numbers as the locale of its user has them",
                 "compare a duration with another source, or import the report with LC_ALL=C",
@@ -547,7 +550,7 @@ impl Room {
 
     pub(super) fn finding(self) -> Option<Finding> {
         (self.refused > 0).then(|| {
-            Finding::warning(format!("ncu: {} rows of a report were left out", self.refused),
+            Id::NcuValuesLeftOut.found(format!("ncu: {} rows of a report were left out", self.refused),
                 format!(
                     "with them it has more than {MAX_VALUES} values, or {} MiB of names, ranges and \
                      rules",
@@ -608,7 +611,7 @@ impl Unread {
     pub(super) fn findings(self) -> impl Iterator<Item = Finding> {
         let say = |Counted { count, example }: Counted, what: &str, why: &str, remedy: &str| {
             let what = format!("ncu: {count} {what}, e.g. {example}");
-            (count > 0).then(|| Finding::warning(what, why, remedy))
+            (count > 0).then(|| Id::NcuValuesLeftOut.found(what, why, remedy))
         };
         let no_value = "ncu could not measure them (n/a), or divided by a counter that stayed zero \
                         (nan, inf); or the cell is damaged";

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 
 /// Ranges that go on under another path, at most: hostile ones could do so for ever.
 pub(super) const MAX_CONTINUED: u64 = 4_000_000;
@@ -144,7 +145,7 @@ impl LeftOut {
             ),
         ];
         let found = all.into_iter().filter(|(found, ..)| *found);
-        found.map(|(_, what, why, remedy)| Finding::warning(what, why, remedy)).collect()
+        found.map(|(_, what, why, remedy)| Id::NsysBeyondLimits.found(what, why, remedy)).collect()
     }
 }
 

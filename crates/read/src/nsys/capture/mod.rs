@@ -23,6 +23,7 @@ pub use limits::Limits;
 pub use process::STEPS_IN_PROCESSES;
 use process::{Domains, MAX_PROCESSES, Processes};
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::nsys::Unplaced;
 use walk::{Stopped, Walk, Walked};
 use work::Work;
@@ -111,7 +112,7 @@ pub(super) fn tally(
     if names_cut > 0 && depth == Depth::All {
         let what = format!("{names_cut} names of ranges in {} were cut", path.display());
         let why = format!("they are longer than {} bytes", walk::TEXT_LIMIT);
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Id::NsysNamesCut.found(what, why, ""));
     }
     left_out.add(work.left_out);
     left_out.domains = processes.domains.left_out;
@@ -119,7 +120,7 @@ pub(super) fn tally(
     if processes.too_many {
         let what = format!("processes of {} are taken together", path.display());
         let why = format!("there are more than {MAX_PROCESSES}");
-        findings.push(Finding::warning(what, why, "capture fewer at a time"));
+        findings.push(Id::NsysBeyondLimits.found(what, why, "capture fewer at a time"));
     }
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let processes = processes.finish(&file.unwrap_or_default());
@@ -139,7 +140,7 @@ pub(super) fn tally(
 
 fn outermost_only(path: &Path, why: &str) -> Finding {
     let path = path.display();
-    Finding::warning(
+    Id::NsysBeyondLimits.found(
         format!("kernels of {path} are placed in the outermost ranges of their threads"),
         format!("{why}; ranges within others, and those of libraries, are in no table"),
         "open fewer kinds of ranges, or capture a shorter part (profiling/nsys=nsys.gated)",
@@ -154,7 +155,7 @@ fn steps_left_out(path: &Path, processes: &[ProcessCapture]) -> Option<Finding> 
         "they open no range, and only the first {STEPS_IN_PROCESSES} processes are searched for repeating kernels"
     );
     let remedy = "capture fewer processes at a time, or open a range around each step";
-    (count > 0).then(|| Finding::note(what, why, remedy))
+    (count > 0).then(|| Id::NsysBeyondLimits.graded(Severity::Note, what, why, remedy))
 }
 
 fn unusable(path: &Path, stopped: Stopped) -> Finding {
@@ -166,5 +167,5 @@ fn unusable(path: &Path, stopped: Stopped) -> Finding {
     };
     let why = format!("{why}; its kernels are in no range");
     let remedy = "make space in the folder for temporary files (SQLITE_TMPDIR), or export again";
-    Finding::warning(what, why, remedy)
+    Id::NsysUnreadable.found(what, why, remedy)
 }

@@ -23,6 +23,7 @@ use crate::trace::libraries::RangeNames;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::nsys::{Counts, Source};
 
 /// Larger files are no summaries.
@@ -116,7 +117,7 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
             Ok(contents) => contents,
             Err(why) => {
                 tables.complete = false;
-                tables.findings.push(Finding::warning(
+                tables.findings.push(Id::NsysUnreadable.found(
                     format!("the table {file} cannot be used"),
                     why.to_string(),
                     "write it again: nsys stats --format csv --output NAME FILE.sqlite",
@@ -129,18 +130,21 @@ pub fn load(paths: &[PathBuf], libraries: &RangeNames) -> Tables {
         tables.counts.odd_rows += odd;
         tables.warn_if(
             odd == 0 && !is_cut && found.iter().all(|summary| summary.rows.is_empty()),
+            Id::NsysUnreadable,
             format!("the table {file} has no rows"),
             "nsys recorded no kernel and no range, or the rows were cut off",
             "write it again from a report of a run that used the GPU",
         );
         tables.warn_if(
             is_cut,
+            Id::NsysUnreadable,
             format!("{file} is cut short: its last row was left out"),
             "the row has no end, so that its last cell may be part of one; more rows may be missing",
             "write or copy the file again",
         );
         tables.warn_if(
             odd > 0,
+            Id::NsysUnreadable,
             format!("{odd} rows of {file} cannot be used"),
             "they have too few cells, cells that are not numbers, or numbers that contradict each other \
              (shortest, mean, longest); the file may be damaged",
@@ -515,7 +519,7 @@ fn left_out<'s>(used: &Summary, all: impl Iterator<Item = &'s Summary>) -> Optio
         more => format!(" and {} more", count(more as u64)),
     };
     (!others.is_empty()).then(|| {
-        Finding::warning(
+        Id::NsysSeveral.found(
             format!("of several CSV tables of one kind, that of {} is used", of(used)),
             format!("they hold different numbers, and are not added up; left out: {named}{more}"),
             "if they are of several captures, give their files different names, and merge each alone",
@@ -536,6 +540,7 @@ impl Tables {
         let nameless = self.nameless_calls();
         self.warn_if(
             nameless > 0,
+            Id::NsysLacks,
             format!("{nameless} kernels of the CSV tables have no mangled name"),
             "they are joined with those of other tools by normalised names, where that is unique",
             "write the table with them: nsys stats --report cuda_gpu_kern_sum:mangled",
@@ -605,7 +610,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
     if alone {
         tables.placed = Placed::InEach;
         tables.count_kernels();
-        tables.findings.push(Finding::warning(
+        tables.findings.push(Id::NsysNested.found(
             format!("a kernel of {} counts in each range around it", in_ranges.file),
             "the table has a row for each range and kernel, also of ranges within others, and does not \
              say which range is outermost: sums may hold a kernel more than once",
@@ -620,7 +625,7 @@ fn ranges(tables: &mut Tables, summaries: &[Summary], libraries: &RangeNames) {
         let what = format!("the kernels of {} are in no stage", in_ranges.file);
         let why = "by their number some stand in several rows, those of ranges within others, and the \
                    table does not say which range is outermost";
-        tables.findings.push(Finding::note(what, why, SQLITE_PARTS));
+        tables.findings.push(Id::NsysNested.graded(Severity::Note, what, why, SQLITE_PARTS));
     }
 }
 

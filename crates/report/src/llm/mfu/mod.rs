@@ -7,6 +7,7 @@
 
 use crate::llm::flops::{self, kv_cache_bytes, weight_bytes};
 use crate::llm::preset::Model;
+use stage2_model::finding::Id;
 use stage2_model::{
     Absent, FULL_COVERAGE_PERCENT, Figure, Finding, ModelUtilisation, Peaks, Role, SampledUse,
     StageUtilisation, TokenCounts, Utilisation,
@@ -14,7 +15,7 @@ use stage2_model::{
 use stage2_read::roles::VisionPart;
 
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
-pub(super) const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
+pub(crate) const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
 /// Computes everything; what cannot be computed says why.
 pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
@@ -41,13 +42,13 @@ pub(crate) fn per_generation(instances: u64, generations: u64) -> Option<f64> {
 }
 
 /// Reading this many times what the model has to read is worth a finding.
-const READS_TOO_MUCH: f64 = 2.0;
+pub(crate) const READS_TOO_MUCH: f64 = 2.0;
 
 /// A stage that reads far more than weights and KV cache, by sampled counters.
 fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
     let sampled = stage.sampled.filter(|s| s.coverage_percent >= FULL_COVERAGE_PERCENT)?;
     let ratio = sampled.read_over_modelled.filter(|ratio| *ratio > READS_TOO_MUCH)?;
-    Some(Finding::warning(
+    Some(Id::ModelReadsMore.about(&stage.stage).found(
         format!(
             "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB an instance, of \
              which the model has to read {:.3} GB)",
@@ -62,22 +63,31 @@ fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
     ))
 }
 
-fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Finding> {
-    let of_stages = stages.iter().flat_map(|stage| {
+/// Each share of a peak: its name, its value, and its place in the utilisation.
+pub(crate) fn shares<'u>(
+    stages: &'u [StageUtilisation],
+    model: &'u ModelUtilisation,
+) -> impl Iterator<Item = (String, &'u Figure, String)> {
+    let of_stages = stages.iter().enumerate().flat_map(|(at, stage)| {
         [
-            ("MFU", &stage.mfu_wall),
-            ("MFU over GPU busy time", &stage.mfu_busy),
-            ("measured MFU over GPU busy time", &stage.measured_mfu_busy),
-            ("MBU", &stage.mbu_wall),
-            ("MBU over GPU busy time", &stage.mbu_busy),
+            ("MFU", "mfu_wall", &stage.mfu_wall),
+            ("MFU over GPU busy time", "mfu_busy", &stage.mfu_busy),
+            ("measured MFU over GPU busy time", "measured_mfu_busy", &stage.measured_mfu_busy),
+            ("MBU", "mbu_wall", &stage.mbu_wall),
+            ("MBU over GPU busy time", "mbu_busy", &stage.mbu_busy),
         ]
-        .map(|(name, figure)| (format!("{name} of {}", stage.stage), figure))
+        .map(|(name, field, figure)| {
+            (format!("{name} of {}", stage.stage), figure, format!("stages/{at}/{field}"))
+        })
     });
-    of_stages
-        .chain([("MFU of the model".to_owned(), &model.mfu_wall)])
-        .filter_map(|(name, figure)| {
+    of_stages.chain([("MFU of the model".to_owned(), &model.mfu_wall, "model/mfu_wall".to_owned())])
+}
+
+fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Finding> {
+    shares(stages, model)
+        .filter_map(|(name, figure, _)| {
             let share = figure.value().filter(|share| *share > HIGHEST_POSSIBLE_SHARE)?;
-            Some(Finding::warning(
+            Some(Id::ModelImpossible.about(&name).found(
                 format!("{name} is {:.1} % of the peak", share * 100.0),
                 "more than the GPU can do: the model, the token counts, the peak or the times are \
                  not those of this run",

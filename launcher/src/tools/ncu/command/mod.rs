@@ -18,6 +18,7 @@ use super::select::{Selection, pattern};
 use crate::tools::{Step, Version, without_patterns, word};
 use stage2_contract::text::listed;
 use stage2_model::Finding;
+use stage2_model::finding::{Id, Severity};
 use stage2_read::ncu::nvtx::Label;
 
 /// The oldest version that the forms of arguments below hold for.
@@ -77,7 +78,7 @@ impl Filter {
     fn alike(mut self, start_end: bool, findings: &mut Vec<Finding>) -> Filter {
         let lost = expression::lost([&self.nvtx_include, &self.nvtx_exclude]);
         if !lost.is_empty() {
-            findings.push(Finding::warning(format!("ncu matches nothing for {}", lost.join(", ")),
+            findings.push(Id::NcuLeftOut.found(format!("ncu matches nothing for {}", lost.join(", ")),
                 "in addition to a regular expression, which a name with \\, ; or a control character needs, \
                  ncu takes one nested expression in ncu_cli.nvtx.include and one in \
                  ncu_cli.nvtx.exclude",
@@ -121,7 +122,7 @@ pub(crate) fn profile(
     if cli.replay_mode.is_range() && !by_range {
         replay = ReplayMode::Kernel;
         let why = "without ranges there is nothing that the range replay modes could measure";
-        findings.push(Finding::note("ncu: kernels are replayed in place of ranges", why, ""));
+        findings.push(Id::NcuChosen.found("ncu: kernels are replayed in place of ranges", why, ""));
     }
     arg("--replay-mode", &word(replay));
     if by_range {
@@ -368,7 +369,7 @@ pub(crate) fn known_metrics(
         let what = format!("ncu: left out {} metrics that are for other GPUs", differ.len());
         let names = listed(&differ, LISTED);
         let why = format!("each generation has its own names for the same work: {names}");
-        findings.push(Finding::note(what, why, ""));
+        findings.push(Id::NcuLeftOut.graded(Severity::Note, what, why, ""));
     }
     let remedy = "`ncu --query-metrics` lists what the GPU has";
     findings.extend(left_out(&left, known, "metric", remedy));
@@ -410,7 +411,7 @@ fn left_out(
     let near = near.map(|near| format!("; the nearest name to {first} is {near}"));
     let what = format!("ncu: left out {} {kind}s: {}", left.len(), listed(left, LISTED));
     let why = format!("this ncu does not have them for this GPU{}", near.unwrap_or_default());
-    Some(Finding::warning(what, why, remedy))
+    Some(Id::NcuLeftOut.found(what, why, remedy))
 }
 
 fn nearest<'a>(name: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {

@@ -12,6 +12,7 @@ use super::{RangeTime, ranges_seen};
 use crate::tools::CommandEnd;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{self, listed};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity, WorkloadExit};
 use stage2_read::ncu::nvtx::{DEFAULT_DOMAIN, Label};
 
@@ -153,7 +154,7 @@ pub(crate) fn judge(run: &ToolRun<'_>) -> Outcome {
         let why = format!("{}; it says: {}", known.why, line.map(shown).unwrap_or_default());
         let severity =
             if has_report && nothing.is_none() { Severity::Warning } else { Severity::Error };
-        findings.insert(0, Finding::new(severity, known.what, why, known.remedy));
+        findings.insert(0, Id::NcuFailed.graded(severity, known.what, why, known.remedy));
     } else if let Some(nothing) = nothing {
         let retry = run.filtered && status.is_some();
         findings.push(nothing_profiled(nothing, run));
@@ -184,7 +185,7 @@ fn not_started(ended: &CommandEnd) -> Finding {
     } else {
         ("ncu could not be started", "check that pipeline.ncu.executable may be run")
     };
-    Finding::error(what, "counters are missing from the reports", remedy)
+    Id::NcuFailed.found(what, "counters are missing from the reports", remedy)
 }
 
 fn out_of_time(limit: Duration, outgrew: Option<u64>, has_report: bool) -> Finding {
@@ -199,7 +200,7 @@ fn out_of_time(limit: Duration, outgrew: Option<u64>, has_report: bool) -> Findi
     };
     let remedy =
         format!("raise pipeline.ncu.{key}, lower top_n, or measure less (ncu_cli.set, metrics)");
-    Finding::warning(what, why, remedy)
+    Id::NcuTimeLimit.found(what, why, remedy)
 }
 
 fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
@@ -210,7 +211,7 @@ fn crashed(signal: i32, has_report: bool, said: &str) -> Finding {
         None => "it printed nothing, and wrote no report".to_owned(),
     };
     let remedy = "run again; if it stays, profile less (pipeline.ncu.top_n) or use another ncu";
-    Finding::error(what, why, remedy)
+    Id::NcuFailed.found(what, why, remedy)
 }
 
 fn nothing_profiled(says: &str, run: &ToolRun<'_>) -> Finding {
@@ -223,7 +224,7 @@ fn nothing_profiled(says: &str, run: &ToolRun<'_>) -> Finding {
         };
         let remedy = "it is run once more without them; kernels have to be launched on the thread \
                       that opened the range";
-        return Finding::warning(what, why, remedy);
+        return Id::NcuNothingProfiled.found(what, why, remedy);
     }
     let (why, remedy) = if ranges {
         (
@@ -237,7 +238,7 @@ fn nothing_profiled(says: &str, run: &ToolRun<'_>) -> Finding {
             "check that it uses the GPU when run alone; launch_skip has to be lower than its launches",
         )
     };
-    Finding::error(what, why, remedy)
+    Id::NcuNothingProfiled.graded(Severity::Error, what, why, remedy)
 }
 
 /// The first kernels that ncu lists as met and not profiled.
@@ -270,7 +271,7 @@ fn exit_status(status: i32, run: &ToolRun<'_>, explained: bool) -> Option<Findin
         (format!("ncu ended with status {status}"), "see its log")
     };
     let why = last_error(run.log).unwrap_or_else(|| "it gives no reason".to_owned());
-    Some(Finding::warning(what, why, remedy))
+    Some(Id::NcuFailed.graded(Severity::Warning, what, why, remedy))
 }
 
 fn no_report(bytes: Option<u64>, said: &str) -> Finding {
@@ -279,7 +280,7 @@ fn no_report(bytes: Option<u64>, said: &str) -> Finding {
         None => "ncu wrote no report",
     };
     let why = last_error(said).unwrap_or_else(|| "it gives no reason".to_owned());
-    Finding::error(what, why, "check the space left in the folder, and its log")
+    Id::NcuFailed.found(what, why, "check the space left in the folder, and its log")
 }
 
 pub(crate) fn judge_import(
@@ -296,7 +297,7 @@ pub(crate) fn judge_import(
         let what = format!("{file} was written by another version of ncu");
         let why = last_error(said).unwrap_or_else(|| "this one cannot read it".to_owned());
         let remedy = "read it with an ncu at least as new as the one that wrote it";
-        return Some(Finding::error(what, why, remedy));
+        return Some(Id::NcuFailed.found(what, why, remedy));
     }
     let why = match (ended.timed_out_after, ended.exit) {
         (Some(limit), _) => format!("ncu was ended after {} s", limit.as_secs()),
@@ -311,7 +312,7 @@ pub(crate) fn judge_import(
         None => why,
     };
     let what = format!("the tables of {file} could not be printed");
-    Some(Finding::error(what, why, "the report may be cut short: run ncu again"))
+    Some(Id::NcuFailed.found(what, why, "the report may be cut short: run ncu again"))
 }
 
 fn last_error(said: &str) -> Option<String> {
@@ -357,7 +358,7 @@ pub(crate) fn nothing_passed(
         "correct pipeline.ncu.stage (NAME or NAME@DOMAIN) or pipeline.ncu.ncu_cli.nvtx.include \
          (NAME/, OUTER/*/INNER/, DOMAIN@NAME/, a glob, or regex:EXPRESSION){kernels}"
     );
-    Some(Finding::warning(what, why, remedy))
+    Some(Id::NcuNothingProfiled.found(what, why, remedy))
 }
 
 fn cause(text: &str, filter: &Filter, start_end: bool, seen: &[RangeTime]) -> String {

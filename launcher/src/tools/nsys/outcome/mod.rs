@@ -12,6 +12,7 @@ use super::config::{CaptureExpression, Nsys};
 use crate::tools::{CommandEnd, saw};
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
+use stage2_model::finding::Id;
 use stage2_model::{Finding, PathKind, PathRow, Severity, WorkloadExit};
 
 /// The files that a run left, with their sizes in bytes.
@@ -26,7 +27,7 @@ pub struct Files {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// There are reports; more than one where each range gives its own.
     Ok {
@@ -46,7 +47,7 @@ pub enum Verdict {
 }
 
 /// The verdict, and what else should be known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// What came of it.
     pub verdict: Verdict,
@@ -115,7 +116,7 @@ impl Run<'_> {
             reports = usable(&self.files.elsewhere);
             findings.extend(reports.first().map(|first| {
                 let said = self.said.not_created.clone();
-                Finding::warning(format!("nsys wrote its report to {}", first.display()),
+                Id::NsysElsewhere.found(format!("nsys wrote its report to {}", first.display()),
                     said.unwrap_or_else(|| "the log gives no reason".into()),
                     "free or make the place that it was meant for; copy the file if you want to keep it",
                 )
@@ -146,7 +147,7 @@ impl Run<'_> {
                 |(raw, bytes)| format!("the raw capture is {} ({bytes} bytes)", raw.display()),
             );
             let says = self.said.import_failed.clone().unwrap_or_else(|| quoted(log));
-            return failed(Finding::error(
+            return failed(Id::NsysFailed.found(
                 format!("nsys did not turn its capture into a report: {left}"),
                 says,
                 "run it again; if it stays, the importer is missing (some packages hold the target side \
@@ -165,7 +166,7 @@ impl Run<'_> {
             false => "nsys wrote no report",
         };
         let status = exit_text(self.ended.exit);
-        failed(Finding::error(
+        failed(Id::NsysFailed.found(
             format!("{what} ({status})"),
             quoted(log),
             "read the log of the nsys pass; `nsys status --environment` checks the machine",
@@ -189,7 +190,7 @@ impl Run<'_> {
         let empty = self.files.reports.iter().filter(|(_, bytes)| *bytes == 0);
         let names: Vec<_> = empty.map(|(path, _)| path.display().to_string()).collect();
         (!names.is_empty()).then(|| {
-            Finding::new(
+            Id::NsysEmptyReport.graded(
                 severity,
                 format!("nsys left an empty report: {}", names.join(", ")),
                 "the disk is full, or nsys was ended while it wrote",
@@ -241,7 +242,7 @@ fn no_range(nsys: &Nsys, ended: &CommandEnd) -> Finding {
         Some(WorkloadExit::Code(0)) | None => why.to_owned(),
         exit => format!("{why}; the workload may have failed before it came ({})", exit_text(exit)),
     };
-    Finding::warning(format!("nsys captured nothing: {waited_for} never came"), why, remedy)
+    Id::NsysNoRange.found(format!("nsys captured nothing: {waited_for} never came"), why, remedy)
 }
 
 fn time_limit(ended: &CommandEnd, severity: Severity) -> Option<Finding> {
@@ -258,7 +259,7 @@ fn time_limit(ended: &CommandEnd, severity: Severity) -> Option<Finding> {
         "raise pipeline.nsys.{key}, capture less (profiling/nsys=nsys.gated), or leave the pass out \
          (pipeline.nsys.enable=false)"
     );
-    Some(Finding::new(severity, what, why, remedy))
+    Some(Id::NsysTimeLimit.graded(severity, what, why, remedy))
 }
 
 /// The signal that nsys ends the workload with at a shutdown; none: it sends none.
@@ -283,7 +284,7 @@ pub fn judge_tables(
     wanted: &Path,
     remedy: &str,
 ) -> Result<(), Finding> {
-    let fail = |what: String, why: String| Err(Finding::warning(what, why, remedy));
+    let fail = |what: String, why: String| Err(Id::NsysTablesMissing.found(what, why, remedy));
     let file = wanted.display();
     if let Some(limit) = ended.timed_out_after {
         let why = format!("{file} may be cut short; see pipeline.nsys.export_time_limit_s");
@@ -545,7 +546,8 @@ impl Kind {
     }
 
     fn finding(&self, line: &str) -> Finding {
-        Finding::new(self.severity, self.what, format!("it says: {line}"), self.remedy)
+        let id = if self.is_refusal() { Id::NsysFailed } else { Id::NsysComplains };
+        id.graded(self.severity, self.what, format!("it says: {line}"), self.remedy)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logs as nsys 2022.4 and 2023.4 write them -> verdicts.
 
 use super::*;
+use stage2_model::finding::Id;
 use std::time::Duration;
 
 use crate::tools::nsys::config::tests::{default, gated};
@@ -246,7 +247,7 @@ fn range(name: &str, domain: Option<&str>, depth: u64) -> PathRow {
 }
 
 fn told(nsys: &Nsys, paths: &[PathRow]) -> String {
-    with_seen(Finding::warning("it never came", "none was opened", "look"), nsys, paths).why
+    with_seen(Id::NsysNoRange.found("it never came", "none was opened", "look"), nsys, paths).why
 }
 
 fn waiting_for(capture: &str) -> Nsys {

@@ -15,6 +15,7 @@ use wildmatch::WildMatch;
 
 use crate::redaction;
 use stage2_model::Finding;
+use stage2_model::finding::Id;
 use stage2_read::files;
 use stage2_read::nsys::database::{Unreadable, check_header};
 use stage2_read::nsys::diagnostics;
@@ -74,7 +75,7 @@ pub fn scrub(from: &Path, to: &Path) -> Result<(), Finding> {
     copy(from, to).map_err(|why| {
         let what = format!("no scrubbed copy of {} was written", from.display());
         let remedy = "do not share the export itself; export the report again and retry";
-        Finding::warning(what, why.to_string(), remedy)
+        Id::NsysSecrets.found(what, why.to_string(), remedy)
     })
 }
 

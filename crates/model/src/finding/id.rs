@@ -1,0 +1,733 @@
+//! The ids of findings: scripts and agents name a kind of finding by its id, whatever its text.
+//!
+//! An id is never given another meaning, and never reused. A new kind of finding gets a row here and in docs/findings.md.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Finding, Severity};
+
+/// What a finding, and the advice in it, rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+pub enum Basis {
+    /// Numbers of `metrics.json`, which its evidence points to.
+    Numbers,
+    /// A file, process, device, range or kernel, which its text names.
+    Object,
+    /// A setting, a variable or a word of the command, which its text names.
+    Setting,
+    /// What a tool or the system said, or how it ended; the text quotes it.
+    Message,
+}
+
+macro_rules! ids {
+    ($($name:ident $code:literal $severity:ident $basis:ident $meaning:literal => $remedy:literal;)*) => {
+        /// Names a kind of finding.
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum Id {
+            $(
+                #[doc = $meaning]
+                #[serde(rename = $code)]
+                $name,
+            )*
+            /// Of a report whose version gave no ids, or knew others.
+            #[default]
+            #[serde(rename = "unnamed", other)]
+            Unnamed,
+        }
+
+        impl Id {
+            /// All that findings are given.
+            pub const ALL: &[Id] = &[$(Id::$name),*];
+
+            /// As files, conditions and pages have it.
+            pub fn code(self) -> &'static str {
+                match self {
+                    $(Id::$name => $code,)*
+                    Id::Unnamed => "unnamed",
+                }
+            }
+
+            /// How much such a finding matters, if it does not say otherwise.
+            pub fn severity(self) -> Severity {
+                match self {
+                    $(Id::$name => Severity::$severity,)*
+                    Id::Unnamed => Severity::Note,
+                }
+            }
+
+            /// What such a finding rests on.
+            pub fn basis(self) -> Basis {
+                match self {
+                    $(Id::$name => Basis::$basis,)*
+                    Id::Unnamed => Basis::Message,
+                }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Id::$name => $meaning,)*
+                    Id::Unnamed => "of a report whose version gave findings no ids, or knew others",
+                }
+            }
+
+            /// What to do about it; a finding says more.
+            pub fn remedy(self) -> &'static str {
+                match self {
+                    $(Id::$name => $remedy,)*
+                    Id::Unnamed => "write the reports again",
+                }
+            }
+        }
+    };
+}
+
+ids! {
+    // Records of the GPU.
+    RecordsDropped "records.dropped" Warning Numbers
+        "CUPTI dropped activity records: kernels are missing from every number"
+        => "give the collector more memory for records (`STAGE2_BUFFERS`)";
+    RecordsBuffersRefused "records.buffers_refused" Warning Numbers
+        "all buffers for records were full, and CUPTI was refused another one"
+        => "give the collector more memory for records (`STAGE2_BUFFERS`)";
+    RecordsUnattributed "records.unattributed" Warning Numbers
+        "the launch of some GPU work could not be placed in or out of a range"
+        => "look for lost range events; otherwise report it";
+    RecordsInvalidTimes "records.invalid_times" Warning Numbers
+        "CUPTI could not take the times of some GPU work: it is counted, and in no time"
+        => "end other profilers, and run again";
+    RecordsUnreadable "records.unreadable" Warning Numbers
+        "activity records were incomplete, or in an unknown form"
+        => "wait for the GPU before the process ends, or use a newer collector";
+    RecordsUnwritten "records.unwritten" Error Numbers
+        "records could not be written to the trace file"
+        => "free space or choose another run folder, and run again";
+    RecordsUndefined "records.undefined" Warning Numbers
+        "records use identifiers whose definitions were lost"
+        => "look for unwritten bytes and damaged frames, and run again";
+    RecordsLate "records.late" Warning Numbers
+        "GPU records came too late to enter busy time exactly"
+        => "flush more often (`STAGE2_FLUSH_MS`)";
+
+    // GPU work of processes.
+    GpuNoWork "gpu.no_work" Error Message
+        "the report holds no GPU work"
+        => "follow the cause that the finding names";
+    GpuPassEmpty "gpu.pass_empty" Warning Message
+        "the run says that it recorded no GPU work, and the trace files hold some"
+        => "follow the cause that the finding names, if work is missing";
+    GpuNotRecorded "gpu.not_recorded" Warning Message
+        "a process recorded its ranges, and no GPU work"
+        => "follow the message of the collector, and run again";
+    GpuIncomplete "gpu.incomplete" Warning Message
+        "GPU work of a process is missing, and how much is not known"
+        => "remove the cause and run again";
+    GpuChildInPart "gpu.child_in_part" Note Message
+        "a forked child was recorded only in part"
+        => "fork it before the parent uses CUDA, or start it with the method `spawn`";
+    GpuForkedAfterCuda "gpu.forked_after_cuda" Note Object
+        "processes were forked after their parent had initialised CUDA, which does not work in them"
+        => "fork them before the parent uses CUDA, or start them with the method `spawn`";
+    GpuShared "gpu.shared" Note Numbers
+        "several processes used one GPU at the same time: its idle time is not known"
+        => "look at the timeline of nsys, which has all processes";
+
+    // Trace files.
+    TraceDamaged "trace.damaged" Warning Numbers
+        "trace files have damaged frames, whose records are missing"
+        => "copy the files again, or run again";
+    TraceCut "trace.cut" Warning Object
+        "a trace file is cut short"
+        => "check the free space of the run folder, and run again";
+    TraceOpen "trace.open" Warning Object
+        "a process was killed or still runs: at most the last flush period is missing"
+        => "let the workload end by itself, or shorten the period (`STAGE2_FLUSH_MS`)";
+    TraceExec "trace.exec" Warning Object
+        "a process became another program before its last records were written"
+        => "preload the collector (`LD_PRELOAD`), as the launcher does";
+    TraceAbruptEnd "trace.abrupt_end" Note Object
+        "a process did not return from main; its trace file was brought up to date right before"
+        => "nothing, unless it was to do more";
+    TraceNoIdentity "trace.no_identity" Warning Object
+        "the beginning of a trace file is missing: its process is not known"
+        => "look for damaged frames, and run again";
+    TraceNewer "trace.newer" Note Object
+        "a newer collector wrote records of a kind that this version does not know"
+        => "use a stage2-launch at least as new as the collector";
+    TracePiecesMissing "trace.pieces_missing" Warning Object
+        "pieces of a trace that was cut are not here"
+        => "keep more pieces (`keep=N` in `STAGE2_ROTATE`), or give all of them, in one folder";
+    TraceCopy "trace.copy" Warning Object
+        "a trace file is a copy of another one, and is not read"
+        => "take it out of the folder";
+    TraceUnreadable "trace.unreadable" Error Object
+        "a trace file, or its folder, cannot be read: the process is missing from every number"
+        => "check the file and its permissions";
+
+    // Ranges.
+    RangesEventsLost "ranges.events_lost" Warning Numbers
+        "the event queue was full: work around the lost events may be unattributed"
+        => "open fewer ranges, or name those that matter in `STAGE2_RANGES`";
+    RangesLateCollection "ranges.late_collection" Warning Numbers
+        "ranges were opened before collection was on"
+        => "run without `STAGE2_RANGES`, or name a range that is open around them";
+    RangesBeyondLimits "ranges.beyond_limits" Warning Numbers
+        "ranges or names are beyond what the collector keeps"
+        => "register fewer strings, and close every range that is opened";
+    RangesCallsRefused "ranges.calls_refused" Warning Numbers
+        "NVTX calls came from inside another NVTX call: their ranges are missing"
+        => "keep NVTX calls out of signal handlers";
+    RangesUnbalanced "ranges.unbalanced" Note Numbers
+        "ends of ranges match no open range, or range records contradict each other"
+        => "check the pushes and pops of the workload";
+    RangesOpenAtEnd "ranges.open_at_end" Warning Numbers
+        "the workload left ranges open at its end: they enclose more than it meant"
+        => "close every range";
+    RangesUnclosed "ranges.unclosed" Note Numbers
+        "ranges were never closed: they have no host time"
+        => "let the process end by itself";
+    RangesNamesCut "ranges.names_cut" Note Numbers
+        "names of ranges were cut: ranges that differ only behind that count as one"
+        => "use shorter names, and payloads for values";
+    RangesPayloadLeftOut "ranges.payload_left_out" Note Object
+        "fields of NVTX payloads were left out"
+        => "nothing, unless bytes of collectives are missing";
+    RangesFiltered "ranges.filtered" Note Setting
+        "GPU work was collected only in some ranges; a warning where none of them was opened"
+        => "leave `STAGE2_RANGES` unset to have all GPU work";
+    RangesSampled "ranges.sampled" Note Setting
+        "some instances of ranges were recorded, and totals are scaled; a warning where a path has none"
+        => "lower N of `STAGE2_SAMPLE`";
+    RangesNumbered "ranges.numbered" Warning Object
+        "names of ranges differ in a number only, so that each has one instance"
+        => "open them under one name, and keep the number as a payload";
+    RangesJoined "ranges.joined" Note Setting
+        "ranges whose names differ in a number or an identifier only count as one"
+        => "look at exports or trace files for each instance";
+    RangesOverlapping "ranges.overlapping" Warning Setting
+        "start/end ranges of one name overlap, and kernels were launched in them"
+        => "open them on a thread that launches nothing, or in a separate NVTX domain";
+    RangesNoneRecorded "ranges.none_recorded" Note Message
+        "none of the workload's ranges was recorded"
+        => "follow the cause that the finding names";
+    RangesRoleUnmatched "ranges.role_unmatched" Warning Setting
+        "no outermost range fits a pattern of `roles`"
+        => "correct the patterns, and write the reports again";
+    RangesNotAnnotated "ranges.not_annotated" Warning Setting
+        "`--annotate` was on, and the workload was not annotated"
+        => "follow the cause that the finding names";
+    RangesAnnotated "ranges.annotated" Note Setting
+        "the launcher makes the workload or its engine mark ranges, which costs host time"
+        => "take host times from a run without it";
+
+    // Clocks.
+    ClockUntied "clock.untied" Warning Object
+        "no reading ties the GPU's clock to that of the ranges: windows and idle times are absent"
+        => "run again";
+    ClockContradicting "clock.contradicting" Note Object
+        "clock readings contradict each other, and were left out"
+        => "keep the clocks of the machine steady during a run";
+    ClockStepped "clock.stepped" Warning Object
+        "a clock stepped during the run: windows and idle times may be off by the step"
+        => "keep the machine awake and its clock steady, and run again";
+    ClockSlower "clock.slower" Note Numbers
+        "the GPU ran one stage at a lower clock than another one"
+        => "keep the clocks in mind when you compare durations";
+
+    // Windows of dormant runs, and snapshots.
+    WindowLate "window.late" Note Object
+        "a window began after the moment that was set"
+        => "start again, or set a later moment (`ctl start --at`)";
+    WindowShifted "window.shifted" Note Object
+        "the windows of the processes begin with different steps"
+        => "start again";
+    WindowNone "window.none" Note Setting
+        "the workload started dormant, and nobody began a window"
+        => "use `stage2-launch ctl RUN_DIR start --for 10s` while it runs";
+    WindowMissing "window.missing" Warning Object
+        "a window, or a process, is not in the bundle or snapshot"
+        => "give its trace files to `stage2-launch merge --spool`";
+    WindowOpen "window.open" Warning Object
+        "a snapshot was taken while its window was on: work in flight is missing"
+        => "end it with `stage2-launch ctl PID stop`";
+
+    // Counters sampled in the run itself.
+    CountersNone "counters.none" Note Message
+        "a GPU has no sampled counters"
+        => "follow the cause that the finding names";
+    CountersNotRead "counters.not_read" Warning Object
+        "the counter samples of a trace file are not in the report"
+        => "write the reports again with the trace file in its place";
+    CountersStagesJoined "counters.stages_joined" Warning Object
+        "there are too many stages or instances to tell all counter samples apart"
+        => "record fewer ranges (`pipeline.collector.ranges`)";
+    CountersUnusable "counters.unusable" Warning Object
+        "counter samples, or their values, cannot be used"
+        => "run again";
+    CountersMixedOnly "counters.mixed_only" Warning Numbers
+        "no counter sample is of recorded work only"
+        => "record longer ranges, or take shorter samples (`STAGE2_COUNTERS=on@INTERVAL_US`)";
+    CountersLeftOut "counters.left_out" Warning Numbers
+        "a trace file has more counter samples than a report keeps"
+        => "sample less often, or fewer metrics";
+    CountersGap "counters.gap" Warning Numbers
+        "the hardware's buffer of samples was full: no counter covers what ran meanwhile"
+        => "sample less often, or fewer metrics";
+    CountersLost "counters.lost" Warning Numbers
+        "the collector did not write counter samples as fast as it took them"
+        => "leave a core to the collector, or sample less often";
+    CountersCutShort "counters.cut_short" Warning Message
+        "the counters pass did not run to its end"
+        => "see counters/log.txt, and run again";
+
+    // Cost of the profilers.
+    OverheadHigh "overhead.high" Warning Numbers
+        "a profiler slows stages so much that their times are its own; a note where that is not certain"
+        => "use a lighter setting, which the finding names";
+
+    // Kernels and timelines.
+    KernelsLikened "kernels.likened" Note Object
+        "kernels of two tools are one by their likeness, because their names are spelled differently"
+        => "compare the names where it matters";
+    TimelineMissing "timeline.missing" Warning Object
+        "the timeline of a median step is missing"
+        => "write the reports again with the trace file in its place";
+    SourceOther "source.other" Warning Message
+        "rows and durations are those of nsys or ncu, because the collector has no kernels; an error where records are lost"
+        => "run the workload under the collector";
+
+    // nsys.
+    NsysDiffers "nsys.differs" Warning Numbers
+        "the capture of nsys and the collector differ; a note where two runs may"
+        => "use an nsys as new as the driver, or make every run do the same";
+    NsysNoRanges "nsys.no_ranges" Warning Object
+        "nsys recorded no NVTX range, and the collector saw some"
+        => "use an nsys at least as new as the driver and the CUDA libraries";
+    NsysSays "nsys.says" Note Message
+        "what nsys itself says about its capture"
+        => "read it";
+    NsysSeveral "nsys.several" Warning Object
+        "of several captures or tables one is used"
+        => "merge each capture into a separate bundle";
+    NsysUnreadable "nsys.unreadable" Warning Object
+        "a file of nsys, or a part of it, cannot be used; an error where counts are missing"
+        => "export the report again";
+    NsysLacks "nsys.lacks" Warning Object
+        "an export of nsys lacks tables, columns, names, launches or times; a note where none is expected"
+        => "use nsys 2022.4 or newer";
+    NsysLost "nsys.lost" Warning Object
+        "a capture of nsys seems to have lost records"
+        => "capture less (`profiling/nsys=nsys.gated`)";
+    NsysBeyondLimits "nsys.beyond_limits" Warning Object
+        "a capture of nsys has more than is kept"
+        => "capture a shorter part";
+    NsysNamesCut "nsys.names_cut" Note Object
+        "names in a capture of nsys were cut"
+        => "use shorter names";
+    NsysNested "nsys.nested" Warning Object
+        "kernels of nsys's tables count in several ranges; a note where they are in no stage"
+        => "give the SQLite export";
+    NsysNotRead "nsys.not_read" Note Object
+        "files of nsys are not read, because others hold the same"
+        => "rename them if they are of another capture";
+    NsysWholeGraphs "nsys.whole_graphs" Note Object
+        "nsys recorded CUDA graphs as a whole, without their kernels"
+        => "set `pipeline.nsys.cuda_graph_trace=node`";
+    NsysFailed "nsys.failed" Error Message
+        "nsys left no report"
+        => "follow the message that the finding quotes";
+    NsysComplains "nsys.complains" Warning Message
+        "the log of nsys says that something is missing from its report"
+        => "follow the message that the finding quotes";
+    NsysEmptyReport "nsys.empty_report" Error Object
+        "nsys left an empty report; a warning next to another one"
+        => "check the free space of the run folder, and run again";
+    NsysElsewhere "nsys.elsewhere" Warning Object
+        "nsys wrote its report to another place"
+        => "free or make the place that it was meant for";
+    NsysNoRange "nsys.no_range" Warning Setting
+        "the range that nsys waits for never came"
+        => "set `pipeline.nsys.nvtx_capture` to a range of the workload";
+    NsysTimeLimit "nsys.time_limit" Error Setting
+        "nsys was ended by a limit of time or size; a warning where its report is there"
+        => "raise the limit, or capture less";
+    NsysTablesMissing "nsys.tables_missing" Warning Message
+        "tables of a report of nsys are missing"
+        => "create them, and write the reports again";
+    NsysRetried "nsys.retried" Note Message
+        "nsys failed once, and was run again"
+        => "nothing";
+    NsysAdjusted "nsys.adjusted" Note Setting
+        "what nsys is asked for is not literally what the settings say, or has a consequence"
+        => "change the settings if it matters";
+    NsysSecrets "nsys.secrets" Warning Object
+        "files of nsys hold the environment of the workload; a note where that is permitted, or where they are removed"
+        => "look at them before you share the bundle";
+    NsysScrubbed "nsys.scrubbed" Note Object
+        "the environment of the workload was taken out of files of nsys"
+        => "nothing";
+
+    // ncu.
+    NcuNothingMatches "ncu.nothing_matches" Warning Object
+        "none of the kernels that ncu profiled is in the capture"
+        => "profile the same command";
+    NcuOneLaunch "ncu.one_launch" Note Numbers
+        "counters of kernel rows are of the profiled launch only: no rate is given for them"
+        => "profile the stage that matters, or tell workloads apart with NVTX ranges";
+    NcuImpossibleRates "ncu.impossible_rates" Warning Numbers
+        "rates of kernel rows are more than the GPU can do"
+        => "compare the hardware, and profile again; do not rely on these rates";
+    NcuDurationDiffers "ncu.duration_differs" Note Numbers
+        "ncu's own durations are far from the undisturbed ones"
+        => "read rates of these rows with care";
+    NcuUnreadable "ncu.unreadable" Warning Object
+        "a report or table of ncu cannot be used, or not to its end; an error where nothing of it is"
+        => "import the report again";
+    NcuValuesLeftOut "ncu.values_left_out" Warning Object
+        "values, rows or rules of a report of ncu were left out"
+        => "import the report again, or profile fewer launches";
+    NcuOtherGpu "ncu.other_gpu" Warning Object
+        "counters of another kind of GPU are left out"
+        => "merge reports of one kind of GPU at a time";
+    NcuNotation "ncu.notation" Note Object
+        "a report of ncu spells names or numbers in another way: decimal commas, demangled names"
+        => "import it with the option that the finding names";
+    NcuSeveralReports "ncu.several_reports" Note Object
+        "kernels are in more than one report: their counters are means over all"
+        => "merge the reports one by one";
+    NcuRegions "ncu.regions" Note Setting
+        "numbers of NVTX regions are absent or not known"
+        => "correct `pipeline.ncu.regions`";
+    NcuFailed "ncu.failed" Error Message
+        "ncu failed, or wrote no report; a warning where a report is there"
+        => "follow the message that the finding quotes";
+    NcuTimeLimit "ncu.time_limit" Warning Setting
+        "ncu was ended by a limit of time or size"
+        => "raise the limit, or profile less";
+    NcuNothingProfiled "ncu.nothing_profiled" Warning Setting
+        "ncu profiled nothing: its filters fit no kernel or range; an error where nothing can be tried again"
+        => "correct the filters of `pipeline.ncu`";
+    NcuChosen "ncu.chosen" Note Setting
+        "how the kernels or ranges were chosen that ncu profiles, where the settings alone do not say"
+        => "choose with `pipeline.ncu`";
+    NcuLeftOut "ncu.left_out" Warning Setting
+        "kernels, regions, metrics or sections are not measured by ncu; a note where that is as usual"
+        => "follow the setting that the finding names";
+    NcuByPython "ncu.by_python" Note Object
+        "the Python package ncu-report read a report, and some of it is missing; a warning where it could not"
+        => "print the tables with ncu";
+
+    // Tools.
+    ToolMissing "tool.missing" Warning Setting
+        "nsys or ncu cannot be run, so that a pass is left out or reports are not read"
+        => "install it, or name it in `pipeline.nsys.executable` or `pipeline.ncu.executable`";
+    ToolVersion "tool.version" Warning Message
+        "the version of nsys or ncu is too old, or not known; an error where it cannot be used"
+        => "install a newer one";
+
+    // Ranks.
+    RanksMissing "ranks.missing" Warning Numbers
+        "fewer ranks were seen than the job has"
+        => "run every rank under the collector, and merge the folders of all hosts";
+    RanksSizesDiffer "ranks.sizes_differ" Warning Object
+        "processes disagree on the number of ranks"
+        => "merge the captures of one job at a time";
+    RanksCommunicators "ranks.communicators" Note Object
+        "the ranks come from separate communicators, each of which numbers its own from 0"
+        => "nothing, for an engine without a communicator of all its GPUs";
+    RanksImpossible "ranks.impossible" Warning Object
+        "a process reports a rank that its job does not have"
+        => "look at the variables that the job launcher sets";
+    RanksClaimedTwice "ranks.claimed_twice" Warning Object
+        "several processes claim one rank, and all communicate"
+        => "merge the captures of one job at a time";
+    RanksUnmatched "ranks.unmatched" Warning Numbers
+        "communication kernels belong to no collective in the report"
+        => "follow the findings on clocks and times";
+
+    // Engines.
+    EngineAdapter "engine.adapter" Warning Setting
+        "the engine's adapter cannot be used"
+        => "correct `engine`, and write the reports again";
+    EngineSteps "engine.steps" Warning Object
+        "names of steps hold impossible numbers"
+        => "compare them with the engine's adapter (conf/engine)";
+    EngineRequests "engine.requests" Warning Object
+        "records of requests contradict each other, and do not count"
+        => "compare the fields of `stage2.request` with docs/recipes/vllm.md";
+
+    // The model, its token counts and the hardware: MFU, MBU and the floor.
+    ModelUnknown "model.unknown" Note Setting
+        "the sizes of the model that ran are not known: MFU, MBU and the floor are absent"
+        => "name a model: `model/llm=NAME` or `model.llm.config_json=FOLDER`";
+    ModelInvalid "model.invalid" Warning Setting
+        "`model.llm` contradicts itself: MFU and MBU are absent"
+        => "correct `model.llm`, and write the reports again";
+    ModelSeveral "model.several" Note Setting
+        "the command names several models; the first one counts"
+        => "name the model: `model/llm=NAME`";
+    ModelNotKept "model.not_kept" Warning Object
+        "the model of the run could not be written to the bundle"
+        => "make room and run again, or name the model";
+    ModelDiffers "model.differs" Warning Setting
+        "the report counts with another model, type or token count than the workload ran with"
+        => "correct `model`, and write the reports again";
+    ModelTokens "model.tokens" Note Setting
+        "token counts are an upper limit, or those of another run"
+        => "set `model.tokens`, and write the reports again";
+    ModelSteps "model.steps" Warning Numbers
+        "instances of a stage do not divide evenly among the prefills: its MFU and MBU are absent"
+        => "let every generation of the run have the same number of steps";
+    ModelImpossible "model.impossible" Warning Numbers
+        "a utilisation is above the peak: model, token counts, peak or times are of another run"
+        => "compare `model.llm`, the token counts and `hardware` with what ran";
+    ModelReadsMore "model.reads_more" Warning Numbers
+        "a stage reads far more from DRAM than its weights and KV cache"
+        => "look for kernels that read data several times, or check the model";
+    HardwareOther "hardware.other" Warning Setting
+        "the peak rates are those of another GPU"
+        => "leave `hardware=auto`, unless this is intended";
+    HardwareInvalid "hardware.invalid" Warning Setting
+        "a peak rate is not a positive number, and is ignored"
+        => "correct or remove it";
+    HardwareUnknown "hardware.unknown" Warning Setting
+        "the peak rates of the GPU are not known: MFU, MBU and the distance to the roof are absent"
+        => "set `hardware.dense_tflops.bf16` and `hardware.memory_gb_per_s`";
+
+    // What the workload was and did.
+    WorkloadEnded "workload.ended" Warning Message
+        "the workload, or a pass of it, ended early or failed: numbers are of what it did until then"
+        => "fix the cause, and run again";
+    WorkloadEndedDifferently "workload.ended_differently" Warning Message
+        "the workload ended under a tool in another way than in the collect pass"
+        => "see the log of that pass";
+    WorkloadTimeLimit "workload.time_limit" Warning Setting
+        "the launcher ended the workload after the time that was set"
+        => "give it more time with `--timeout`, or less to do";
+    WorkloadInterrupted "workload.interrupted" Note Message
+        "the run was interrupted by a signal"
+        => "run again to have the rest";
+    WorkloadNotRunnable "workload.not_runnable" Error Message
+        "the command cannot be run"
+        => "follow the cause that the finding names";
+    WorkloadProfiler "workload.profiler" Warning Setting
+        "another profiler, or static analysis, was on in the workload"
+        => "switch it off in the workload";
+    WorkloadBlocking "workload.blocking" Warning Setting
+        "`CUDA_LAUNCH_BLOCKING` is set: host times are those of a program that is being debugged"
+        => "unset it to measure";
+    WorkloadNoCollector "workload.no_collector" Warning Object
+        "the workload, or one of its programs, cannot load the collector"
+        => "profile a dynamically linked build of it";
+    WorkloadConfigUnread "workload.config_unread" Warning Object
+        "the workload's own configuration is not known, or not all of it; a note where it left none"
+        => "use the preset `workload=hydra` for a Hydra app";
+    WorkloadManifest "workload.manifest" Warning Setting
+        "`inputs.manifest` was not read by the workload, as far as is known"
+        => "give the workload the key that it reads";
+    WorkloadOverride "workload.override" Warning Setting
+        "an override did not reach the workload, or had no effect; a note where the launcher left it out"
+        => "check how the command passes its words on";
+    WorkloadHydra "workload.hydra" Warning Setting
+        "the workload looks like a Hydra app, and runs as a plain command"
+        => "add `workload=hydra` before `--`";
+
+    // Settings.
+    SettingInvalid "setting.invalid" Warning Setting
+        "a setting of the report cannot be used, and its default counts"
+        => "correct it, and write the reports again";
+    SettingNoEffect "setting.no_effect" Warning Setting
+        "a setting has no effect here; a note where nothing is lost"
+        => "leave it out, or set what it depends on";
+    SettingReplaced "setting.replaced" Note Setting
+        "a variable or an override was taken in another way than it was written; a warning where items may be lost"
+        => "use the spelling that the finding names";
+
+    // The run and its bundle.
+    RunWouldFail "run.would_fail" Warning Message
+        "a run would fail, or miss a part that was asked for"
+        => "follow the cause that the finding names";
+    RunPassLeftOut "run.pass_left_out" Warning Message
+        "passes of the run were left out, or could not begin"
+        => "follow the cause that the finding names";
+    RunUnclosed "run.unclosed" Warning Object
+        "the launcher was killed, or still runs: what came later is missing"
+        => "run again to have all passes";
+    RunFileUnusable "run.file_unusable" Warning Object
+        "a file of the bundle is missing or cannot be used; a note where no measured number depends on it"
+        => "run again to have a whole bundle";
+    BundleGone "bundle.gone" Error Object
+        "the folder of the run was deleted or moved while the run went on"
+        => "run again, and leave the folder alone until the run is over";
+    BundleNotWritten "bundle.not_written" Error Message
+        "the reports could not be written"
+        => "use `stage2-launch report RUN_DIR`";
+    BundleModes "bundle.modes" Warning Object
+        "permissions of files in the bundle could not be set"
+        => "look at them before others may look into the folder";
+    BundleStays "bundle.stays" Warning Setting
+        "an older bundle could not be deleted or compressed, or the limits of `run` are too small"
+        => "delete it by hand, raise the limit, or record less";
+    BundleDeleted "bundle.deleted" Note Setting
+        "an older bundle was deleted or compressed, as the limits of `run` ask"
+        => "raise the limits to keep more";
+    BundleNotShown "bundle.not_shown" Warning Object
+        "`latest` does not point to the run, or its page was not opened"
+        => "open it by hand";
+    ImportLeftOut "import.left_out" Warning Object
+        "a file that was given is not merged; a note where it was given twice or is not needed"
+        => "give another file";
+
+    // Benchmarks and comparisons.
+    BenchNotMeasured "bench.not_measured" Warning Message
+        "a round of the benchmark has no measurement, or the workload itself fails"
+        => "see its log";
+    DiffUnlike "diff.unlike" Warning Message
+        "two runs are not alike in something that their comparison depends on"
+        => "compare runs that are alike";
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Id {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "FindingId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let codes: Vec<&str> = Id::ALL.iter().copied().chain([Id::Unnamed]).map(Id::code).collect();
+        let description = "Names a kind of finding: docs/findings.md lists their meanings.";
+        schemars::json_schema!({ "type": "string", "enum": codes, "description": description })
+    }
+}
+
+impl Id {
+    /// Of what kind a finding is, and about what, where one report can have several of that kind.
+    pub fn about(self, subject: impl AsRef<str>) -> About {
+        About { id: self, subject: Some(subject.as_ref().to_owned()) }
+    }
+
+    /// A finding of this kind.
+    pub fn found(
+        self,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        self.graded(self.severity(), what, why, remedy)
+    }
+
+    /// A finding of this kind that matters more or less than others of it.
+    pub fn graded(
+        self,
+        severity: Severity,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        About { id: self, subject: None }.graded(severity, what, why, remedy)
+    }
+}
+
+/// The beginning of a finding: [`Id::about`].
+#[derive(Debug)]
+pub struct About {
+    id: Id,
+    subject: Option<String>,
+}
+
+impl About {
+    /// As [`Id::found`].
+    pub fn found(
+        self,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        let severity = self.id.severity();
+        self.graded(severity, what, why, remedy)
+    }
+
+    /// As [`Id::graded`].
+    pub fn graded(
+        self,
+        severity: Severity,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        let (what, why, remedy) = (what.into(), why.into(), remedy.into());
+        let About { id, subject } = self;
+        Finding { id, subject, severity, what, why, remedy, evidence: Vec::new() }.visible()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The table of docs/findings.md, from the ids.
+    fn table() -> String {
+        let mut table = String::from(
+            "| id | severity | rests on | what it means | what to do |\n|---|---|---|---|---|\n",
+        );
+        for id in Id::ALL {
+            let (code, severity, basis) = (id.code(), id.severity(), id.basis());
+            table += &format!(
+                "| `{code}` | {severity} | {basis} | {} | {} |\n",
+                id.meaning(),
+                id.remedy()
+            );
+        }
+        table
+    }
+
+    /// Hazard (agents): an id means two things, or a script finds no word about it.
+    /// Promise: ids are unique, well formed, the same in JSON, and each has its row in docs/findings.md.
+    #[test]
+    fn ids_are_unique_well_formed_and_documented() {
+        let codes: BTreeSet<&str> = Id::ALL.iter().map(|id| id.code()).collect();
+        assert_eq!(codes.len(), Id::ALL.len(), "an id is there twice");
+        for id in Id::ALL {
+            let word = |word: &str| {
+                !word.is_empty()
+                    && word.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
+            };
+            let code = id.code();
+            assert!(
+                code.split_once('.').is_some_and(|(of, what)| word(of) && word(what)),
+                "{code}"
+            );
+            assert_eq!(serde_json::to_value(id).unwrap(), code);
+            for text in [id.meaning(), id.remedy()] {
+                assert!(
+                    !text.is_empty() && !text.ends_with('.') && !text.contains('|'),
+                    "{code}: {text}"
+                );
+            }
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
+        let page = std::fs::read_to_string(path).expect(path);
+        let (head, _) = page.split_once("| id |").expect("the table");
+        let expected = format!("{head}{}", table());
+        if std::env::var_os("SNAPSHOTS").is_some_and(|how| how == "overwrite") {
+            std::fs::write(path, &expected).expect(path);
+        } else {
+            assert!(
+                page == expected,
+                "docs/findings.md differs: SNAPSHOTS=overwrite cargo test -p stage2-model"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_id_is_unnamed_and_never_an_error() {
+        for text in ["\"of.the_future\"", "\"unnamed\"", "\"\""] {
+            assert_eq!(serde_json::from_str::<Id>(text).expect(text), Id::Unnamed);
+        }
+    }
+}
