@@ -3,156 +3,23 @@
 //! A rule speaks only where every number that it needs is there. The order is that of the time that
 //! is concerned, and equal measurements always give equal words.
 
+mod measured;
+
 use std::collections::HashMap;
 
 use stage2_contract::text::numbers::count;
 use stage2_model::rule::*;
 use stage2_model::{
-    Answer, Bound, Confidence, Evidence, EvidenceValue, Experiment, FirstStep, KernelNumbers,
-    LAUNCH_GAP_US, RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, TokensCounted, short_hash,
+    Answer, Bound, Confidence, Evidence, EvidenceValue, Experiment, FirstStep, LAUNCH_GAP_US,
+    RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, short_hash,
 };
 use stage2_read::kernel_class::KernelClass;
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RunMeasurements {
-    /// The GPU was simulated: times are those of a recording.
-    pub(crate) simulated: bool,
-    /// The rows are launches that ncu replayed.
-    pub(crate) replayed: bool,
-    /// What is missing from the capture, in one line; none where nothing is, or it is not known.
-    pub(crate) missing: Option<String>,
-    /// How much of the run was recorded, as `metrics.json` names it.
-    pub(crate) status: &'static str,
-    pub(crate) stages: Vec<StageMeasurements>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct StageMeasurements {
-    pub(crate) stage: String,
-    /// It is the decode of a language model.
-    pub(crate) decode: bool,
-    /// Why its times say nothing about another run, in a few words; with it there is no advice.
-    pub(crate) caveat: Option<String>,
-    /// Union of the windows of its instances, ns.
-    pub(crate) window_ns: Option<u64>,
-    /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
-    pub(crate) no_gpu_work: bool,
-    /// Instances that the next three are over, where the cold ones are left out.
-    pub(crate) warm_instances: Option<u64>,
-    /// Part of the window in which the GPU was idle, percent.
-    pub(crate) idle_percent: Option<f64>,
-    /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
-    pub(crate) short_gaps_percent: Option<f64>,
-    /// Window per kernel, us.
-    pub(crate) interval_us: Option<f64>,
-    pub(crate) kernels: Option<u64>,
-    pub(crate) kernel_mean_us: Option<f64>,
-    /// Kernels that CUDA graphs launched, percent.
-    pub(crate) graph_percent: Option<f64>,
-    pub(crate) kernels_per_token: Option<f64>,
-    pub(crate) tokens_per_s: Option<f64>,
-    pub(crate) tokens_counted: TokensCounted,
-    pub(crate) batch_size: Option<u64>,
-    /// MFU over wall time, share.
-    pub(crate) mfu_wall: Option<f64>,
-    /// MFU over GPU busy time, share.
-    pub(crate) mfu_busy: Option<f64>,
-    /// MBU over wall time, share.
-    pub(crate) mbu_wall: Option<f64>,
-    /// MBU over GPU busy time, share.
-    pub(crate) mbu_busy: Option<f64>,
-    /// Waiting for other ranks; none where no collective was matched over ranks.
-    pub(crate) waiting: Option<RankWaiting>,
-    /// Shares of the kernel classes in the sum of kernel time, percent.
-    pub(crate) classes: Vec<(KernelClass, f64)>,
-    /// Shares of the kernel classes in the number of kernels, percent.
-    pub(crate) class_calls: Vec<(KernelClass, f64)>,
-    /// Part of the window in which copies and fills run and no kernel does, percent.
-    pub(crate) exposed_copies_percent: Option<f64>,
-    /// Where the host was when the GPU had nothing to do; none where that is not known.
-    pub(crate) host: Option<HostLead>,
-    /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
-    pub(crate) host_causes: Vec<HostEvidence>,
-    /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
-    /// with samples.
-    pub(crate) few_host_samples: Option<usize>,
-    /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
-    /// too few.
-    pub(crate) launching: Option<String>,
-    pub(crate) top_kernels: Vec<KernelMeasurements>,
-}
-
-/// How much of a stage's communication was waiting for other ranks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct RankWaiting {
-    /// Why collectives were not compared across ranks, and what to do about it: of most that were not.
-    pub(crate) unmatched: Option<(String, String)>,
-    /// Share of the stage's sum of kernel time, percent; where `transfer_percent` is known, of its GPU busy time.
-    pub(crate) percent: f64,
-    /// Share of transfer in the GPU busy time that the window shows, percent; nothing where it does not split them.
-    pub(crate) transfer_percent: Option<f64>,
-    /// Every collective was split; else some waiting is still in what is called communication.
-    pub(crate) whole: bool,
-    pub(crate) late: Option<String>,
-    /// The numbers of that rank.
-    pub(crate) late_evidence: Vec<Evidence>,
-    /// Share of its window that the latest rank delayed the others by, percent.
-    pub(crate) delayed_percent: f64,
-}
-
-/// A cause of idle time that samples of the host show.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HostEvidence {
-    /// It is a known fault.
-    pub(crate) is_fault: bool,
-    /// Share of the idle time, percent.
-    pub(crate) percent: f64,
-    /// Share of the window that it takes while the GPU works, and that its removal would save as well, percent.
-    pub(crate) beside_work_percent: f64,
-    /// What it is, in words.
-    pub(crate) name: String,
-    /// What tells it from the others of the stage, in every report of the workload.
-    pub(crate) key: String,
-    /// Standard error of `percent`, percentage points.
-    pub(crate) error_percent: f64,
-    /// JSON pointer of its row.
-    pub(crate) source: String,
-    /// What the samples say of it.
-    pub(crate) text: String,
-    /// What to do about it.
-    pub(crate) then: String,
-}
-
-/// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of
-/// the time of all gaps.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct HostLead {
-    /// It had left the range of what came next when the gap began: that was launched already.
-    pub(crate) ahead_percent: f64,
-    /// It had not yet opened the range of what came next, or nothing came any more.
-    pub(crate) behind_percent: f64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct KernelMeasurements {
-    pub(crate) kernel: String,
-    pub(crate) name_index: usize,
-    /// The id of its name.
-    pub(crate) id: String,
-    pub(crate) class: KernelClass,
-    /// Share of the stage's sum of kernel time, percent.
-    pub(crate) percent: f64,
-    pub(crate) calls: u64,
-    pub(crate) bound: Option<Bound>,
-    /// Its counters are of one launch, which may not stand for the others.
-    pub(crate) one_launch: bool,
-    /// Its bound and share follow from counters that were sampled in this run, not from ncu's.
-    pub(crate) sampled: bool,
-    /// Share of what is attainable under the roof.
-    pub(crate) attainable_share: Option<f64>,
-    /// Warps resident on average, percent of the most.
-    pub(crate) achieved_occupancy_percent: Option<f64>,
-}
+pub(crate) use measured::{
+    FUSIBLE, HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements,
+    StageMeasurements,
+};
+use measured::{READERS, numbers_of, percent};
 
 /// Everything that the numbers say, and these: first what they cannot be trusted for, then what concerns the
 /// most time.
@@ -185,85 +52,6 @@ pub(crate) fn takeaways(run: &RunMeasurements) -> (Vec<Takeaway>, Vec<StageNumbe
     tell_apart(&mut said);
     (said, all_numbers)
 }
-
-/// Numbers the ids that several have.
-fn tell_apart(said: &mut [Takeaway]) {
-    let mut seen: HashMap<String, u64> = HashMap::new();
-    for takeaway in said {
-        let number = seen.entry(takeaway.id.clone()).or_default();
-        *number += 1;
-        if *number > 1 {
-            takeaway.id.push_str(&format!(":{number}"));
-        }
-    }
-}
-
-/// Something to do, and the takeaways that call for it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recommended<'t> {
-    /// What to do.
-    pub text: &'t str,
-    /// The takeaway that the answer puts first, else the one that concerns the most time.
-    pub first: &'t Takeaway,
-    /// Further takeaways that call for the same.
-    pub further: usize,
-    /// Part of the windows of all stages that they concern together, percent: as in [`Takeaway`].
-    pub concerns_percent: Option<f64>,
-}
-
-/// What to do, each once: first what `answer` puts first in the run, in its words, then what caveats call
-/// for, then what it puts first in each stage, then what concerns the most time. The time that a symptom
-/// concerns may be the longer: a GPU is idle because a rank is late.
-pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec<Recommended<'t>> {
-    let is_step = |t: &Takeaway, step: &FirstStep| t.rule == step.rule && t.stage == step.stage;
-    let is_first_step = |t: &Takeaway| answer.first.as_ref().is_some_and(|step| is_step(t, step));
-    let mut given: Vec<Recommended<'_>> = Vec::new();
-    for takeaway in takeaways {
-        let Some(text) = takeaway.recommendation.as_deref() else { continue };
-        match given.iter_mut().find(|known| known.text == text) {
-            // They are of different stages, or kernels.
-            Some(known) => {
-                known.further += 1;
-                if is_first_step(takeaway) && !is_first_step(known.first) {
-                    known.first = takeaway;
-                }
-                let parts = [known.concerns_percent, takeaway.concerns_percent];
-                known.concerns_percent =
-                    parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
-            }
-            None => given.push(Recommended {
-                text,
-                first: takeaway,
-                further: 0,
-                concerns_percent: takeaway.concerns_percent,
-            }),
-        }
-    }
-    if let Some(step) = &answer.first
-        && let Some(first) = given.iter_mut().find(|r| is_step(r.first, step))
-    {
-        first.text = &step.text;
-    }
-    let leads = |r: &Recommended<'_>| {
-        let mut steps = answer.stages.iter().filter_map(|stage| stage.first.as_ref());
-        steps.any(|step| is_step(r.first, step))
-    };
-    let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
-    // What leads its stage stands where the weightiest of the stage would.
-    let place = |r: &Recommended<'_>| {
-        let leads = leads(r);
-        let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
-        let most = of_stage.map(weight).fold(weight(r), f64::max);
-        ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
-    };
-    let mut order: Vec<_> = given.iter().map(|r| (place(r), r.clone())).collect();
-    order.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
-    order.into_iter().map(|(_, recommended)| recommended).collect()
-}
-
-/// What to do where nothing of a job was compared.
-const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
-    from slow transfers.";
 
 fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
     let mut said = Vec::new();
@@ -337,101 +125,9 @@ fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
     said
 }
 
-/// Two decimals, or as many as show two digits of a number that is not zero.
-fn digits(percent: f64) -> String {
-    let magnitude = percent.abs().log10().floor();
-    match magnitude.is_finite() && magnitude < -1.0 {
-        true => format!("{percent:.*}", (1.0 - magnitude).min(12.0) as usize),
-        false => format!("{percent:.2}"),
-    }
-}
-
-fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
-
-fn calls(count: u64) -> String {
-    format!("{count} call{}", plural(count))
-}
-
-/// Classes that compilers and hand-written kernels fuse into their neighbours.
-pub(crate) const FUSIBLE: [KernelClass; 6] = [
-    KernelClass::Elementwise,
-    KernelClass::Norm,
-    KernelClass::Rope,
-    KernelClass::Softmax,
-    KernelClass::Reduction,
-    KernelClass::Fill,
-];
-
-/// Classes that read the weights and the KV cache.
-const READERS: [KernelClass; 3] = [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
-
-/// A number that is a share.
-fn percent(value: Option<f64>) -> Option<f64> {
-    value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
-}
-
-impl StageMeasurements {
-    fn class_percent(&self, classes: &[KernelClass]) -> f64 {
-        let of = self.classes.iter().filter(|(class, _)| classes.contains(class));
-        of.filter_map(|(_, share)| percent(Some(*share))).sum()
-    }
-
-    /// The part of the kernel time in which communication kernels wait for other ranks, percent.
-    fn waiting_percent(&self) -> f64 {
-        let all = self.class_percent(&[KernelClass::Communication]);
-        self.waiting.as_ref().map_or(0.0, |split| match split.transfer_percent {
-            Some(_) => split.percent.clamp(0.0, 100.0),
-            None => split.percent.clamp(0.0, all),
-        })
-    }
-
-    /// Communication without that waiting.
-    fn transfer_percent(&self) -> f64 {
-        let known = self.waiting.as_ref().and_then(|split| split.transfer_percent);
-        let all = self.class_percent(&[KernelClass::Communication]);
-        known.unwrap_or_else(|| all - self.waiting_percent())
-    }
-}
-
-/// The numbers of a stage that the report keeps. `share` is its part of all windows.
-fn numbers_of(s: &StageMeasurements, share: Option<f64>) -> StageNumbers {
-    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
-    let part = |share: Option<f64>| finite(share).map(|share| share * 100.0);
-    let some = |percent: f64| Some(percent).filter(|percent| *percent > 0.0);
-    let waiting = s.waiting_percent();
-    let kernel = |kernel: &KernelMeasurements| KernelNumbers {
-        name_index: kernel.name_index,
-        kernel_time_percent: kernel.percent,
-        calls: kernel.calls,
-        attainable_percent: part(kernel.attainable_share),
-        occupancy_percent: finite(kernel.achieved_occupancy_percent),
-    };
-    StageNumbers {
-        stage: s.stage.clone(),
-        caveat: s.caveat.clone(),
-        warm_instances: s.warm_instances,
-        windows_percent: part(share),
-        idle_percent: percent(s.idle_percent),
-        launch_gaps_of_idle_percent: percent(s.short_gaps_percent),
-        host_ahead_percent: s.host.map(|host| host.ahead_percent),
-        host_behind_percent: s.host.map(|host| host.behind_percent),
-        kernels: s.kernels,
-        kernel_mean_us: finite(s.kernel_mean_us),
-        interval_us: finite(s.interval_us),
-        graph_percent: percent(s.graph_percent),
-        waiting_percent: s.waiting.as_ref().map(|_| waiting),
-        communication_percent: some(s.transfer_percent()),
-        fusible_percent: some(s.class_percent(&FUSIBLE)),
-        copies_percent: some(s.class_percent(&[KernelClass::Copy])),
-        exposed_copies_percent: percent(s.exposed_copies_percent),
-        mfu_percent: part(s.mfu_wall),
-        mbu_percent: part(s.mbu_wall),
-        mbu_busy_percent: part(s.mbu_busy),
-        top_kernels: s.top_kernels.iter().map(kernel).collect(),
-    }
-}
+/// What to do where nothing of a job was compared.
+const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
+    from slow transfers.";
 
 /// Speaks of a stage.
 #[derive(Clone, Copy)]
@@ -961,6 +657,98 @@ impl Speaker<'_> {
 /// A takeaway about something in the stage, which `id` stands for in every report of the workload.
 fn about(takeaway: Takeaway, subject: &str, id: &str) -> Takeaway {
     Takeaway { id: format!("{}:{id}", takeaway.id), subject: Some(subject.to_owned()), ..takeaway }
+}
+
+/// Two decimals, or as many as show two digits of a number that is not zero.
+fn digits(percent: f64) -> String {
+    let magnitude = percent.abs().log10().floor();
+    match magnitude.is_finite() && magnitude < -1.0 {
+        true => format!("{percent:.*}", (1.0 - magnitude).min(12.0) as usize),
+        false => format!("{percent:.2}"),
+    }
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn calls(count: u64) -> String {
+    format!("{count} call{}", plural(count))
+}
+
+/// Numbers the ids that several have.
+fn tell_apart(said: &mut [Takeaway]) {
+    let mut seen: HashMap<String, u64> = HashMap::new();
+    for takeaway in said {
+        let number = seen.entry(takeaway.id.clone()).or_default();
+        *number += 1;
+        if *number > 1 {
+            takeaway.id.push_str(&format!(":{number}"));
+        }
+    }
+}
+
+/// Something to do, and the takeaways that call for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recommended<'t> {
+    /// What to do.
+    pub text: &'t str,
+    /// The takeaway that the answer puts first, else the one that concerns the most time.
+    pub first: &'t Takeaway,
+    /// Further takeaways that call for the same.
+    pub further: usize,
+    /// Part of the windows of all stages that they concern together, percent: as in [`Takeaway`].
+    pub concerns_percent: Option<f64>,
+}
+
+/// What to do, each once: first what `answer` puts first in the run, in its words, then what caveats call
+/// for, then what it puts first in each stage, then what concerns the most time. The time that a symptom
+/// concerns may be the longer: a GPU is idle because a rank is late.
+pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec<Recommended<'t>> {
+    let is_step = |t: &Takeaway, step: &FirstStep| t.rule == step.rule && t.stage == step.stage;
+    let is_first_step = |t: &Takeaway| answer.first.as_ref().is_some_and(|step| is_step(t, step));
+    let mut given: Vec<Recommended<'_>> = Vec::new();
+    for takeaway in takeaways {
+        let Some(text) = takeaway.recommendation.as_deref() else { continue };
+        match given.iter_mut().find(|known| known.text == text) {
+            // They are of different stages, or kernels.
+            Some(known) => {
+                known.further += 1;
+                if is_first_step(takeaway) && !is_first_step(known.first) {
+                    known.first = takeaway;
+                }
+                let parts = [known.concerns_percent, takeaway.concerns_percent];
+                known.concerns_percent =
+                    parts.into_iter().flatten().reduce(|a, b| (a + b).min(100.0));
+            }
+            None => given.push(Recommended {
+                text,
+                first: takeaway,
+                further: 0,
+                concerns_percent: takeaway.concerns_percent,
+            }),
+        }
+    }
+    if let Some(step) = &answer.first
+        && let Some(first) = given.iter_mut().find(|r| is_step(r.first, step))
+    {
+        first.text = &step.text;
+    }
+    let leads = |r: &Recommended<'_>| {
+        let mut steps = answer.stages.iter().filter_map(|stage| stage.first.as_ref());
+        steps.any(|step| is_step(r.first, step))
+    };
+    let weight = |r: &Recommended<'_>| r.concerns_percent.unwrap_or(-1.0);
+    // What leads its stage stands where the weightiest of the stage would.
+    let place = |r: &Recommended<'_>| {
+        let leads = leads(r);
+        let of_stage = given.iter().filter(|other| leads && other.first.stage == r.first.stage);
+        let most = of_stage.map(weight).fold(weight(r), f64::max);
+        ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
+    };
+    let mut order: Vec<_> = given.iter().map(|r| (place(r), r.clone())).collect();
+    order.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
+    order.into_iter().map(|(_, recommended)| recommended).collect()
 }
 
 #[cfg(test)]

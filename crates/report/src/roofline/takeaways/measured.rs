@@ -1,0 +1,226 @@
+//! What was measured of a run and its stages, as the rules of the takeaways ask for it -> the numbers of it that a report
+//! keeps.
+
+use stage2_model::{Bound, Evidence, KernelNumbers, StageNumbers, TokensCounted};
+use stage2_read::kernel_class::KernelClass;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RunMeasurements {
+    /// The GPU was simulated: times are those of a recording.
+    pub(crate) simulated: bool,
+    /// The rows are launches that ncu replayed.
+    pub(crate) replayed: bool,
+    /// What is missing from the capture, in one line; none where nothing is, or it is not known.
+    pub(crate) missing: Option<String>,
+    /// How much of the run was recorded, as `metrics.json` names it.
+    pub(crate) status: &'static str,
+    pub(crate) stages: Vec<StageMeasurements>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StageMeasurements {
+    pub(crate) stage: String,
+    /// It is the decode of a language model.
+    pub(crate) decode: bool,
+    /// Why its times say nothing about another run, in a few words; with it there is no advice.
+    pub(crate) caveat: Option<String>,
+    /// Union of the windows of its instances, ns.
+    pub(crate) window_ns: Option<u64>,
+    /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
+    pub(crate) no_gpu_work: bool,
+    /// Instances that the next three are over, where the cold ones are left out.
+    pub(crate) warm_instances: Option<u64>,
+    /// Part of the window in which the GPU was idle, percent.
+    pub(crate) idle_percent: Option<f64>,
+    /// Part of that idle time in gaps as short as those of one launch right behind another, percent.
+    pub(crate) short_gaps_percent: Option<f64>,
+    /// Window per kernel, us.
+    pub(crate) interval_us: Option<f64>,
+    pub(crate) kernels: Option<u64>,
+    pub(crate) kernel_mean_us: Option<f64>,
+    /// Kernels that CUDA graphs launched, percent.
+    pub(crate) graph_percent: Option<f64>,
+    pub(crate) kernels_per_token: Option<f64>,
+    pub(crate) tokens_per_s: Option<f64>,
+    pub(crate) tokens_counted: TokensCounted,
+    pub(crate) batch_size: Option<u64>,
+    /// MFU over wall time, share.
+    pub(crate) mfu_wall: Option<f64>,
+    /// MFU over GPU busy time, share.
+    pub(crate) mfu_busy: Option<f64>,
+    /// MBU over wall time, share.
+    pub(crate) mbu_wall: Option<f64>,
+    /// MBU over GPU busy time, share.
+    pub(crate) mbu_busy: Option<f64>,
+    /// Waiting for other ranks; none where no collective was matched over ranks.
+    pub(crate) waiting: Option<RankWaiting>,
+    /// Shares of the kernel classes in the sum of kernel time, percent.
+    pub(crate) classes: Vec<(KernelClass, f64)>,
+    /// Shares of the kernel classes in the number of kernels, percent.
+    pub(crate) class_calls: Vec<(KernelClass, f64)>,
+    /// Part of the window in which copies and fills run and no kernel does, percent.
+    pub(crate) exposed_copies_percent: Option<f64>,
+    /// Where the host was when the GPU had nothing to do; none where that is not known.
+    pub(crate) host: Option<HostLead>,
+    /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
+    pub(crate) host_causes: Vec<HostEvidence>,
+    /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
+    /// with samples.
+    pub(crate) few_host_samples: Option<usize>,
+    /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
+    /// too few.
+    pub(crate) launching: Option<String>,
+    pub(crate) top_kernels: Vec<KernelMeasurements>,
+}
+
+/// How much of a stage's communication was waiting for other ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RankWaiting {
+    /// Why collectives were not compared across ranks, and what to do about it: of most that were not.
+    pub(crate) unmatched: Option<(String, String)>,
+    /// Share of the stage's sum of kernel time, percent; where `transfer_percent` is known, of its GPU busy time.
+    pub(crate) percent: f64,
+    /// Share of transfer in the GPU busy time that the window shows, percent; nothing where it does not split them.
+    pub(crate) transfer_percent: Option<f64>,
+    /// Every collective was split; else some waiting is still in what is called communication.
+    pub(crate) whole: bool,
+    pub(crate) late: Option<String>,
+    /// The numbers of that rank.
+    pub(crate) late_evidence: Vec<Evidence>,
+    /// Share of its window that the latest rank delayed the others by, percent.
+    pub(crate) delayed_percent: f64,
+}
+
+/// A cause of idle time that samples of the host show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct HostEvidence {
+    /// It is a known fault.
+    pub(crate) is_fault: bool,
+    /// Share of the idle time, percent.
+    pub(crate) percent: f64,
+    /// Share of the window that it takes while the GPU works, and that its removal would save as well, percent.
+    pub(crate) beside_work_percent: f64,
+    /// What it is, in words.
+    pub(crate) name: String,
+    /// What tells it from the others of the stage, in every report of the workload.
+    pub(crate) key: String,
+    /// Standard error of `percent`, percentage points.
+    pub(crate) error_percent: f64,
+    /// JSON pointer of its row.
+    pub(crate) source: String,
+    /// What the samples say of it.
+    pub(crate) text: String,
+    /// What to do about it.
+    pub(crate) then: String,
+}
+
+/// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of
+/// the time of all gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct HostLead {
+    /// It had left the range of what came next when the gap began: that was launched already.
+    pub(crate) ahead_percent: f64,
+    /// It had not yet opened the range of what came next, or nothing came any more.
+    pub(crate) behind_percent: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KernelMeasurements {
+    pub(crate) kernel: String,
+    pub(crate) name_index: usize,
+    /// The id of its name.
+    pub(crate) id: String,
+    pub(crate) class: KernelClass,
+    /// Share of the stage's sum of kernel time, percent.
+    pub(crate) percent: f64,
+    pub(crate) calls: u64,
+    pub(crate) bound: Option<Bound>,
+    /// Its counters are of one launch, which may not stand for the others.
+    pub(crate) one_launch: bool,
+    /// Its bound and share follow from counters that were sampled in this run, not from ncu's.
+    pub(crate) sampled: bool,
+    /// Share of what is attainable under the roof.
+    pub(crate) attainable_share: Option<f64>,
+    /// Warps resident on average, percent of the most.
+    pub(crate) achieved_occupancy_percent: Option<f64>,
+}
+
+/// The numbers of a stage that the report keeps. `share` is its part of all windows.
+pub(super) fn numbers_of(s: &StageMeasurements, share: Option<f64>) -> StageNumbers {
+    let finite = |value: Option<f64>| value.filter(|value| value.is_finite());
+    let part = |share: Option<f64>| finite(share).map(|share| share * 100.0);
+    let some = |percent: f64| Some(percent).filter(|percent| *percent > 0.0);
+    let waiting = s.waiting_percent();
+    let kernel = |kernel: &KernelMeasurements| KernelNumbers {
+        name_index: kernel.name_index,
+        kernel_time_percent: kernel.percent,
+        calls: kernel.calls,
+        attainable_percent: part(kernel.attainable_share),
+        occupancy_percent: finite(kernel.achieved_occupancy_percent),
+    };
+    StageNumbers {
+        stage: s.stage.clone(),
+        caveat: s.caveat.clone(),
+        warm_instances: s.warm_instances,
+        windows_percent: part(share),
+        idle_percent: percent(s.idle_percent),
+        launch_gaps_of_idle_percent: percent(s.short_gaps_percent),
+        host_ahead_percent: s.host.map(|host| host.ahead_percent),
+        host_behind_percent: s.host.map(|host| host.behind_percent),
+        kernels: s.kernels,
+        kernel_mean_us: finite(s.kernel_mean_us),
+        interval_us: finite(s.interval_us),
+        graph_percent: percent(s.graph_percent),
+        waiting_percent: s.waiting.as_ref().map(|_| waiting),
+        communication_percent: some(s.transfer_percent()),
+        fusible_percent: some(s.class_percent(&FUSIBLE)),
+        copies_percent: some(s.class_percent(&[KernelClass::Copy])),
+        exposed_copies_percent: percent(s.exposed_copies_percent),
+        mfu_percent: part(s.mfu_wall),
+        mbu_percent: part(s.mbu_wall),
+        mbu_busy_percent: part(s.mbu_busy),
+        top_kernels: s.top_kernels.iter().map(kernel).collect(),
+    }
+}
+
+/// A number that is a share.
+pub(super) fn percent(value: Option<f64>) -> Option<f64> {
+    value.filter(|percent| percent.is_finite() && (0.0..=100.0).contains(percent))
+}
+
+impl StageMeasurements {
+    pub(super) fn class_percent(&self, classes: &[KernelClass]) -> f64 {
+        let of = self.classes.iter().filter(|(class, _)| classes.contains(class));
+        of.filter_map(|(_, share)| percent(Some(*share))).sum()
+    }
+
+    /// The part of the kernel time in which communication kernels wait for other ranks, percent.
+    pub(super) fn waiting_percent(&self) -> f64 {
+        let all = self.class_percent(&[KernelClass::Communication]);
+        self.waiting.as_ref().map_or(0.0, |split| match split.transfer_percent {
+            Some(_) => split.percent.clamp(0.0, 100.0),
+            None => split.percent.clamp(0.0, all),
+        })
+    }
+
+    /// Communication without that waiting.
+    pub(super) fn transfer_percent(&self) -> f64 {
+        let known = self.waiting.as_ref().and_then(|split| split.transfer_percent);
+        let all = self.class_percent(&[KernelClass::Communication]);
+        known.unwrap_or_else(|| all - self.waiting_percent())
+    }
+}
+
+/// Classes that compilers and hand-written kernels fuse into their neighbours.
+pub(crate) const FUSIBLE: [KernelClass; 6] = [
+    KernelClass::Elementwise,
+    KernelClass::Norm,
+    KernelClass::Rope,
+    KernelClass::Softmax,
+    KernelClass::Reduction,
+    KernelClass::Fill,
+];
+
+/// Classes that read the weights and the KV cache.
+pub(super) const READERS: [KernelClass; 3] =
+    [KernelClass::Gemm, KernelClass::Attention, KernelClass::Moe];
