@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crossbeam::queue::ArrayQueue;
+use crossbeam_queue::ArrayQueue;
 use stage2_contract::trace::{HostSampling, HostState, MonoNs};
 
 use crate::base::call_stacks::{CallStacks, Frames};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam::channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, bounded};
 use cupti_sys::Api;
 use parking_lot::Mutex;
 use stage2_contract::settings::Counters as WindowFilter;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crossbeam::channel::{SendTimeoutError, Sender, TrySendError};
+use crossbeam_channel::{SendTimeoutError, Sender, TrySendError};
 use cupti_sys::Api;
 use rustc_hash::FxHashMap;
 use stage2_contract::settings::Counters as WindowFilter;
