@@ -48,6 +48,9 @@ pub struct Column {
     /// `metrics.json`: `/total_ns`. None where the value is computed from several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
+    /// The field below each place of a row whose source is a list: the value is the sum of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summed: Option<&'static str>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -77,6 +80,12 @@ impl Column {
         Self { field: Some(field), ..self }
     }
 
+    /// Names the field whose sum the values are, where a row is made from several places.
+    #[must_use]
+    pub fn sum_of(self, field: &'static str) -> Self {
+        Self { summed: Some(field), ..self }
+    }
+
     /// Says what the values are measured on, or how they are computed.
     #[must_use]
     pub fn of(self, basis: impl Into<String>) -> Self {
@@ -89,15 +98,25 @@ impl Column {
 pub struct Row {
     /// One value for each column; null where it is not known.
     pub cells: Vec<Value>,
-    /// The JSON pointer into `metrics.json` of what the row was made from: `/stages/1`.
-    pub source: Option<String>,
+    /// What the row was made from.
+    pub source: Option<Source>,
 }
 
 impl Row {
     /// A row with its source.
     pub fn new(source: impl Into<String>, cells: Vec<Value>) -> Self {
-        Self { cells, source: Some(source.into()) }
+        Self { cells, source: Some(Source::Place(source.into())) }
     }
+}
+
+/// Where the numbers of a row are in `metrics.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Source {
+    /// The JSON pointer of one place: `/stages/1`.
+    Place(String),
+    /// The JSON pointers of several, whose numbers are added.
+    Sum(Vec<String>),
 }
 
 /// A table of an answer. In JSON it is `name`, `columns`, `rows` (arrays of values) and `sources`, one for

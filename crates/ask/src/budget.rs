@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use stage2_contract::text::{code, code_in_text, plain, shorten, visible};
 
-use crate::answer::{Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Table, TextOrigin, Unknown};
+use crate::answer::{
+    Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Source, Table, TextOrigin, Unknown,
+};
 
 /// Tokens of an answer where no budget was asked for.
 pub const BUDGET_TOKENS: usize = 2_000;
@@ -123,7 +125,7 @@ struct JsonTable<'a> {
     columns: Vec<Column>,
     rows: Vec<Vec<Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    sources: Vec<Option<&'a str>>,
+    sources: Vec<Option<&'a Source>>,
 }
 
 #[derive(Serialize)]
@@ -204,7 +206,7 @@ impl<'a> View<'a> {
             columns: table.columns.clone(),
             rows: rows.iter().map(|row| row.cells.iter().map(cell).collect()).collect(),
             sources: match rows.iter().any(|row| row.source.is_some()) {
-                true => rows.iter().map(|row| row.source.as_deref()).collect(),
+                true => rows.iter().map(|row| row.source.as_ref()).collect(),
                 false => Vec::new(),
             },
         };
@@ -268,7 +270,10 @@ fn markdown_table(table: &Table, rows: &[Row]) -> String {
             out.push_str(&format!(" {} |", markdown_cell(value, column)));
         }
         match (has_source, &row.source) {
-            (true, Some(source)) => out.push_str(&format!(" {source} |\n")),
+            (true, Some(Source::Place(place))) => out.push_str(&format!(" {place} |\n")),
+            (true, Some(Source::Sum(places))) => {
+                out.push_str(&format!(" {} |\n", places.join(" + ")));
+            }
             (true, None) => out.push_str(" |\n"),
             (false, _) => out.push('\n'),
         }
@@ -279,7 +284,10 @@ fn markdown_table(table: &Table, rows: &[Row]) -> String {
         let basis = column.basis.as_ref().map(|basis| plain(&cell_text(basis)));
         let field =
             column.field.filter(|field| !field.is_empty()).map(|field| format!("`{field}`"));
-        let parts: Vec<String> = [unit, basis, field].into_iter().flatten().collect();
+        let is_summed = rows.iter().any(|row| matches!(row.source, Some(Source::Sum(_))));
+        let summed = column.summed.filter(|_| is_summed);
+        let summed = summed.map(|field| format!("of several places the sum of `{field}`"));
+        let parts: Vec<String> = [unit, basis, field, summed].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| format!("{}: {}", column.name, parts.join(", ")))
     });
     let about: Vec<String> = about.collect();

@@ -4,7 +4,7 @@ use serde_json::Value;
 use stage2_model::EvidenceValue;
 
 use super::{Subject, name_of, number, quoted, shown, text};
-use crate::answer::{Answer, Column, Row, Table};
+use crate::answer::{Answer, Column, Row, Source, Table};
 use crate::next::{RunFiles, next};
 
 pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
@@ -43,9 +43,9 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
     ];
     let columns = vec![
         Column::text("kind"),
-        Column::text("rule"),
-        Column::workload("stage"),
-        Column::text("confidence"),
+        Column::text("rule").at("/rule"),
+        Column::workload("stage").at("/stage"),
+        Column::text("confidence").at("/confidence"),
         Column::workload("metric"),
         Column::text("unit"),
         Column::number("before", "unit"),
@@ -56,7 +56,10 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("expect").of("for diff --expect"),
         Column::workload("change").of("may quote the workload"),
     ];
-    answer.push(Table::new("experiment", columns, vec![Row { cells, source: None }]));
+    let takeaways = &subject.report.insight.takeaways;
+    let place = takeaways.iter().position(|takeaway| takeaway.id == found.takeaway);
+    let source = place.map(|at| Source::Place(format!("/takeaways/{at}")));
+    answer.push(Table::new("experiment", columns, vec![Row { cells, source }]));
     let evidence = found.evidence.iter().map(|evidence| {
         let value = match &evidence.value {
             EvidenceValue::Number(value) => number(*value),
@@ -84,13 +87,13 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
     let places = found.places.iter().map(|place| {
         let line = place.line.map_or(Value::Null, Value::from);
         let cells = vec![text(&place.function), text(&place.file), line, number(place.percent)];
-        Row { cells, source: None }
+        Row::new(&place.source, cells)
     });
     let columns = vec![
-        Column::workload("function"),
-        Column::workload("file"),
-        Column::number("line", "number"),
-        Column::number("percent", "percent").of("of the idle time of the stage"),
+        Column::workload("function").at("/frame/function"),
+        Column::workload("file").at("/frame/file"),
+        Column::number("line", "number").at("/frame/line"),
+        Column::number("percent", "percent").of("of the idle time of the stage").at("/percent"),
     ];
     answer.push(Table::new("places", columns, places.collect()));
     let reason = "it needs files of the run besides its report";

@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
-use stage2_model::{BottleneckKind, Report, StageKernelRow};
+use stage2_model::{BottleneckKind, Report};
 
 use super::time::no_floor;
 use super::{
     Subject, WITH_COUNTERS, count, figure, ms, ms_of, name_of, number, percent_of_share, quoted,
     shown, shown_ms, text, us,
 };
-use crate::answer::{Answer, Column, Row, Table};
+use crate::answer::{Answer, Column, Row, Source, Table};
 
 const KERNEL_CHARS: usize = 80;
 /// Memory-bound kernels in the answer.
@@ -61,9 +61,9 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             .of("of the rate that the hardware allows at its operations per byte"),
         Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
         Column::number("per_step_ms", "ms").of("total_ms over steps, on one GPU on average"),
-        Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns"),
+        Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns").sum_of("/5"),
         Column::number("percent", "percent").of("of the kernel time of the stage"),
-        Column::number("calls", "count").at("/calls"),
+        Column::number("calls", "count").at("/calls").sum_of("/4"),
         Column::number("mean_us", "us").at("/mean_ns"),
     ];
     answer.push(Table::new("kernels", columns, rows.collect()));
@@ -111,13 +111,21 @@ fn kernels<'r>(subject: &Subject<'r>) -> Vec<Kernel<'r>> {
     kernels
 }
 
-/// Where the numbers of a kernel of a stage are in the report: of those with the longest times. The others are
-/// sums over rows of `/kernels`.
-fn sources<'r>(report: &'r Report) -> HashMap<(&'r str, usize), String> {
-    let place = |(at, row): (usize, &'r StageKernelRow)| {
-        ((row.stage.as_str(), row.name_index), format!("/stage_kernels/{at}"))
-    };
-    report.stage_kernels.iter().enumerate().map(place).collect()
+/// Where the numbers of a kernel of a stage are in the report: `/stage_kernels` has those with the longest times; the
+/// others are sums over rows of the table of kernels.
+fn sources<'r>(report: &'r Report) -> HashMap<(&'r str, usize), Source> {
+    let mut sources: HashMap<_, Source> = HashMap::new();
+    for (at, row) in report.stage_kernels.iter().enumerate() {
+        let place = Source::Place(format!("/stage_kernels/{at}"));
+        sources.insert((row.stage.as_str(), row.name_index), place);
+    }
+    for (at, row) in report.kernels.iter().enumerate() {
+        let source = sources.entry((row.stage.as_str(), row.name_index));
+        if let Source::Sum(places) = source.or_insert_with(|| Source::Sum(Vec::new())) {
+            places.push(format!("/kernels/rows/{at}"));
+        }
+    }
+    sources
 }
 
 pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {

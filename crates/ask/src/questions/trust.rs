@@ -6,7 +6,7 @@ use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{Severity, Status};
 
 use super::{Subject, count, name_of, quoted, shown, text};
-use crate::answer::{Answer, Column, Row, Table};
+use crate::answer::{Answer, Column, Row, Source, Table};
 
 /// A profiler that slows a stage by less is no caveat.
 const SLOWDOWN_LEAST: f64 = 1.05;
@@ -66,7 +66,7 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
             caveat.meaning.into(),
             caveat.detail.map_or(Value::Null, Value::from),
         ],
-        source: caveat.source,
+        source: caveat.source.map(Source::Place),
     });
     let columns = vec![
         Column::text("severity"),
