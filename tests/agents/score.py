@@ -129,13 +129,8 @@ def trust_of(answer: Answer, want: Json) -> Json:
     row = answer.first("verdict")
     if row is None:
         return UNKNOWN
-    counts = {row["what"]: row["count"] for row in answer.rows("counts")}
-    lost = counts.get("dropped_by_cupti", 0)
-    all_records = lost + sum(
-        counts.get(what, 0) for what in ("kernels", "copies", "fills", "graph_launches")
-    )
-    missing = 100 * lost / all_records if all_records else 0
-    return {"complete": row["status"] == "complete", "missing_percent": missing}
+    complete = row["status"] == "complete"
+    return {"complete": complete, "missing_percent": row["missing_percent"]}
 
 
 class Question(NamedTuple):

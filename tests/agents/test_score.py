@@ -71,9 +71,9 @@ class Reading(unittest.TestCase):
         self.assertIsNone(score.late_of(answer({"late_ranks": [row]}), None))
         self.assertEqual(score.late_of(answer({}, unknown=True), None), score.UNKNOWN)
 
-    def test_the_share_of_lost_records_is_computed(self):
-        counts = [{"what": "kernels", "count": 875}, {"what": "dropped_by_cupti", "count": 125}]
-        found = score.trust_of(answer({"verdict": [{"status": "partial"}], "counts": counts}), None)
+    def test_the_share_of_lost_records_is_read(self):
+        verdict = [{"status": "partial", "missing_percent": 12.5}]
+        found = score.trust_of(answer({"verdict": verdict}), None)
         self.assertEqual(found, {"complete": False, "missing_percent": 12.5})
 
     def test_long_answers_are_complained_about(self):

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use stage2_contract::text::numbers::counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
-use stage2_model::{Severity, Status};
+use stage2_model::{Coverage, Severity, Status};
 
-use super::{Subject, count, name_of, quoted, shown, text};
+use super::{Subject, count, name_of, number, quoted, shown, text};
 use crate::answer::{Answer, Column, Row, Source, Table};
 
 /// A profiler that slows a stage by less is no caveat.
@@ -178,7 +178,12 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
 
 pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
     let coverage = &subject.report.coverage;
+    let missing = missing_percent(coverage);
     answer.summary = match coverage.verdict.status {
+        Status::Partial if missing.is_some() => format!(
+            "Partial: {} % of the GPU records are missing; `verdict` and `counts` show why.",
+            missing.map_or_else(String::new, shown)
+        ),
         Status::Complete => format!(
             "Complete: no record of GPU work is known to be lost ({} records).",
             coverage.gpu_records()
@@ -188,9 +193,12 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
         }
         Status::Empty => "No GPU work was recorded.".to_owned(),
     };
-    let cells = vec![name_of(&coverage.verdict.status), text(&coverage.verdict.text)];
+    let cells =
+        vec![name_of(&coverage.verdict.status), number(missing), text(&coverage.verdict.text)];
     let columns = vec![
         Column::text("status").at("/status"),
+        Column::number("missing_percent", "percent")
+            .of("records that CUPTI dropped, of those and the GPU records"),
         Column::workload("text").of("may quote the workload").at("/text"),
     ];
     answer.push(Table::new("verdict", columns, vec![Row::new("/coverage/verdict", cells)]));
@@ -205,6 +213,18 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
         let stage = quoted(subject.stage.unwrap_or_default());
         let question = format!("coverage of {stage} alone");
         answer.unknown(&question, "records are counted per process, not per stage", &[]);
+    }
+}
+
+/// The share of the records that is known to be missing; none where some are missing and nobody counted them.
+fn missing_percent(coverage: &Coverage) -> Option<f64> {
+    match (coverage.verdict.status, coverage.total.dropped_by_cupti) {
+        (Status::Complete, _) => Some(0.0),
+        (Status::Partial, dropped) if dropped > 0 => {
+            let all = coverage.gpu_records().saturating_add(dropped);
+            Some(dropped as f64 * 100.0 / all as f64)
+        }
+        _ => None,
     }
 }
 
