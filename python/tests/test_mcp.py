@@ -67,7 +67,7 @@ def test_what_cannot_be_answered_is_an_error_that_says_what_would() -> None:
         ]:
             text = await call(client, "ask", **arguments)
             assert text.startswith("error: ") and said in text, text
-        with pytest.raises(mcp.MCPError, match="--allow-run"):
+        with pytest.raises(mcp.MCPError, match="--allow run"):
             await call(client, "run", command=["true"])
 
     session(use)
@@ -83,7 +83,7 @@ def test_a_run_is_made_with_consent_and_can_be_compared(tmp_path: Path) -> None:
         text = await call(client, "ctl", target="999999999", verb="status")
         assert text.startswith("error: "), text
 
-    session(use, "--allow-run", root=tmp_path / "runs")
+    session(use, "--allow", "run,ctl", root=tmp_path / "runs")
 
 
 def test_calls_at_once_get_their_own_answers() -> None:

@@ -23,9 +23,10 @@ use rmcp::service::ServerInitializeError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use server::Server;
+use tools::TOOLS;
 
 const USAGE: &str =
-    "usage: stage2-mcp --launcher PROGRAM [--allow-run] ROOT (`stage2-launch mcp` starts it)";
+    "usage: stage2-mcp --launcher PROGRAM [--allow run,ctl] ROOT (`stage2-launch mcp` starts it)";
 const EXIT_USAGE: u8 = 2;
 const EXIT_NO_RESULT: u8 = 70;
 /// How long workloads that still run have to end.
@@ -36,7 +37,8 @@ const ENDING: Duration = Duration::from_secs(15);
 struct Options {
     launcher: PathBuf,
     root: PathBuf,
-    allow_run: bool,
+    /// The tools that the person who starts it consents to, by their names.
+    allowed: Vec<&'static str>,
 }
 
 fn main() -> ExitCode {
@@ -57,25 +59,31 @@ fn main() -> ExitCode {
 }
 
 fn options(words: impl Iterator<Item = OsString>) -> Option<Options> {
-    let (mut launcher, mut root, mut allow_run) = (None, None, false);
+    let (mut launcher, mut root, mut allowed) = (None, None, Vec::new());
     let mut words = words;
     while let Some(word) = words.next() {
         match word.to_str() {
             Some("--launcher") => launcher = Some(PathBuf::from(words.next()?)),
-            Some("--allow-run") => allow_run = true,
+            Some("--allow") => allowed = consented(words.next()?.to_str()?)?,
             Some("--") => root = Some(PathBuf::from(words.next()?)),
             Some(option) if option.starts_with("--") => return None,
             _ => root = Some(PathBuf::from(word)),
         }
     }
-    Some(Options { launcher: launcher?, root: root?, allow_run })
+    Some(Options { launcher: launcher?, root: root?, allowed })
+}
+
+/// `run,ctl` -> the tools; none if one needs no consent or does not exist.
+fn consented(names: &str) -> Option<Vec<&'static str>> {
+    let tool = |name| TOOLS.iter().find(|tool| tool.needs_consent && tool.name == name);
+    names.split(',').map(|name| tool(name).map(|tool| tool.name)).collect()
 }
 
 /// Serves the client until it closes its end, or a signal ends the program.
 async fn serve(options: Options) -> io::Result<()> {
     // The folder may be made later, by the first run: what it is called stays the same.
     let root = std::path::absolute(&options.root)?;
-    let server = Server::new(options.launcher, root, options.allow_run);
+    let server = Server::new(options.launcher, root, options.allowed);
     let children = server.children();
     let (stdio, writing) = stdio::open();
     let (mut terminate, mut interrupt) =
@@ -109,14 +117,21 @@ mod tests {
     #[test]
     fn a_folder_is_never_an_option() {
         let read = |words: &[&str]| options(words.iter().map(OsString::from));
-        let root = |root: &str, allow_run| {
-            Some(Options { launcher: "l".into(), root: root.into(), allow_run })
+        let root = |root: &str, allowed: &[&'static str]| {
+            Some(Options { launcher: "l".into(), root: root.into(), allowed: allowed.to_vec() })
         };
-        assert_eq!(read(&["--launcher", "l", "r"]), root("r", false));
-        assert_eq!(read(&["--launcher", "l", "--allow-run", "--", "--r"]), root("--r", true));
-        for wrong in
-            [&["r"][..], &["--launcher", "l"], &["--launcher"], &["--launcher", "l", "--x", "r"]]
-        {
+        assert_eq!(read(&["--launcher", "l", "r"]), root("r", &[]));
+        let words = ["--launcher", "l", "--allow", "ctl,run", "--", "--r"];
+        assert_eq!(read(&words), root("--r", &["ctl", "run"]));
+        for wrong in [
+            &["r"][..],
+            &["--launcher", "l"],
+            &["--launcher"],
+            &["--launcher", "l", "--x", "r"],
+            &["--launcher", "l", "--allow", "all", "r"],
+            &["--launcher", "l", "--allow", "ask", "r"],
+            &["--launcher", "l", "--allow"],
+        ] {
             assert_eq!(read(wrong), None);
         }
     }

@@ -239,11 +239,15 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "ctl",
-        about: "Asks a recorded process for its status, has it start or stop recording, or takes a snapshot \
-                of it, which is a new run",
+        about: "Asks a recorded process for its status or why nothing moves, has it start or stop recording, \
+                or takes a snapshot of it, which is a new run",
         params: &[
             required("target", Kind::Text, "The number of a process, or a run (all its processes)"),
-            required("verb", Kind::OneOf(&["status", "start", "stop", "snapshot"]), "What to do"),
+            required(
+                "verb",
+                Kind::OneOf(&["status", "why", "start", "stop", "snapshot"]),
+                "What to do",
+            ),
             param(
                 "for_s",
                 Kind::Number(LONGEST_RUN_S),
@@ -257,6 +261,11 @@ pub(crate) const TOOLS: &[Tool] = &[
             let target =
                 if is_process { OsString::from(target) } else { given.run("target", runs)? };
             let mut words: Vec<OsString> = vec!["ctl".into(), target, verb.into()];
+            // Of `why` the sentence for people is short, and its JSON is not.
+            if ["status", "why"].contains(&verb) {
+                words.extend((verb == "status").then(|| "--json".into()));
+                return Ok(Call::Read(words));
+            }
             let run = (verb == "snapshot").then(|| runs.new_folder(number));
             match &run {
                 Some(run) => words.extend(["-o".into(), run.clone().into()]),
@@ -453,6 +462,8 @@ mod tests {
                 &["query", "--json", "--rows=3", "--", "ROOT/a", "-- x\nselect 1"],
             ),
             ("next", json!({"run": "a", "format": null}), &["next", "--json", "--", "ROOT/a"]),
+            ("ctl", json!({"target": "7", "verb": "status"}), &["ctl", "7", "status", "--json"]),
+            ("ctl", json!({"target": "a", "verb": "why"}), &["ctl", "ROOT/a", "why"]),
             (
                 "diff",
                 json!({"before": ["a", "b"], "after": "b", "expect": ["x.y<-1%"]}),
@@ -498,7 +509,11 @@ mod tests {
             ("schema", json!({"run": "../.."}), "is not a run below"),
             ("schema", json!({"run": "a", "format": "xml"}), "one of json, markdown"),
             ("diff", json!({"before": "a", "after": []}), "`after` has to be"),
-            ("ctl", json!({"target": "a", "verb": "kill"}), "one of status, start, stop, snapshot"),
+            (
+                "ctl",
+                json!({"target": "a", "verb": "kill"}),
+                "one of status, why, start, stop, snapshot",
+            ),
         ] {
             let refused = call(tool, given).expect_err(tool);
             assert!(refused.contains(said), "{refused}");

@@ -174,7 +174,7 @@ fn what_is_no_request_is_refused_and_the_session_goes_on() {
         (&[b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"", &[b'm'; 1000][..], b"\"}"].concat(), "tools/call"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":7}}", "tools/call"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":10,\"method\":\"tools/call\",\"params\":{\"name\":\"rm\"}}", "no tool `rm`"),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":11,\"method\":\"tools/call\",\"params\":{\"name\":\"run\"}}", "--allow-run"),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":11,\"method\":\"tools/call\",\"params\":{\"name\":\"run\"}}", "--allow run"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":12,\"method\":\"resources/read\",\"params\":{\"uri\":\"file:///etc/passwd\"}}", "resources/read"),
     ] {
         client.line(line);
@@ -224,19 +224,38 @@ fn a_cancelled_call_ends_its_child() {
 
 #[test]
 fn a_run_needs_consent_and_ends_with_its_client() {
-    let mut client = Client::ready(&["--allow-run"]);
+    let mut client = Client::ready(&["--allow", "run,ctl"]);
     let file = client.folder.path().join("state");
     client.call(1, "run", json!({"command": ["x", file]}));
     wait_for(&file, "started");
     client.call(2, "run", json!({"command": ["x", "y"]}));
     assert!(client.text().1.contains("one at a time"));
+    // What it hangs in can be asked meanwhile.
+    client.call(3, "ctl", json!({"target": "a", "verb": "why"}));
+    assert!(client.text().1.ends_with("root/a\nwhy\n"));
     drop(client.input.take());
     wait_for(&file, "ended");
 }
 
 #[test]
+fn a_run_that_never_ends_is_ended_when_its_call_is_cancelled() {
+    let mut client = Client::ready(&["--allow", "run"]);
+    let file = client.folder.path().join("state");
+    client.call(1, "run", json!({"command": ["x", file]}));
+    wait_for(&file, "started");
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    client.line(cancel.to_string().as_bytes());
+    wait_for(&file, "ended");
+    client.ask(2, "after");
+    assert!(client.text().1.ends_with("after\n"));
+}
+
+#[test]
 fn a_signal_ends_the_run_before_the_server() {
-    let mut client = Client::ready(&["--allow-run"]);
+    let mut client = Client::ready(&["--allow", "run"]);
+    client.call(0, "ctl", json!({"target": "1", "verb": "stop"}));
+    assert!(client.said().contains("--allow ctl"));
     let file = client.folder.path().join("state");
     client.call(1, "run", json!({"command": ["x", file]}));
     wait_for(&file, "started");

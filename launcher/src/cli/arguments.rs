@@ -814,16 +814,33 @@ pub(crate) struct McpArgs {
     /// The folder below which the runs lie: nothing outside of it is read
     #[arg(value_name = "ROOT", default_value = "tmp/stage2")]
     pub(crate) root: PathBuf,
-    /// Let the client also run commands as this user, and start and stop recording in its processes
-    #[arg(long)]
-    pub(crate) allow_run: bool,
+    /// Let the client also run any command as this user (run), or look into, start and stop recording in this user's
+    /// processes (ctl); both: run,ctl
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(crate) allow: Vec<Consent>,
+}
+
+/// A tool that only the person who starts the server can allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Consent {
+    Run,
+    Ctl,
+}
+
+impl Consent {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Consent::Run => "run",
+            Consent::Ctl => "ctl",
+        }
+    }
 }
 
 const MCP_HELP: &str = "\
 Examples:
   stage2-launch mcp
       the runs of this folder (tmp/stage2), for a client that starts this command
-  stage2-launch mcp --allow-run tmp/stage2
+  stage2-launch mcp --allow run,ctl tmp/stage2
       the same, and the client may run workloads
 
 It reads requests from standard input and writes answers to standard output, until the client closes its

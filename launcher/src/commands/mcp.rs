@@ -16,7 +16,10 @@ pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
     let program = program_beside(PROGRAM, "Clients are served", "stage2-mcp")?;
     let mut command = Command::new(&program);
     command.arg("--launcher").arg(install::program());
-    command.args(args.allow_run.then_some("--allow-run"));
+    if !args.allow.is_empty() {
+        let names: Vec<&str> = args.allow.iter().map(|consent| consent.name()).collect();
+        command.arg("--allow").arg(names.join(","));
+    }
     command.arg("--").arg(&args.root);
     // It returns only if it fails.
     let error = command.exec();
