@@ -96,6 +96,18 @@ const fn num(
     ColumnSpec { name, holds: Holds::Numbers(unit), meaning, field }
 }
 
+const fn ns(name: &'static str, field: &'static str, meaning: &'static str) -> ColumnSpec {
+    num(name, "ns", field, meaning)
+}
+
+const fn percent(name: &'static str, field: &'static str, meaning: &'static str) -> ColumnSpec {
+    num(name, "percent", field, meaning)
+}
+
+const fn count(name: &'static str, field: &'static str, meaning: &'static str) -> ColumnSpec {
+    num(name, "count", field, meaning)
+}
+
 const fn own(name: &'static str, field: &'static str, meaning: &'static str) -> ColumnSpec {
     ColumnSpec { name, holds: Holds::Texts(TextOrigin::Stage2), meaning, field }
 }
@@ -116,14 +128,14 @@ const FILE: ColumnSpec = foreign("file", "/file", "trace file of the process");
 const KERNEL_ID: ColumnSpec =
     own("kernel_id", "/kernel_id", "short name of the kernel that is the same in every run");
 const NAME: ColumnSpec = foreign("name", "/kernel", "name of the kernel, shortened");
-const CALLS: ColumnSpec = num("calls", "count", "/calls", "executions, timed or not");
+const CALLS: ColumnSpec = count("calls", "/calls", "executions, timed or not");
 const TOTAL: ColumnSpec =
-    num("total_ns", "ns", "/total_ns", "sum of the durations; overlapping executions count each");
-const MEAN: ColumnSpec = num("mean_ns", "ns", "/mean_ns", "mean duration");
-const MIN: ColumnSpec = num("min_ns", "ns", "/min_ns", "shortest duration");
-const P50: ColumnSpec = num("p50_ns", "ns", "/p50_ns", "median duration");
-const P99: ColumnSpec = num("p99_ns", "ns", "/p99_ns", "99th percentile of the durations");
-const MAX: ColumnSpec = num("max_ns", "ns", "/max_ns", "longest duration");
+    ns("total_ns", "/total_ns", "sum of the durations; overlapping executions count each");
+const MEAN: ColumnSpec = ns("mean_ns", "/mean_ns", "mean duration");
+const MIN: ColumnSpec = ns("min_ns", "/min_ns", "shortest duration");
+const P50: ColumnSpec = ns("p50_ns", "/p50_ns", "median duration");
+const P99: ColumnSpec = ns("p99_ns", "/p99_ns", "99th percentile of the durations");
+const MAX: ColumnSpec = ns("max_ns", "/max_ns", "longest duration");
 const OF_TRACES: &str = "";
 
 /// The most rows that a table of the trace files holds.
