@@ -24,4 +24,7 @@ fn json_schemas_are_those_of_the_types() {
     check("run", &json_schema::<RunRecord>("run", bundle::SCHEMA));
     check("diff", &json_schema::<stage2_diff::Diff>("diff", stage2_diff::SCHEMA_VERSION));
     check("doctor", &json_schema::<doctor::Diagnosis>("doctor", doctor::SCHEMA));
+    for (name, schema) in stage2_ask::json_schemas::all() {
+        check(name, &schema);
+    }
 }

@@ -2,13 +2,16 @@
 
 validate.py                     samples and golden files of the repository
 validate.py NAME FILE...        these files against schemas/NAME.schema.json
+validate.py --answers LAUNCHER  what ask, next, query and schema print of the samples
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,31 @@ SAMPLES = {
     "run": ["docs/sample/*/run.json"],
 }
 """The files of each schema. Those of an older version have none."""
+
+
+def questions() -> list[str]:
+    """Return the questions about one run, as the schema has them."""
+    schema = json.loads((SCHEMAS / "ask.schema.json").read_text())
+    names = [one["const"] for one in schema["$defs"]["Question"]["oneOf"]]
+    return [name for name in names if name != "compare"]
+
+
+RUN = "docs/sample/vllm_two_gpus"
+ANSWERS: dict[str, list[list[str]]] = {
+    "ask": [
+        *(["ask", "RUN", question] for question in questions()),
+        ["ask", "RUN", "time", "--budget", "1"],
+        ["ask", "RUN", "kernels-by-loss", "--budget", "1000000"],
+        ["ask", "RUN", "compare", RUN],
+    ],
+    "next": [["next", "RUN"]],
+    "query": [
+        ["query", "RUN", "SELECT * FROM kernels", "--rows", "3"],
+        ["query", "RUN", "SELECT 1.5 AS step_ms, NULL, 'x', x'00'"],
+    ],
+    "schema": [["schema", "RUN"], ["schema", "RUN", "kernels"], ["schema", "RUN", "steps"]],
+}
+"""The commands whose output each schema is of; `--json` is added."""
 
 Damage = Callable[[Any], None]
 
@@ -62,6 +90,29 @@ DAMAGED: dict[str, dict[str, Damage]] = {
         "a lane of text": put("step_timelines/0/lanes", "lane 7"),
         "work without start": put("step_timelines/0/lanes/0/work/0/start_ns", None),
     },
+    "ask": {
+        "no tables": put("tables", None),
+        "a question that does not exist": put("question", "why"),
+        "rows of numbers": put("tables/0/rows/0", 7),
+        "a column without name": put("tables/0/columns/0/name", None),
+        "a source of number": put("tables/0/sources/0", 7),
+        "a text of nobody": put("tables/0/columns/0/text", "user"),
+    },
+    "next": {
+        "no kind": put("kind", None),
+        "words of one text": put("argv", "stage2-launch run"),
+        "an unknown rule": put("rule", "sleep"),
+        "evidence without value": put("evidence/0/value", None),
+    },
+    "query": {
+        "no count": put("row_count", None),
+        "a column without name": put("columns/0/name", None),
+    },
+    "schema": {
+        "a table without name": put("tables/0/name", None),
+        "rows of text": put("tables/0/rows", "many"),
+        "columns of numbers": put("tables/0/columns", [1]),
+    },
     "run": {
         "no passes": put("passes", None),
         "a status of number": put("passes/0/status", 3),
@@ -89,6 +140,8 @@ def faults(name: str, files: list[Path]) -> Iterator[str]:
     valid = validator(name)
     for file in files:
         document = json.loads(file.read_text())
+        if not is_current(name, document):
+            yield f"{file}: not of the version of the schema"
         for error in list(valid.iter_errors(document))[:3]:
             yield f"{file}: {error.json_path}: {error.message[:200]}"
 
@@ -103,10 +156,31 @@ def accepted(name: str, file: Path) -> Iterator[str]:
             yield f"{name}: {what} is valid"
 
 
+def answers(launcher: str, folder: Path) -> Iterator[str]:
+    """Return what does not hold of the answers about the samples."""
+    runs = sorted(path.parent for path in REPOSITORY.glob("docs/sample/*/metrics.json"))
+    for name, commands in ANSWERS.items():
+        files: list[Path] = []
+        for run in runs:
+            for command in commands:
+                words = [launcher, *(str(run) if word == "RUN" else word for word in command)]
+                done = subprocess.run(
+                    [*words, "--json"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+                )
+                files.append(folder / f"{run.name}-{len(files)}.json")
+                files[-1].write_text(done.stdout)
+        yield from faults(name, files)
+        yield from accepted(name, files[0])
+        print(f"{name}: {len(files)} answers, {len(DAMAGED[name])} damaged ones")
+
+
 def main() -> None:
     """Print what does not hold, and end with 1 if there is anything."""
     found: list[str] = []
-    if sys.argv[1:]:
+    if sys.argv[1:2] == ["--answers"]:
+        with tempfile.TemporaryDirectory() as folder:
+            found.extend(answers(sys.argv[2], Path(folder)))
+    elif sys.argv[1:]:
         found.extend(faults(sys.argv[1], [Path(word) for word in sys.argv[2:]]))
     else:
         for name, patterns in SAMPLES.items():

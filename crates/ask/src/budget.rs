@@ -114,34 +114,62 @@ struct View<'a> {
 
 /// What was cut.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct LeftOut<'a> {
+    /// The name of a table, or `unknown`.
     what: &'a str,
+    /// Rows of it that are not here.
     rows: usize,
 }
 
+/// A table.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Table"))]
 struct JsonTable<'a> {
+    /// What a row is: `kernels`, `late_ranks`.
     name: &'a str,
+    /// The columns: always the same in a table of this name.
     columns: Vec<Column>,
+    /// Values in the order of the columns; null is not known.
     rows: Vec<Vec<Value>>,
+    /// Where each row is in `metrics.json`; of `compare`, in the output of `diff --json`. Null: it is made from no
+    /// single place. Absent: no row has one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     sources: Vec<Option<&'a Source>>,
 }
 
+/// The answer to a question: `ask --json`.
 #[derive(Serialize)]
-struct Json<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Answer"))]
+pub(crate) struct Json<'a> {
+    /// `stage2.ask`.
     schema: &'static str,
+    /// It grows when a field changes its meaning or goes away.
     schema_version: u32,
+    /// The question, by its name.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::Question"))]
     question: &'static str,
+    /// What the user called the run. Absent: the budget was too small.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<String>,
+    /// The answer in one sentence; names of the workload are quoted as code.
     summary: String,
+    /// The numbers, the most important table first.
     tables: Vec<JsonTable<'a>>,
+    /// What is not known, and what would tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     unknown: Vec<Unknown>,
+    /// What was cut to stay within the budget.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     left_out: Vec<LeftOut<'a>>,
+    /// The command that brings what was cut, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
     more: Vec<String>,
 }
 

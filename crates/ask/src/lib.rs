@@ -4,6 +4,8 @@
 
 pub mod answer;
 mod budget;
+#[cfg(feature = "schema")]
+pub mod json_schemas;
 pub mod next;
 pub mod query;
 mod question;

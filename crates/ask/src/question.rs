@@ -7,6 +7,7 @@ use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 /// A question about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename_all = "kebab-case"))]
 pub enum Question {
     /// The run in one screen.
     Summary,

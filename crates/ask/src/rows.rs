@@ -4,13 +4,17 @@ use std::fmt::Write as _;
 
 use rusqlite::types::ValueRef;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{code, csv_field, plain, shorten, visible};
 
 use crate::answer::TextOrigin;
 use crate::tables::ColumnSpec;
 
+/// Name of the JSON of a result.
+const SCHEMA: &str = "stage2.query";
+/// Version of it.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// Columns of Markdown are aligned up to this width, characters.
 const ALIGNED_CHARS: usize = 40;
 /// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
@@ -31,8 +35,35 @@ pub struct Answered {
     pub notes: Vec<String>,
 }
 
+/// The result of a query: `query --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Result"))]
+pub(crate) struct Json<'a> {
+    /// `stage2.query`.
+    schema: &'static str,
+    /// It grows when a field changes its meaning or goes away.
+    schema_version: u32,
+    /// The columns.
+    columns: &'a [ResultColumn],
+    /// Values in the order of the columns, as far as they are shown; null is not known.
+    rows: &'a [Vec<Value>],
+    /// All rows; more than so many where `row_count_is_exact` is false.
+    row_count: usize,
+    /// Whether all rows were counted.
+    row_count_is_exact: bool,
+    /// How many rows are not here, and what brings them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<String>,
+    /// What the tables do not hold.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(default))]
+    notes: &'a [String],
+}
+
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultColumn {
     /// Its name, or the expression.
     pub name: String,
@@ -151,19 +182,18 @@ impl Answered {
             RowCount::Is(all) => (all, true),
             RowCount::MoreThan(all) | RowCount::NoRoomBeyond(all) => (all, false),
         };
-        let mut out = json!({
-            "columns": self.columns,
-            "rows": self.rows,
-            "row_count": all,
-            "row_count_is_exact": is_exact,
-        });
-        if let Some(rest) = self.rest() {
-            out["left_out"] = Value::from(rest);
-        }
-        if !self.notes.is_empty() {
-            out["notes"] = json!(self.notes);
-        }
-        format!("{out}\n")
+        let json = Json {
+            schema: SCHEMA,
+            schema_version: SCHEMA_VERSION,
+            columns: &self.columns,
+            rows: &self.rows,
+            row_count: all,
+            row_count_is_exact: is_exact,
+            left_out: self.rest(),
+            notes: &self.notes,
+        };
+        // Values of JSON, texts and numbers: none of them fails.
+        serde_json::to_string(&json).unwrap_or_default() + "\n"
     }
 
     /// CSV (RFC 4180) with a line of names. What is left out is said elsewhere.

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{code, shorten, visible};
 
 use crate::answer::TextOrigin;
 use crate::query::{Bundle, Limits, query};
-use crate::tables::{Holds, Rows, TABLES, TableSpec, each_row, table};
+use crate::tables::{ColumnSpec, Holds, Rows, TABLES, TableSpec, each_row, table};
 
+/// Name of the JSON of the tables.
+const SCHEMA: &str = "stage2.schema";
+/// Version of it.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 /// How long counting the rows of trace files may take.
 const COUNTING_SECONDS: u64 = 3;
 const NOT_COUNTED: &str = "not counted";
@@ -108,29 +112,88 @@ impl Schema {
 
     /// The tables with their columns, units and row counts, as one line of JSON.
     pub fn to_json(&self) -> String {
-        let tables: Vec<Value> =
-            self.tables.iter().map(|(table, rows)| self.json(table, *rows)).collect();
-        format!("{}\n", json!({ "tables": tables }))
-    }
-
-    fn json(&self, table: &TableSpec, rows: Option<u64>) -> Value {
-        let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-        let mut out = json!({"name": table.name, "rows": rows, "meaning": table.meaning});
-        if !self.in_full {
-            out["columns"] = json!(names);
-            return out;
-        }
-        out["from"] = Value::from(from(table));
-        let columns = table.columns.iter().map(|column| match column.holds {
-            Holds::Numbers(unit) => {
-                json!({"name": column.name, "unit": unit, "meaning": column.meaning, "field": column.field})
-            }
-            Holds::Texts(text) => {
-                json!({"name": column.name, "text": text, "meaning": column.meaning, "field": column.field})
-            }
+        let tables = self.tables.iter().map(|(table, rows)| JsonTable {
+            name: table.name,
+            rows: *rows,
+            meaning: table.meaning,
+            from: self.in_full.then(|| from(table)),
+            columns: match self.in_full {
+                true => Columns::InFull(table.columns.iter().map(JsonColumn::of).collect()),
+                false => Columns::Names(table.columns.iter().map(|column| column.name).collect()),
+            },
         });
-        out["columns"] = columns.collect();
-        out
+        let json =
+            Json { schema: SCHEMA, schema_version: SCHEMA_VERSION, tables: tables.collect() };
+        // Texts and numbers: none of them fails.
+        serde_json::to_string(&json).unwrap_or_default() + "\n"
+    }
+}
+
+/// The tables of a run: `schema --json`.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Tables"))]
+pub(crate) struct Json {
+    /// `stage2.schema`.
+    schema: &'static str,
+    /// It grows when a field changes its meaning or goes away.
+    schema_version: u32,
+    /// The tables; only the one that was asked for.
+    tables: Vec<JsonTable>,
+}
+
+/// A table.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Table"))]
+struct JsonTable {
+    /// Its name in SQL.
+    name: &'static str,
+    /// Its number of rows; null: counting them took too long.
+    rows: Option<u64>,
+    /// What a row is.
+    meaning: &'static str,
+    /// Where the rows come from, if one table was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// Their names; if one table was asked for, what they hold.
+    columns: Columns,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+enum Columns {
+    Names(Vec<&'static str>),
+    InFull(Vec<JsonColumn>),
+}
+
+/// A column.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Column"))]
+struct JsonColumn {
+    /// Its name in SQL.
+    name: &'static str,
+    /// The unit of its numbers; absent: it holds texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
+    /// Who wrote its texts; absent: it holds numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextOrigin>,
+    /// What the values are.
+    meaning: &'static str,
+    /// The field below the `source` of a row that holds the value; empty: it is computed.
+    field: &'static str,
+}
+
+impl JsonColumn {
+    fn of(column: &ColumnSpec) -> Self {
+        let (unit, text) = match column.holds {
+            Holds::Numbers(unit) => (Some(unit), None),
+            Holds::Texts(text) => (None, Some(text)),
+        };
+        Self { name: column.name, unit, text, meaning: column.meaning, field: column.field }
     }
 }
 

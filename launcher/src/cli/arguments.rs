@@ -798,14 +798,18 @@ allowed; 70 when it takes too much time or memory, or when the report cannot be 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
     /// The run: its folder, its metrics.json, or `latest`
-    #[arg(value_name = "RUN")]
-    pub(crate) run: PathBuf,
+    #[arg(value_name = "RUN", required_unless_present = "json_schema")]
+    pub(crate) run: Option<PathBuf>,
     /// Explain the columns of this table
     #[arg(value_name = "TABLE")]
     pub(crate) table: Option<String>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the JSON Schema of a file or an answer, or the list of all
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["run", "json"])]
+    pub(crate) json_schema: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ pub(crate) mod diff;
 pub(crate) mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
+mod json_schema;
 pub(crate) mod mcp;
 pub(crate) mod next;
 pub(crate) mod query;

@@ -11,6 +11,7 @@ use stage2_report::Settings;
 
 use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
+use super::json_schema::json_schema;
 use crate::cli::{QueryArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -65,7 +66,12 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
 }
 
 pub(crate) fn schema(args: &SchemaArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let asked = Asked::of(&args.run, terminal)?;
+    if let Some(name) = &args.json_schema {
+        return json_schema(name);
+    }
+    // The command line has one of the two.
+    let run = args.run.as_deref().unwrap_or(Path::new("latest"));
+    let asked = Asked::of(run, terminal)?;
     let schema = stage2_ask::schema::schema(&asked.bundle(), args.table.as_deref());
     let schema = schema.map_err(Failure::Usage)?;
     printed(&if args.json { schema.to_json() } else { schema.to_markdown() })

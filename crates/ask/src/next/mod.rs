@@ -45,6 +45,7 @@ pub struct RunFiles<'r> {
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Next {
     /// [`SCHEMA`].
     pub schema: &'static str,
@@ -91,6 +92,7 @@ pub struct Next {
 
 /// A line of code.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// The function.
     pub function: String,
@@ -106,6 +108,7 @@ pub struct Place {
 
 /// A metric, before the change and as it is expected after it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Its name, as conditions of `diff` take it: `decode.step_ms`.
     pub name: String,
@@ -133,6 +136,7 @@ pub struct Metric {
 
 /// What a report shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shown {
     /// JSON pointer into the `metrics.json` of the next run.
     pub pointer: String,
