@@ -56,7 +56,7 @@ class Server:
         """Start idle."""
         self.gpu = Gpu()
         self.seeded: list[float] = []
-        self.step = 0
+        self.step, self.seeded_cpu = 0, list[float]()
         self.lock, self.begin = threading.Lock(), threading.Semaphore(0)
 
     def schedule(self) -> None:
@@ -109,11 +109,13 @@ class Server:
 
     def penalise_repeats(self, token: int) -> None:
         """Run Python code for 1.5 ms."""
-        begin = clock()
+        begin, cpu_begin = clock(), time.thread_time()
         end = begin + 0.0015
         while clock() < end:
             token += 1
         self.seeded.append(clock() - begin)
+        # Without waits for a processor, which a busy machine adds.
+        self.seeded_cpu.append(time.thread_time() - cpu_begin)
 
     def item(self) -> None:
         """Compute 1 ms, and read a value, three times."""
@@ -169,6 +171,9 @@ def main(cause: str) -> None:
                 "step_mean_ms": round(mean(warm) * 1e3, 3),
                 "step_max_ms": round(max(warm) * 1e3, 3),
                 "seeded_mean_ms": round(mean(server.seeded) * 1e3, 3) if server.seeded else None,
+                "seeded_cpu_mean_ms": round(mean(server.seeded_cpu) * 1e3, 3)
+                if server.seeded_cpu
+                else None,
                 "seeded_per_step": len(server.seeded) / len(times),
             }
         )
