@@ -409,42 +409,6 @@ proptest! {
     }
 }
 
-fn slot(what: u32) -> Slot {
-    Slot { what, span: Span { start: 0, end: 0 }, before_ns: 0 }
-}
-
-#[test]
-fn a_context_that_comes_again_gives_its_distance() {
-    let mut history = History::default();
-    let mut first = [None; CONTEXTS.len()];
-    for number in 0..20_000u64 {
-        let found = history.push(slot((number % 700) as u32));
-        for (first, found) in first.iter_mut().zip(found) {
-            *first = first.or(found.filter(|&distance| distance == 700).map(|_| number));
-        }
-    }
-    // Soon after each is whole for the second time: of the long ones not every is looked up.
-    for (first, length) in first.into_iter().zip(CONTEXTS) {
-        let since = first.and_then(|first| first.checked_sub(700 + length as u64 - 1));
-        assert!(since.is_some_and(|since| since < length as u64), "{length}: {since:?}");
-    }
-    assert_eq!(first[0], Some(707), "of the short ones every one is");
-    assert_eq!(history.ring.len(), 20_000);
-}
-
-#[test]
-fn memory_is_bounded() {
-    let mut history = History::default();
-    for what in 0..100_000u32 {
-        history.push(slot(what));
-    }
-    assert_eq!((history.ring.len(), history.count()), (RING, 100_000));
-    assert_eq!(history.what(99_999), Some(99_999));
-    assert_eq!(history.what(100_000 - RING as u64), Some((100_000 - RING) as u32));
-    assert_eq!(history.what(100_000 - RING as u64 - 1), None);
-    assert!(history.contexts.iter().all(|context| context.places.len() <= PLACES));
-}
-
 fn launch(correlation: u64, node: u64) -> Launch {
     Launch { what: 0, queue: 0, correlation, node, span: Span { start: 0, end: 0 } }
 }
