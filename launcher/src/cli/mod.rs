@@ -1,6 +1,7 @@
 //! Words of the command line -> what the user wants.
 
 mod arguments;
+mod ctl;
 mod words;
 
 use std::ffi::OsString;
@@ -15,11 +16,12 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
-    Acceptance, AnswerOptions, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions,
-    Captures, CtlArgs, CtlVerb, DemoArgs, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs,
-    McpArgs, MergeArgs, Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs,
-    RunOptions, RunSettings, SchemaArgs, SkillArgs, SnapshotArgs, Times, TopArgs, WatchOptions,
+    Acceptance, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures, DemoArgs,
+    DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, McpArgs, MergeArgs, Messages, NextArgs,
+    QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SchemaArgs, SkillArgs,
+    Times, TopArgs, WatchOptions,
 };
+pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs};
 pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\
