@@ -3,7 +3,6 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use serde_path_to_error::{Error, Segment};
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{Report, SCHEMA, SCHEMA_VERSION};
 
@@ -87,18 +86,13 @@ pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
             return Err(ReadError::Broken { field: "schema_version".to_owned(), why });
         }
     }
-    let mut read = match parse(bytes) {
+    let mut read = match serde_json::from_slice(bytes) {
         Ok(report) => ReadReport { report, left_out: Vec::new() },
         Err(_) => lenient(serde_json::from_slice(bytes).map_err(no_json)?)?,
     };
     // Older versions wrote none, and broken ones would not be those of other runs.
     read.report.set_kernel_ids();
     Ok(read)
-}
-
-/// All of JSON goes this way: each further kind of deserialiser of a report adds 0.9 MB to the program.
-fn parse(bytes: &[u8]) -> Result<Report, Error<serde_json::Error>> {
-    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes))
 }
 
 /// Takes the fields that can be read, and defaults for the others.
@@ -116,12 +110,13 @@ fn lenient(mut fields: Map<String, Value>) -> Result<ReadReport, ReadError> {
     let mut left_out = Vec::new();
     loop {
         let text = serde_json::to_vec(&fields).map_err(|e| broken("the report", e.to_string()))?;
-        let error = match parse(&text) {
+        let error = match serde_json::from_slice(&text) {
             Ok(report) => return Ok(ReadReport { report, left_out }),
             Err(error) => error,
         };
-        let place = error.path().to_string();
-        let why = shown(&reason(&error, &fields));
+        let path = path_of(&error, &text);
+        let place = written(&path);
+        let why = shown(&reason(&error, &path, &fields));
         let field = place.split(['.', '[']).next().unwrap_or_default();
         if fields.contains_key(field) && !FLATTENED.contains(&field) {
             if NEEDED.contains(&field) {
@@ -150,23 +145,86 @@ fn lenient(mut fields: Map<String, Value>) -> Result<ReadReport, ReadError> {
     }
 }
 
+/// A step into a value.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// The value that an error is about, by where in the text the parser stopped. The text is JSON that was
+/// written without spaces. (A deserialiser that keeps the path doubles the code that reads a report.)
+fn path_of(error: &serde_json::Error, text: &[u8]) -> Vec<Step> {
+    let read = text.get(..error.column()).unwrap_or(text);
+    // What may not begin here at all is read up to its first byte.
+    let begins = error.is_syntax() && matches!(read, [.., b'{' | b'[']);
+    let read = read.get(..read.len() - usize::from(begins)).unwrap_or(read);
+    let (mut path, mut at) = (Vec::new(), 0);
+    while let Some(byte) = read.get(at) {
+        at += 1;
+        match byte {
+            b'{' => path.push(Step::Key(String::new())),
+            b'[' => path.push(Step::Index(0)),
+            b'}' | b']' => drop(path.pop()),
+            b',' => match path.last_mut() {
+                Some(Step::Index(index)) => *index += 1,
+                Some(Step::Key(key)) => key.clear(),
+                None => {}
+            },
+            b'"' => {
+                let is_key = matches!(read.get(at.wrapping_sub(2)), Some(b'{' | b','));
+                let rest = read.get(at - 1..).unwrap_or_default();
+                let mut texts = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
+                let text = texts.next().and_then(Result::ok).unwrap_or_default();
+                at += texts.byte_offset().saturating_sub(1);
+                match path.last_mut() {
+                    // The name of a variant that the enum does not have.
+                    Some(Step::Key(_)) if is_key && at == read.len() => drop(path.pop()),
+                    Some(Step::Key(key)) if is_key => *key = text,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    // More follows than the value may hold.
+    let too_long = read.ends_with(b",") || error.to_string().starts_with("trailing");
+    if error.is_syntax() && too_long {
+        path.pop();
+    }
+    path
+}
+
+/// As a user writes it: `kernels[0].launch.grid`.
+fn written(path: &[Step]) -> String {
+    let mut out = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) if out.is_empty() => out.push_str(key),
+            Step::Key(key) => out.extend([".", key]),
+            Step::Index(index) => out.push_str(&format!("[{index}]")),
+        }
+    }
+    out
+}
+
 /// No value is one: its error says what stands in the place of an enum.
 #[derive(Debug, Deserialize)]
 enum Nothing {}
 
 /// What the parser says, but for the place in the text, which is not that of the file.
-fn reason<'f>(error: &Error<serde_json::Error>, fields: &'f Map<String, Value>) -> String {
-    let (mut path, error) = (error.path().iter(), error.inner());
+fn reason(error: &serde_json::Error, path: &[Step], fields: &Map<String, Value>) -> String {
     let said = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let said = said.strip_suffix(&place).unwrap_or(&said).to_owned();
-    let Some(Segment::Map { key }) = path.next() else { return said };
-    let inner = |value: &'f Value, segment: &Segment| match segment {
-        Segment::Seq { index } => value.get(index),
-        Segment::Map { key: name } | Segment::Enum { variant: name } => value.get(name),
-        Segment::Unknown => None,
-    };
-    let found = fields.get(key).and_then(|field| path.try_fold(field, inner));
+    let Some((Step::Key(field), inner)) = path.split_first() else { return said };
+    let found = inner.iter().try_fold(fields.get(field), |value, step| {
+        Some(match step {
+            Step::Index(index) => value?.get(index),
+            Step::Key(name) => value?.get(name),
+        })
+    });
+    let found = found.flatten();
     // The text is whole: a value has another type than its enum, or an array is too long.
     let is_no_variant = said.starts_with("unknown variant")
         && found.and_then(Value::as_object).is_some_and(|fields| fields.len() != 1);
@@ -256,19 +314,28 @@ mod tests {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/two_ranks.json");
         let bytes = std::fs::read(path).expect(path);
         let whole: Value = serde_json::from_slice(&bytes).expect("JSON");
-        let bad = json!([true, -1, "x", [1, 1, 1, 1], {"a": 1}, {"a": 1, "b": 2}]);
+        let bad = json!([true, -1, "x", [], {}, [1, 1, 1, 1], {"a": 1}, {"": "\\\"", "b": 2},
+            [{"a": 1}, {}, "]", [], {}]]);
         for place in [
             "/costs",
             "/stages/0/host_total_ns",
             "/coverage/verdict/status",
             "/kernels/0/launch/grid",
+            "/kernels/1",
+            "/stages",
+            "/ranks",
         ] {
             for bad in bad.as_array().expect("values") {
                 let mut spoilt = whole.clone();
                 *spoilt.pointer_mut(place).expect(place) = bad.clone();
                 let Value::Object(fields) = &spoilt else { panic!("an object") };
-                let error = parse(&serde_json::to_vec(fields).expect("JSON")).expect_err(place);
-                let found = (error.path().to_string(), reason(&error, fields));
+                let text = serde_json::to_vec(fields).expect("JSON");
+                let Err(error) = serde_json::from_slice::<Report>(&text) else {
+                    assert_eq!((place, bad), ("/stages", &json!([])));
+                    continue;
+                };
+                let path = path_of(&error, &text);
+                let found = (written(&path), reason(&error, &path, fields));
                 let tree: Result<Report, _> = serde_path_to_error::deserialize(&spoilt);
                 let tree = tree.expect_err(place);
                 assert_eq!(found, (tree.path().to_string(), tree.inner().to_string()), "{place}");
