@@ -16,6 +16,7 @@ use nix::unistd::geteuid;
 use stage2_contract::control::{
     Answer, AnswerError, MAX_ANSWER_BYTES, SocketName, Verb, folders, start_of, unescape,
 };
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible_path;
 
 use crate::failure::Failure;
@@ -207,7 +208,7 @@ fn of_user() -> Result<(Vec<ControlSocket>, Vec<PathBuf>), FindError> {
             found.push(ControlSocket { pid: name.pid, path, name });
         }
     }
-    found.sort_by_key(|found| found.pid);
+    found.order_by_key(|found| found.pid);
     Ok((found, looked))
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod order;
 pub mod settings;
 pub mod stats;
 pub mod text;

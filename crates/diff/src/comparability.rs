@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use Severity::{Note, Warning};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{
     ClockUse, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
@@ -197,7 +198,7 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             },
         });
     }
-    found.sort_by_key(|difference| std::cmp::Reverse(difference.severity));
+    found.order_by_key(|difference| std::cmp::Reverse(difference.severity));
     found
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
 use stage2_model::{Report, StageRow, Status};
 
@@ -70,7 +71,7 @@ pub fn compare(
         change.work_total.change_ns.abs().max(step)
     };
     let is_beside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
-    stages.sort_by(|a, b| {
+    stages.order_by(|a, b| {
         is_beside(a).cmp(&is_beside(b)).then_with(|| weight(b).total_cmp(&weight(a)))
     });
     let [a, b] =
@@ -207,7 +208,7 @@ fn host_causes(
     let change = |cause: &String| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
     let mut changes: Vec<MetricChange> = causes.iter().filter_map(change).collect();
     let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
-    changes.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    changes.order_by(|a, b| size(b).total_cmp(&size(a)));
     changes
 }
 

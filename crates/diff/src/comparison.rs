@@ -3,6 +3,7 @@
 //! Texts are visible text (see [`stage2_contract::text`]), not escaped for a format. Absent is null, never zero.
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
 /// Name of the model.
@@ -241,7 +242,7 @@ impl StageChange {
             }
         }
         parts.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
-        parts.sort_by(|a, b| {
+        parts.order_by(|a, b| {
             let is_change = b.verdict.is_change().cmp(&a.verdict.is_change());
             is_change.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
         });

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::Report;
 
@@ -82,7 +83,7 @@ pub(crate) fn libraries(
         .filter(|row| row.is_other_version() || row.new + row.vanished + row.renamed > 0)
         .collect();
     let weight = |row: &LibraryChange| row.new + row.vanished + row.renamed;
-    rows.sort_by_key(|row| std::cmp::Reverse((row.is_other_version(), weight(row))));
+    rows.order_by_key(|row| std::cmp::Reverse((row.is_other_version(), weight(row))));
     rows
 }
 

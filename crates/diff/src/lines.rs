@@ -1,5 +1,6 @@
 //! A comparison -> its verdict, its six lines, and its numbers as words.
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
@@ -86,7 +87,7 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Vec<String> {
     let mut worse: Vec<&(String, &MetricChange)> =
         changed.iter().filter(|(_, metric)| metric.is_worse()).collect();
     let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
-    worse.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    worse.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
     let text = |(stage, metric): &&(String, &MetricChange)| {
         let metric_name = shorten(&metric.metric, NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))

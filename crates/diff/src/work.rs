@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{comparable, visible};
 use stage2_model::{Report, Times};
 
@@ -50,7 +51,7 @@ pub(crate) fn changes(
     add(&mut a, &mut b, others);
     rows.extend(a.into_iter().map(|(key, work)| row(key.kind, Some(work), None, None)));
     rows.extend(b.into_iter().map(|(key, work)| row(key.kind, None, Some(work), None)));
-    rows.sort_by(|x, y| {
+    rows.order_by(|x, y| {
         y.change_ns.abs().total_cmp(&x.change_ns.abs()).then_with(|| name(x).cmp(name(y)))
     });
     let sum = |of: fn(&WorkChange) -> Option<&WorkSide>| -> f64 {
@@ -370,9 +371,9 @@ impl<'c> Pairs<'c> {
 /// By position in the stage; where that is not known of all, the longest first.
 fn in_order(kernels: &mut [Candidate<'_>]) {
     if kernels.iter().all(|kernel| kernel.first_start.is_some()) {
-        kernels.sort_by_key(|kernel| kernel.first_start);
+        kernels.order_by_key(|kernel| kernel.first_start);
     } else {
-        kernels.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        kernels.order_by(|a, b| b.ns.total_cmp(&a.ns));
     }
 }
 

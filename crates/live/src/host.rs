@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible};
 use stage2_contract::trace::{HostCall, HostSample, HostState, NONE, Record};
 use stage2_model::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostFrame};
@@ -444,7 +445,7 @@ impl Host {
             let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
             cause.is_finding() && cause.percent > 0.0 && is_sure
         });
-        causes.sort_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));
+        causes.order_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));
         causes.into_iter().map(|(_, cause)| cause).collect()
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
@@ -406,7 +407,7 @@ impl Process {
             KernelRow { stage, name: name.to_owned(), class, ns, launches }
         };
         let mut kernels: Vec<KernelRow> = kernels.into_iter().map(row).collect();
-        kernels.sort_by(|a, b| {
+        kernels.order_by(|a, b| {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
         let busy = |(device, busy_ns)| DeviceBusy { device, busy_ns };

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
@@ -152,7 +153,7 @@ impl Watch {
             place(path).is_none_or(|(trace, number)| first.get(&trace) == Some(&number))
         });
         // The newest first: there may be more than can be followed.
-        found.sort_by(|a, b| b.cmp(a));
+        found.order_by(|a, b| b.cmp(a));
         found.dedup_by(|a, b| a.1 == b.1);
         for (_, path, identity) in found {
             if self.files.len() >= FILES && !self.make_room() {
@@ -234,7 +235,7 @@ impl Watch {
             Some(watched(identity, newest, sums))
         };
         let mut processes: Vec<Watched> = by_identity.into_iter().filter_map(one).collect();
-        processes.sort_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
+        processes.order_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
         Look {
             processes,
             behind_bytes: self.behind,

@@ -2,6 +2,7 @@
 //! hardware would need, what to do first, and whether the capture can be trusted.
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::text::numbers::{percent1, time_scale};
 
@@ -209,7 +210,7 @@ impl WindowSplit {
         let missing = TENTHS.saturating_sub(tenths.iter().sum());
         let mut by_remainder: Vec<(u128, usize)> =
             scaled().map(|scaled| scaled % window_ns).zip(0..).collect();
-        by_remainder.sort_by_key(|&(remainder, at)| (std::cmp::Reverse(remainder), at));
+        by_remainder.order_by_key(|&(remainder, at)| (std::cmp::Reverse(remainder), at));
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         for &(_, at) in by_remainder.iter().take(missing) {
             if let Some(tenth) = tenths.get_mut(at) {

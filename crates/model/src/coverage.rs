@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 
 /// Coverage of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -183,7 +184,7 @@ pub struct Empty {
 impl Empty {
     /// The causes with the most specific one first; none where there is none.
     pub fn of(mut reasons: Vec<EmptyReason>) -> Option<Empty> {
-        reasons.sort_by_key(|reason| reason.cause);
+        reasons.order_by_key(|reason| reason.cause);
         let mut reasons = reasons.into_iter();
         Some(Empty { first: reasons.next()?, also: reasons.collect() })
     }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::stats::mean;
 use stage2_contract::text::listed;
 
@@ -78,7 +79,7 @@ pub fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
     let mut kernels =
         top_kernels(report, usize::MAX, |row| (row.stage.as_str(), row.name_index), of_stage);
     let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
-    kernels.sort_by_key(|kernel| !stages.contains(kernel.row.stage.as_str()));
+    kernels.order_by_key(|kernel| !stages.contains(kernel.row.stage.as_str()));
     kernels
 }
 
@@ -107,7 +108,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         devices.insert(&row.device);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by_key(|(_, (_, sum, _))| Reverse(sum.total_ns()));
+    sorted.order_by_key(|(_, (_, sum, _))| Reverse(sum.total_ns()));
     let counted = Counted::new(report, key);
     let kernel = |(key, (row, sum, devices)): (K, (&'r KernelRow, Sum, _))| Kernel {
         row,
@@ -189,7 +190,7 @@ pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSu
         percent: sum.percent(all_ns),
     };
     let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
-    classes.sort_by_key(|class| Reverse(class.total_ns));
+    classes.order_by_key(|class| Reverse(class.total_ns));
     classes
 }
 

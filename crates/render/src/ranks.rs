@@ -1,6 +1,7 @@
 //! Ranks -> their sections of `report.md`, and one line for the head of every page.
 
 use super::table::{ROWS, Table, name};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ratio3, us3};
 use stage2_contract::text::{code, plain};
 use stage2_model::{CollectiveRow, LateRow, RankStageRow, Report};
@@ -29,7 +30,7 @@ pub(super) fn head(report: &Report) -> Option<String> {
     }
     let rows = report.processes.iter().filter(|row| !row.inherited_rank);
     let mut rows: Vec<_> = rows.filter_map(|row| Some((row.rank?, row))).collect();
-    rows.sort_by_key(|(rank, _)| *rank);
+    rows.order_by_key(|(rank, _)| *rank);
     let mut out = format!("{}: ", seen(report));
     for (at, (rank, row)) in rows.iter().take(NAMED).enumerate() {
         let gpus: Vec<String> = row.devices.iter().map(|device| gpu(device)).collect();

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{
@@ -355,7 +356,7 @@ fn classes(report: &Report) -> String {
     let mut stages: Vec<_> = stages.into_iter().collect();
     // Where there are more than are shown, the longest ones are.
     if stages.len() > ROWS {
-        stages.sort_by_key(|(_, (ns, _))| *ns);
+        stages.order_by_key(|(_, (ns, _))| *ns);
     }
     let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, class_sums(rows)));
     let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 
 use super::table::{ROWS, Table, name, paragraph};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
@@ -118,7 +119,7 @@ fn kernels(report: &Report) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    rows.sort_by_key(|row| Reverse(total(row)));
+    rows.order_by_key(|row| Reverse(total(row)));
     let of = |row: &KernelRow, pick: fn(&stage2_model::SampledKernel) -> Option<f64>| {
         row.sampled.as_deref().and_then(pick)
     };

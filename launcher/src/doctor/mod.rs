@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, Style};
 use check::{System, major};
 use serde::Serialize;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_model::EmptyCause;
 use stage2_read::threads::begin;
@@ -126,7 +127,7 @@ pub(crate) struct Diagnosis {
 
 impl Diagnosis {
     fn of(mut checks: Vec<Check>) -> Diagnosis {
-        checks.sort_by_key(|check| check.group);
+        checks.order_by_key(|check| check.group);
         let count = |status| checks.iter().filter(|check| check.status == status).count();
         let (problems, warnings) = (count(Status::Problem), count(Status::Warning));
         Diagnosis {

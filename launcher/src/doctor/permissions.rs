@@ -6,6 +6,7 @@ use std::path::Path;
 use super::check::{Check, CheckInfo, Fix, Group, Status, System};
 use super::cupti::InstalledCupti;
 use super::profilers;
+use stage2_contract::order::Order as _;
 
 pub(super) const COUNTERS: CheckInfo = CheckInfo {
     id: "counters",
@@ -195,7 +196,7 @@ fn is_too_old(version: &str) -> bool {
 /// The first GPU that has slices.
 fn slices(capabilities: &Path) -> Option<String> {
     let mut gpus: Vec<_> = capabilities.read_dir().ok()?.flatten().collect();
-    gpus.sort_by_key(std::fs::DirEntry::file_name);
+    gpus.order_by_key(std::fs::DirEntry::file_name);
     gpus.into_iter().find_map(|gpu| {
         let name = gpu.file_name().to_string_lossy().strip_prefix("gpu")?.to_owned();
         let mut slices = gpu.path().join("mig").read_dir().ok()?.flatten();

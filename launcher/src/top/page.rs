@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible, wrapped_at_most};
 use stage2_contract::trace::counters::{self, Names};
@@ -222,7 +223,7 @@ fn rows(look: &Look) -> Vec<Row> {
     }
     let mut rows: Vec<Row> = all.into_values().collect();
     // Those with work first, then what is no range of the program, and in one order whatever their numbers do.
-    rows.sort_by_key(|row| (row.sum.launches == 0, row.name.starts_with('('), row.name.clone()));
+    rows.order_by_key(|row| (row.sum.launches == 0, row.name.starts_with('('), row.name.clone()));
     rows
 }
 
@@ -286,7 +287,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let mut classes: Vec<(u64, u8)> =
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
-    classes.sort_by(|a, b| b.cmp(a));
+    classes.order_by(|a, b| b.cmp(a));
     let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
     let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
@@ -302,7 +303,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         KernelOrder::Time => (Some(sum.0), sum.1),
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
-    kernels.sort_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
+    kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
     let is_wide = width >= WIDE;
     let besides = if is_wide { 75 } else { 41 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
@@ -573,16 +574,16 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
 fn sort_processes(all: &mut [&Watched], by: ProcessOrder, row: Option<&Row>) {
     match by {
         ProcessOrder::Rank => {}
-        ProcessOrder::StepTime => all.sort_by_cached_key(|process| {
+        ProcessOrder::StepTime => all.order_by_cached_key(|process| {
             Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
         }),
-        ProcessOrder::Busy => all.sort_by(|a, b| {
+        ProcessOrder::Busy => all.order_by(|a, b| {
             let busy =
                 |of| of_stage(of, row).and_then(StageNumbers::busy_share).unwrap_or(f64::MAX);
             busy(a).total_cmp(&busy(b))
         }),
         ProcessOrder::Lost => {
-            all.sort_by_key(|process| Reverse((is_incomplete(process), lost(process))));
+            all.order_by_key(|process| Reverse((is_incomplete(process), lost(process))));
         }
     }
 }

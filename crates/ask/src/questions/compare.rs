@@ -1,6 +1,7 @@
 //! What changed between two runs: the comparison of `diff`, in short.
 
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
 use stage2_diff::{
     Comparison, MetricChange, MetricUnit, Per, Run, StageChange, Verdict, WorkChange,
@@ -102,7 +103,7 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
     }
     rows.retain(|(metric, _)| metric.verdict != Verdict::Unknown);
     // Times of steps first, then what changed; the order of the comparison otherwise.
-    rows.sort_by_key(|(metric, _)| (metric.metric != "step_ms", !metric.verdict.is_change()));
+    rows.order_by_key(|(metric, _)| (metric.metric != "step_ms", !metric.verdict.is_change()));
     let columns = vec![
         Column::workload("stage").of("none: the whole run"),
         Column::text("metric").at("/metric"),
@@ -158,7 +159,7 @@ fn work(stages: &[(usize, &StageChange)]) -> Table {
             rows.push((work, Row::new(source, cells)));
         }
     }
-    rows.sort_by(|(a, _), (b, _)| {
+    rows.order_by(|(a, _), (b, _)| {
         let is_change = b.verdict.is_change().cmp(&a.verdict.is_change());
         is_change.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
     });

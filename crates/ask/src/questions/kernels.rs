@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
 use stage2_model::{BottleneckKind, Report};
@@ -23,7 +24,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     let steps = steps(subject.report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     // What is not known comes behind what is, in both the most time first.
-    losses.sort_by(|a, b| {
+    losses.order_by(|a, b| {
         let lost = |loss: &Loss<'_>| lost_ns(loss).unwrap_or(-1.0);
         lost(b).total_cmp(&lost(a))
     });

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_model::kernels::model_stages;
 use stage2_model::{LateCause, LateRow, Report};
 
@@ -14,7 +15,7 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
     let mut rows: Vec<(usize, &LateRow)> =
         ranks.late.iter().enumerate().filter(|(_, row)| subject.has(&row.stage)).collect();
     // What is noise comes last; the order of the report otherwise.
-    rows.sort_by_key(|(_, row)| {
+    rows.order_by_key(|(_, row)| {
         std::cmp::Reverse(row.delays.as_ref().map_or(0, |delays| delays.total_ns))
     });
     let first = rows.iter().find_map(|(_, row)| sentence(row));
@@ -149,7 +150,7 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
     // Stages of the model first; then the most time.
     let model: HashSet<&str> =
         model_stages(subject.report).map(|stage| stage.stage.as_str()).collect();
-    rows.sort_by_key(|(_, row)| {
+    rows.order_by_key(|(_, row)| {
         (!model.contains(row.stage.as_str()), std::cmp::Reverse(row.time_ns))
     });
     answer.summary = match rows.first() {

@@ -1,6 +1,7 @@
 //! The run in one screen: what a reader needs before the first question.
 
 use serde_json::{Map, Value};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_model::{BottleneckKind, Rule, StageAnswer, WindowKind};
 
@@ -119,7 +120,7 @@ fn loss_table(stages: &[(usize, &StageAnswer)]) -> Table {
         let lost = parts(stage).into_iter().filter(|part| part.lost * part.percent >= 1.0);
         losses.extend(lost.map(|part| (*at, *stage, part)));
     }
-    losses.sort_by(|a, b| (b.2.total_ns * b.2.lost).total_cmp(&(a.2.total_ns * a.2.lost)));
+    losses.order_by(|a, b| (b.2.total_ns * b.2.lost).total_cmp(&(a.2.total_ns * a.2.lost)));
     // `time` has all parts.
     losses.truncate(LOSSES);
     let rows = losses.iter().map(|(at, stage, part)| {

@@ -1,6 +1,7 @@
 //! What was recorded, and how far the numbers can be trusted.
 
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{Coverage, Severity, Status};
@@ -87,7 +88,7 @@ fn found(subject: &Subject<'_>) -> Vec<Caveat> {
         let caveat = Caveat::new(finding.severity, id, meaning).detail(&finding.to_string());
         found.push(caveat.at(format!("/findings/{at}")));
     }
-    found.sort_by_key(|caveat| std::cmp::Reverse(caveat.severity));
+    found.order_by_key(|caveat| std::cmp::Reverse(caveat.severity));
     found
 }
 

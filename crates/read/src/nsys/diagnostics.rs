@@ -1,5 +1,6 @@
 //! What nsys itself says about a capture (the table DIAGNOSTIC_EVENT) -> what matters to its numbers.
 
+use stage2_contract::order::Order as _;
 use std::cmp::Reverse;
 
 /// The table.
@@ -70,7 +71,7 @@ impl Said {
     }
 
     pub(super) fn finish(mut self) -> Vec<String> {
-        self.0.sort_by_key(|(weight, _)| Reverse(*weight));
+        self.0.order_by_key(|(weight, _)| Reverse(*weight));
         self.0.into_iter().take(MAX_SHOWN).map(|(_, text)| text).collect()
     }
 }

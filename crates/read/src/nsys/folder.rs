@@ -11,6 +11,7 @@ use super::reports::capture_in;
 use super::{Tables, csv, sqlite};
 use crate::files;
 use crate::trace::libraries::RangeNames;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
@@ -46,7 +47,7 @@ pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Findin
     let mut read = Vec::new();
     for (name, mut paths) in databases {
         // The whole export has the shortest name.
-        paths.sort_by_key(|path| path.as_os_str().len());
+        paths.order_by_key(|path| path.as_os_str().len());
         let loaded = paths.iter().find_map(|path| {
             sqlite::load(path, libraries).map_err(|finding| findings.push(finding)).ok()
         });
@@ -70,7 +71,7 @@ pub fn captures(folder: &Path, libraries: &RangeNames, findings: &mut Vec<Findin
             None => captures.push(csv::load(&paths, libraries)),
         }
     }
-    captures.sort_by_key(|c| {
+    captures.order_by_key(|c| {
         let rows = Reverse(!c.kernels.is_empty());
         (rows, c.source == Source::Csv, !c.complete, Reverse(c.counts.kernels))
     });

@@ -7,6 +7,7 @@
 //! says whether all was read.
 
 pub use sqlite::Traced;
+use stage2_contract::order::Order as _;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 use stage2_model::nsys::{Counts, Source};
@@ -199,7 +200,7 @@ impl Tables {
                 (std::cmp::Reverse(k.total_ns), &k.name, k.naming, k.grid, k.block, k.device)
             })
         };
-        order.sort_by(|&a, &b| key(a).cmp(&key(b)));
+        order.order_by(|&a, &b| key(a).cmp(&key(b)));
         let mut place = vec![0; kernels.len()];
         for (new, &old) in order.iter().enumerate() {
             if let Some(slot) = place.get_mut(old) {
@@ -212,9 +213,9 @@ impl Tables {
             for row in &mut range.kernels {
                 row.kernel = place.get(row.kernel).copied().unwrap_or(usize::MAX);
             }
-            range.kernels.sort_by_key(|row| (std::cmp::Reverse(row.total_ns), row.kernel));
+            range.kernels.order_by_key(|row| (std::cmp::Reverse(row.total_ns), row.kernel));
         }
-        self.ranges.sort_by(|a, b| {
+        self.ranges.order_by(|a, b| {
             (b.total_ns, &a.name, &a.domain).cmp(&(a.total_ns, &b.name, &b.domain))
         });
     }

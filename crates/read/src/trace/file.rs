@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::trace::{Ending, ReadError, Reader, Record, Skipped, pieces};
 
 use super::inferred::{Marked, Marks};
@@ -32,7 +33,7 @@ pub fn files_of(path: &Path) -> Vec<PathBuf> {
 pub fn one_of_each(mut files: Vec<PathBuf>) -> Vec<PathBuf> {
     let place =
         |path: &Path| piece_of(path).map(|(stem, n)| (path.parent().map(Path::to_owned), stem, n));
-    files.sort_by_cached_key(|path| (place(path), path.clone()));
+    files.order_by_cached_key(|path| (place(path), path.clone()));
     files.dedup_by(|later, first| match (place(later), place(first)) {
         (Some((folder, stem, _)), Some(other)) => (folder, stem) == (other.0, other.1),
         _ => false,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fs, thread};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::trace::{Anchor, Ending, Process, ReadError, Record};
 
 use super::alike::{self, Alike, Joined};
@@ -103,7 +104,7 @@ fn load_files(files: &[PathBuf], libraries: &RangeNames, joins: bool) -> Capture
         }
         results.extend(load(&again, Some(joined)));
     }
-    results.sort_by_key(|loaded| loaded.index);
+    results.order_by_key(|loaded| loaded.index);
     let mut capture = Capture::default();
     for Loaded { process, findings, .. } in without_copies(results, files) {
         capture.files_refused += u64::from(process.is_none());

@@ -7,6 +7,7 @@
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, percent1};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
@@ -225,7 +226,7 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
     let rows = || report.kernels.iter().filter(|row| row.stage == stage);
     let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
     let mut points: Vec<Point<'_>> = rows().filter_map(|row| point(row, all_ns)).collect();
-    points.sort_by(|a, b| b.share.total_cmp(&a.share));
+    points.order_by(|a, b| b.share.total_cmp(&a.share));
     if points.is_empty() {
         let counted = rows().filter(|row| row.counters.is_some()).count();
         let why = match counted {
@@ -344,7 +345,7 @@ fn roofs(report: &Report, peaks: &Peaks) -> Vec<Roof> {
             None => roofs.push(Roof { flops_per_s: rate, names: label, counts }),
         }
     }
-    roofs.sort_by(|a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
+    roofs.order_by(|a, b| b.flops_per_s.total_cmp(&a.flops_per_s));
     roofs
 }
 
@@ -394,7 +395,7 @@ fn draw_roofline(
     let mut shown: Vec<&Roof> =
         roofs.iter().filter(|roof| (y0..=y1).contains(&roof.flops_per_s)).collect();
     // Where two labels would cover each other, the one of the roof that counts stays: the list has all.
-    shown.sort_by_key(|roof| !roof.counts);
+    shown.order_by_key(|roof| !roof.counts);
     for Roof { flops_per_s: rate, names, counts } in shown {
         let start = bytes_per_s.map_or(x0, |bytes| (rate / bytes).max(x0));
         if start < x1 {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::markdown::text;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1};
 use stage2_contract::text::shorten;
 use stage2_model::{HostStage, HostUse};
@@ -91,7 +92,7 @@ impl Picture<'_> {
     /// recursion is at most [`DEPTH`] deep, because stacks are cut to that.
     fn draw(&mut self, node: &Node, mut x: f64, depth: usize) {
         let mut called: Vec<(&usize, &Node)> = node.called.iter().collect();
-        called.sort_by_key(|(name, node)| (std::cmp::Reverse(node.ns), **name));
+        called.order_by_key(|(name, node)| (std::cmp::Reverse(node.ns), **name));
         for (name, node) in called {
             let percent = node.ns as f64 * 100.0 / self.all_ns as f64;
             if percent < LEAST_PERCENT || self.drawn >= FRAMES {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
@@ -33,7 +34,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         let stage = loss.kernel.row.stage.as_str();
         stages.iter().position(|known| *known == stage).unwrap_or(stages.len())
     };
-    losses.sort_by_key(place);
+    losses.order_by_key(place);
     let has_counters =
         losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
@@ -247,7 +248,7 @@ fn late_and_waiting(report: &Report) -> String {
     let mut rows: Vec<&RankStageRow> = Vec::new();
     for stage in stages {
         let mut of_stage: Vec<_> = ranks.stages.iter().filter(|row| row.stage == stage).collect();
-        of_stage.sort_by_key(|row| (row.rank, &row.who));
+        of_stage.order_by_key(|row| (row.rank, &row.who));
         rows.extend(of_stage);
     }
     let late = |row: &RankStageRow| {

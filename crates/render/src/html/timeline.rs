@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::markdown::{attribute, class_mark, foreign, text};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, us3};
 use stage2_contract::text::shorten;
 use stage2_model::{StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum};
@@ -204,7 +205,7 @@ fn by_class(work: &[TimelineSum]) -> Vec<(&str, u64)> {
         *all = all.saturating_add(sum.total_ns);
     }
     let mut classes: Vec<_> = classes.into_iter().collect();
-    classes.sort_by_key(|(_, ns)| Reverse(*ns));
+    classes.order_by_key(|(_, ns)| Reverse(*ns));
     classes
 }
 

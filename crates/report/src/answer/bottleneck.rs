@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::conclusions::sample_basis::{is_warm, sample_basis};
 use crate::roofline::takeaways::StageMeasurements;
+use stage2_contract::order::Order as _;
 use stage2_model::{
     Bottleneck, BottleneckKind, BottleneckPart, Bound, Floor, HostCauseKind, HostStage, NEAR_FLOOR,
     RankIdle, RankStageRow, Report, StageRow, StepTimes, WindowKind, WindowSplit,
@@ -61,7 +62,7 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
     let mut parts: Vec<BottleneckPart> =
         parts.map(|(kind, ns)| BottleneckPart { kind, ns }).to_vec();
     parts.retain(|part| part.ns > 0);
-    parts.sort_by_key(|part| Reverse(part.ns));
+    parts.order_by_key(|part| Reverse(part.ns));
     let ns = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.ns));
     let ranks = if other.ns > 0.0 { Vec::new() } else { ranks(report, row, units) };
     let bottleneck =
@@ -139,7 +140,7 @@ fn ranks(report: &Report, row: &StageRow, units: f64) -> Vec<RankIdle> {
     };
     let of_stage = || report.ranks.stages.iter().filter(|rank| rank.stage == row.stage);
     let mut ranks: Vec<RankIdle> = of_stage().filter_map(idle).collect();
-    ranks.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.who.cmp(&b.who)));
+    ranks.order_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.who.cmp(&b.who)));
     if ranks.len() > 1 && ranks.len() == of_stage().count() { ranks } else { Vec::new() }
 }
 

@@ -16,6 +16,7 @@ use crate::llm::mfu::per_generation;
 use crate::roofline::takeaways::{
     FUSIBLE, HostEvidence, KernelMeasurements, RunMeasurements, StageMeasurements,
 };
+use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
@@ -38,7 +39,7 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     let index = StageIndex::of(report, measured);
     let mut all: Vec<AnsweredStage<'_>> =
         report.stages.iter().filter(is_stage).map(|row| stage(report, &index, row)).collect();
-    all.sort_by_cached_key(|told| {
+    all.order_by_cached_key(|told| {
         let window = told.answer.window.as_ref().map(|window| window.window_ns);
         let window = window.or(told.row.gpu_window_ns).or(told.row.host_total_ns);
         (Reverse(window), told.row.stage.clone())
@@ -55,7 +56,7 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     let mut series = std::mem::take(&mut report.step_series);
     let place = |stage: &str| stages.iter().take(SERIES).position(|known| known.stage == stage);
     series.retain(|series| place(&series.stage).is_some());
-    series.sort_by_key(|series| place(&series.stage));
+    series.order_by_key(|series| place(&series.stage));
     report.step_series = series;
     report.answer = Answer { lines, stages, first };
 }

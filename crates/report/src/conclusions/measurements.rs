@@ -10,6 +10,7 @@ use crate::join::kernels::percent;
 use crate::roofline::takeaways::{
     HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
 };
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::Counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
@@ -308,7 +309,7 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
     let top = of_stage(&rows.longest, &row.stage).iter();
     let mut top: Vec<KernelMeasurements> =
         top.filter_map(|kernel| top_kernel(rows, kernel, &outliers, all_ns)).collect();
-    top.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    top.order_by(|a, b| b.percent.total_cmp(&a.percent));
     top.truncate(TOP_KERNELS);
     let stage_name = row.stage.as_str();
     let numbers = rows.numbers.get(stage_name);

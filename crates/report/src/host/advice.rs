@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::percent1;
 use stage2_contract::trace::HostState;
 use stage2_model::rule::HOST_FAULT_PERCENT;
@@ -123,7 +124,7 @@ pub(super) fn advice(
         let frame = most.cloned();
         found.push(HostAdvice { kind, percent, error_percent, frame, text, remedy });
     }
-    found.sort_by(|a: &HostAdvice, b| b.percent.total_cmp(&a.percent).then(a.kind.cmp(&b.kind)));
+    found.order_by(|a: &HostAdvice, b| b.percent.total_cmp(&a.percent).then(a.kind.cmp(&b.kind)));
     found
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
 use rustc_hash::FxHashMap;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible;
 use stage2_contract::trace::NONE;
@@ -541,7 +542,7 @@ fn causes(
     unknown.percent += (1.0 - shares.covered) * shares.outside * 100.0;
     // What is left by rounding alone is none.
     rows.extend((unknown.percent > 1e-6).then_some(unknown));
-    rows.sort_by(|a, b| {
+    rows.order_by(|a, b| {
         let is_last = |cause: &HostCause| !cause.is_finding();
         is_last(a).cmp(&is_last(b)).then(b.percent.total_cmp(&a.percent))
     });
@@ -601,7 +602,7 @@ fn functions<'p>(part: &'p Part, frames: &'p IndexSet<HostFrame>) -> Vec<Functio
     }
     let mut found: Vec<Function<'p>> = found.into_values().collect();
     for function in &mut found {
-        function.lines.sort_by_key(|(frame, sum)| (Reverse(sum.ns()), *frame));
+        function.lines.order_by_key(|(frame, sum)| (Reverse(sum.ns()), *frame));
         function.lines.iter().for_each(|(_, sum)| function.sum.add(sum));
     }
     found
@@ -611,7 +612,7 @@ fn functions<'p>(part: &'p Part, frames: &'p IndexSet<HostFrame>) -> Vec<Functio
 fn in_processes(found: &CauseSum, processes: &[HostProcess]) -> Vec<HostCauseProcess> {
     let all: u64 = found.by_process.values().fold(0, |sum, ns| sum.saturating_add(*ns));
     let mut by_time: Vec<(&usize, &u64)> = found.by_process.iter().collect();
-    by_time.sort_by_key(|(process, ns)| (Reverse(**ns), **process));
+    by_time.order_by_key(|(process, ns)| (Reverse(**ns), **process));
     let share = |(process, ns): (&usize, &u64)| {
         let file = processes.get(*process)?.file.clone();
         Some(HostCauseProcess { file, percent: *ns as f64 * 100.0 / all.max(1) as f64 })
@@ -665,7 +666,7 @@ fn stack_times(
     };
     let mut all: Vec<(u64, &Vec<u32>, &StackTime)> =
         part.stacks.iter().map(|(stack, time)| (ns_of(time), stack, time)).collect();
-    all.sort_by_key(|(ns, stack, _)| (Reverse(*ns), *stack));
+    all.order_by_key(|(ns, stack, _)| (Reverse(*ns), *stack));
     all.truncate(STACKS_KEPT);
     let time = |(ns, stack, time): (u64, &Vec<u32>, &StackTime)| {
         let frames = stack.iter().filter_map(|at| frames.get_index(*at as usize));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::roofline::bound::{DURATION_RATIO_MOST, Evidence, one_launch, roofline};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -232,7 +233,7 @@ fn counter_row(counters: &KernelCounters, row: &KernelRow, peaks: Option<&Peaks>
     let duration_ns = row.times.mean_ns.map(|ns| ns as f64);
     let mut counted = counters.measured.clone();
     counted.roofline = roofline(counters, duration_ns, peaks);
-    counted.rules.sort_by(|a, b| {
+    counted.rules.order_by(|a, b| {
         b.speedup_percent.partial_cmp(&a.speedup_percent).unwrap_or(std::cmp::Ordering::Equal)
     });
     counted

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::{META_INCOMPLETE, empty, is_simulated};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3};
 use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::ending;
@@ -424,7 +425,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
 pub(super) fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::with_capacity(findings.len());
     add_new(&mut kept, findings);
-    kept.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    kept.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     kept
 }
 

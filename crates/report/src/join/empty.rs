@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::inputs::Doctor;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible};
 use stage2_contract::trace::ending;
@@ -331,7 +332,7 @@ fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
         // What is missing here says nothing of the machine, and a file that is open is being written.
         reasons.retain(|reason| !matches!(reason.cause, EmptyCause::NoGpu | EmptyCause::Killed));
     }
-    reasons.sort_by_key(|reason| reason.cause);
+    reasons.order_by_key(|reason| reason.cause);
     reasons.dedup_by_key(|reason| reason.cause);
     reasons
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::join::{Labels, Mapping};
+use stage2_contract::order::Order as _;
 use stage2_contract::trace::DeviceState;
 use stage2_model::Evidence;
 use stage2_model::finding::Id;
@@ -119,7 +120,7 @@ impl DeviceReadings {
         let states = process.device_states.of(id);
         let timed = |state: &DeviceState| Some((process.clock.gpu(state.at)?.0, *state));
         let mut timed: Vec<(u64, DeviceState)> = states.iter().filter_map(timed).collect();
-        timed.sort_by_key(|(at, _)| *at);
+        timed.order_by_key(|(at, _)| *at);
         let totals = timed.iter().filter_map(|(at, state)| Some((*at, state.energy_mj?)));
         let totals: Vec<Reading> = totals.collect();
         let powers = states.iter().filter_map(|state| Some(f64::from(state.power_mw?) / 1e3));

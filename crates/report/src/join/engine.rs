@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::finding::Id;
 use stage2_model::{EngineRun, EngineStepRow, EngineSteps, Finding, StepFit, TokensCounted};
@@ -57,7 +58,7 @@ fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
     }
     let mut kinds: Vec<EngineSteps> =
         kinds.into_iter().map(|(kind, groups)| steps_of(kind, &groups)).collect();
-    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.timed_ns));
+    kinds.order_by_key(|kind| std::cmp::Reverse(kind.timed_ns));
     let engine_steps::EngineSteps { pauses, pause_ns, extent, first_ns, other_steps, .. } = *found;
     EngineRun {
         engine: engine.map(|(name, _)| name.clone()),

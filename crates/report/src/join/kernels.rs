@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::join::{GlobalShape, Groups, Labels};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{KernelName, kernel_name};
 use stage2_model::{GraphRow, KernelRow, Launch, MemoryRow, StageKernelRow, StageRow, Times};
 use stage2_read::kernel_class::class_of;
@@ -55,13 +56,13 @@ impl Join<'_> {
             }
         }
         let Rows { names, kernels, .. } = &mut rows;
-        kernels.sort_by(|a, b| kernel_order(a, names).cmp(&kernel_order(b, names)));
+        kernels.order_by(|a, b| kernel_order(a, names).cmp(&kernel_order(b, names)));
         for memory in [&mut rows.copies, &mut rows.fills] {
-            memory.sort_by_cached_key(|r| {
+            memory.order_by_cached_key(|r| {
                 (order(&r.times), r.direction.clone(), r.path_index, r.device.clone())
             });
         }
-        rows.graphs.sort_by_cached_key(|r| {
+        rows.graphs.order_by_cached_key(|r| {
             (order(&r.times), r.file.clone(), r.graph_id, r.path_index, r.device.clone())
         });
         rows
@@ -163,7 +164,7 @@ pub(super) fn stage_kernels<'k, S: Borrow<Stats>>(
         let of_stage = sums.remove(stage.stage.as_str()).unwrap_or_default();
         let all_ns = of_stage.values().fold(0u64, |sum, stats| sum.saturating_add(stats.total_ns));
         let mut longest: Vec<(usize, Stats)> = of_stage.into_iter().collect();
-        longest.sort_by_cached_key(|&(name, ref stats)| {
+        longest.order_by_cached_key(|&(name, ref stats)| {
             let mangled = names.get(name).map(|name| name.mangled.clone());
             (Reverse(stats.total_ns), Reverse(stats.calls), mangled)
         });
@@ -231,7 +232,7 @@ pub(super) fn distinct(names: impl Iterator<Item = KernelName>) -> Vec<KernelNam
         by_short.entry(name.short.clone()).or_default().push(index);
     }
     for mut same in by_short.into_values().filter(|same| same.len() > 1) {
-        same.sort_by_cached_key(|&index| names.get(index).map(|name| name.mangled.clone()));
+        same.order_by_cached_key(|&index| names.get(index).map(|name| name.mangled.clone()));
         for (number, index) in same.into_iter().enumerate() {
             if let Some(name) = names.get_mut(index) {
                 name.short = format!("{} #{}", name.short, number + 1);

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::join::{Groups, Labels};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{kernel_name, visible};
 use stage2_model::{LayerPart, LayerRow};
 use stage2_read::kernel_class::{KernelClass, class_of};
@@ -97,7 +98,7 @@ fn sorted(sums: BTreeMap<(&str, LayerPart, Option<String>), Captured>) -> Vec<La
         *part_ns = part_ns.saturating_add(work.total_ns);
     }
     let mut keyed: Vec<_> = sums.into_iter().collect();
-    keyed.sort_by_key(|((stage, part, _), work)| {
+    keyed.order_by_key(|((stage, part, _), work)| {
         let ns = |sum: Option<&u64>| Reverse(sum.copied().unwrap_or_default());
         let part_ns = ns(of_part.get(&(*stage, *part)));
         (ns(of_stage.get(stage)), *stage, part_ns, *part, Reverse(work.total_ns))

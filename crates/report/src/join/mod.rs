@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::host::HostTotals;
 use crate::ranks::JobProcesses;
 use indexmap::{IndexMap, IndexSet};
+use stage2_contract::order::Order as _;
 use stage2_contract::text;
 use stage2_contract::trace::{Device, Shape};
 use stage2_model::{
@@ -169,7 +170,7 @@ fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -
         kernel_sum_ns: captured.total_ns,
     };
     let mut rows: Vec<CaptureRow> = captured.iter().map(row).collect();
-    rows.sort_by_cached_key(|row| {
+    rows.order_by_cached_key(|row| {
         (Reverse(row.kernel_sum_ns), row.replay_path.clone(), row.capture_path.clone())
     });
     rows

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::join::join;
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3, ratio3};
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -261,7 +262,7 @@ fn of_pass(report: &Report, pass: &str, in_force: InForce) -> Option<Finding> {
         Some(SlowStage { untraced, traced, ratio, lost_ns })
     });
     let mut slow: Vec<SlowStage<'_>> = slow.collect();
-    slow.sort_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
+    slow.order_by(|a, b| b.lost_ns.total_cmp(&a.lost_ns));
     let worst = slow.first()?;
     // Kernels of graph replays were recorded one by one in it.
     let mut of_worst = report.kernels.iter().filter(|row| row.stage == worst.traced.stage);

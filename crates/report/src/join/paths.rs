@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 
 use crate::join::{Groups, Labels, Mapping, Node, Tables};
 use rustc_hash::{FxBuildHasher, FxHashSet};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{listed, shorten};
 use stage2_model::finding::Id;
@@ -174,7 +175,7 @@ fn tree_order(tables: &Tables, sums: &[PathSum]) -> Vec<u32> {
         }
     }
     for siblings in children.values_mut() {
-        siblings.sort_by_cached_key(|&path| {
+        siblings.order_by_cached_key(|&path| {
             let node = tables.nodes.get(path as usize);
             let ns = sums.get(path as usize).map_or(0, |sum| sum.inclusive_ns);
             (node.map(|n| n.kind), Reverse(ns), node.map(|n| (n.name.clone(), n.domain.clone())))
@@ -232,7 +233,7 @@ pub(super) fn numbered_ranges(rows: &[PathRow], roles: &RoleSettings) -> Option<
 pub(super) fn joined_names(rows: &[PathRow]) -> Option<Finding> {
     let mut joined: Vec<(&PathRow, u64)> =
         rows.iter().filter_map(|row| Some((row, row.joined_names?))).collect();
-    joined.sort_by_key(|(_, names)| Reverse(*names));
+    joined.order_by_key(|(_, names)| Reverse(*names));
     let told = |(row, names): &(&PathRow, u64)| {
         format!("{} ({} names)", shorten(&row.name, NAME_LIMIT), count(*names))
     };

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_contract::order::Order as _;
 use stage2_model::{
     EngineRequests, Figure, Report, RequestCost, RequestRow, Spread, StepCost, TokenCost,
 };
@@ -57,7 +58,7 @@ fn engines(processes: &[ProcessCapture]) -> BTreeMap<EngineId, Engine> {
         }
     }
     for engine in engines.values_mut() {
-        engine.steps.sort_by_key(|step| step.number);
+        engine.steps.order_by_key(|step| step.number);
         engine.steps.dedup_by_key(|step| step.number);
     }
     engines
@@ -144,7 +145,7 @@ pub(super) fn of_run(processes: &[ProcessCapture]) -> Option<EngineRequests> {
     for of in [&mut cost.input, &mut cost.output] {
         of.tokens_per_s = (seconds > 0.0).then(|| of.tokens as f64 / seconds);
     }
-    rows.sort_by_key(|(_, request, _)| std::cmp::Reverse(request.first_token_ns));
+    rows.order_by_key(|(_, request, _)| std::cmp::Reverse(request.first_token_ns));
     let row = |&(process, request, gpu_ns): &(usize, &Request, Option<u64>)| RequestRow {
         number: request.number,
         file: processes[process].file.clone(),

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::join::kernels::percent;
 use crate::join::paths::add_times;
 use crate::join::{Groups, Labels, Mapping, Tables};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{kernel_name, visible};
 use stage2_contract::trace::GpuNs;
 use stage2_model::{
@@ -114,7 +115,7 @@ impl StageTotals {
             row
         };
         let mut rows: Vec<StageRow> = self.stages.into_iter().map(row).collect();
-        rows.sort_by_cached_key(|row| {
+        rows.order_by_cached_key(|row| {
             (row.kind, Reverse(row.kernel_sum_ns), Reverse(row.host_total_ns), row.stage.clone())
         });
         rows
@@ -297,7 +298,7 @@ impl OutlierSums {
             }
         }
         // Processes of a job pause together: the longest say it all.
-        sum.longest.sort_by_key(|one| Reverse(one.ns));
+        sum.longest.order_by_key(|one| Reverse(one.ns));
         sum.longest.truncate(OUTLIERS_MOST);
     }
 

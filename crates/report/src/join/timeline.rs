@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::join::kernels::scale;
 use crate::join::without_collector::{file_names, label};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{listed, visible};
 use stage2_model::finding::Id;
@@ -189,7 +190,7 @@ pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     let belief = belief(comparison, &overall, exact);
     let mut kernels: Vec<KernelSides> =
         by_name.into_iter().map(|(mangled, sides)| KernelSides { mangled, sides }).collect();
-    kernels.sort_by_key(|k| {
+    kernels.order_by_key(|k| {
         let apart = (k.sides.calls_difference().abs(), k.sides.ns_difference().abs());
         (std::cmp::Reverse(apart), k.mangled.clone())
     });

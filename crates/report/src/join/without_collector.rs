@@ -12,6 +12,7 @@ use crate::join::counters::NCU_MARK;
 use crate::join::join;
 use crate::join::kernels::{distinct, percent, stage_kernels};
 use indexmap::{IndexMap, IndexSet};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{kernel_name, visible};
 use stage2_model::finding::Id;
@@ -106,7 +107,7 @@ fn fill(
     mut pieces: Vec<Piece>,
 ) {
     let mark = make_room(report, origin);
-    pieces.sort_by(|a, b| {
+    pieces.order_by(|a, b| {
         let longest = |p: &Piece| (Reverse(p.times.total_ns), Reverse(p.times.calls));
         let rest = |p: &Piece| (p.shape, p.device);
         (longest(a), &a.name, rest(a), &a.stage).cmp(&(longest(b), &b.name, rest(b), &b.stage))

@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::finding::Id;
@@ -294,7 +295,7 @@ fn named(command: &[OsString]) -> Vec<Named<'_>> {
             };
         found.push(Named { words, value, how });
     }
-    found.sort_by_key(|named| !matches!(named.how, How::Option | How::Key));
+    found.order_by_key(|named| !matches!(named.how, How::Option | How::Key));
     found
 }
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::without_instance_str;
 use stage2_model::{
     Absence, Apart, OperatorCoverage, OperatorRow, Operators, Origin, PathKind, PathRow, Report,
@@ -111,7 +112,7 @@ impl<'r> Sums<'r> {
         let sorted = |sums: HashMap<&str, OperatorRow>| {
             let mut rows: Vec<OperatorRow> =
                 sums.into_iter().map(|(name, sum)| finish(name, sum)).collect();
-            rows.sort_by_cached_key(order);
+            rows.order_by_cached_key(order);
             rows
         };
         let (rows, warm_up) = (sorted(self.all), sorted(self.warm_up));
@@ -123,7 +124,7 @@ impl<'r> Sums<'r> {
             operator: finish(name, row),
         });
         let mut stages: Vec<StageOperatorRow> = stages.collect();
-        stages.sort_by_cached_key(|row| {
+        stages.order_by_cached_key(|row| {
             let at = row.stage.as_deref().and_then(|stage| places.get(stage)).copied();
             let warms_up = row.stage.as_deref().is_some_and(|stage| warm_ups.contains(stage));
             let at = at.unwrap_or(usize::MAX);

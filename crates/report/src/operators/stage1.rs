@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, visible, visible_path};
 use stage2_model::finding::Id;
 use stage2_model::{Absence, Finding, OperatorRow, Operators, TokenCounts};
@@ -122,7 +123,7 @@ fn operators(run_dir: &Path, table: Option<(PathBuf, Table)>, whose: Stage1Sourc
             ..Operators::default()
         };
     };
-    table.rows.sort_by(|a, b| {
+    table.rows.order_by(|a, b| {
         b.host_total_ns.cmp(&a.host_total_ns).then_with(|| a.op_name.cmp(&b.op_name))
     });
     let (files, profiler) = match whose {

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
 use stage2_model::finding::Id;
@@ -261,7 +262,7 @@ fn give_to_workers(processes: &mut [Process], findings: &mut Vec<Finding>) {
         }
     }
     for ((rank, _), mut claimed) in by_rank.into_iter().filter(|(_, all)| all.len() > 1) {
-        claimed.sort_by_key(|process| Reverse((process.communicates, process.row.kernels)));
+        claimed.order_by_key(|process| Reverse((process.communicates, process.row.kernels)));
         let communicating: Vec<&str> = claimed
             .iter()
             .filter(|process| process.communicates)

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ranks::identity::{Job, Process};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::trace::GpuNs;
 use stage2_model::finding::Id;
@@ -76,11 +77,11 @@ impl JobProcesses {
             stages.iter().enumerate().map(|(at, row)| (row.stage.as_str(), at)).collect();
         let place = |stage: &str| places.get(stage).copied().unwrap_or(usize::MAX);
         let mut collectives = rows::collective_rows(&self.calls, &matching, &found, &label);
-        collectives.sort_by_key(|row| place(&row.stage));
+        collectives.order_by_key(|row| place(&row.stage));
         let names = self.names();
         let who = |member| self.who(member, &names, devices);
         let mut late = rows::late_rows(&found, &label, path, who);
-        late.sort_by_key(|row| place(&row.stage));
+        late.order_by_key(|row| place(&row.stage));
         if self.kernels_left_out > 0 {
             findings.push(Id::RanksUnmatched.found(
                 format!(
@@ -93,7 +94,7 @@ impl JobProcesses {
         }
         let shares = rows::shares(&found);
         let mut rank_stages = self.stages(label, &names, devices, &shares);
-        rank_stages.sort_by_cached_key(|row| {
+        rank_stages.order_by_cached_key(|row| {
             let waiting = (row.waiting_ns.is_none(), row.waiting_ns);
             let host = Reverse(row.host_total_ns);
             (place(&row.stage), row.stage.clone(), waiting, host, row.rank)

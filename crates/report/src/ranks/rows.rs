@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ranks::matching::{Collectives, Matching, Split, Unmatched};
 use crate::ranks::{Calls, Member, MemberCall};
+use stage2_contract::order::Order as _;
 use stage2_model::{CollectiveRow, LateDelays, LatePeriod, LateRow, Operation, UnmatchedRow};
 use stage2_read::trace::collectives::Call;
 use stage2_read::trace::stats::{Estimate, Sampled};
@@ -124,7 +125,7 @@ pub(super) fn collective_rows<'l>(
         }
     };
     let mut rows: Vec<CollectiveRow> = sums.into_iter().map(finish).collect();
-    rows.sort_by_key(|row| Reverse(row.time_ns));
+    rows.order_by_key(|row| Reverse(row.time_ns));
     rows
 }
 
@@ -254,7 +255,7 @@ pub(super) fn late_rows<'l>(
         every_ns.sort_unstable();
         let members = of.took_part.len();
         for (member, mut late) in of.late {
-            late.sort_by_key(|delay| (Reverse(delay.ns), delay.call.start_ns));
+            late.order_by_key(|delay| (Reverse(delay.ns), delay.call.start_ns));
             let took_part = of.took_part.get(&member).map_or(0, |sum| sum.get());
             let told = above_noise(&late, &every_ns, members, took_part);
             let told = told
@@ -283,7 +284,7 @@ pub(super) fn late_rows<'l>(
             });
         }
     }
-    rows.sort_by_key(|row| {
+    rows.order_by_key(|row| {
         Reverse((row.delays.as_ref().map(|delays| delays.total_ns), row.late_total_ns))
     });
     rows

@@ -5,6 +5,7 @@
 //! card. So no order or specificity is needed: a name is listed in one preset, or in none.
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::order::Order as _;
 use stage2_model::finding::Id;
 use stage2_model::{DenseTflops, Finding, Peaks, no_rates};
 
@@ -69,7 +70,7 @@ impl Catalogue {
                 (best >= SIMILAR).then_some((best, preset))
             })
             .collect();
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+        scored.order_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         scored.into_iter().take(NAMES_OFFERED).map(|(_, preset)| preset.clone()).collect()
     }
 }

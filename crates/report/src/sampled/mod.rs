@@ -16,6 +16,7 @@ use crate::sampled::attribute::{StepInputs, percent};
 use crate::sampled::kernels::Place;
 use crate::sampled::read::{SampleContents, SampledFile};
 use crate::sampled::store::{Metric, Series};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_contract::text::{uuid_text, visible};
 use stage2_contract::trace::{counters, window};
@@ -54,7 +55,7 @@ pub(crate) fn add(report: &mut Report, capture: &Capture, libraries: &RangeNames
     let place = |stage: &str| report.stages.iter().position(|row| row.stage == stage);
     found
         .stages
-        .sort_by_cached_key(|row| (place(&row.stage), row.file.clone(), row.device.clone()));
+        .order_by_cached_key(|row| (place(&row.stage), row.file.clone(), row.device.clone()));
     findings.extend(found.devices.iter().flat_map(device_findings));
     report.findings.extend(findings);
     report.sampled = Some(found);

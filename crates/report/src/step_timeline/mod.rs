@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::join::kernels::direction;
 use indexmap::IndexSet;
+use stage2_contract::order::Order as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
 use stage2_contract::trace::ReadError;
 use stage2_model::finding::Id;
@@ -64,7 +65,7 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
             timelines.push((at, StepTimeline { stage, path, file, step: *step, ..timeline }));
         }
     }
-    timelines.sort_by_key(|(at, _)| *at);
+    timelines.order_by_key(|(at, _)| *at);
     report.step_timelines = timelines.into_iter().map(|(_, timeline)| timeline).collect();
     ranks::add(report, &files);
 }
@@ -84,7 +85,7 @@ fn read(file: &TraceFile, steps: &mut [(usize, StepEvents)]) -> Result<(), ReadE
 /// One series of each stage of the model, the stages with the longest time first.
 fn chosen(report: &Report) -> Vec<(StepSeries, Step)> {
     let mut stages: Vec<_> = report.stages.iter().filter(|row| row.apart.is_none()).collect();
-    stages.sort_by_key(|row| Reverse(row.gpu_window_ns.max(row.host_total_ns)));
+    stages.order_by_key(|row| Reverse(row.gpu_window_ns.max(row.host_total_ns)));
     let series = stages.iter().filter_map(|row| {
         let mut of_stage = report.step_series.iter().filter(|series| series.stage == row.stage);
         of_stage.find_map(|series| Some((series.clone(), series.median?)))
@@ -235,7 +236,7 @@ impl StepEvents {
         self.work.retain(|work| depths.contains_key(&work.range));
         let since = |at: i64| u64::try_from(at.saturating_sub(step.start_ns)).unwrap_or(0);
         let length = |span: Span| u64::try_from(span.ns()).unwrap_or(0);
-        self.work.sort_by_key(|work| work.span.start_ns);
+        self.work.order_by_key(|work| work.span.start_ns);
         let ends = self.work.iter().map(|work| since(work.span.start_ns) + length(work.span));
         let length_ns = ends.fold(length(step), u64::max);
         // Beyond what fits in memory nobody knows what the GPU did.
@@ -243,12 +244,12 @@ impl StepEvents {
         let host_at_gaps = (self.dropped == 0).then(|| self.host_at_gaps(&gaps, since));
 
         let mut ranges: Vec<_> = self.ranges.iter().collect();
-        ranges.sort_by_key(|(id, range)| {
+        ranges.order_by_key(|(id, range)| {
             (depths.get(id).is_some_and(|d| *d > 0), Reverse(range.span.ns()))
         });
         let mut left_out = ranges.len().saturating_sub(RANGES);
         ranges.truncate(RANGES);
-        ranges.sort_by_key(|(id, _)| **id);
+        ranges.order_by_key(|(id, _)| **id);
         let mut names = Names { all: &self.names, kept: IndexSet::new() };
         let ranges = ranges.iter().map(|(id, range)| TimelineRange {
             name: names.keep(range.name),
@@ -342,7 +343,7 @@ impl StepEvents {
             );
         }
         let mut all: Vec<_> = by_name.into_iter().collect();
-        all.sort_by_key(|(_, sum)| Reverse(sum.total_ns));
+        all.order_by_key(|(_, sum)| Reverse(sum.total_ns));
         let mut rest: BTreeMap<&'static str, TimelineSum> = BTreeMap::new();
         for ((class, _), more) in all.split_off(SUMS.min(all.len())) {
             add_sum(rest.entry(class).or_default(), &more);
@@ -378,7 +379,7 @@ fn longest<T, L: Ord>(
     length: impl Fn(&T) -> L,
 ) -> impl Iterator<Item = &T> {
     let mut by_length: Vec<usize> = (0..all.len()).collect();
-    by_length.sort_by_key(|at| all.get(*at).map(|one| Reverse(length(one))));
+    by_length.order_by_key(|at| all.get(*at).map(|one| Reverse(length(one))));
     let kept: BTreeSet<usize> = by_length.into_iter().take(most).collect();
     kept.into_iter().filter_map(|at| all.get(at))
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use stage2_contract::order::Order as _;
 use stage2_model::{Report, Step, StepTimeline, TimelineRank, TimelineWork};
 use stage2_read::trace::events::{Event, Span, TraceFile};
 
@@ -152,7 +153,7 @@ fn collectives(timeline: &mut StepTimeline) -> Vec<&mut TimelineWork> {
     let work = timeline.lanes.iter_mut().flat_map(|lane| &mut lane.work);
     let mut found: Vec<&mut TimelineWork> =
         work.filter(|work| work.class == "communication").collect();
-    found.sort_by_key(|work| work.start_ns);
+    found.order_by_key(|work| work.start_ns);
     found
 }
 

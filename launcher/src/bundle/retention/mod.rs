@@ -17,6 +17,7 @@ use super::{
     RunRecord, WINDOWS_DIR, files_of, for_each_file, window_bundles, window_number,
 };
 use crate::config::Run;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, PassStatus};
@@ -70,7 +71,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     };
     // By the time that they say themselves: copying changes that of the files.
     let by_start = |a: &Older, b: &Older| a.record.started.cmp(&b.record.started);
-    bundles.sort_by(|a, b| is_good(&a.record).cmp(&is_good(&b.record)).then(by_start(a, b)));
+    bundles.order_by(|a, b| is_good(&a.record).cmp(&is_good(&b.record)).then(by_start(a, b)));
     let latest = under.join("latest").canonicalize().ok();
     let this = folder.path().canonicalize().ok();
     bundles.retain(|older| this.is_none() || older.path.canonicalize().ok() != this);
@@ -100,7 +101,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
         kept = within(kept, &folder.path(), limit.get(), &why, &may_go, &mut room.findings);
     }
     room.deleted = before - kept.len();
-    kept.sort_by(by_start);
+    kept.order_by(by_start);
     let Some(uncompressed) = settings.keep_uncompressed else { return room };
     let old = kept.len().saturating_sub(others(uncompressed));
     let mut budget = MOST_COMPRESSED_BYTES;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use serde::Serialize;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::code;
 use stage2_contract::text::numbers::{ms3, ratio3};
 use stage2_model::finding::Id;
@@ -433,7 +434,7 @@ fn shown_stages(results: &Results) -> Vec<Option<&str>> {
             None => longest.push((stage, row.median_ns)),
         }
     }
-    longest.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    longest.order_by_key(|&(_, ns)| std::cmp::Reverse(ns));
     let stages = longest.into_iter().take(MAX_STAGES).map(|(stage, _)| Some(stage));
     std::iter::once(None).chain(stages).collect()
 }

@@ -11,6 +11,7 @@
 
 use regex::Regex;
 
+use stage2_contract::order::Order as _;
 use stage2_read::ncu::nvtx::Label;
 
 /// What has a meaning in an expression of ncu.
@@ -372,7 +373,7 @@ pub(crate) fn alike(lists: [&mut Vec<String>; 2], start_end: bool) {
                 *text = expression.text(start_end, true);
             }
         }
-        list.sort_by_key(|text| is_nested(text));
+        list.order_by_key(|text| is_nested(text));
     }
 }
 

@@ -15,6 +15,7 @@ use wildmatch::WildMatch;
 use super::config::Ncu;
 use super::expression::{Around, exact};
 use super::{RangeTime, ranges_seen};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::{self, kernel_name};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -134,7 +135,7 @@ fn rank<'a>(rows: &[&'a KernelTime]) -> Vec<&'a [u8]> {
     }
     let mut ranked: Vec<_> = times.into_iter().collect();
     // The sort is stable, and equal times stay ordered by name: a second run chooses the same kernels.
-    ranked.sort_by_key(|(_, total_ns)| std::cmp::Reverse(*total_ns));
+    ranked.order_by_key(|(_, total_ns)| std::cmp::Reverse(*total_ns));
     ranked.into_iter().map(|(name, _)| name).collect()
 }
 
@@ -248,7 +249,7 @@ pub(crate) fn choose_regions(
             "",
         ));
     }
-    allowed.sort_by_key(|range| (std::cmp::Reverse(range.total_ns), nvtx::path(&range.stack)));
+    allowed.order_by_key(|range| (std::cmp::Reverse(range.total_ns), nvtx::path(&range.stack)));
     let most = usize::try_from(ncu.regions.most.get()).unwrap_or(usize::MAX);
     if allowed.len() > most {
         findings.push(Id::NcuLeftOut.found(

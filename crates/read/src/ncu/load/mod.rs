@@ -20,6 +20,7 @@ use counters::{key, pivot};
 pub use launch::{Launch, Quantity};
 use pages::{Found, Pages};
 use sheet::{Kind, Room, Sheet, Told, Unread};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
@@ -89,7 +90,7 @@ where
         }
         room = Room { refused: 0, ..read.room };
         let mut launches = read.finish(&mut tables.findings);
-        launches.sort_by_key(|launch| (launch.id, launch.process_id));
+        launches.order_by_key(|launch| (launch.id, launch.process_id));
         all.findings.append(&mut tables.findings);
         leave_out_other_gpus(&mut launches, &tables.devices, &mut all);
         let here: BTreeSet<Key> = launches.iter().map(key).collect();

@@ -20,6 +20,7 @@ use crate::files;
 use crate::numbers::{Convention, Evidence, Reading};
 use crate::progress::Metered;
 use crate::trace::libraries::RangeNames;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::visible;
 use stage2_model::Finding;
@@ -634,7 +635,7 @@ const SQLITE_PARTS: &str =
 
 impl Range {
     fn join_kernels(&mut self) {
-        self.kernels.sort_by_key(|row| row.kernel);
+        self.kernels.order_by_key(|row| row.kernel);
         self.kernels.dedup_by(|row, before| {
             let same = row.kernel == before.kernel;
             if same {

@@ -7,6 +7,7 @@ mod measured;
 
 use std::collections::HashMap;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_model::rule::*;
 use stage2_model::{
@@ -43,7 +44,7 @@ pub(crate) fn takeaways(run: &RunMeasurements) -> (Vec<Takeaway>, Vec<StageNumbe
         said.push(nothing(run));
     }
     let weight = |t: &Takeaway| t.concerns_percent.unwrap_or(-1.0);
-    said.sort_by(|a, b| {
+    said.order_by(|a, b| {
         let caveats_first = b.rule.is_caveat().cmp(&a.rule.is_caveat());
         caveats_first
             .then_with(|| weight(b).total_cmp(&weight(a)))

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use stage2_contract::control::{Answer, start_of};
+use stage2_contract::order::Order as _;
 
 use crate::control::{AskError, ControlSocket};
 
@@ -318,6 +319,6 @@ fn threads_of(proc: &str) -> Vec<Thread> {
         })
     });
     let mut threads: Vec<Thread> = threads.collect();
-    threads.sort_by_key(|thread| thread.tid);
+    threads.order_by_key(|thread| thread.tid);
     threads
 }

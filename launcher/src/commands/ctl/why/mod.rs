@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stage2_contract::control::Verb;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::visible_path;
 
 use super::EXIT_REFUSED;
@@ -88,7 +89,7 @@ fn ask_all(found: Vec<ControlSocket>, skips_stale: bool) -> Vec<Evidence> {
         });
     }
     let mut all: Vec<(usize, Option<Evidence>)> = told.into_iter().take(count).collect();
-    all.sort_by_key(|(index, _)| *index);
+    all.order_by_key(|(index, _)| *index);
     all.into_iter().filter_map(|(_, evidence)| evidence).collect()
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::config::{CaptureExpression, Nsys};
 use crate::tools::{CommandEnd, saw};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, visible};
 use stage2_model::finding::Id;
@@ -310,7 +311,7 @@ pub fn with_seen(mut finding: Finding, nsys: &Nsys, paths: &[PathRow]) -> Findin
     let mut ranges: Vec<&PathRow> =
         paths.iter().filter(|row| row.kind == PathKind::Range).collect();
     // The outer ones are the stages that a capture is usually started by.
-    ranges.sort_by_key(|row| row.depth);
+    ranges.order_by_key(|row| row.depth);
     let mut known = BTreeSet::new();
     let all = ranges.into_iter().filter(|row| known.insert((&row.name, &row.domain)));
     let all: Vec<&PathRow> = all.collect();
