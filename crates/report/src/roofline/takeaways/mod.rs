@@ -748,7 +748,7 @@ pub fn recommendations<'t>(takeaways: &'t [Takeaway], answer: &'t Answer) -> Vec
         ((is_first_step(r.first), r.first.rule.is_caveat()), most, leads)
     };
     let mut order: Vec<_> = given.iter().map(|r| (place(r), r.clone())).collect();
-    order.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
+    order.order_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.cmp(&a.2)));
     order.into_iter().map(|(_, recommended)| recommended).collect()
 }
 
