@@ -59,3 +59,25 @@ fn what_cannot_be_read_is_no_answer() {
     assert.stderr(contains("newer stage2-launch"));
     sandbox.launch_strictly(&["ask", "nowhere"]).assert().code(2).stderr(contains("nowhere"));
 }
+
+#[test]
+fn json_schemas_are_in_the_program() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.launch_strictly(&["schema", "--json-schema"]).assert().success();
+    let list = lossy(&list.get_output().stdout);
+    for entry in fs::read_dir(repository("schemas")).expect("schemas") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.as_deref().and_then(|name| name.strip_suffix(".schema.json"));
+        let name = name.expect("a schema");
+        assert!(list.contains(&format!("| {name} | ")), "{list}");
+        let text = fs::read_to_string(&path).expect(name);
+        let words = ["schema", "--json-schema", name];
+        sandbox.launch_strictly(&words).assert().success().stdout(text);
+    }
+    let words = ["schema", "--json-schema", "no\u{1b}"];
+    let known = contains("no schema `no\\x1b`; there are ask, ");
+    sandbox.launch_strictly(&words).assert().code(2).stdout("").stderr(known);
+    sandbox.launch_strictly(&["schema"]).assert().code(2);
+    sandbox.launch_strictly(&["schema", "a", "--json-schema"]).assert().code(2);
+}

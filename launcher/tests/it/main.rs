@@ -1,5 +1,6 @@
 //! What the launcher does, from its command line to the files of a bundle.
 
+mod agent_texts;
 mod ask;
 mod bench;
 mod bench_collector;
