@@ -18,6 +18,7 @@ use stage2_report::{Settings, Sources, analyse};
 use crate::mutate::{self, Mutator};
 use crate::{Limits, scratch};
 
+mod ask;
 mod live;
 mod nvtx;
 mod python;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     new("nvtx", nvtx::check, mutate::bytes, limits(1, MIB, 400)),
     new("python", python::check, mutate::bytes, limits(1, 16 * MIB, 400)),
     new("metrics_json", check_metrics_json, mutate::json, limits(2, 8 * MIB, 400)),
+    new("ask", ask::check, mutate::json, limits(5, 64 * MIB, 2_000)),
 ];
 
 const fn new(name: &'static str, check: fn(&[u8]), mutate: Mutator, limits: Limits) -> Target {
