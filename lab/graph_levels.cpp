@@ -15,7 +15,8 @@
 //   flush:0|1, unsub[@B], finalize, sleep:MS
 //   callback:none|time|events  of cuGraphLaunch: off; cuptiGetTimestamp, which is of the first API and may make the
 //                              second one refuse buffers that are registered later; an event before and behind
-//   nodes:N, distinct:0|1      of graphs to be made (400): all of one kernel (0), or of those of the last module
+//   nodes:N, distinct:0|1|2    of graphs to be made (400): all of one kernel (0), or of those of the last module; 2:
+//                              each graph goes on where the last one ended
 //   make:NAME, set:NAME:COUNT  capture and instantiate one graph, or NAME0 to NAME{COUNT-1}
 //   again:NAME, update:NAME, upload:NAME    instantiate it anew, cuGraphExecUpdate by a new capture, cuGraphUpload
 //   replay:NAME:N              N replays, each waited for
@@ -25,10 +26,20 @@
 //   toggle:KINDS:NAME:N:OFF[:flush]  N times: kinds on, a replay, kinds off, cuptiActivityFlushAll(0), OFF replays
 //   eager:N, warm:MS           N launches of one kernel; so many that the GPU is at its clock, not timed
 //   module, first              load 500 new kernels; launch each of them once and wait
+//   graph_ways.h has more
 // Build: g++ -O2 -std=c++17 graph_levels.cpp -o graph_levels -ldl (headers of CUDA, and of CUPTI 13.4 or later)
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cmath>
+#include <csignal>
+#include <fstream>
+#include <thread>
 #include <utility>
 
 #include "graph_levels.h"
@@ -40,10 +51,13 @@ namespace {
 constexpr int kFirst = 500;      // Kernels of a module.
 constexpr int kEvents = 4096;    // Pairs that a launch may record; older ones are written over.
 constexpr int kBlocks = 10;
+constexpr double kCyclesPerUs = 1980;  // Of an H100 under load.
 
 struct Graph {
   CUgraph captured = nullptr;
   CUgraphExec exec = nullptr;
+  // How it is built anew for an update, if not by a plain capture.
+  std::string shape;
 };
 
 // As generated_cuda_meta.h has them for both launch calls; it wants the runtime headers of its own CUDA.
@@ -68,8 +82,16 @@ std::vector<CUfunction> many;
 std::map<std::string, Graph> graphs;
 std::vector<Pair> events;
 const char* library_path;
-bool started = false, loaded = false, distinct = false;
+bool started = false, loaded = false;
 int nodes = 400, modules = 0;
+// Of later graphs: 0 one kernel, 1 all kernels of the last module, 2 those behind the last graph's.
+int distinct = 0, last_kernel = 0;
+// What nodes of later graphs take, in turn (us); empty: kernels that do nearly nothing.
+std::vector<double> spins;
+CUfunction spin_kernel;
+unsigned long long instantiate_flags = 0;
+// What a replay takes, if it is known; records that say otherwise are counted as wrong.
+double expected_us = 0;
 enum class OnLaunch { kNothing, kTime, kEvents } on_launch = OnLaunch::kNothing;
 long callbacks_seen = 0, pairs_recorded = 0;
 uint64_t last_seen = 0;
@@ -244,10 +266,18 @@ void launch(CUfunction function) {
   CUDA(cuLaunchKernel, function, 1u, 1u, 1u, 32u, 1u, 1u, 0u, stream, parameters, nullptr);
 }
 
+void launch_node(int at) {
+  if (spins.empty()) return launch(distinct != 0 ? many[(last_kernel + at) % many.size()] : one);
+  long long cycles = static_cast<long long>(spins[at % spins.size()] * kCyclesPerUs);
+  void* parameters[] = {&values, &cycles};
+  CUDA(cuLaunchKernel, spin_kernel, 1u, 1u, 1u, 32u, 1u, 1u, 0u, stream, parameters, nullptr);
+}
+
 CUgraph capture() {
   CUgraph captured;
   CUDA(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  for (int i = 0; i < nodes; ++i) launch(distinct ? many[i % many.size()] : one);
+  for (int i = 0; i < nodes; ++i) launch_node(i);
+  if (distinct == 2) last_kernel += nodes;
   CUDA(cuStreamEndCapture, stream, &captured);
   return captured;
 }
@@ -255,7 +285,7 @@ CUgraph capture() {
 void make(const std::string& name) {
   Graph& graph = graphs[name];
   graph.captured = capture();
-  CUDA(cuGraphInstantiate, &graph.exec, graph.captured, 0ull);
+  CUDA(cuGraphInstantiate, &graph.exec, graph.captured, instantiate_flags);
 }
 
 Graph& graph_of(const std::string& name) {
@@ -264,8 +294,10 @@ Graph& graph_of(const std::string& name) {
   return found->second;
 }
 
+CUgraph build(const std::string& shape);
+
 void update(Graph& graph) {
-  const CUgraph other = capture();
+  const CUgraph other = graph.shape.empty() ? capture() : build(graph.shape);
   CUgraphExecUpdateResultInfo info = {};
   CUDA(cuGraphExecUpdate, graph.exec, other, &info);
   CUDA(cuGraphDestroy, other);
@@ -312,6 +344,7 @@ void say_records(const std::vector<Span>& on) {
   struct Replay {
     uint64_t start = UINT64_MAX, end = 0, sum = 0;
     long nodes = 0;
+    std::vector<Span> kernels;
   };
   std::map<uint32_t, Replay> replays;
   long counts[3] = {}, untimed[3] = {}, inside[3] = {};
@@ -337,9 +370,16 @@ void say_records(const std::vector<Span>& on) {
     replay.start = std::min(replay.start, record.start);
     replay.end = std::max(replay.end, record.end);
     replay.sum += record.end - record.start;
+    if (spins.size() > 1) replay.kernels.push_back({record.start, record.end});
   }
   std::vector<double> nodes_each, span_us, sum_us;
-  for (const auto& [id, replay] : replays) {
+  std::vector<std::vector<double>> of_class(spins.size());
+  for (auto& [id, replay] : replays) {
+    // Nodes of a chain end in their order.
+    std::sort(replay.kernels.begin(), replay.kernels.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
+    for (size_t i = 0; i < replay.kernels.size(); ++i) {
+      of_class[i % spins.size()].push_back((replay.kernels[i].end - replay.kernels[i].start) / 1e3);
+    }
     nodes_each.push_back(replay.nodes);
     if (replay.end < replay.start) continue;
     span_us.push_back((replay.end - replay.start) / 1e3);
@@ -354,6 +394,17 @@ void say_records(const std::vector<Span>& on) {
   if (!replays.empty()) {
     say("replays_with_nodes", replays.size());
     say("nodes_each", median(nodes_each));
+  }
+  if (spins.size() > 1 && !replays.empty()) {
+    std::vector<double> medians;
+    for (const auto& all : of_class) medians.push_back(median(all));
+    say_list("class_us", medians);
+  }
+  if (expected_us > 0) {
+    const auto is_wrong = [](double us) { return us < 0.8 * expected_us || us > 1.5 * expected_us; };
+    const auto wrong = [&](const auto& all) { return std::count_if(all.begin(), all.end(), is_wrong); };
+    say("wrong_graphs", wrong(graph_us));
+    say("wrong_spans", wrong(span_us));
   }
   if (!span_us.empty()) say("span_us", median(span_us)), say("kernels_us", median(sum_us));
   if (!graph_us.empty()) say("graph_us", median(graph_us)), say("graph_p99_us", at_share(graph_us, 0.99));
@@ -459,6 +510,8 @@ void set_callback(const std::string& what) {
   }
 }
 
+#include "graph_ways.h"
+
 // Steps that a CUPTI is needed for. False: it is none of them.
 bool run_cupti(const std::string& verb, const std::vector<std::string>& words, int slot, int number) {
   if (verb == "load") load();
@@ -518,14 +571,14 @@ void run(std::string step) {
   const std::vector<std::string> dry = {"nodes", "distinct", "pool", "sleep"};
   if (std::find(dry.begin(), dry.end(), verb) != dry.end()) {
     if (verb == "nodes") nodes = number;
-    if (verb == "distinct") distinct = number != 0;
+    if (verb == "distinct") distinct = number;
     if (verb == "pool") provide_buffers(number);
     if (verb == "sleep") usleep(number * 1000);
     return;
   }
   if (run_cupti(verb, words, slot, number)) return;
   start();
-  if (verb == "start") return;
+  if (verb == "start" || run_way(words)) return;
   if (verb == "module") load_module(kFirst);
   else if (verb == "warm") warm(number);
   else if (verb == "make") make(words[1]);
@@ -533,7 +586,7 @@ void run(std::string step) {
   else if (verb == "again") {
     Graph& graph = graph_of(words[1]);
     CUDA(cuGraphExecDestroy, graph.exec);
-    CUDA(cuGraphInstantiate, &graph.exec, graph.captured, 0ull);
+    CUDA(cuGraphInstantiate, &graph.exec, graph.captured, instantiate_flags);
   } else if (verb == "update") update(graph_of(words[1]));
   else if (verb == "upload") CUDA(cuGraphUpload, graph_of(words[1]).exec, stream), CUDA(cuStreamSynchronize, stream);
   else if (verb == "queue") queue(graph_of(words[1]), number);

@@ -20,6 +20,7 @@
 #include <cupti_activity.h>
 #include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
+#include <cupti_profiler_target.h>
 #include <cupti_version.h>
 
 // The headers rename functions by macros (cuMemAlloc is cuMemAlloc_v2), so the name is expanded before it is text.
@@ -33,7 +34,11 @@
   each(cuStreamCreate) each(cuStreamSynchronize) each(cuModuleLoadData) each(cuModuleGetFunction)                \
   each(cuMemAlloc) each(cuLaunchKernel) each(cuStreamBeginCapture) each(cuStreamEndCapture)                      \
   each(cuGraphInstantiate) each(cuGraphLaunch) each(cuGraphExecDestroy) each(cuGraphDestroy)                     \
-  each(cuGraphUpload) each(cuGraphExecUpdate) each(cuEventCreate) each(cuEventRecord) each(cuEventElapsedTime)
+  each(cuGraphUpload) each(cuGraphExecUpdate) each(cuEventCreate) each(cuEventRecord) each(cuEventElapsedTime)   \
+  each(cuEventRecordWithFlags) each(cuGraphCreate) each(cuGraphGetNodes) each(cuGraphAddNode)                    \
+  each(cuGraphAddKernelNode) each(cuGraphAddChildGraphNode) each(cuGraphKernelNodeGetParams)                     \
+  each(cuGraphExecKernelNodeSetParams) each(cuGraphNodeSetEnabled) each(cuGraphNodeGetType)                      \
+  each(cuGraphConditionalHandleCreate) each(cuMemAllocAsync) each(cuMemFreeAsync) each(cuMemHostAlloc)
 
 #define LEVELS_CUPTI(each)                                                                                       \
   each(cuptiGetVersion) each(cuptiGetTimestamp) each(cuptiSubscribe) each(cuptiUnsubscribe)                      \
@@ -44,7 +49,8 @@
   each(cuptiActivityEnableCudaEventDeviceTimestamps)                                                             \
   each(cuptiFinalize) each(cuptiSubscribe_v2) each(cuptiActivityEnable_v2) each(cuptiActivityDisable_v2)         \
   each(cuptiActivityRegisterCallbacks_v2) each(cuptiActivitySetAttribute_v2)                                     \
-  each(cuptiActivityGetAttribute_v2) each(cuptiActivityGetNextRecord_v2) each(cuptiGetTimestamp_v2)
+  each(cuptiActivityGetAttribute_v2) each(cuptiActivityGetNextRecord_v2) each(cuptiGetTimestamp_v2)              \
+  each(cuptiActivityEnableHWTrace) each(cuptiProfilerInitialize)
 
 namespace levels {
 
@@ -100,6 +106,7 @@ struct Record {
   uint32_t kind;
   uint64_t start, end;
   uint32_t correlation, graph;
+  uint32_t stream = 0;  // 0 with chosen fields.
 };
 
 struct Subscriber {
@@ -184,11 +191,11 @@ inline void keep(const CUpti_Activity* raw, const CUpti_BufferCallbackCompleteIn
                        static_cast<uint32_t>(of(GRAPH_TRACE_FIELD_GRAPH_ID, KERNEL_FIELD_GRAPH_ID))});
   } else if (is_graph) {
     const auto* graph = reinterpret_cast<const CUpti_ActivityGraphTrace2*>(raw);
-    records.push_back({kind, graph->start, graph->end, graph->correlationId, graph->graphId});
+    records.push_back({kind, graph->start, graph->end, graph->correlationId, graph->graphId, graph->streamId});
   } else {
     // These fields stand at the same place in all versions of the record.
     const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel9*>(raw);
-    records.push_back({kind, kernel->start, kernel->end, kernel->correlationId, kernel->graphId});
+    records.push_back({kind, kernel->start, kernel->end, kernel->correlationId, kernel->graphId, kernel->streamId});
   }
 }
 

@@ -26,10 +26,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-CASES = configparser.ConfigParser(
-    delimiters="=", interpolation=configparser.ExtendedInterpolation()
-)
-CASES.read_string(Path(__file__).with_suffix(".ini").read_text())
+
+def read_cases(path: Path) -> configparser.ConfigParser:
+    """Return the programs of a file."""
+    cases = configparser.ConfigParser(
+        delimiters="=", interpolation=configparser.ExtendedInterpolation()
+    )
+    cases.read_string(path.read_text())
+    return cases
+
+
+CASES = read_cases(Path(__file__).with_suffix(".ini"))
 COUNTED_LIMIT_S = 20
 TIMED_LIMIT_S = 40
 SHORT_LIMIT_S = 12
@@ -138,7 +145,9 @@ def say(text: str) -> None:
 SHOWN = {"step", "error", "cupti", "api", "case", "us", "nodes", "graphs", "eager", "version"}
 ENDS = ("blocks_us", "first_us", "sum_us", "max_us", "median_us", "p99_us")
 # Steps that stand in the table only if they fail.
-QUIET = re.compile("nodes|distinct|pool|warm|start|set|make|module|again|update|upload")
+QUIET = re.compile(
+    "nodes|distinct|pool|warm|start|set|make|module|again|update|upload|spin|flags|pin|crowd|marks:"
+)
 # Steps of the table of first launches: besides launches, what may be CUPTI's first call.
 STARTED = re.compile("first|replay|eager|each|on|load|register|sub|attr|show|alloc|fields")
 
