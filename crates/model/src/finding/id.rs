@@ -686,8 +686,7 @@ mod tests {
         table
     }
 
-    /// Hazard (agents): an id means two things, or a script finds no word about it.
-    /// Promise: ids are unique, well formed, the same in JSON, and each has its row in docs/findings.md.
+    /// Also that they are the same in JSON.
     #[test]
     fn ids_are_unique_well_formed_and_documented() {
         let codes: BTreeSet<&str> = Id::ALL.iter().map(|id| id.code()).collect();

@@ -293,9 +293,8 @@ impl RunFolder {
         outcome
     }
 
-    /// Hazard (agents): advice rests on nothing, or its evidence points to another number than it quotes.
-    /// Promise: in every report, each finding has an id, those on numbers have evidence, and each value of it stands at
-    /// its place in metrics.json.
+    /// In every report, each finding has an id, those on numbers have evidence, and each value of it stands at its place
+    /// in metrics.json.
     #[track_caller]
     fn check_findings(&self) {
         let metrics = self.metrics();
