@@ -33,6 +33,8 @@ static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 const NO_KEY: u32 = u32::MAX;
 /// Keys whose values glibc keeps in the thread itself; it allocates for others.
 const KEYS_WITHIN: u32 = 32;
+/// As large as that of a thread of the standard library.
+const STACK_BYTES: usize = 2 << 20;
 /// Thread-locals of what was there when the process started lie this near to libc's own data of the
 /// thread, bytes; they need no memory, and are quicker.
 const NEAR_BYTES: usize = 1 << 20;
@@ -118,6 +120,12 @@ pub(crate) fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
         diag::warn(format_args!("{panic}: this call is not recorded; please report it"));
         fallback
     })
+}
+
+/// A thread of ours with this name. It has a stack of its own size: without one, the standard library reads
+/// `RUST_MIN_STACK` from the environment, which the guest may be changing.
+pub(crate) fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES)
 }
 
 /// Runs `body`, which is all that a thread of our own does. What the guest's own code does on it (an

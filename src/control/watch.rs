@@ -29,9 +29,8 @@ const MOST: u32 = 5;
 /// A GPU that is in use for so large a share does nothing else; a kernel that spins moves no data.
 const BUSY_PERCENT: u32 = 95;
 const SPINS_PERCENT: u32 = 2;
-/// The longest that the command may take, and that a file may take.
+/// The longest that the command may take.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(30);
-const FILE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What may stand, each since when.
 #[derive(Default)]
@@ -232,11 +231,8 @@ impl<'a> Standstill<'a> {
             of_thread.set();
         };
         // The disk may hang, and so may the command.
-        match std::thread::Builder::new().name("stage2-why".to_owned()).spawn(thread) {
-            Ok(_) => {
-                written.wait(FILE_PATIENCE);
-                self.written = Some(written);
-            }
+        match barrier::thread("stage2-why").spawn(thread) {
+            Ok(_) => self.written = Some(written),
             Err(error) => {
                 diag::warn(format_args!("watch: no thread can be started ({error})"));
             }

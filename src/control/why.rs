@@ -128,7 +128,7 @@ impl Asked {
         if let Some(slot) = &slot
             && !slot.done.wait(PATIENCE)
         {
-            let step = slot.found.lock().step;
+            let step = slot.found.try_lock_for(STEP).map_or("the allocator", |found| found.step);
             missing.push(format!("{step} has not come back within {} ms", PATIENCE.as_millis()));
         }
         let mut told = None;
@@ -154,7 +154,10 @@ impl Asked {
             ),
             _ => {}
         }
-        let found = slot.map(|slot| std::mem::take(&mut *slot.found.lock())).unwrap_or_default();
+        // A thread that hangs in the allocator may hold it.
+        let found =
+            slot.and_then(|slot| Some(std::mem::take(&mut *slot.found.try_lock_for(STEP)?)));
+        let found = found.unwrap_or_default();
         missing.extend(found.notes);
         let look = found.look;
         let notes = look.iter().flat_map(|look| look.notes.iter().cloned());
@@ -194,7 +197,7 @@ impl Asked {
             missing.push(format!(
                 "an earlier look at this process has not come back for {} s ({}); there is no second one",
                 since.elapsed().as_secs(),
-                last.found.lock().step
+                last.found.try_lock_for(STEP).map_or("the allocator", |found| found.step)
             ));
             return None;
         }
@@ -210,7 +213,7 @@ impl Asked {
             }
             of_thread.done.set();
         };
-        match std::thread::Builder::new().name("stage2-why".to_owned()).spawn(thread) {
+        match barrier::thread("stage2-why").spawn(thread) {
             Ok(_) => {
                 self.last = Some((Arc::clone(&slot), Instant::now()));
                 Some(slot)
@@ -271,7 +274,7 @@ fn ask_nvml(slot: &Arc<Slot>, options: Options, gpus: Gpus) {
         of_thread.found.lock().gpus = Some(read);
         of_thread.gpus_done.set();
     };
-    if let Err(error) = std::thread::Builder::new().name("stage2-nvml".to_owned()).spawn(thread) {
+    if let Err(error) = barrier::thread("stage2-nvml").spawn(thread) {
         slot.found.lock().gpus = Some(Err(format!("no thread can be started ({error})")));
         slot.gpus_done.set();
     }

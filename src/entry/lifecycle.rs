@@ -190,7 +190,7 @@ fn start_gpu_half(shared: &'static Shared) -> Result<(), OffReason> {
 /// The caller has all signals blocked, which the thread inherits.
 fn spawn_drain(shared: &'static Shared) -> std::io::Result<()> {
     let python = Interpreter::find();
-    let spawned = std::thread::Builder::new().name("stage2-drain".to_owned()).spawn(move || {
+    let spawned = barrier::thread("stage2-drain").spawn(move || {
         shared.note_drain_thread();
         scheduling::be_ordinary();
         let hooks = Hooks {

@@ -227,7 +227,7 @@ impl Sampling {
             }
             common.ended.set();
         };
-        std::thread::Builder::new().name("stage2-host".to_owned()).spawn(thread)?;
+        barrier::thread("stage2-host").spawn(thread)?;
         Ok(Sampling { common })
     }
 

@@ -73,7 +73,7 @@ impl DeviceStates {
                 let _ = to_say.try_send(Said::Off { device: None, reason: panic.to_string() });
             }
         };
-        std::thread::Builder::new().name("stage2-nvml".to_owned()).spawn(thread)?;
+        barrier::thread("stage2-nvml").spawn(thread)?;
         Ok(DeviceStates { orders, said, ended: false })
     }
 

@@ -99,7 +99,7 @@ impl Counters {
             sender,
             self.come_first_at_exit,
         );
-        let thread = std::thread::Builder::new().name("stage2-counters".to_owned()).spawn(move || {
+        let thread = barrier::thread("stage2-counters").spawn(move || {
             scheduling::be_ordinary();
             if let Err(panic) = barrier::own_thread(|| sampling.run()) {
                 diag::warn(format_args!(
