@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::dormant::*;
-use crate::common::{Guest, Running, wait_for};
+use crate::common::{Guest, Running, built, wait_for};
 use serde_json::Value;
 use stage2_contract::control::Answer;
 
@@ -20,9 +20,18 @@ struct Told {
 }
 
 fn why(guest: &Running) -> Told {
-    let begun = Instant::now();
-    let answer = accepted(guest, "why");
-    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    // A machine that is overloaded for a moment says nothing of the collector.
+    let asked = || {
+        let begun = Instant::now();
+        (accepted(guest, "why"), begun.elapsed())
+    };
+    let (mut answer, mut took) = asked();
+    for _ in 0..2 {
+        if took >= LIMIT {
+            (answer, took) = asked();
+        }
+    }
+    assert!(took < LIMIT, "{took:?}");
     let read = |text: &str| serde_json::from_str::<Value>(text).expect(text);
     let process = read(answer.get("process").expect("a process"));
     let work = answer.get("work").map(read);
@@ -135,10 +144,41 @@ fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
     assert_eq!(guest.stderr(), "");
 }
 
+/// Hazard (Standstill): A dormant process waits for a kernel that never ends.
+/// Promise: NVML's readings are there, with the time for which they have been the same; the watch writes it.
+#[test]
+fn a_dormant_process_tells_how_long_its_gpu_has_been_busy() {
+    let guest = with_gpu(dormant(), 100).env("STAGE2_WATCH", "1s");
+    let mut guest = guest.spawn();
+    guest.does(["cuda", "work before 10"]);
+    guest.tell(&format!("stuck kernel {SPIN}"));
+    let gpu = |told: &Told| {
+        let gpu: Value = serde_json::from_str(told.answer.get("gpu")?).expect("JSON");
+        Some(gpu)
+    };
+    let told = why(&guest);
+    let gpu = gpu(&told).expect("a reading");
+    assert_eq!((&gpu["gpu_percent"], &gpu["memory_percent"]), (&100.into(), &0.into()), "{gpu}");
+    assert_eq!((&gpu["busy_ms"], &gpu["quiet_ms"]), (&20_000.into(), &20_000.into()), "{gpu}");
+    let file = wait_for(|| format!("a file: {}", guest.stderr()), || written(&guest).pop());
+    let text = std::fs::read_to_string(file).expect("a file");
+    assert!(text.contains("the GPU is busy without memory traffic"), "{text}");
+    guest.does(["release", "unstuck"]);
+    assert!(guest.end().success());
+}
+
 /// The files that a watch has written.
 fn written(guest: &Running) -> Vec<std::path::PathBuf> {
     let files = std::fs::read_dir(guest.out()).expect("folder").flatten().map(|file| file.path());
     files.filter(|path| path.to_string_lossy().ends_with(".why.json")).collect()
+}
+
+/// A GPU that is so busy, without memory traffic, percent.
+fn with_gpu(guest: Guest, busy: u32) -> Guest {
+    guest
+        .env("STAGE2_NVML", built("libnvml.so"))
+        .env("SIM_NVML_UUIDS", "GPU-00112233-4455-6677-8899-aabbccddeeff")
+        .env("SIM_NVML_BUSY", busy.to_string())
 }
 
 fn watched() -> Guest {
@@ -192,7 +232,7 @@ fn a_watch_leaves_an_idle_process_alone() {
 }
 
 /// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
-/// Promise: Both are told with their lines, recording or dormant, and the watch of one that records writes it.
+/// Promise: Both are told with their lines, recording or dormant, and the watch writes it.
 #[test]
 fn a_deadlock_under_the_gil_is_told_with_both_lines() {
     let Some((_, python)) = crate::common::host::any_python() else { return };
@@ -200,31 +240,31 @@ fn a_deadlock_under_the_gil_is_told_with_both_lines() {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/host_hazards.py");
     for start in ["on", "off"] {
         let guest = Guest::program(python).argument(&script).argument("holds_the_gil");
-        let mut guest = guest.env("STAGE2_START", start).env("STAGE2_WATCH", "1s").spawn();
-        let is_waiting = |told: &Told| told.threads.iter().any(|t| !t["gil_holder"].is_null());
-        let told = wait_for(
-            || format!("{start}: {}", guest.stderr()),
-            || Some(why(&guest)).filter(is_waiting),
-        );
-        let holder =
-            told.threads.iter().find(|thread| thread["holds_gil"] == true).expect("it is held");
-        let waits =
-            told.threads.iter().find(|t| !t["gil_holder"].is_null()).expect("it is waited for");
-        assert_eq!(waits["gil_holder"], holder["tid"], "{start}");
-        assert!(
-            holder["python"][0].as_str().unwrap().starts_with("holds_the_gil"),
-            "{start}: {holder}"
-        );
-        assert!(waits["python"][0].as_str().unwrap().contains("wants"), "{start}: {waits}");
+        // Nobody reads this: the program may be changing its environment when a thread of ours begins. The
+        // simulated CUPTI, which a dormant process does not start, does.
+        let stack = if start == "on" { 2 << 20 } else { usize::MAX };
+        let guest = guest.env("RUST_MIN_STACK", stack.to_string());
+        // A GPU that is idle has ended what it had.
+        let guest = with_gpu(guest, 0).env("STAGE2_START", start).env("STAGE2_WATCH", "1s");
+        let mut guest = guest.spawn();
+        // Before it stands, the two take turns.
+        let begins = |thread: &Value, function: &str| {
+            thread["python"][0].as_str().is_some_and(|line| line.contains(function))
+        };
+        let pair = |told: Told| {
+            let holder = told.threads.iter().find(|thread| thread["holds_gil"] == true)?;
+            let waits = told.threads.iter().find(|thread| thread["gil_holder"] == holder["tid"])?;
+            let stands = begins(holder, "holds_the_gil") && begins(waits, "wants");
+            stands.then(|| waits.clone())
+        };
+        let waits = wait_for(|| format!("{start}: {}", guest.stderr()), || pair(why(&guest)));
         assert_eq!(waits["state"], "gil", "{start}");
-        if start == "on" {
-            wait_for(|| format!("{start}: a file: {}", guest.stderr()), || written(&guest).pop());
-            // The line comes behind the file.
-            wait_for(
-                || format!("{start}: a line: {}", guest.stderr()),
-                || guest.stderr().contains("has waited for the GIL").then_some(()),
-            );
-        }
+        wait_for(|| format!("{start}: a file: {}", guest.stderr()), || written(&guest).pop());
+        // The line comes behind the file.
+        wait_for(
+            || format!("{start}: a line: {}", guest.stderr()),
+            || guest.stderr().contains("has waited for the GIL").then_some(()),
+        );
         let status = guest.end();
         assert!(status.success(), "{start}: {status:?}, {}", guest.stderr());
     }
