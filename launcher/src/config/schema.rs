@@ -141,6 +141,8 @@ pub(crate) struct Collector {
     pub(crate) buffers: Option<String>,
     #[serde(deserialize_with = "rotate", default)]
     pub(crate) rotate: Option<String>,
+    #[serde(deserialize_with = "watch", default)]
+    pub(crate) watch: Option<String>,
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
@@ -282,6 +284,12 @@ fn rotate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error
     let is_read = |text: &str| settings::read_rotate(text).is_some();
     let text = Option::<String>::deserialize(from)?;
     text.map(|text| of_form(text, is_read, settings::ROTATE_FORM)).transpose()
+}
+
+fn watch<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let is_read = |text: &str| settings::read_watch(text).is_some();
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|text| of_form(text, is_read, settings::WATCH_FORM)).transpose()
 }
 
 /// Refuses a text that the collector could not read.

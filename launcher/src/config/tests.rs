@@ -138,6 +138,7 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["profiling.collector.hwtrace=yes"], vec!["hwtrace", "off or on"]),
         (vec!["profiling.collector.buffers=1G*64"], vec!["buffers", "4G in all"]),
         (vec!["profiling.collector.rotate='keep=8'"], vec!["rotate", "size=256M,every=10m,keep=8"]),
+        (vec!["profiling.collector.watch=often"], vec!["watch", "1s to 24h"]),
         (vec!["profiling.collector.host=often"], vec!["host", "1 to 1000"]),
         (vec!["profiling.collector.host=0"], vec!["host", "1 to 1000"]),
         (vec!["profiling.collector.flush_ms=5"], vec!["flush_ms", "10 to 3600000"]),
