@@ -50,8 +50,9 @@ pub(crate) enum CtlVerb {
     ///
     /// TARGET may also be a file `*.why.json` that STAGE2_WATCH has written. Ask before you restart anything:
     /// the answer changes nothing in the process (docs/standstill.md).
-    #[command(override_usage = "stage2-launch ctl <TARGET|--all> why [OPTIONS]")]
-    Why(AnswerOptions),
+    #[command(override_usage = "stage2-launch ctl <TARGET|--all> why [OPTIONS]\n       \
+                                stage2-launch ctl why --from FILE...")]
+    Why(WhyArgs),
     /// Put a mark into the trace file
     #[command(override_usage = "stage2-launch ctl <TARGET|--all> mark [OPTIONS] TEXT...")]
     Mark {
@@ -66,6 +67,18 @@ pub(crate) enum CtlVerb {
         override_usage = "stage2-launch ctl <TARGET|--all> snapshot [OPTIONS] -o DIR [KEY=VALUE]..."
     )]
     Snapshot(SnapshotArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// Also write the answer as why.json and why.md, with provenance.json, into this folder: for somebody else
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Judge files `*.why.json` of many ranks together, also of other hosts, instead of a TARGET
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) from: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) answering: AnswerOptions,
 }
 
 // How answers are printed.
@@ -113,6 +126,9 @@ pub(crate) struct StartArgs {
     /// End when the trace file has this size: bytes, or with a unit (64K, 1G)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<u64>,
+    /// Also where a kernel seems to stand: CUPTI's start does not return before it ends
+    #[arg(long)]
+    pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) waiting: WaitOptions,
     #[command(flatten)]
@@ -240,6 +256,9 @@ mod tests {
         let args = read("tmp/stage2/latest mark two words").expect("sound");
         let CtlVerb::Mark { text, .. } = args.verb else { panic!("{:?}", args.verb) };
         assert_eq!(text.join(" "), "two words");
+        let args = read("why --from a.why.json b.why.json --json").expect("sound");
+        let CtlVerb::Why(why) = args.verb else { panic!("{:?}", args.verb) };
+        assert_eq!((why.from.len(), why.answering.json, args.target), (2, true, None));
         let args = read("7 snapshot -o out model/llm=x").expect("sound");
         let CtlVerb::Snapshot(snapshot) = args.verb else { panic!("{:?}", args.verb) };
         assert_eq!((snapshot.for_ms, snapshot.overrides.len()), (10_000, 1));

@@ -21,7 +21,7 @@ pub(crate) use arguments::{
     QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SchemaArgs, SkillArgs,
     Times, TopArgs, WatchOptions,
 };
-pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs};
+pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
 pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\

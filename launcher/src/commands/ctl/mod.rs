@@ -36,14 +36,25 @@ impl Outcome {
 }
 
 pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    if let CtlVerb::Why(asked) = &args.verb
+        && !asked.from.is_empty()
+    {
+        if args.all || args.target.is_some() {
+            let why = "--from names files instead of processes; give it or a TARGET";
+            return Err(Failure::Usage(format!("ctl: {why}; see `stage2-launch ctl why --help`")));
+        }
+        return why::why(None, asked);
+    }
     let target = target(&args)?;
+    let mut is_forced = false;
     let (verb, AnswerOptions { json }, awaited) = match args.verb {
         CtlVerb::Snapshot(args) => return snapshot::snapshot(&target, args, terminal),
         CtlVerb::Status(answering) => (Verb::Status, answering, None),
-        CtlVerb::Why(answering) => return why::why(&target, answering.json),
+        CtlVerb::Why(asked) => return why::why(Some(&target), &asked),
         CtlVerb::Flush(answering) => (Verb::Flush, answering, None),
         CtlVerb::Mark { text, answering } => (Verb::Mark(text.join(" ")), answering, None),
         CtlVerb::Start(start) => {
+            is_forced = start.force;
             (Verb::Start(start.to_start()), start.answering, start.waiting.wait.then_some("on"))
         }
         CtlVerb::Stop { waiting, answering } => {
@@ -51,13 +62,23 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
         }
     };
     let found = find(&target)?;
+    let mut refused = None;
     if matches!(verb, Verb::Start(_)) {
-        let statuses = found.iter().map(|found| ask(found, &Verb::Status));
-        print_cost(statuses.flatten().filter(is_before_cupti).count(), terminal);
+        let is_new =
+            |found: &&ControlSocket| ask(found, &Verb::Status).as_ref().is_ok_and(is_before_cupti);
+        let new: Vec<ControlSocket> = found.iter().filter(is_new).cloned().collect();
+        refused = refusals(&found, if is_forced { &[] } else { &new });
+        if refused.is_none() {
+            print_cost(new.len(), terminal);
+        }
     }
     let verb = together(verb, found.len());
-    let mut outcomes = ask_each(found, &target, &verb, terminal);
-    let are_together = outcomes.len() > 1 && matches!(verb, Verb::Start(_));
+    let is_held_up = refused.is_some();
+    let mut outcomes = match refused {
+        Some(refused) => refused,
+        None => ask_each(found, &target, &verb, terminal),
+    };
+    let are_together = !is_held_up && outcomes.len() > 1 && matches!(verb, Verb::Start(_));
     if are_together {
         renew_empty(&mut outcomes, &verb, terminal);
     }
@@ -80,6 +101,28 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
 /// Whether CUPTI is not attached to the process yet: its next window pays for that.
 fn is_before_cupti(status: &Answer) -> bool {
     status.get("cupti") == Some("not started")
+}
+
+/// The first of these processes without CUPTI in which a kernel stands.
+fn held_up(new: &[ControlSocket]) -> Option<(u32, String)> {
+    let told = if new.is_empty() { Vec::new() } else { why::held_up(new) };
+    new.iter().zip(told).find_map(|(socket, why)| Some((socket.pid, why?)))
+}
+
+/// Refuses a start for all of them where a kernel stands in one that has no CUPTI yet.
+fn refusals(found: &[ControlSocket], new: &[ControlSocket]) -> Option<Vec<Outcome>> {
+    let (stands, why) = held_up(new)?;
+    let of_each = found.iter().map(|found| {
+        let text = match found.pid == stands {
+            true => format!(
+                "{why}. CUPTI does not start before that kernel ends, and from then on launches on other streams hang \
+                 as well: ask `ctl {stands} why`; --force starts it nevertheless"
+            ),
+            false => format!("nothing was started, because a kernel stands in process {stands}"),
+        };
+        Outcome { answer: Ok(Answer::error(text)), found: found.clone() }
+    });
+    Some(of_each.collect())
 }
 
 /// Prints what a first window costs, before one is requested. `first`: processes that have had none.

@@ -15,7 +15,7 @@ use stage2_contract::text::visible;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 
-use super::{EXIT_REFUSED, ask_each, is_before_cupti, print_cost};
+use super::{EXIT_REFUSED, Outcome, ask_each, held_up, is_before_cupti, print_cost};
 use crate::bundle::{Access, RunFolder};
 use crate::cli::{Captures, SnapshotArgs};
 use crate::commands::ending::take_signals;
@@ -144,8 +144,14 @@ fn begin(
     let limits = Limits { for_ms: Some(for_ms), ..Limits::default() };
     let outcomes = ask_each(find(target)?, target, &Verb::Status, terminal);
     let start = together(Verb::Start(Start { limits, ..Start::default() }), outcomes.len());
-    let dormant = outcomes.iter().filter_map(|outcome| outcome.answer.as_ref().ok());
-    print_cost(dormant.filter(|status| is_before_cupti(status)).count(), terminal);
+    let is_new = |outcome: &&Outcome| outcome.answer.as_ref().is_ok_and(is_before_cupti);
+    let new: Vec<_> = outcomes.iter().filter(is_new).map(|outcome| outcome.found.clone()).collect();
+    if let Some((pid, why)) = held_up(&new) {
+        return Err(Failure::NoResult(format!(
+            "process {pid}: {why}. CUPTI does not start before that kernel ends: ask `stage2-launch ctl {pid} why`"
+        )));
+    }
+    print_cost(new.len(), terminal);
     let (mut processes, mut findings) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match ProcessWindow::begin(&outcome.found, outcome.answer, &start) {

@@ -25,6 +25,9 @@ pub(super) struct Evidence {
     pub(super) work: Option<Work>,
     pub(super) gpus: Vec<Gpu>,
     pub(super) threads: Vec<Thread>,
+    /// Errors that the driver told the kernel's log of late: of this process, or of none by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) xid: Vec<String>,
     /// What could not be had, and why.
     pub(super) missing: Vec<String>,
     /// Why the process did not answer.
@@ -310,7 +313,10 @@ fn threads_of(proc: &str) -> Vec<Thread> {
         let text = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
         let letter = letter_of(&text("stat"))?.to_string();
         let waits_in = text("wchan");
+        let is_in_lock =
+            text("syscall").split(' ').next() == Some(&*nix::libc::SYS_futex.to_string());
         Some(Thread {
+            state: if is_in_lock { "lock".to_owned() } else { String::new() },
             tid: entry.file_name().to_str()?.parse().ok()?,
             name: text("comm").trim().to_owned(),
             letter,

@@ -93,6 +93,9 @@ fn put_process(evidence: &Evidence, lines: &mut Vec<String>) {
     for gpu in &evidence.gpus {
         lines.push(gpu_text(gpu));
     }
+    for xid in &evidence.xid {
+        lines.push(format!("  error    {xid}"));
+    }
     for thread in evidence.threads.iter().take(THREADS) {
         put_thread(thread, evidence, lines);
     }

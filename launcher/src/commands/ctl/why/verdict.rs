@@ -21,6 +21,10 @@ const STANDS_MS: u64 = 1_000;
 /// A thread that ran for so large a part of the time computes.
 const COMPUTES: f64 = 0.5;
 const NAME: usize = 70;
+/// The collector's thread that answers.
+const CONTROL: &str = "stage2-control";
+/// A process that stands for less may only be busy.
+const HOLDS_UP_MS: u64 = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -99,7 +103,32 @@ pub(super) fn called(evidence: &Evidence) -> String {
     }
 }
 
+/// Why CUPTI must not be started in a dormant process: its start would not return until the kernel ends, and launches
+/// on other streams would hang with it.
+pub(super) fn holds_up_cupti(evidence: &Evidence) -> Option<String> {
+    if evidence.silent.is_some() || evidence.work.is_some() {
+        return None;
+    }
+    let verdict = of_busy_gpu(evidence)?;
+    let own = gpus_of(evidence);
+    let is_short = |ms: Option<u64>| ms.is_some_and(|ms| ms < HOLDS_UP_MS);
+    if own.iter().all(|gpu| is_short(gpu.busy_ms) || is_short(gpu.quiet_ms)) {
+        return None;
+    }
+    let thread = principal(evidence)?;
+    let waits = cuda_call(thread, evidence).is_some() || synchronizes(thread);
+    (waits && thread.same_stack != Some(false)).then_some(verdict.sentence)
+}
+
 fn of_process(evidence: &Evidence) -> Verdict {
+    let mut verdict = of_evidence(evidence);
+    if let Some(xid) = evidence.xid.last() {
+        verdict.sentence.push_str(&format!("; the driver told an error: {xid}"));
+    }
+    verdict
+}
+
+fn of_evidence(evidence: &Evidence) -> Verdict {
     let told = of_silent(evidence)
         .or_else(|| of_unfinished(evidence))
         .or_else(|| of_gil(evidence))
@@ -124,7 +153,13 @@ fn of_silent(evidence: &Evidence) -> Option<Verdict> {
         SilentState::Mute => {
             let deep: Vec<&Thread> =
                 evidence.threads.iter().filter(|thread| thread.letter == "D").collect();
+            let own = evidence.threads.iter().find(|thread| thread.name == CONTROL);
+            let is_in_lock = own.is_some_and(|thread| thread.state == "lock");
             let why = match deep.first() {
+                None if is_in_lock => "not known: it does not answer, because the collector's own thread waits for a \
+                     lock: most likely the allocator's, which a thread of the program holds that stands; `gdb -p` \
+                     or `eu-stack -p` show that thread"
+                    .to_owned(),
                 Some(thread) => format!(
                     "not known: it does not answer; thread {} is in an uninterruptible wait of the kernel{}",
                     thread_name(thread, evidence),
@@ -523,9 +558,9 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
     if waiting.is_empty() {
         return of_ranks_by_gpu(all);
     }
-    let is_waiting = |evidence: &Evidence| {
-        waiting.iter().any(|(other, _, _)| other.process.pid == evidence.process.pid)
-    };
+    // Processes of several hosts may have the same number.
+    let is_waiting =
+        |evidence: &Evidence| waiting.iter().any(|(other, _, _)| std::ptr::eq(*other, evidence));
     // An engine has processes that take no part: they use no GPU.
     let takes_part = |evidence: &&Evidence| {
         let process = &evidence.process;
@@ -754,6 +789,43 @@ mod tests {
             of(&[evidence(api), evidence(stands(40, name, 9_000)), evidence(stopped)]).all;
         let expected = "process 41 (VLLM::Worker_TP1) did not enter the collective";
         assert!(verdict.sentence.starts_with(expected), "{}", verdict.sentence);
+    }
+
+    /// Hazard (Standstill): A window is asked for while a kernel never ends in a dormant process.
+    /// Promise: It is refused: CUPTI's start would hang, and with it launches on other streams. A process that works
+    ///  is not refused.
+    #[test]
+    fn cupti_is_not_to_be_started_while_a_kernel_stands() {
+        let mut stuck = stands(41, "spin", 1);
+        stuck.as_object_mut().expect("an object").remove("work");
+        let told = |value: &Value| holds_up_cupti(&evidence(value.clone()));
+        assert!(told(&stuck).is_some_and(|why| why.contains("a kernel has been running")));
+        stuck["threads"][0]["native"] = json!([]);
+        assert!(told(&stuck).is_some(), "it spins in torch's `synchronize`");
+        stuck["threads"][0]["native"] = json!(["cuStreamSynchronize libcuda.so.1"]);
+        for (of, field, other) in [
+            ("gpus", "busy_ms", json!(300)),
+            ("gpus", "gpu_percent", json!(80)),
+            ("gpus", "memory_percent", json!(30)),
+            ("threads", "same_stack", json!(false)),
+            ("threads", "native", json!(["poll libc.so.6"])),
+        ] {
+            let mut works = stuck.clone();
+            works["threads"][0]["python"] = json!(["step /app/sampler.py:88"]);
+            works[of][0][field] = other;
+            assert_eq!(told(&works), None, "{field}");
+        }
+        assert_eq!(told(&json!({"silent": {"why": "-", "state": "mute"}})), None);
+    }
+
+    /// Hazard (Standstill): A thread of the program stands while it holds the allocator's lock.
+    /// Promise: The answer comes from outside, and says what the collector waits for.
+    #[test]
+    fn a_collector_that_waits_for_a_lock_is_told() {
+        let own = thread(9, &json!({"name": "stage2-control"}));
+        let silent = json!({"why": "no answer", "state": "mute"});
+        let verdict = one(json!({"process": {"pid": 8}, "silent": silent, "threads": [own]}));
+        assert!(verdict.sentence.contains("the allocator's"), "{}", verdict.sentence);
     }
 
     #[test]
