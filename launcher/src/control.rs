@@ -144,8 +144,8 @@ pub(crate) fn find_silent(
     Ok(of_run)
 }
 
-/// Processes of one job begin within this time.
-const TOGETHER: Duration = Duration::from_secs(60);
+/// Processes of one job begin within this time; another job of the same user may follow soon.
+const TOGETHER: Duration = Duration::from_secs(5);
 
 /// When a socket was made.
 pub(crate) fn began(socket: &ControlSocket) -> Option<SystemTime> {

@@ -1,7 +1,6 @@
 //! Processes of a run that have ended while others go on: no socket answers for them, but their trace files, and
 //! sockets that nobody took away, are still there.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -28,10 +27,9 @@ pub(super) fn of_folder(folder: &Path, found: &[ControlSocket]) -> Vec<Evidence>
     let Some(began) = found.iter().filter_map(began).min() else {
         return Vec::new();
     };
-    let known: BTreeSet<u32> = found.iter().map(|socket| socket.name.pid).collect();
     let mut ended: Vec<(u32, PathBuf, SystemTime)> = Vec::new();
     for (pid, path, written) in trace_files(folder, host.trim()) {
-        let is_gone = !known.contains(&pid) && !Path::new(&format!("/proc/{pid}")).exists();
+        let is_gone = !Path::new(&format!("/proc/{pid}")).exists();
         if !is_gone || written + EARLY < began {
             continue;
         }

@@ -258,6 +258,12 @@ impl Evidence {
         evidence
     }
 
+    /// Whether the process has ended.
+    pub(super) fn is_gone(&self) -> bool {
+        let state = self.silent.as_ref().map(|silent| silent.state);
+        matches!(state, Some(SilentState::Gone | SilentState::Zombie))
+    }
+
     /// What `/proc` shows of a process that does not answer.
     pub(super) fn from_outside(found: &ControlSocket, why: String) -> Evidence {
         let proc = format!("/proc/{}", found.pid);
@@ -272,6 +278,12 @@ impl Evidence {
             Some('Z' | 'X') => SilentState::Zombie,
             Some('T' | 't') => SilentState::Stopped,
             Some(_) => SilentState::Mute,
+        };
+        let why = match state {
+            SilentState::Gone => {
+                "it has left its control socket behind: it was killed, or crashed".to_owned()
+            }
+            _ => why,
         };
         evidence.silent = Some(Silent { why, state });
         if letter.is_some() {

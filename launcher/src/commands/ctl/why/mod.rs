@@ -47,6 +47,9 @@ pub(super) fn why(target: Option<&Target>, args: &WhyArgs) -> Result<u8, Failure
                 _ => Vec::new(),
             };
             let mut asked = ask_all(found, *target == Target::All);
+            // A trace file tells more than a socket: the rank, and how it ended.
+            let has_file = |pid| ended.iter().any(|ended| ended.process.pid == pid);
+            asked.retain(|evidence| !evidence.is_gone() || !has_file(evidence.process.pid));
             asked.extend(ended);
             put_xids(&mut asked);
             asked

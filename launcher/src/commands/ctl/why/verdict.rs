@@ -335,6 +335,9 @@ fn of_busy_gpu(evidence: &Evidence) -> Option<Verdict> {
             "its name is not known, because only some ranges are recorded"
         }
         Some(_) => "no record tells its name",
+        None if evidence.process.phase == "on" => {
+            "its name is not known, because the records had not come when the answer had to"
+        }
         None => "its name is not known, because nothing was recorded",
     };
     let sentence = format!(
@@ -586,7 +589,7 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
             more => format!(" (and {} others)", more - 1),
         };
         let verb = if names.len() == 1 { "waits" } else { "wait" };
-        if let Some(silent) = missing.silent.as_ref().filter(|silent| is_gone(silent.state)) {
+        if let Some(silent) = missing.silent.as_ref().filter(|_| missing.is_gone()) {
             let sentence = format!(
                 "{}{others} has ended; {} {verb} in the collective {what}, number {} of its stream since \
                  recording began{since}: {}",
@@ -626,10 +629,6 @@ fn of_ranks(all: &[Evidence]) -> Option<Verdict> {
     Some(Verdict { kind: Kind::Collective, sentence })
 }
 
-fn is_gone(state: SilentState) -> bool {
-    matches!(state, SilentState::Gone | SilentState::Zombie)
-}
-
 /// The number of the first unfinished collective of a stream: those behind it have been launched as well.
 fn number_of(queue: &Queue) -> u64 {
     let unfinished = queue.unfinished_names.iter().filter(|of| is_collective(&of.name));
@@ -662,8 +661,8 @@ fn of_ranks_by_gpu(all: &[Evidence]) -> Option<Verdict> {
     }
     let names: Vec<String> = waiting.iter().map(|evidence| called(evidence)).collect();
     let sentence = format!(
-        "{} seems to be what {} {} for, on GPUs that are busy without memory traffic (nothing was recorded, so \
-         whether this is a collective is not known): {}",
+        "{} seems to be what {} {} for, on GPUs that are busy without memory traffic (without records, whether \
+         this is a collective is not known): {}",
         called(away),
         names.join(", "),
         if names.len() == 1 { "waits" } else { "wait" },
@@ -752,6 +751,9 @@ mod tests {
     fn without_a_record_a_busy_gpu_without_traffic_is_a_kernel_without_a_name() {
         let mut dormant = stands(41, "spin", 1);
         dormant.as_object_mut().expect("an object").remove("work");
+        let late = one(dormant.clone()).sentence;
+        assert!(late.contains("the records had not come"), "{late}");
+        dormant["process"]["phase"] = "dormant".into();
         let verdict = one(dormant.clone());
         assert_eq!(verdict.kind, Kind::Gpu);
         assert!(verdict.sentence.contains("because nothing was recorded"), "{}", verdict.sentence);
