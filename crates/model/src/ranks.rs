@@ -1,7 +1,7 @@
 //! Processes with their ranks, hosts and GPUs, and what the ranks did together.
 
 use serde::{Deserialize, Serialize};
-use stage2_contract::text::numbers::{count, ms3};
+use stage2_contract::text::numbers::{count, counted, ms3};
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -275,6 +275,25 @@ pub struct LateDelays {
     pub range: String,
     /// In which instances it happens; null: there is only one.
     pub period: Option<LatePeriod>,
+    /// How many steps it delays; null: there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<LateSteps>,
+}
+
+/// The steps in which a rank is late: of a sample, those that were recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateSteps {
+    /// `step`, or `instance` where the instances of the stage are not known to be steps.
+    pub noun: String,
+    /// How many it is late in.
+    pub late: u64,
+    /// Of so many with compared collectives.
+    pub of: u64,
+    /// By how much in one of them, over all its collectives: the median, ns.
+    pub median_ns: u64,
+    /// The most, ns.
+    pub max_ns: u64,
 }
 
 /// In which instances of a range something happens.
@@ -313,20 +332,30 @@ impl LateRow {
     /// How late it is where, in a sentence without its end; nothing where that is noise.
     pub fn delay_sentence(&self) -> Option<String> {
         let delays = self.delays.as_ref()?;
-        let spread = match delays.max_ns > delays.mean_ns.saturating_mul(2) {
-            true => format!(" on average (up to {})", time1(delays.max_ns)),
-            false => String::new(),
+        let period = delays.period.map_or_else(String::new, LatePeriod::phrase);
+        let often = match &delays.steps {
+            Some(LateSteps { noun, late, of, median_ns, max_ns }) => {
+                let spread = match *max_ns > median_ns.saturating_mul(2) {
+                    true => format!(" at the median (up to {})", time1(*max_ns)),
+                    false => String::new(),
+                };
+                let (late, of) = (count(*late), counted(*of, noun));
+                format!("late in {late} of {of}{period}, by {}{spread}", time1(*median_ns))
+            }
+            None => format!(
+                "{} late at {} of {} collectives{period}",
+                time1(delays.mean_ns),
+                count(delays.collectives),
+                count(self.collectives),
+            ),
+        };
+        let range = match delays.range == self.stage {
+            true => String::new(),
+            false => format!(", in {}", delays.range),
         };
         Some(format!(
-            "{} is {} late{spread} at {} of {} collectives{}, in {}; {:.0} % of all waiting in {}",
-            self.who,
-            time1(delays.mean_ns),
-            count(delays.collectives),
-            count(self.collectives),
-            delays.period.map_or_else(String::new, LatePeriod::phrase),
-            delays.range,
-            delays.waiting_percent,
-            self.stage,
+            "{} is {often}{range}; {:.0} % of all waiting in {}",
+            self.who, delays.waiting_percent, self.stage,
         ))
     }
 
@@ -499,6 +528,7 @@ mod tests {
             waiting_percent: 87.2,
             range: "decode/step".into(),
             period: Some(period),
+            steps: None,
         };
         let (who, stage) = ("rank 1".into(), "decode".into());
         let row = LateRow { who, stage, collectives: 768, ..LateRow::default() };
@@ -512,11 +542,25 @@ mod tests {
              all waiting in decode"
         );
         let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
-        let rare = LateDelays { period: Some(of_stage), max_ns: 30_000_000, ..delays.clone() };
+        let steps = LateSteps {
+            noun: "instance".into(),
+            late: 5,
+            of: 96,
+            median_ns: 10_684_000,
+            max_ns: 30_000_000,
+        };
+        let even = LateSteps { late: 12, max_ns: 12_000_000, noun: "step".into(), ..steps.clone() };
+        let in_steps = LateDelays { steps: Some(even), ..delays.clone() };
+        assert_eq!(
+            told(in_steps),
+            "rank 1 is late in 12 of 96 steps, every eighth step, by 10.7 ms, in decode/step; 87 % of all \
+             waiting in decode"
+        );
+        let rare = LateDelays { period: Some(of_stage), steps: Some(steps), ..delays.clone() };
         assert_eq!(
             told(rare),
-            "rank 1 is 10.7 ms late on average (up to 30.0 ms) at 24 of 768 collectives from instance 91 \
-             to 96 of 96, in decode/step; 87 % of all waiting in decode"
+            "rank 1 is late in 5 of 96 instances from instance 91 to 96 of 96, by 10.7 ms at the median (up \
+             to 30.0 ms), in decode/step; 87 % of all waiting in decode"
         );
         let why = LateRow { delays: Some(delays), ..row }.sentence().expect("late");
         assert!(

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ranks::matching::{Collectives, Matching, Split, Unmatched};
 use crate::ranks::{Calls, Member, MemberCall};
 use stage2_contract::order::Order as _;
-use stage2_model::{CollectiveRow, LateDelays, LatePeriod, LateRow, Operation, UnmatchedRow};
+use stage2_model::{
+    CollectiveRow, LateDelays, LatePeriod, LateRow, LateSteps, Operation, UnmatchedRow,
+};
 use stage2_read::trace::collectives::Call;
 use stage2_read::trace::stats::{Estimate, Sampled};
 
@@ -200,6 +202,9 @@ struct Delay<'c> {
 #[derive(Default)]
 struct Stage<'c> {
     took_part: BTreeMap<Member, Estimate>,
+    /// Paths and numbers of the instances that each member took part in: of the stage, and of the ranges right
+    /// within it.
+    took_part_in: BTreeMap<Member, BTreeSet<(u32, u32)>>,
     late: BTreeMap<Member, Vec<Delay<'c>>>,
     waiting_ns: Estimate,
 }
@@ -238,6 +243,7 @@ pub(super) fn late_rows<'l>(
             {
                 let most = instances.entry(path).or_default();
                 *most = (*most).max(number.saturating_add(1));
+                of.took_part_in.entry(made.member()).or_default().insert((path, number));
             }
         }
         if split.late_ns > split.error_ns
@@ -262,6 +268,9 @@ pub(super) fn late_rows<'l>(
                 .filter(|told| percent(waiting_of(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
             let delays = told.map(|told| {
                 let (range, period) = where_and_when(told, &instances);
+                let steps = period.and_then(|period| {
+                    late_steps(told, period.of_steps, of.took_part_in.get(&member)?)
+                });
                 LateDelays {
                     collectives: sum(told, |_| 1),
                     mean_ns: mean(told).round() as u64,
@@ -271,6 +280,7 @@ pub(super) fn late_rows<'l>(
                     work_ns: sum(told, |delay| delay.work_ns),
                     range: path(range).to_owned(),
                     period,
+                    steps,
                 }
             });
             rows.push(LateRow {
@@ -407,6 +417,34 @@ fn where_and_when(
     (range, period)
 }
 
+/// How many of the steps that a member took part in it delays, and by how much each; nothing of a sample.
+fn late_steps(
+    delays: &[Delay<'_>],
+    of_steps: bool,
+    took_part_in: &BTreeSet<(u32, u32)>,
+) -> Option<LateSteps> {
+    if delays.iter().any(|delay| delay.call.weight.is_part()) {
+        return None;
+    }
+    let mut late_ns: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for delay in delays {
+        let call = delay.call;
+        let step = if of_steps { call.step? } else { (call.stage, call.instance) };
+        let sum = late_ns.entry(step).or_default();
+        *sum = sum.saturating_add(delay.ns);
+    }
+    let &(path, _) = late_ns.keys().next()?;
+    let mut ns: Vec<u64> = late_ns.into_values().collect();
+    ns.sort_unstable();
+    Some(LateSteps {
+        noun: if of_steps { "step" } else { "instance" }.to_owned(),
+        late: ns.len() as u64,
+        of: took_part_in.range((path, 0)..=(path, u32::MAX)).count() as u64,
+        median_ns: *ns.get((ns.len() - 1) / 2)?,
+        max_ns: *ns.last()?,
+    })
+}
+
 fn kept_share(weight: Sampled) -> f64 {
     if weight.is_part() { weight.recorded as f64 / weight.instances as f64 } else { 1.0 }
 }
@@ -500,8 +538,8 @@ mod tests {
         assert_eq!(
             sentences(&rows(2, 768, late)),
             [
-                "rank 1 is 10.7 ms late at 24 of 767 collectives, every 32nd instance, in decode; 87 % of \
-              all waiting in decode"
+                "rank 1 is late in 24 of 767 instances, every 32nd instance, by 10.7 ms; 87 % of all \
+              waiting in decode"
             ]
         );
     }
@@ -514,7 +552,8 @@ mod tests {
         assert_eq!(
             sentences(&rows),
             [
-                "rank 1 is 50.0 us late at 99 of 99 collectives, every instance, in decode; 100 % of all waiting in decode"
+                "rank 1 is late in 99 of 99 instances, every instance, by 50.0 us; 100 % of all waiting in \
+              decode"
             ]
         );
         let only = self::rows(2, 1, |_| (0, 131_000_000));
@@ -536,9 +575,7 @@ mod tests {
         let late = |at: u32| if at % 10 == 3 { (0, 30_000) } else { (1, 50_000) };
         assert_eq!(
             sentences(&rows(2, 1_000, late)),
-            [
-                "rank 1 is 50.0 us late at 899 of 999 collectives, in decode; 94 % of all waiting in decode"
-            ]
+            ["rank 1 is late in 899 of 999 instances, by 50.0 us; 94 % of all waiting in decode"]
         );
     }
 
@@ -554,10 +591,8 @@ mod tests {
         let rows = staged(2, 784, |_| Sampled::default(), stage, late);
         assert_eq!(
             sentences(&rows)[..1],
-            [
-                "rank 1 is 4.0 ms late at 96 of 767 collectives, every eighth instance, in decode; 100 % of \
-              all waiting in decode"
-            ]
+            ["rank 1 is late in 96 of 767 instances, every eighth instance, by 4.0 ms; 100 % of \
+              all waiting in decode"]
         );
     }
 
