@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
-use stage2_contract::text::numbers::{percent1, time_scale};
+use stage2_contract::text::numbers::time_scale;
 
 /// Of fewer values there is no 99th percentile.
 pub use stage2_contract::stats::P99_VALUES;
@@ -19,8 +19,9 @@ use crate::utilisation::Role;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
-    /// Always in this order: time, window, outliers, host, floor, first, coverage. The line on outliers is
-    /// there only where a stage has some, and that on the host where it was sampled.
+    /// Always in this order: verdict, time, window, outliers, host, late rank, floor, first, coverage. The verdict is
+    /// there where steps and windows are known, the line on outliers where a stage has some, that on the host where it
+    /// was sampled, and that on the late rank where one is late.
     pub lines: Vec<AnswerLine>,
     /// The stages; the one with the longest window first.
     pub stages: Vec<StageAnswer>,
@@ -32,7 +33,7 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerLine {
-    /// `time`, `window`, `outliers`, `host`, `floor`, `first` or `coverage`.
+    /// `verdict`, `time`, `window`, `outliers`, `host`, `late rank`, `floor`, `first` or `coverage`.
     pub label: String,
     /// What it says: visible text, not escaped for a format.
     pub text: String,
@@ -358,30 +359,46 @@ impl FirstStep {
     /// What would vanish of the mean step: `waiting 1.06 + idle time 1.06 = 2.12 of 3.62 ms per step`.
     fn parts_of(&self, mean: &MeanTime) -> String {
         let (scale, unit, decimals) = time_scale(mean.ns);
-        let rounding = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
-        let shown = |part: &Removed| (part.percent / 100.0 * mean.ns / scale * rounding).round();
-        let parts = (self.removes.iter())
-            .map(|part| format!("{} {:.decimals$}", part.what, shown(part) / rounding));
-        let parts = parts.collect::<Vec<_>>().join(" + ");
-        let sum = self.removes.iter().map(shown).sum::<f64>() / rounding;
-        let sum = match self.removes.len() {
-            1 => String::new(),
-            _ => format!(" = {sum:.decimals$}"),
-        };
-        format!("{parts}{sum} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of)
+        let time = |part: &Removed| part.percent / 100.0 * mean.ns / scale;
+        let parts = self.sum_of(time, "", decimals);
+        format!("{parts} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of)
     }
 
     fn parts_of_window(&self) -> String {
-        let parts = self.removes.iter();
-        let parts: Vec<String> =
-            parts.map(|part| format!("{} {} %", part.what, percent1(part.percent))).collect();
-        let sum: f64 = self.removes.iter().map(|part| (part.percent * 10.0).round() / 10.0).sum();
-        let sum = match parts.len() {
-            1 => String::new(),
-            _ => format!(" = {} %", percent1(sum)),
-        };
-        format!("{}{sum} of the window", parts.join(" + "))
+        format!("{} of the window", self.sum_of(|part| part.percent, " %", 1))
     }
+
+    /// `waiting 1.06 + idle time 1.06 = 2.12`: the sum is right, and what is shown of the parts adds up to it.
+    fn sum_of(&self, value: impl Fn(&Removed) -> f64, unit: &str, decimals: usize) -> String {
+        let values: Vec<f64> = self.removes.iter().map(value).collect();
+        let (shown, sum) = rounded(&values, decimals);
+        let parts = self.removes.iter().zip(shown);
+        let parts = parts.map(|(part, value)| format!("{} {value:.decimals$}{unit}", part.what));
+        let parts: Vec<String> = parts.collect();
+        match parts.len() {
+            1 => parts.concat(),
+            _ => format!("{} = {sum:.decimals$}{unit}", parts.join(" + ")),
+        }
+    }
+}
+
+/// The rounded sum of values, and the values so rounded that they add up to it: those with the largest remainders are
+/// rounded up.
+fn rounded(values: &[f64], decimals: usize) -> (Vec<f64>, f64) {
+    let unit = 10f64.powi(-i32::try_from(decimals).unwrap_or(0));
+    let sum = (values.iter().sum::<f64>() / unit).round();
+    let mut whole: Vec<f64> = values.iter().map(|value| (value / unit).floor()).collect();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    let rest = |at: usize| values.get(at).zip(whole.get(at)).map_or(0.0, |(v, w)| v / unit - w);
+    order.sort_by(|&a, &b| rest(b).total_cmp(&rest(a)));
+    // Of sums that are no numbers none is missing.
+    let missing = (sum - whole.iter().sum::<f64>()).max(0.0) as usize;
+    for at in order.into_iter().take(missing) {
+        if let Some(whole) = whole.get_mut(at) {
+            *whole += 1.0;
+        }
+    }
+    (whole.into_iter().map(|whole| whole * unit).collect(), sum * unit)
 }
 
 /// `16.6x`, and one digit more of what is below 2.
@@ -612,6 +629,28 @@ pub struct TimelineGap {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_is_right_and_its_parts_add_up_to_it() {
+        let removes = [("launch gaps", 4.6125), ("other idle", 52.2125)];
+        let removes = removes.map(|(what, percent)| Removed { what: what.into(), percent }).into();
+        let mean = MeanTime { of: "step".into(), ns: 32_281_895.0 };
+        let first = FirstStep {
+            condition: "it vanishes".into(),
+            removes,
+            mean: Some(mean),
+            factor: Some(2.3),
+            ..FirstStep::default()
+        };
+        // Rounded each by itself: 1.49 and 16.86.
+        let said = "2.3x faster if it vanishes: launch gaps 1.49 + other idle 16.85 = 18.34 of 32.28 ms per step";
+        assert_eq!(first.gain().as_deref(), Some(said));
+        let of_window = FirstStep { mean: None, ..first };
+        let said = "2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
+        assert_eq!(of_window.gain().as_deref(), Some(said));
+        assert_eq!(rounded(&[f64::NAN, 1.0], 1).0.len(), 2);
+        assert_eq!(rounded(&[], 1), (vec![], 0.0));
+    }
 
     #[test]
     fn rounded_shares_add_up() {

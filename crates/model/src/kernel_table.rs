@@ -16,7 +16,7 @@ use crate::report::Sources;
 use crate::rows::{KernelRow, Launch, Times};
 
 /// The columns of a row, each with what it holds. A later version may add some at the end.
-pub const KERNEL_COLUMNS: [(&str, &str); 18] = [
+pub const KERNEL_COLUMNS: [(&str, &str); 20] = [
     ("name", "Index in `names`."),
     ("range", "Index in `ranges`."),
     ("device", "Index in `devices`."),
@@ -45,6 +45,11 @@ pub const KERNEL_COLUMNS: [(&str, &str); 18] = [
         "Executions without valid timestamps: in `calls`, in none of the times.",
     ),
     ("counters", "What ncu measured of it; null: not profiled."),
+    (
+        "cold_calls",
+        "Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out.",
+    ),
+    ("cold_total_ns", "Of `total_ns`, the part of these calls, ns."),
 ];
 /// What is written first and read without need: the names of the columns.
 const FIELDS: &[&str] =
@@ -168,6 +173,7 @@ impl Serialize for Rows<'_> {
                     Some(times.invalid_timestamp_calls),
                 ],
                 counters: row.counters.as_deref(),
+                cold: [times.cold_calls, times.cold_total_ns],
             })?;
         }
         rows.end()
@@ -179,21 +185,26 @@ const LEAST: usize = 13;
 
 /// A row: what is null or 0 at its end is left out.
 struct Cells<'r> {
-    numbers: [Option<u64>; KERNEL_COLUMNS.len() - 1],
+    numbers: [Option<u64>; KERNEL_COLUMNS.len() - 3],
     counters: Option<&'r CounterRow>,
+    cold: [u64; 2],
 }
 
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let is_said = |cell: &Option<u64>| cell.is_some_and(|number| number > 0);
         let last = self.numbers.iter().rposition(is_said).map_or(0, |at| at + 1);
-        let (numbers, all) = match self.counters {
-            Some(_) => (self.numbers.len(), self.numbers.len() + 1),
-            None => (last.max(LEAST), last.max(LEAST)),
+        let cold = self.cold.iter().rposition(|number| *number > 0).map_or(0, |at| at + 1);
+        let (numbers, all) = match (self.counters, cold) {
+            (None, 0) => (last.max(LEAST), last.max(LEAST)),
+            _ => (self.numbers.len(), self.numbers.len() + 1 + cold),
         };
         let mut row = to.serialize_seq(Some(all))?;
         self.numbers.iter().take(numbers).try_for_each(|cell| row.serialize_element(cell))?;
-        self.counters.map_or(Ok(()), |counters| row.serialize_element(counters))?;
+        if all > numbers {
+            row.serialize_element(&self.counters)?;
+        }
+        self.cold.iter().take(cold).try_for_each(|number| row.serialize_element(number))?;
         row.end()
     }
 }
@@ -285,6 +296,10 @@ struct ReadRow {
     invalid_timestamp_calls: u64,
     #[serde(default)]
     counters: Option<Box<CounterRow>>,
+    #[serde(default)]
+    cold_calls: u64,
+    #[serde(default)]
+    cold_total_ns: u64,
 }
 
 impl Read {
@@ -329,6 +344,8 @@ impl Read {
                 max_ns: row.max_ns,
                 first_start_gpu_ns: absolute(row.first_start_ns),
                 last_end_gpu_ns: absolute(row.last_end_ns),
+                cold_calls: row.cold_calls,
+                cold_total_ns: row.cold_total_ns,
             },
             kernel_sum_percent: (row.total_ns.filter(|_| all_ns > 0))
                 .map(|ns| ns as f64 * 100.0 / all_ns as f64),
@@ -362,7 +379,9 @@ impl schemars::JsonSchema for Described {
             | "calls"
             | "graph_calls"
             | "sources"
-            | "invalid_timestamp_calls" => index.clone(),
+            | "invalid_timestamp_calls"
+            | "cold_calls"
+            | "cold_total_ns" => index.clone(),
             "counters" => generator.subschema_for::<Option<CounterRow>>(),
             _ => json_schema!({"type": ["integer", "null"], "minimum": 0}),
         };
@@ -469,7 +488,7 @@ mod tests {
             kernel_sum_percent: Some(100.0),
             times: Times {
                 calls: u64::MAX,
-                total_ns: u64::MAX,
+                total_ns: u64::MAX - 9,
                 recorded_calls: Some(0),
                 first_start_gpu_ns: Some(u64::MAX),
                 last_end_gpu_ns: Some(7),
@@ -477,7 +496,18 @@ mod tests {
             },
             ..untimed.clone()
         };
-        vec![untimed, counted]
+        let cold = KernelRow {
+            times: Times {
+                calls: 3,
+                total_ns: 9,
+                cold_calls: 1,
+                cold_total_ns: 4,
+                ..Times::default()
+            },
+            kernel_sum_percent: Some(900.0 / u64::MAX as f64),
+            ..untimed.clone()
+        };
+        vec![untimed, counted, cold]
     }
 
     #[test]
@@ -490,8 +520,8 @@ mod tests {
             .iter()
             .map(|r| r.as_array().map(Vec::len))
             .collect();
-        // Up to `invalid_timestamp_calls`, and all.
-        assert_eq!(lengths, [Some(17), Some(KERNEL_COLUMNS.len())]);
+        // Up to `invalid_timestamp_calls`, up to `counters`, and all.
+        assert_eq!(lengths, [Some(17), Some(18), Some(KERNEL_COLUMNS.len())]);
         assert_eq!(kernels(&table), Ok(rows));
         let short = [KernelRow::default()];
         let table = serialize(&short, serde_json::value::Serializer).expect("JSON");

@@ -18,13 +18,15 @@ pub struct Kernel<'r> {
     pub row: &'r KernelRow,
     /// None: no call was timed.
     pub total_ns: Option<u64>,
+    /// The same without the cold instances that shares leave out.
+    pub usual_ns: Option<u64>,
     /// Executions.
     pub calls: u64,
     /// Mean duration, ns; none: no call was timed.
     pub mean_ns: Option<u64>,
     /// GPUs that it ran on.
     devices: BTreeSet<&'r str>,
-    /// Share of the sum of the durations of all kernels of the stage, or of the run.
+    /// Share of the sum of the durations of all kernels of the stage, or of the run, likewise.
     pub percent: Option<f64>,
     /// Those of the longest launch configuration that has some.
     pub counters: Option<&'r CounterRow>,
@@ -72,7 +74,7 @@ impl Kernel<'_> {
 }
 
 /// The kernels of the stages: those of the model's stages first, then those of warm-ups and of work outside
-/// of stages; in both the longest total first.
+/// of stages; in both the longest first, by [`Kernel::usual_ns`].
 pub fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
     let totals = stage_totals(report);
     let of_stage = |row: &KernelRow| totals.get(row.stage.as_str()).copied().unwrap_or(0);
@@ -83,12 +85,12 @@ pub fn stage_kernels(report: &Report) -> Vec<Kernel<'_>> {
     kernels
 }
 
-/// Sums of the durations of all kernels of each stage, ns.
+/// Sums of the durations of all kernels of each stage, without the cold instances that shares leave out, ns.
 pub fn stage_totals(report: &Report) -> HashMap<&str, u64> {
     let mut totals: HashMap<&str, u64> = HashMap::new();
     for row in &report.kernels {
         let total = totals.entry(&row.stage).or_default();
-        *total = total.saturating_add(row.times.total_ns);
+        *total = total.saturating_add(row.times.usual_ns());
     }
     totals
 }
@@ -108,11 +110,12 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         devices.insert(&row.device);
     }
     let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.order_by_key(|(_, (_, sum, _))| Reverse(sum.total_ns()));
+    sorted.order_by_key(|(_, (_, sum, _))| Reverse((sum.usual_ns(), sum.total_ns())));
     let counted = Counted::new(report, key);
     let kernel = |(key, (row, sum, devices)): (K, (&'r KernelRow, Sum, _))| Kernel {
         row,
         total_ns: sum.total_ns(),
+        usual_ns: sum.usual_ns(),
         calls: sum.calls,
         mean_ns: sum.mean_ns(),
         devices,
@@ -126,6 +129,8 @@ pub fn top_kernels<'r, K: Ord + Hash>(
 #[derive(Clone, Copy, Default)]
 struct Sum {
     total_ns: u64,
+    /// The part of it in cold instances that shares leave out.
+    cold_ns: u64,
     calls: u64,
     timed: u64,
     /// Some of it is scaled from a sample.
@@ -138,6 +143,7 @@ impl Sum {
     fn add(&mut self, times: &Times) {
         let timed = times.calls.saturating_sub(times.invalid_timestamp_calls);
         self.total_ns = self.total_ns.saturating_add(times.total_ns);
+        self.cold_ns = self.cold_ns.saturating_add(times.cold_total_ns);
         self.calls = self.calls.saturating_add(times.calls);
         self.timed = self.timed.saturating_add(timed);
         self.scaled |= times.recorded_calls.is_some();
@@ -152,9 +158,14 @@ impl Sum {
         (self.calls == 0 || self.timed > 0).then_some(self.total_ns)
     }
 
+    /// [`Self::total_ns`] without what is left out.
+    fn usual_ns(&self) -> Option<u64> {
+        Some(self.total_ns()?.saturating_sub(self.cold_ns))
+    }
+
     fn percent(&self, all_ns: u64) -> Option<f64> {
-        let total_ns = self.total_ns().filter(|_| all_ns > 0)?;
-        Some(total_ns as f64 * 100.0 / all_ns as f64)
+        let usual_ns = self.usual_ns().filter(|_| all_ns > 0)?;
+        Some(usual_ns as f64 * 100.0 / all_ns as f64)
     }
 
     /// Total over calls, ns. Every sum of a sample is rounded by itself, which must not carry their
@@ -174,7 +185,7 @@ pub struct ClassSum<'r> {
     pub total_ns: Option<u64>,
     /// Executions.
     pub calls: u64,
-    /// Share of the sum over all classes.
+    /// Share of the sum over all classes, without the cold instances that shares leave out.
     pub percent: Option<f64>,
 }
 
@@ -182,7 +193,8 @@ pub struct ClassSum<'r> {
 pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSum<'r>> {
     let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
     rows.into_iter().for_each(|row| sums.entry(&row.class).or_default().add(&row.times));
-    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(sum.total_ns));
+    let usual_ns = |sum: &Sum| sum.total_ns.saturating_sub(sum.cold_ns);
+    let all_ns = sums.values().fold(0u64, |all, sum| all.saturating_add(usual_ns(sum)));
     let class = |(class, sum): (_, Sum)| ClassSum {
         class,
         total_ns: sum.total_ns(),
@@ -190,7 +202,10 @@ pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSu
         percent: sum.percent(all_ns),
     };
     let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
-    classes.order_by_key(|class| Reverse(class.total_ns));
+    let percent = |class: &ClassSum<'_>| class.percent.unwrap_or(-1.0);
+    classes.order_by(|a, b| {
+        percent(b).total_cmp(&percent(a)).then_with(|| b.total_ns.cmp(&a.total_ns))
+    });
     classes
 }
 
@@ -200,7 +215,9 @@ pub struct Loss<'r> {
     pub kernel: &'r Kernel<'r>,
     /// Share of the rate that its operations per byte allow.
     pub attainable: Option<f64>,
-    /// Of its time in a step, what it would not need at the attainable rate.
+    /// Its time in a step, ns.
+    pub ns_of_step: Option<f64>,
+    /// Of that time, what it would not need at the attainable rate, ns.
     pub ns_per_step: Option<f64>,
 }
 
@@ -209,22 +226,27 @@ impl<'r> Loss<'r> {
     pub fn of(kernel: &'r Kernel<'r>, steps: &BTreeMap<&str, f64>) -> Self {
         let attainable = kernel.attainable();
         let steps = steps.get(kernel.row.stage.as_str());
-        let time = kernel.total_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
-        let ns_per_step = time.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
-        Self { kernel, attainable, ns_per_step }
+        let ns_of_step = kernel.usual_ns.zip(steps).map(|(ns, steps)| ns as f64 / steps);
+        let ns_per_step = ns_of_step.zip(attainable).map(|(ns, share)| ns * (1.0 - share));
+        Self { kernel, attainable, ns_of_step, ns_per_step }
     }
 }
 
-/// How many steps of each stage all GPUs took, where that is known.
+/// How many steps of each stage all GPUs took in the instances that [`Kernel::usual_ns`] is of, where that is known.
 pub fn steps(report: &Report) -> BTreeMap<&str, f64> {
     let answers = report.answer.stages.iter();
     answers.filter_map(|answer| Some((answer.stage.as_str(), steps_of(report, answer)?))).collect()
 }
 
-/// How many of the steps that the answer speaks of all GPUs took for a stage, the cold ones included.
+/// How many of the steps that the answer speaks of all GPUs took for a stage.
 fn steps_of(report: &Report, answer: &StageAnswer) -> Option<f64> {
     let stage = answer.stage.as_str();
-    let all = report.stages.iter().find(|row| row.stage == stage)?.instances?;
+    let row = report.stages.iter().find(|row| row.stage == stage)?;
+    let all = row.instances?;
+    let of_stage = report.kernels.iter().filter(|kernel| kernel.stage == stage);
+    let cold_calls =
+        of_stage.fold(0, |sum: u64, kernel| sum.saturating_add(kernel.times.cold_calls));
+    let warm = row.warm.filter(|_| cold_calls > 0).map(|warm| warm.instances);
     let times = answer.step.as_ref()?;
     let path = times.path.as_ref()?;
     let series = report.step_series.iter().find(|s| s.stage == stage && s.path == *path);
@@ -240,7 +262,7 @@ fn steps_of(report: &Report, answer: &StageAnswer) -> Option<f64> {
         None if path == stage => 1.0,
         None => return None,
     };
-    let steps = each * all as f64 * times.tokens_per_step.unwrap_or(1) as f64;
+    let steps = each * warm.unwrap_or(all) as f64 * times.tokens_per_step.unwrap_or(1) as f64;
     (steps > 0.0).then_some(steps)
 }
 

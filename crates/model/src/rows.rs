@@ -59,6 +59,13 @@ pub struct Times {
     pub first_start_gpu_ns: Option<u64>,
     /// Last end, ns of the GPU clock.
     pub last_end_gpu_ns: Option<u64>,
+    /// Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out; 0:
+    /// nothing is left out.
+    #[serde(default)]
+    pub cold_calls: u64,
+    /// Of `total_ns`, the part of these calls, ns.
+    #[serde(default)]
+    pub cold_total_ns: u64,
 }
 
 /// [`Times`] as they are written: absent is not zero.
@@ -79,6 +86,14 @@ struct Written {
     max_ns: Option<u64>,
     first_start_gpu_ns: Option<u64>,
     last_end_gpu_ns: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    cold_calls: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    cold_total_ns: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Serialize for Times {
@@ -95,6 +110,16 @@ impl Times {
     /// Sum of the durations, ns; nothing where there are executions and none of them was timed.
     pub fn known_total_ns(&self) -> Option<u64> {
         (self.calls == 0 || self.calls > self.invalid_timestamp_calls).then_some(self.total_ns)
+    }
+
+    /// Sum of the durations without those in cold instances that shares leave out, ns.
+    pub fn usual_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.cold_total_ns)
+    }
+
+    /// Executions without those in cold instances that shares leave out.
+    pub fn usual_calls(&self) -> u64 {
+        self.calls.saturating_sub(self.cold_calls)
     }
 }
 
@@ -303,6 +328,12 @@ pub struct PathRow {
 }
 
 impl StageRow {
+    /// Whether shares of its kernels leave the first, cold instance of each process out.
+    pub fn leaves_cold_out(&self) -> bool {
+        self.warm.is_some_and(|warm| warm.instances > 0)
+            && self.recorded_instances.is_none_or(|recorded| Some(recorded) == self.instances)
+    }
+
     /// Its warm instances without outliers, or what [`Self::only`] gives.
     pub fn ordinary(&self) -> Option<WarmRow> {
         let all = self.warm.or_else(|| self.only())?;

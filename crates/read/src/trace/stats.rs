@@ -74,6 +74,10 @@ pub struct Stats {
     pub last_end_ns: Option<u64>,
     /// Durations of the calls.
     pub histogram: Histogram,
+    /// Of the calls, those in the first, cold instance of their stage; never scaled.
+    pub cold_calls: u64,
+    /// Of the sum of the durations, that of these calls, ns.
+    pub cold_ns: u64,
 }
 
 /// Calls that were recorded in instances of a sample.
@@ -114,6 +118,14 @@ impl Stats {
         self.first_start_ns = least(self.first_start_ns, Some(span.start));
         self.last_end_ns = self.last_end_ns.max(Some(span.end));
         self.histogram.add(ns);
+    }
+
+    /// Says of a call that was added that it is in the first, cold instance of its stage.
+    pub(crate) fn add_cold(&mut self, span: Span) {
+        self.cold_calls += 1;
+        if span.valid() {
+            self.cold_ns = self.cold_ns.saturating_add(span.ns());
+        }
     }
 
     /// Scales calls and sums from the recorded instances to all. Times of single executions, and
@@ -174,6 +186,8 @@ impl Stats {
         self.first_start_ns = least(self.first_start_ns, other.first_start_ns);
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.histogram.merge(&other.histogram);
+        self.cold_calls = self.cold_calls.saturating_add(other.cold_calls);
+        self.cold_ns = self.cold_ns.saturating_add(other.cold_ns);
     }
 
     /// Calls whose times are known.

@@ -315,6 +315,9 @@ impl Tally {
         let index = self.group(GroupKey { path, work, device });
         let Some(group) = self.stats.get_mut(index) else { return };
         group.stats.add(span, bytes, node != 0);
+        if cold {
+            group.stats.add_cold(span);
+        }
         if span.valid() {
             self.unions.add(group.place, group.part, span, cold);
         }

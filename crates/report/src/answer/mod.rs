@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::answer::bottleneck::Known;
 use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
-use crate::conclusions::{ByStage, by_stage, of_stage};
+use crate::conclusions::{ByStage, by_stage, communication, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
 use crate::roofline::takeaways::{
@@ -283,10 +283,6 @@ fn time_to_first_token(report: &Report, index: &StageIndex<'_>, row: &StageRow) 
     ns.map(|ns| ns as f64).into()
 }
 
-/// Part of the time in collectives that must be split into waiting and transfer before exposed
-/// communication is, percent.
-const NEARLY_ALL_PERCENT: u128 = 95;
-
 /// What is known of the window of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct StageWindow {
@@ -348,29 +344,6 @@ fn split_window(
     let split = window.split().ok_or("its window is shorter than the GPU work in it")?;
     let steps = steps_per_instance.map(|steps| steps * instances as f64);
     Ok(WindowSplit { steps: steps.filter(|steps| *steps > 0.0), ..split })
-}
-
-/// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
-pub(crate) fn communication(
-    report: &Report,
-    collectives: &[&CollectiveRow],
-    warm: bool,
-) -> Option<(u64, u64)> {
-    let sum = |ns: fn(&CollectiveRow) -> Option<u64>| {
-        collectives.iter().filter_map(|row| ns(row)).fold(0u64, u64::saturating_add)
-    };
-    let (waiting, transfer) = (sum(|row| row.waiting_ns), sum(|row| row.transfer_ns));
-    let split = (u128::from(waiting) + u128::from(transfer)) * 100;
-    let all = u128::from(sum(|row| Some(row.time_ns))) * NEARLY_ALL_PERCENT;
-    if report.ranks.kernels_left_out > 0 || split == 0 || split < all {
-        return None;
-    }
-    // Ranks wait long in a first instance, which need not be so in the others.
-    let found = match warm {
-        true => (sum(|row| row.warm_waiting_ns), sum(|row| row.warm_transfer_ns)),
-        false => (waiting, transfer),
-    };
-    (found.0 > 0 || found.1 > 0).then_some(found)
 }
 
 impl StageWindow {
@@ -533,15 +506,14 @@ impl Stage<'_> {
         Some(of_kind.map(|part| part.ns as f64).sum())
     }
 
-    /// All of these parts, with the shares that the window shows.
+    /// All of these parts.
     fn parts(&self, kinds: &[WindowKind], condition: &str) -> Option<Vanishing> {
-        let window = self.window?;
-        let parts = window.parts.iter().zip(window.rounded_percent());
+        let parts = self.window?.parts.iter();
         // What would read 0.0 % explains nothing.
-        let removes = parts.filter(|(part, percent)| kinds.contains(&part.kind) && *percent > 0.0);
+        let removes = parts.filter(|part| kinds.contains(&part.kind) && part.percent >= 0.05);
         let removes = removes
-            .map(|(part, percent)| Removed { what: part.kind.label().to_owned(), percent })
-            .collect();
+            .map(|part| Removed { what: part.kind.label().to_owned(), percent: part.percent });
+        let removes = removes.collect();
         let (ns, condition) = (self.part_ns(kinds)?, condition.to_owned());
         Some(Vanishing { ns, condition, detail: None, removes })
     }

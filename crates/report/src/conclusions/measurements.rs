@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::answer::communication;
+use super::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice;
@@ -279,7 +279,9 @@ fn delayed_percent(report: &Report, stage: &str) -> f64 {
 }
 
 fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements {
-    let (mut calls, mut graph_calls, mut all_ns) = (0u64, 0u64, 0u64);
+    let (mut launched, mut graph_calls) = (0u64, 0u64);
+    // Without the cold instances that shares leave out, and the time of these.
+    let (mut calls, mut all_ns, mut cold_ns) = (0u64, 0u64, 0u64);
     // Time and calls.
     let mut by_class: BTreeMap<KernelClass, (u64, u64)> = BTreeMap::new();
     let outliers = row.outliers.iter().filter(|outliers| outliers.left_out);
@@ -288,15 +290,18 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         .map(|&(name, calls, ns)| (name, (calls, ns)))
         .collect();
     for kernel in of_stage(&rows.kernels, &row.stage) {
-        calls = calls.saturating_add(kernel.times.calls);
-        graph_calls = graph_calls.saturating_add(kernel.times.graph_calls);
-        all_ns = all_ns.saturating_add(kernel.times.total_ns);
+        let times = &kernel.times;
+        (launched, graph_calls) =
+            (launched.saturating_add(times.calls), graph_calls.saturating_add(times.graph_calls));
+        calls = calls.saturating_add(times.usual_calls());
+        all_ns = all_ns.saturating_add(times.usual_ns());
+        cold_ns = cold_ns.saturating_add(times.cold_total_ns);
         let (ns, of_class) = by_class.entry(rows.class(kernel.name_index)).or_default();
-        *ns = ns.saturating_add(kernel.times.total_ns);
-        *of_class = of_class.saturating_add(kernel.times.calls);
+        *ns = ns.saturating_add(times.usual_ns());
+        *of_class = of_class.saturating_add(times.usual_calls());
     }
-    // Of the kernels in outliers it is not known which were launched by graphs.
-    let graph_percent = percent(graph_calls, calls);
+    // Of the kernels in outliers and in cold instances it is not known which were launched by graphs.
+    let graph_percent = percent(graph_calls, launched);
     let (mut timed, mut timed_ns) = (row.kernels.unwrap_or(0), row.kernel_sum_ns.unwrap_or(0));
     for (&name, &(out_calls, ns)) in &outliers {
         (calls, all_ns) = (calls.saturating_sub(out_calls), all_ns.saturating_sub(ns));
@@ -335,7 +340,8 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         mfu_busy: figure(|s| &s.mfu_busy),
         mbu_wall: figure(|s| &s.mbu_wall),
         mbu_busy: figure(|s| &s.mbu_busy),
-        waiting: waiting(report, rows, row, all_ns),
+        // All waiting is a share of all kernel time.
+        waiting: waiting(report, rows, row, all_ns.saturating_add(cold_ns)),
         classes: by_class
             .iter()
             .filter_map(|(class, (ns, _))| Some((*class, percent(*ns, all_ns)?)))
@@ -375,11 +381,11 @@ fn top_kernel(
         name_index: row.name_index,
         id: row.kernel_id.clone(),
         class: rows.class(row.name_index),
-        percent: match outliers.is_empty() {
+        percent: match outliers.is_empty() && row.times.cold_calls == 0 {
             true => row.stage_kernel_sum_percent?,
-            false => percent(row.times.total_ns.saturating_sub(out_ns), all_ns)?,
+            false => percent(row.times.usual_ns().saturating_sub(out_ns), all_ns)?,
         },
-        calls: row.times.calls.saturating_sub(out_calls),
+        calls: row.times.usual_calls().saturating_sub(out_calls),
         bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
         sampled: counters.is_none() && sampled.is_some(),
         one_launch: counters.is_some_and(|counters| counters.one_launch.is_some()),

@@ -4,6 +4,7 @@ mod counted;
 pub(crate) mod finding_evidence;
 mod measurements;
 pub(crate) mod sample_basis;
+mod unlike;
 mod utilisation;
 pub mod vision;
 
@@ -29,8 +30,8 @@ use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible, visible_path};
 use stage2_model::finding::{Id, Severity};
 use stage2_model::{
-    Absent, Apart, Confidence, Dtype, Finding, PathKind, PathRow, Report, Role, StageRow,
-    TokenCounts,
+    Absent, Apart, CollectiveRow, Confidence, Dtype, Finding, PathKind, PathRow, Report, Role,
+    StageRow, TokenCounts,
 };
 use stage2_read::roles::{Meant, RoleSettings};
 
@@ -97,6 +98,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
     let stage1: Stage1Settings = section(config, "stage1", &mut findings);
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     findings.extend(annotation_without_ranges(report, &settings));
+    findings.extend(unlike::unlike_instances(report));
     let own = stage1::read(&context.run_dir.join(STAGE1), Stage1Source::ThisRun);
     findings.extend(own.findings);
     let mut earlier_tokens = None;
@@ -573,6 +575,33 @@ pub(crate) fn by_stage<'r, T>(
 /// Those of one stage.
 pub(crate) fn of_stage<'a, 'r, T>(rows: &'a ByStage<'r, T>, stage: &str) -> &'a [&'r T] {
     rows.get(stage).map_or(&[], Vec::as_slice)
+}
+
+/// Part of the time in collectives that must be split into waiting and transfer before exposed
+/// communication is, percent.
+const NEARLY_ALL_PERCENT: u128 = 95;
+
+/// Waiting and transfer in the collectives of a stage; nothing where a notable part is not split.
+pub(crate) fn communication(
+    report: &Report,
+    collectives: &[&CollectiveRow],
+    warm: bool,
+) -> Option<(u64, u64)> {
+    let sum = |ns: fn(&CollectiveRow) -> Option<u64>| {
+        collectives.iter().filter_map(|row| ns(row)).fold(0u64, u64::saturating_add)
+    };
+    let (waiting, transfer) = (sum(|row| row.waiting_ns), sum(|row| row.transfer_ns));
+    let split = (u128::from(waiting) + u128::from(transfer)) * 100;
+    let all = u128::from(sum(|row| Some(row.time_ns))) * NEARLY_ALL_PERCENT;
+    if report.ranks.kernels_left_out > 0 || split == 0 || split < all {
+        return None;
+    }
+    // Ranks wait long in a first instance, which need not be so in the others.
+    let found = match warm {
+        true => (sum(|row| row.warm_waiting_ns), sum(|row| row.warm_transfer_ns)),
+        false => (waiting, transfer),
+    };
+    (found.0 > 0 || found.1 > 0).then_some(found)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::join::{GlobalShape, Groups, Labels};
 use stage2_contract::order::Order as _;
@@ -194,6 +194,26 @@ fn times(stats: &Stats) -> Times {
         max_ns: stats.max_ns,
         first_start_gpu_ns: stats.first_start_ns,
         last_end_gpu_ns: stats.last_end_ns,
+        cold_calls: stats.cold_calls,
+        cold_total_ns: stats.cold_ns,
+    }
+}
+
+/// Keeps what is known of cold instances only where these are left out: where a stage has others, and all of its
+/// instances were recorded.
+pub(super) fn keep_cold_of(
+    stages: &[StageRow],
+    rows: &mut [KernelRow],
+    longest: &mut [StageKernelRow],
+) {
+    let is_left_out = stages.iter().filter(|stage| stage.leaves_cold_out());
+    let known: HashSet<&str> = is_left_out.map(|stage| stage.stage.as_str()).collect();
+    let of_rows = rows.iter_mut().map(|row| (&row.stage, &mut row.times));
+    let of_longest = longest.iter_mut().map(|row| (&row.stage, &mut row.times));
+    for (stage, times) in of_rows.chain(of_longest) {
+        if !known.contains(stage.as_str()) || times.recorded_calls.is_some() {
+            (times.cold_calls, times.cold_total_ns) = (0, 0);
+        }
     }
 }
 

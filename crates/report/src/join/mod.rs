@@ -106,7 +106,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let paths::Rows { rows: mut path_rows, of_path: row_of_path, side_by_side } =
         paths.rows(&groups, &labels);
     let join = kernels::Join { labels: &labels, row_of_path: &row_of_path, files: &files };
-    let rows = join.rows(&groups);
+    let mut rows = join.rows(&groups);
     let shared = devices.shared();
     let mut stage_rows = stages.rows(&groups, &labels, &shared);
     let mut of_stages = steps.finish(&tables, &labels, &capture.names.roles);
@@ -118,9 +118,18 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         }
     }
     one_basis(&mut path_rows, &stage_rows);
+    let mut longest = kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows);
+    kernels::keep_cold_of(&stage_rows, &mut rows.kernels, &mut longest);
     let device_rows = devices.rows(&groups, &labels);
-    let (processes, ranks, of_ranks) =
+    let (processes, mut ranks, of_ranks) =
         job.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
+    // An instance of a stage that stands for steps of an engine is a step.
+    let is_step = |stage: &str| engine.as_ref().is_some_and(|run| run.timed(stage).is_some());
+    for late in ranks.late.iter_mut().filter(|late| is_step(&late.stage)) {
+        if let Some(steps) = late.delays.as_mut().and_then(|delays| delays.steps.as_mut()) {
+            steps.noun = StepUnit::OfEngine.noun().to_owned();
+        }
+    }
     if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
         coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));
     }
@@ -138,7 +147,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         devices: device_rows,
         processes,
         ranks,
-        stage_kernels: kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows),
+        stage_kernels: longest,
         energy: energy.rows(&labels, &stage_rows, &shared),
         host: host.finish(|path| labels.stage(path), &stage_rows),
         stages: stage_rows,

@@ -1,0 +1,104 @@
+//! Times of the instances of a stage -> a warning where two kinds of work run under one range: a median between them is
+//! the time of neither.
+
+use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::shorten;
+use stage2_model::kernels::model_stages;
+use stage2_model::{Finding, Report, StepSeries};
+
+/// The longer kind takes at least so many times as long as the shorter one.
+const TIMES: f64 = 3.0;
+/// The rarer kind is at least this part of the instances.
+const PART: f64 = 0.25;
+/// Of fewer warm instances nothing is said.
+const LEAST: usize = 3;
+const NAME_CHARS: usize = 60;
+
+/// A warning for each stage with such instances, as far as single ones are known.
+pub(super) fn unlike_instances(report: &Report) -> Vec<Finding> {
+    let is_stage = |series: &&StepSeries| {
+        series.path == series.stage && model_stages(report).any(|row| row.stage == series.stage)
+    };
+    let series = report.step_series.iter().filter(is_stage);
+    series.filter_map(|series| Some(warning(&series.stage, kinds(series)?))).collect()
+}
+
+/// How many instances each of two kinds has, and how long these take on average, ns.
+#[derive(Debug, PartialEq)]
+struct Kinds {
+    short: (usize, f64),
+    long: (usize, f64),
+}
+
+fn kinds(series: &StepSeries) -> Option<Kinds> {
+    if series.buckets.iter().any(|bucket| bucket.steps != 1) {
+        return None;
+    }
+    let warm = series.buckets.iter().filter(|bucket| bucket.first > 0);
+    let mut ns: Vec<u64> = warm.map(|bucket| bucket.mean_ns).collect();
+    ns.sort_unstable();
+    let times = |at: usize| {
+        let (before, behind) = (ns.get(at.checked_sub(1)?)?, ns.get(at)?);
+        Some(*behind as f64 / (*before).max(1) as f64)
+    };
+    let at = (1..ns.len())
+        .max_by(|&a, &b| times(a).partial_cmp(&times(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let (short, long) = ns.split_at_checked(at)?;
+    let rarer = short.len().min(long.len()) as f64;
+    let is_notable = ns.len() >= LEAST && rarer >= PART * ns.len() as f64;
+    (is_notable && times(at)? >= TIMES)
+        .then(|| Kinds { short: (short.len(), mean(short)), long: (long.len(), mean(long)) })
+}
+
+fn mean(ns: &[u64]) -> f64 {
+    ns.iter().map(|ns| *ns as f64).sum::<f64>() / ns.len().max(1) as f64
+}
+
+fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
+    let take = |(count, ns): (usize, f64)| {
+        let verb = if count == 1 { "takes" } else { "take" };
+        format!("{count} {verb} about {}", shown_time(ns))
+    };
+    Finding::warning(
+        format!(
+            "the instances of {} differ {:.0}x: {}, {}",
+            shorten(stage, NAME_CHARS),
+            long.1 / short.1.max(1.0),
+            take(short),
+            take(long)
+        ),
+        "two kinds of work seem to run under one range, so that its median and its mean describe neither",
+        "give each kind of work a range with a name of its own",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::StepBucket;
+
+    #[test]
+    fn two_kinds_of_work_under_one_range_are_told_from_a_spread() {
+        let of = |ms: &[u64]| {
+            let bucket = |(at, ms): (usize, &u64)| StepBucket {
+                first: at as u64,
+                steps: 1,
+                mean_ns: ms * 1_000_000,
+                ..StepBucket::default()
+            };
+            let buckets = ms.iter().enumerate().map(bucket).collect();
+            kinds(&StepSeries { buckets, ..StepSeries::default() })
+        };
+        let found = of(&[6, 6, 69, 70]).expect("two kinds");
+        assert_eq!((found.short, found.long), ((1, 6e6), (2, 69.5e6)));
+        let said = warning("graph", found).what;
+        assert_eq!(
+            said,
+            "the instances of graph differ 12x: 1 takes about 6.00 ms, 2 take about 69.50 ms"
+        );
+        assert_eq!(of(&[900, 6, 7, 8]), None, "only the first, cold one differs");
+        assert_eq!(of(&[6, 6, 6, 6, 6, 6, 6, 6, 6, 70]), None, "a single outlier");
+        assert_eq!(of(&[6, 10, 20, 30, 50, 60]), None, "a spread");
+        assert_eq!(of(&[6, 6, 70]), None, "too few");
+    }
+}
