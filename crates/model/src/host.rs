@@ -241,7 +241,8 @@ impl HostCause {
                 format!("{frame}{}", called.filter(|_| !short).unwrap_or_default())
             }
             HostCauseKind::NativeCode => {
-                let of = thread.map_or_else(String::new, |thread| format!(" of {thread}"));
+                let of =
+                    thread.map_or_else(String::new, |thread| format!(" of the thread {thread}"));
                 format!("native code{of}")
             }
             HostCauseKind::Gil => match thread {
@@ -262,7 +263,7 @@ impl HostCause {
             HostCauseKind::Sleep => at("sleeping", "in"),
             HostCauseKind::System => at("blocked in a system call", "from"),
             HostCauseKind::OtherWork => "work of another stage ran on the GPU".to_owned(),
-            HostCauseKind::Small => "causes within their sampling error".to_owned(),
+            HostCauseKind::Small => "smaller causes, each within its sampling error".to_owned(),
             HostCauseKind::Unknown => "unknown".to_owned(),
         }
     }

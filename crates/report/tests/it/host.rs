@@ -468,7 +468,7 @@ fn a_share_within_its_error_is_no_finding() {
     let report = trace.report();
     let shares = shares(&decode(&report).causes);
     assert_eq!(shares.keys().map(String::as_str).collect::<Vec<_>>().len(), 2, "{shares:?}");
-    assert_eq!(shares["causes within their sampling error"].0, 0.4);
+    assert_eq!(shares["smaller causes, each within its sampling error"].0, 0.4);
 }
 
 #[test]
@@ -703,7 +703,7 @@ fn states_and_stacks_decide_what_the_time_went_into() {
         (&[USER], HostState::Running, UserCode, "generate (serve.py:42)"),
         (&torch, HostState::Running, UserCode, "generate (serve.py:42)"),
         (&torch[1..], HostState::Running, FrameworkCode, "Module._call_impl (module.py:1700)"),
-        (&[], HostState::Running, NativeCode, "native code of `engine`"),
+        (&[], HostState::Running, NativeCode, "native code of the thread `engine`"),
         (&synchronize, HostState::Running, CudaCall, "in a CUDA call from generate (serve.py:42)"),
         (&[USER], HostState::Driver, CudaCall, "in a CUDA call from generate (serve.py:42)"),
         (
@@ -829,7 +829,7 @@ fn without_samples_the_report_says_how_to_have_some() {
     let report = trace.report();
     assert_eq!((report.host.as_ref(), line(&report, "host")), (None, ""));
     let first = line(&report, "first");
-    assert!(first.contains("Kernel records do not show what the host does"), "{first}");
+    assert!(first.contains("kernel records do not show what it does"), "{first}");
     assert!(first.contains("STAGE2_HOST=on"), "{first}");
 }
 

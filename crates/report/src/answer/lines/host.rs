@@ -6,8 +6,8 @@ use super::bound_by::part_of;
 use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
-    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, RankIdle,
-    Report,
+    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess,
+    HostStage, LateRow, RankIdle, Report,
 };
 
 /// Causes of a stage in the line.
@@ -64,6 +64,23 @@ fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
         Some((_, rank)) => format!(" mostly in rank {rank}"),
         None => String::new(),
     }
+}
+
+/// `; in its idle time the host is most often in f (a.py:3) (25 % of the idle time of all ranks)`: the largest cause that is mostly in the rank of
+/// `late`; nothing where samples show none.
+pub(super) fn code_of(report: &Report, late: &LateRow) -> Option<String> {
+    let sampled = report.host.as_ref()?;
+    let found = sampled.stages.iter().find(|found| found.stage == late.stage)?;
+    let is_of = |process: &HostCauseProcess| {
+        process.file == late.file && process.percent >= IN_RANK_PERCENT
+    };
+    let mut causes = found.causes.iter().filter(|cause| cause.is_finding());
+    let cause = causes.find(|cause| cause.processes.first().is_some_and(is_of))?;
+    Some(format!(
+        "; in its idle time the host is most often in {} ({:.0} % of the idle time of all ranks)",
+        cause.text(true),
+        cause.percent
+    ))
 }
 
 fn host_of(
@@ -124,7 +141,7 @@ fn host_of(
 mod tests {
     use super::*;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::{HostCauseProcess, HostFrame};
+    use stage2_model::HostFrame;
 
     #[test]
     fn the_host_line_names_the_ranks_that_wait_and_those_of_a_cause() {

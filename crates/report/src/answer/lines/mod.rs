@@ -1,22 +1,25 @@
-//! What is known of all stages -> the five lines that every view of a report begins with; one more where
-//! there are outliers, and one where the host was sampled. Each can be read alone. That on the window begins
-//! with what the steps are bound by.
+//! What is known of all stages -> the verdict, and the five lines that follow it in every view of a report; one more
+//! where there are outliers, one where the host was sampled, and one where a rank is late. Each can be read alone.
+//! That on the window says what the steps are bound by, and where that is not known, the parts of the window.
 
 mod bound_by;
 mod host;
+mod verdict;
 
 use std::collections::HashMap;
 
 use self::bound_by::bottlenecks;
-use self::host::host;
+use self::host::{code_of, host};
+use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{count, counted, percent1, shown_time, time_scale};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, ModelUse, Origin, Outlier, Outliers, PathKind, Report,
-    Role, StageAnswer, StageRow, Status, StepUnit, WindowPart, times_faster,
+    Absent, AnswerLine, Figure, FirstStep, LateCause, ModelUse, Origin, Outlier, Outliers,
+    PathKind, Report, Role, StageAnswer, StageRow, Status, StepTimes, StepUnit, WindowPart,
+    times_faster,
 };
 
 /// Stages in a line.
@@ -45,8 +48,8 @@ pub(super) struct AnsweredStage<'r> {
 /// Share of lost records from which on times of kernels are said to be too short, percent.
 const MISSING_PERCENT: f64 = 1.0;
 
-/// The lines: time, window, floor, first, coverage; behind the window, outliers where there are any, and the
-/// host where it was sampled.
+/// The lines: verdict, time, window, floor, first, coverage; no verdict where no step is known. Behind the window,
+/// outliers where there are any, the host where it was sampled, and the late rank.
 pub(super) fn lines(
     report: &Report,
     stages: &[AnsweredStage<'_>],
@@ -55,23 +58,28 @@ pub(super) fn lines(
     let used = report.insight.utilisation.as_ref();
     let bound_by = bottlenecks(stages);
     let texts = [
+        ("verdict", verdict(report, stages, first).map(|text| lead(report) + &text)),
         ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
-        ("window", Some(window(report, stages))),
+        ("window", Some(window(report, stages)).filter(|_| bound_by.is_empty())),
         ("outliers", outliers(report, stages)),
         ("host", host(report, stages)),
+        ("late rank", late(report, stages)),
         ("floor", Some(floor(used, stages, simulated(report)))),
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
     let asks = used.is_some_and(|used| !used.needs.is_empty());
     let line = |(label, text): (&str, Option<String>)| {
-        let text = text?;
-        // What is missing is never cut, and neither is a command.
-        let is_whole = label == "coverage" || (label == "floor" && asks);
-        let text = if is_whole { text } else { cut(&text, LINE_LIMIT) };
-        // The bottlenecks have a bound of their own.
+        // What is missing is never cut, and neither is a command; verdict and bottlenecks have bounds of their own.
+        let is_whole =
+            matches!(label, "verdict" | "coverage" | "late rank") || (label == "floor" && asks);
+        let text = match (label, text) {
+            ("window", None) => bound_by.trim_end().to_owned(),
+            (_, text) if is_whole => text?,
+            (_, text) => cut(&text?, LINE_LIMIT),
+        };
         let text = match label {
-            "window" => format!("{}{bound_by}{text}", missing_work(report).unwrap_or_default()),
+            "window" => format!("{}{text}", missing_work(report).unwrap_or_default()),
             _ => text,
         };
         Some(AnswerLine { label: label.to_owned(), text })
@@ -138,34 +146,63 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
             None => format!("{name}: no step was timed"),
         });
     };
-    let p50 = step.shown_ns(step.p50_ns);
-    let (scale, unit, decimals) = time_scale(p50);
-    let number = |ns: f64| format!("{:.decimals$}", ns / scale);
-    let mut what = match (step.p99_ns, step.steps) {
-        (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
-        (None, steps) => vec![format!("p50 of {}", count(steps))],
-        (Some(_), _) => vec!["p50".to_owned()],
-    };
-    what.extend((step.cold && step.steps > 1).then(|| "of a first, cold instance".to_owned()));
-    what.extend(step.tail().map(|(of, ns)| format!("{of} {}", number(step.shown_ns(ns)))));
-    what.extend(
+    let StepTime { shown, mut of } = step_time(step);
+    of.extend(
         answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
     );
     let counted = answer.tokens_counted.noun();
-    let rate =
-        answer.tokens_per_s.value().map(|rate| format!(", {rate:.1} {counted}/s on average"));
+    let rate = answer
+        .tokens_per_s
+        .value()
+        .map(|rate| format!(", {} {counted}/s on average", shown_rate(rate)));
     let requests = step.requests.map(|requests| match requests {
         1.0 => " of 1 request".to_owned(),
         requests => format!(" of {requests:.1} requests"),
     });
     Some(format!(
-        "{name} {} {unit} per {}{} ({}){}",
-        number(p50),
+        "{name} {shown} per {}{} ({}){}",
         step.shown_unit(),
         requests.unwrap_or_default(),
-        what.join("; "),
+        of.join("; "),
         rate.unwrap_or_default()
     ))
+}
+
+/// `113.7`; `4,314`: decimals of thousands say nothing.
+fn shown_rate(rate: f64) -> String {
+    if rate < 1_000.0 { format!("{rate:.1}") } else { count(rate.round() as u64) }
+}
+
+/// The median of a step with its unit, and what it is of: `3.26 ms`, `p50` and `p99 9.83`.
+struct StepTime {
+    shown: String,
+    of: Vec<String>,
+}
+
+fn step_time(step: &StepTimes) -> StepTime {
+    let p50 = step.shown_ns(step.p50_ns);
+    let (scale, unit, decimals) = time_scale(p50);
+    let number = |ns: f64| format!("{:.decimals$}", ns / scale);
+    let mut of = match (step.p99_ns, step.steps) {
+        (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
+        (None, steps) => vec![format!("p50 of {}", count(steps))],
+        (Some(_), _) => vec!["p50".to_owned()],
+    };
+    of.extend((step.cold && step.steps > 1).then(|| "of a first, cold instance".to_owned()));
+    of.extend(step.tail().map(|(of, ns)| format!("{of} {}", number(step.shown_ns(ns)))));
+    StepTime { shown: format!("{} {unit}", number(p50)), of }
+}
+
+/// Who is late, how often and by how much, and what its host does meanwhile: of the first stage with a late rank.
+fn late(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
+    let late_in = |told: &AnsweredStage<'_>| {
+        let mut rows = report.ranks.late.iter().filter(|row| row.stage == told.row.stage);
+        rows.find_map(|row| Some((row, row.sentence()?)))
+    };
+    let (row, sentence) = stages.iter().find_map(late_in)?;
+    let of_host = row.delays.as_ref().is_some_and(|delays| delays.cause() != LateCause::Gpu);
+    let code = code_of(report, row).filter(|_| of_host);
+    Some(format!("{sentence}{}", code.unwrap_or_default()))
 }
 
 fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
@@ -346,9 +383,9 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
         };
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
-    let detail = first.detail.as_ref().map_or_else(String::new, |said| format!(" ({said})"));
+    // Who is late has a line of its own.
     match (stage, first.gain()) {
-        (Some(stage), Some(gain)) => format!("{stage} up to {gain}{detail}. {}", first.text),
+        (Some(stage), Some(gain)) => format!("{stage} up to {gain}. {}", first.text),
         (Some(stage), None) => format!("{stage}: {}", first.text),
         (None, _) => first.text.clone(),
     }
@@ -452,7 +489,10 @@ mod tests {
     ) -> Vec<String> {
         let lines = lines(report, stages, first);
         let labels: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
+        let labels = labels.strip_prefix(&["verdict"]).unwrap_or(&labels);
         assert_eq!(labels, ["time", "window", "floor", "first", "coverage"]);
+        let lines: Vec<AnswerLine> =
+            lines.into_iter().filter(|line| line.label != "verdict").collect();
         let is_long = |line: &AnswerLine| line.text.chars().count() > LINE_LIMIT + 4;
         let without = bottlenecks(stages).chars().count();
         let long =

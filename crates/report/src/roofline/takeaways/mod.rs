@@ -339,13 +339,13 @@ impl Speaker<'_> {
         let Some(most) = most else {
             let (then, setting) = match s.few_host_samples {
                 Some(_) => (
-                    "The host was sampled too rarely to say what it does between launches: record for longer, or \
-                     with STAGE2_HOST=1000.",
+                    "Record for longer, or with STAGE2_HOST=1000: the host was sampled too rarely to say what it does \
+                     between launches.",
                     "profiling.collector.host=1000",
                 ),
                 None => (
-                    "Kernel records do not show what the host does between launches. Sample it: STAGE2_HOST=on; \
-                     what is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
+                    "Sample the host with STAGE2_HOST=on: kernel records do not show what it does between launches. \
+                     For code that is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
                     HOST_ON,
                 ),
             };
@@ -366,9 +366,9 @@ impl Speaker<'_> {
         let spread = (most.percent < HOST_MAIN_PERCENT).then(|| {
             let how = if graphs { "" } else { ", CUDA graphs" };
             format!(
-                "No single function is the cause: the largest, {}, has {:.0} % of the idle time. Let the host \
-                 prepare the next step while the GPU works (asynchronous scheduling{how}), or \
-                 give the GPU more per step (a larger batch).",
+                "Let the host prepare the next step while the GPU works (asynchronous scheduling{how}), or give \
+                 the GPU more per step (a larger batch): no single function is the cause; the largest, {}, has \
+                 {:.0} % of the idle time.",
                 most.name, most.percent
             )
         });
