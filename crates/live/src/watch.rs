@@ -436,7 +436,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     };
     let found = [
         missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
-        simulated.then(|| "the GPU is simulated: no time is one of a real GPU".to_owned()),
+        simulated.then(|| "the GPU is simulated: no time here is that of a real GPU".to_owned()),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),
         fact("sample", Some("1/1")).map(|part| format!("{part} of the instances are recorded")),

@@ -207,7 +207,7 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
 /// The time of each stage: of a step where it is known.
 fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
-        return paragraph("None, because no side has a stage with GPU work.");
+        return paragraph("None: no side has a stage with GPU work.");
     }
     type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'r str)>);
     let rows: Vec<Row<'_>> =

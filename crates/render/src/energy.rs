@@ -184,6 +184,6 @@ mod tests {
         let mut process = stage2_model::ProcessCoverage::default();
         process.meta.insert(META_NVML_OFF.into(), "STAGE2_DEVICE_STATE=off".into());
         report.coverage.processes.push(process);
-        assert_eq!(energy_md(&report), "None, because STAGE2_DEVICE_STATE=off.\n\n");
+        assert_eq!(energy_md(&report), "None: STAGE2_DEVICE_STATE=off.\n\n");
     }
 }

@@ -31,7 +31,7 @@ const SHARES: &str = "The time of a step on all GPUs is divided equally among it
 /// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
 pub(super) fn section(report: &Report, brief: bool) -> String {
     let Some(run) = &report.engine else { return String::new() };
-    let mut out = format!("{}\n\n", sentence(&about(run)));
+    let mut out = format!("{}\n\n", sentence(&about(report, run)));
     for kind in &run.kinds {
         out.push_str(&format!("- {}\n", sentence(&steps(kind))));
     }
@@ -63,7 +63,7 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
     out
 }
 
-fn about(run: &EngineRun) -> String {
+fn about(report: &Report, run: &EngineRun) -> String {
     let EngineRun { engine, version, processes, pauses, pause_ns, extent_ns, .. } = run;
     let first_step_ns = run.first_step_ns;
     let named = engine.as_deref().map(|name| match version {
@@ -73,7 +73,13 @@ fn about(run: &EngineRun) -> String {
     let who = named.unwrap_or_else(|| "an engine without a name".to_owned());
     let ranks = match processes {
         1 => String::new(),
-        many => format!(" in {many} processes; the steps are those of {}", run.file),
+        many => {
+            let mut processes = report.processes.iter();
+            let process = processes.find(|process| process.file == run.file);
+            let rank = process.and_then(|process| process.rank);
+            let who = rank.map_or_else(|| run.file.clone(), |rank| format!("rank {rank}"));
+            format!(" in {many} processes; the steps are those of {who}")
+        }
     };
     let other = match run.other_steps {
         0 => String::new(),

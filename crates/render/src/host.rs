@@ -41,7 +41,7 @@ pub(super) fn host_md(report: &Report) -> String {
              samples of its launching threads. ±: standard error, from the number of samples. Causes below \
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
-             function outside of libraries, and by its line with the most time. A row `of it line` is a part \
+             function outside of libraries, and by its line with the most time. A row `line … of it` is a part \
              of the row above it. During GPU work: the launching thread ran the function for this share of the \
              window while the GPU worked. If the host never waits for the GPU, a change that removes the function \
              saves this time too, until the GPU is the limit.\n\n"
@@ -89,7 +89,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         .right("ms", ns)
         .left("what the host did", |row| match row {
             Row::Cause(cause) => text(&cause.text(false)),
-            Row::Line(line) => format!("of it line {}", line.line),
+            Row::Line(line) => format!("line {} of it", line.line),
         })
         .right("% in launch gaps", |row| {
             let Row::Cause(cause) = row else { return None };
@@ -179,15 +179,15 @@ mod tests {
             "### `decode`",
             "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
             "| 65.3 | 3.1 | 3.918 | Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) |",
-            "| 40.0 | 3.2 | 2.400 | of it line 212 |",
-            "| 20.0 | 2.6 | 1.200 | of it line 214 |",
+            "| 40.0 | 3.2 | 2.400 | line 212 of it |",
+            "| 20.0 | 2.6 | 1.200 | line 214 of it |",
             "waiting for the GIL held by \\`detok\\` in",
             "- 32.7 ± 3.0 % of the idle time passed while the launching thread waited",
             "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",
         ] {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
-        assert!(!markdown.contains("of it line 230"), "it is within its error: {markdown}");
+        assert!(!markdown.contains("line 230 of it"), "it is within its error: {markdown}");
         let sum: f64 = host().stages[0].causes.iter().map(|cause| cause.percent).sum();
         assert!((sum - 100.0).abs() < 1e-9);
         assert_eq!(host_md(&Report::default()), "");

@@ -41,7 +41,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     out.push_str(
         " Each row is a kernel in a stage, over all range paths, launch configurations and instances, \
          the cold first ones included. `share` is the row's part of the sum of the stage's kernel \
-         durations; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
+         durations, without the cold first instances where there are others; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
          launch configuration that has some; with (one launch) it holds for the profiled launch only, and with \
          (sampled) it follows from counters that were sampled while the workload ran.",
     );
@@ -75,7 +75,7 @@ fn notes(report: &Report) -> String {
 
 fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
     const ORDER: &str = "kernels of stages first, then those of warm-ups and of work outside of \
-        stages; the longest total first";
+        stages; the longest first, without the cold first instances of stages with others";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");

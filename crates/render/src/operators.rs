@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_page_without_operators_says_why() {
         let page = page(&Report::default(), 50);
-        let why = "None, because the workload opened no NVTX range. To do: run again with";
+        let why = "None: the workload opened no NVTX range. To do: run again with";
         assert!(page.contains(why) && !page.contains("op_name"), "{page}");
     }
 

@@ -373,7 +373,8 @@ fn classes(report: &Report) -> String {
         .right("calls", |(_, sum)| sum.calls.to_string())
         .with_note(&format!(
             "Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-             multinomial, of samplers and of the routers of experts.{waiting}"
+             multinomial, of samplers and of the routers of experts. Shares leave out the first, cold instance of \
+             each process where a stage has others; sums and calls do not.{waiting}"
         ))
 }
 
@@ -545,10 +546,13 @@ fn whole_run(report: &Report) -> String {
     let classes: Vec<_> =
         class_sums(&report.kernels).into_iter().filter(|class| class.total_ns > Some(0)).collect();
     if !classes.is_empty() {
+        let all_ns = classes.iter().filter_map(|class| class.total_ns).fold(0, u64::saturating_add);
         let table = Table::first(ROWS, &classes)
             .left("class", |class| text(class.class))
             .right("kernel_sum_ms", |class| class.total_ns.map(ms3))
-            .right("% of all kernel time", |class| class.percent.map(percent1))
+            .right("% of all kernel time", |class| {
+                Some(percent1(class.total_ns? as f64 * 100.0 / all_ns.max(1) as f64))
+            })
             .right("calls", |class| count(class.calls));
         out.push_str(&table.markdown());
     }

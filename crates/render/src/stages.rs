@@ -84,8 +84,20 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     let answers = answers(report);
     for stage in model_stages(report) {
         let answer = answers.get(stage.stage.as_str()).copied();
-        rows.push(instances(stage, answer));
-        rows.extend(answer.and_then(|answer| steps(&stage.stage, answer)));
+        let is_of_engine = |step: &StepTimes| step.unit == StepUnit::OfEngine;
+        let whole = instances(stage, answer);
+        let steps = answer.and_then(|answer| steps(&stage.stage, answer));
+        match answer.and_then(|answer| answer.step.as_ref()).is_some_and(is_of_engine) {
+            // The range alone is one sentence below.
+            true => {
+                let Timing { slowdown, tokens_per_s, .. } = whole;
+                rows.extend(steps.map(|steps| Timing { slowdown, tokens_per_s, ..steps }));
+            }
+            false => {
+                rows.push(whole);
+                rows.extend(steps);
+            }
+        }
     }
     if rows.is_empty() {
         return none(&no_stage(report), MARK_STAGES);
@@ -132,10 +144,10 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         ));
     }
     if steps().any(|step| step.unit == StepUnit::OfEngine) {
-        out.push_str(&paragraph(
-            "From begin to begin: until the next step of the engine begins, in the process with the most steps. The \
-             row above it is the range alone, in all processes.",
-        ));
+        let said = model_stages(report).filter_map(|stage| {
+            step_relation(report, stage, answers().find(|answer| answer.stage == stage.stage)?)
+        });
+        said.take(most).for_each(|said| out.push_str(&paragraph(&said)));
     }
     if answers().any(|answer| {
         answer.tokens_counted != TokensCounted::Generated && answer.tokens_per_s.value().is_some()
@@ -165,6 +177,43 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out.extend(in_part::stages(report).map(|note| paragraph(&note)));
     out.extend(apart(report).map(|apart| paragraph(&format!("{apart} apart from the stages."))));
     out
+}
+
+/// How the times of a step of an engine are related: one name and one basis for each.
+pub(super) fn step_relation(
+    report: &Report,
+    stage: &StageRow,
+    answer: &StageAnswer,
+) -> Option<String> {
+    let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
+    let mut out = format!(
+        "A step of {} lasts {} ms (p50; mean {} ms) until the next step begins, in the process with the most steps",
+        stage.stage,
+        ms3(step.p50_ns),
+        ms3(step.mean_ns)
+    );
+    if let Some((ns, values)) = stage.host_warm_median_ns.zip(stage.host_warm_instances) {
+        let values = count(values);
+        out.push_str(&format!(
+            "; its range alone {} ms (p50 of {values} in all processes)",
+            ms3(ns)
+        ));
+    }
+    if let Some(mean) = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step()) {
+        out.push_str(&format!(
+            "; its GPU window {} ms on average (from its start on the host to the end of its last GPU work)",
+            ms3(mean.ns)
+        ));
+    }
+    let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
+    let token = requests.and_then(|requests| requests.token.p50_ns);
+    if let Some(ns) = token.filter(|_| answer.role == Role::Decode) {
+        out.push_str(&format!(
+            ". A request gets a token every {} ms (p50), because steps of other kinds come in between",
+            ms3(ns)
+        ));
+    }
+    Some(out + ".")
 }
 
 fn ms_of(ns: f64) -> Option<String> {
@@ -217,7 +266,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         StepUnit::Instance => return None,
         StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
         StepUnit::Inferred => "inferred from the kernels".to_owned(),
-        StepUnit::OfEngine => "from begin to begin".to_owned(),
+        StepUnit::OfEngine => "until the next step begins".to_owned(),
     };
     Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }

@@ -127,7 +127,7 @@ pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
 /// What stands in the place of a table: `reason` is read after "because"; `remedy` may be empty.
 pub fn none(reason: &str, remedy: &str) -> String {
     let remedy = if remedy.is_empty() { "" } else { &format!(" To do: {}.", plain(remedy)) };
-    format!("None, because {}.{remedy}\n\n", plain(reason))
+    format!("None: {}.{remedy}\n\n", plain(reason))
 }
 
 /// A paragraph of plain text.

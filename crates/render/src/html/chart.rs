@@ -37,10 +37,10 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let outliers = series.outliers.get(..OUTLIERS.min(series.outliers.len())).unwrap_or_default();
     let steps = buckets.iter().map(|b| b.first.saturating_add(b.steps)).max().unwrap_or(0);
     if steps == 0 {
-        return "<p class=\"absent\">None, because none has a host time.</p>\n".to_owned();
+        return "<p class=\"absent\">None: none has a host time.</p>\n".to_owned();
     }
     let noun = series.noun();
-    // Steps of an engine are timed from begin to begin, and the picture is of the time inside.
+    // Steps of an engine are timed until the next one begins, and the picture is of the time inside.
     let from_begin = times.filter(|times| times.unit == StepUnit::OfEngine);
     let times = times.filter(|_| from_begin.is_none());
     let (path, file) = (foreign(&series.path), foreign(&series.file));
@@ -82,7 +82,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         None => "Percentiles are of the warm ones.".to_owned(),
         Some(times) => format!(
             "These are times of the range alone. The step time of this stage ({} ms at the median) is another one: \
-             from begin to begin, with what the engine does between two steps.",
+             until the next step begins, with what the engine does between two steps.",
             ms3(times.p50_ns)
         ),
     };
@@ -174,7 +174,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };
     let line = kind.fit.as_ref().filter(|fit| fit.fixed_ns.is_finite() && fit.each_ns.is_finite());
     let description = format!(
-        "Median time of a step from begin to begin, by {unit}, in {} rows; longest percentile {} ms{}.",
+        "Median time of a step until the next one begins, by {unit}, in {} rows; longest percentile {} ms{}.",
         points.len(),
         ms3(longest),
         if line.is_some() { "; the line is the fit" } else { "" },
@@ -234,7 +234,7 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
             _ => "the counters of this stage give no rate of operations and bytes for a whole row",
         };
         return format!(
-            "<p class=\"absent\">None, because {why}. To measure it, run <code>stage2-launch \
+            "<p class=\"absent\">None: {why}. To measure it, run <code>stage2-launch \
              run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
              <code>pipeline.ncu.top_n</code> limits how many kernels it measures.</p>\n"
         );
@@ -528,7 +528,7 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     format!(
         "<h3>Sampled counters over the median {noun}{of_pass}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
          <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} ms on the \
-         GPU, as {}. Samples cover {} % of the stage{partial}. {other_pass}metrics.json has the points.</p>\n",
+         GPU, as {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json has the points.</p>\n",
         found.number,
         foreign(&row.stage),
         text(&row.device),
@@ -568,7 +568,7 @@ fn draw_sampled(
     length_ns: u64,
     (top, unit): (f64, &str),
 ) -> Result<String, Error> {
-    let x = (0.0..ms(length_ns.max(1)), "ms since the first work of the step");
+    let x = (0.0..ms(length_ns.max(1)), "ms from the start of the GPU work of the step");
     let mut chart = axes(area, x, (0.0..top, unit), 1.0)?;
     let mut marks = String::new();
     for (at, (name, colour, value)) in lines.iter().enumerate() {

@@ -53,6 +53,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
     let height = (picture.deepest + 1) * ROW;
     let left_out = match picture.left_out {
         0 => String::new(),
+        1 => " 1 narrow frame is not drawn.".to_owned(),
         some => format!(" {} narrow frames are not drawn.", count(some)),
     };
     let drawn_ns = root.called.values().fold(0, |ns: u64, node| ns.saturating_add(node.ns));

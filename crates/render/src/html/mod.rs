@@ -8,6 +8,7 @@
 mod chart;
 mod flame;
 pub(super) mod markdown;
+mod mean_step;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -22,27 +23,31 @@ use sha2::{Digest, Sha256};
 use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries, StepTimeline,
-    StepTimes, WindowKind, WindowPart, WindowSplit,
+    AnswerLine, DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries,
+    StepTimeline, StepTimes, WindowKind, WindowPart, WindowSplit,
 };
 
 use crate::host::stage_md;
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
-use crate::html::tables::{by_class, ranks_by_stage, table};
+use crate::html::tables::{by_class, ranks_by_stage, table, top_losses};
 use crate::html::timeline::timelines;
-use crate::page::{COVERAGE, Page, SIMULATED, answer_lines};
-use crate::ranks;
-use crate::stages::idle_kinds;
+use crate::page::{COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages};
+use crate::stages::{idle_kinds, step_relation};
+use crate::table::capitalised;
+use crate::{engine, ranks};
 use stage2_model::kernels::model_stages;
 
+/// The section of report.md on MFU.
+const MFU_SECTION: &str = "model-flop-utilisation";
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Sections of report.md that come right behind the answer: what to do, why, and what is missing.
 const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
 /// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
-const SAID_IN_FULL: [&str; 4] = ["Top Kernels", "Takeaways", "Recommendations", "Limits"];
+const SAID_IN_FULL: [&str; 6] =
+    ["Top Kernels", "Takeaways", "Recommendations", "Limits", "MFU", engine::TITLE];
 const SAID_ALREADY: [&str; 1] = ["Cost of the passes"];
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
@@ -121,6 +126,9 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         part.html = with_anchors(&part.html, &report.findings);
     }
     let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
+    // On the second screen at the latest: what to do first is on the first one.
+    let top = top_losses(report).map(|table| open("top-kernels", "Top kernels", table));
+    parts.splice(0..0, top);
     parts.extend(pictured.iter().zip(1..).map(|(stage, number)| Part {
         id: format!("stage-{number}"),
         title: foreign(&shorten(stage, NAME_CHARS)),
@@ -237,14 +245,33 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         let (label, said) = (text(label), text(said));
         format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}</dd></div>\n")
     };
-    out.push_str("<dl class=\"answer\">\n");
-    answer_lines(report).iter().for_each(|known| out.push_str(&line(&known.label, &known.text)));
-    if let Some(ranks) = ranks::head(report) {
-        out.push_str(&line("ranks", &ranks));
+    let mut lines = answer_lines(report);
+    lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
+    if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
+        let verdict = lines.remove(at);
+        out.push_str(&format!("<p class=\"verdict\">{}</p>\n", text(&verdict.text)));
     }
-    out.push_str("</dl>\n");
+    let bar = mean_step::bar(report);
+    out.push_str(bar.as_deref().unwrap_or_default());
+    // What the bar shows need not be read as well.
+    let is_folded = |known: &AnswerLine| bar.is_some() && FOLDED.contains(&known.label.as_str());
+    let (folded, open): (Vec<AnswerLine>, Vec<AnswerLine>) = lines.into_iter().partition(is_folded);
+    let list = |lines: &[AnswerLine]| -> String {
+        let rows = lines.iter().map(|known| line(&known.label, &known.text));
+        format!("<dl class=\"answer\">\n{}</dl>\n", rows.collect::<String>())
+    };
+    out.push_str(&list(&open));
+    if !folded.is_empty() {
+        let labels: Vec<&str> = folded.iter().map(|known| known.label.as_str()).collect();
+        let labels = capitalised(&labels.join(", "));
+        let rows = list(&folded);
+        out.push_str(&format!("<details>\n<summary>{labels}</summary>\n{rows}</details>\n"));
+    }
     out + &first_numbers(report, parts) + "</header>\n"
 }
+
+/// Lines that the bar of the mean step makes less urgent.
+const FOLDED: [&str; 4] = ["window", "host", "floor", "ranks"];
 
 fn first_numbers(report: &Report, parts: &[Part]) -> String {
     let mut shown: Vec<Card<'_>> = Vec::new();
@@ -260,16 +287,23 @@ fn first_numbers(report: &Report, parts: &[Part]) -> String {
     if span_ns > 0 {
         shown.push(card("ms of GPU work", ms3(busy_ns), "stages"));
         if !report.devices.iter().any(|device| device.shared_by_processes) {
-            let percent = busy_ns as f64 * 100.0 / span_ns as f64;
-            shown.push(card("% busy, start-up included", percent1(percent), "gpus"));
+            let percent = percent1(busy_ns as f64 * 100.0 / span_ns as f64);
+            shown.push(match busy_in_stages(report) {
+                Some(busy) => {
+                    let label = format!("% busy in the stages ({percent} % with start-up)");
+                    card(label, percent1(busy), "gpus")
+                }
+                None => card("% busy, start-up included", percent, "gpus"),
+            });
         }
     }
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         let rate = model.generated_tokens_per_s.value();
-        shown.extend(rate.map(|rate| card("generated tokens/s", format!("{rate:.1}"), "mfu")));
+        shown
+            .extend(rate.map(|rate| card("generated tokens/s", format!("{rate:.1}"), MFU_SECTION)));
         let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3}", mfu * 100.0));
-        shown.extend(mfu.map(|mfu| card("% MFU, model-level", mfu, "mfu")));
+        shown.extend(mfu.map(|mfu| card("% MFU, model-level", mfu, MFU_SECTION)));
     }
     let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
     let label = if warnings == 1 { "warning" } else { "warnings" };
@@ -322,8 +356,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
     let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
-    let host =
-        report.host.as_ref().map_or_else(String::new, |host| host_of(host, stage, &id("flame")));
+    let host = report.host.as_ref().map_or_else(String::new, |host| host_of(host, stage, &id));
     let body = if has_gpu_work(report, stage) {
         let unit = times.map_or("step", |times| times.unit.noun());
         let split = answer.and_then(|answer| {
@@ -352,6 +385,10 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     };
     let has_picture = |to: &str| body.contains(&format!("id=\"{to}\""));
     let figures = answer.map_or_else(String::new, |answer| figures(answer, &id, has_picture));
+    let row = report.stages.iter().find(|row| row.stage == stage).zip(answer);
+    let relation = row.and_then(|(row, answer)| step_relation(report, row, answer));
+    let relation = relation.map(|said| format!("<p class=\"note\">{}</p>\n", text(&said)));
+    let figures = figures + &relation.unwrap_or_default();
     format!(
         "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}{body}\
          </section>\n",
@@ -371,17 +408,21 @@ fn has_gpu_work(report: &Report, stage: &str) -> bool {
 }
 
 /// What the host does while the GPU has nothing to do for a stage; nothing where it was not sampled.
-fn host_of(host: &HostUse, stage: &str, id: &str) -> String {
+fn host_of(host: &HostUse, stage: &str, id: &impl Fn(&str) -> String) -> String {
     let Some(found) = host.stages.iter().find(|found| found.stage == stage) else {
         return String::new();
     };
-    let picture = flame(host, found, id).unwrap_or_default();
-    format!("<h3>What the host does while the GPU idles</h3>\n{}{picture}", html(&stage_md(found)))
+    let picture = flame(host, found, &id("flame")).unwrap_or_default();
+    format!(
+        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{}{picture}",
+        id("host"),
+        html(&stage_md(found))
+    )
 }
 
 fn absent(why: &str, note: &str) -> String {
     let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-    format!("<p class=\"absent\">None, because {}{}.</p>\n", text(why), text(&note))
+    format!("<p class=\"absent\">None: {}{}.</p>\n", text(why), text(&note))
 }
 
 /// The numbers of a stage. Each leads to what explains it: to the picture `id`, where that `is_there`, or to a

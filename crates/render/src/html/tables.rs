@@ -7,7 +7,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
-use stage2_model::{RankStageRow, Report, StepTimeline};
+use stage2_model::{RankStageRow, Report, StageAnswer, StepTimeline};
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
@@ -25,7 +25,7 @@ const CLASSES: usize = 20;
 pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     let kernels = stage_kernels(report);
     if kernels.is_empty() {
-        return "<p class=\"absent\">None, because no kernel was recorded.</p>\n".to_owned();
+        return "<p class=\"absent\">None: no kernel was recorded.</p>\n".to_owned();
     }
     let steps = steps(report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
@@ -97,10 +97,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("total, ms", true), ("share, %", true), ("calls", true), ("mean, us", true)]);
     head.extend(several.then_some(("GPUs", false)));
-    let head = head.iter().map(|(name, number)| {
-        let class = if *number { " class=\"n\"" } else { "" };
-        format!("<th scope=\"col\"{class}>{name}</th>")
-    });
+    let head = head.iter().map(|(name, number)| column(name, *number));
     let counters = match has_counters {
         true => format!(
             "<b>attains</b>: the share of the rate that the hardware allows at the kernel's operations per \
@@ -113,12 +110,12 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             .to_owned(),
     };
     format!(
-        "{}<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are \
-         of the stage's kernel time. {counters}A name leads to the timeline where its median step has the \
+        "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
+         the stage's kernel time, and like what is lost leave out the first, cold instance of each process where there \
+         are others. {counters}A name leads to the timeline where its median step has the \
          kernel, and its tooltip is the full name, which copying gives as well.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
-        loses_most(&losses),
         head.collect::<String>(),
         losses.iter().take(ROWS).map(row).collect::<String>(),
     )
@@ -161,33 +158,74 @@ fn units(report: &Report, stages: &[&str]) -> String {
     if units.is_empty() { String::new() } else { format!("A step is {}. ", units.join(", ")) }
 }
 
-/// The kernel of each stage that loses most, in a sentence.
-fn loses_most(losses: &[Loss<'_>]) -> String {
-    let mut most: Vec<(&Loss<'_>, f64)> = Vec::new();
-    for loss in losses {
-        let Some(ns) = loss.ns_per_step.filter(|ns| *ns > 0.0) else { continue };
-        match most.iter_mut().find(|(known, _)| known.kernel.row.stage == loss.kernel.row.stage) {
-            Some(known) if known.1 < ns => *known = (loss, ns),
-            Some(_) => {}
-            None => most.push((loss, ns)),
-        }
-    }
-    let said = most.iter().map(|(loss, ns)| {
-        let row = loss.kernel.row;
+/// Rows of the short table.
+const TOP: usize = 10;
+
+/// The kernels of the longest stage that lose most in a step, or without counters take longest; nothing where neither
+/// is known.
+pub(super) fn top_losses(report: &Report) -> Option<String> {
+    let kernels = stage_kernels(report);
+    let steps = steps(report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let of = |answer: &'_ StageAnswer| {
+        let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+        let mut rows: Vec<&Loss<'_>> = of_stage.filter(|loss| loss.ns_of_step.is_some()).collect();
+        rows.sort_by(|a, b| {
+            let key = |loss: &Loss<'_>| {
+                (loss.ns_per_step.unwrap_or(-1.0), loss.ns_of_step.unwrap_or(0.0))
+            };
+            let (a, b) = (key(a), key(b));
+            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+        (!rows.is_empty()).then_some(rows)
+    };
+    let (answer, rows) =
+        report.answer.stages.iter().find_map(|answer| Some((answer, of(answer)?)))?;
+    let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
+    let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
+    let row = |loss: &&Loss<'_>| {
+        let Kernel { row, percent, .. } = loss.kernel;
+        let of_counters = match has_counters {
+            true => format!(
+                "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+                text(loss.kernel.known_bound().as_deref().unwrap_or(ABSENT)),
+                or_absent(loss.attainable, |share| percent1(share * 100.0)),
+                or_absent(loss.ns_per_step, ms_of),
+            ),
+            false => String::new(),
+        };
         format!(
-            "in {} <code>{}</code>: {} ms per step, as it attains {} % of what is possible",
-            foreign(&shorten(&row.stage, 60)),
+            "<tr><td><code>{}</code></td><td>{}</td>{of_counters}<td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             </tr>\n",
             foreign(&shorten_kernel(&row.kernel, SHORT_CHARS)),
-            ms_of(*ns),
-            or_absent(loss.attainable, |share| percent1(share * 100.0)),
+            text(&row.class),
+            or_absent(loss.ns_of_step, ms_of),
+            or_absent(*percent, percent1),
         )
-    });
-    let said: Vec<String> = said.collect();
-    if said.is_empty() {
-        return "<p>Which kernel loses most is not known, because no counters of kernels were recorded.</p>\n"
-            .to_owned();
+    };
+    let body: String = rows.iter().take(TOP).map(row).collect();
+    let mut head = vec![("kernel".to_owned(), false), ("class".to_owned(), false)];
+    if has_counters {
+        head.push(("bound".to_owned(), false));
+        head.push(("attains, %".to_owned(), true));
+        head.push((format!("lost, ms per {unit}"), true));
     }
-    format!("<p><strong>Loses most:</strong> {}.</p>\n", said.join("; "))
+    head.push((format!("ms per {unit}"), true));
+    head.push(("share, %".to_owned(), true));
+    let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
+    let order = if has_counters { "lose most" } else { "take longest" };
+    Some(format!(
+        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. \
+         <a href=\"#all-kernels\">All kernels</a> of all stages stand below.</p>\n\
+         <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
+         </div>\n",
+        foreign(&shorten(&answer.stage, 60)),
+    ))
+}
+
+fn column(name: &str, number: bool) -> String {
+    let class = if number { " class=\"n\"" } else { "" };
+    format!("<th scope=\"col\"{class}>{name}</th>")
 }
 
 /// Kernel time of a stage by class, as bars with their numbers.
@@ -196,8 +234,7 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
     let classes: Vec<_> =
         classes(rows).into_iter().filter(|class| class.total_ns > Some(0)).take(CLASSES).collect();
     if classes.is_empty() {
-        return "<p class=\"absent\">None, because no kernel of this stage has a time.</p>\n"
-            .to_owned();
+        return "<p class=\"absent\">None: no kernel of this stage has a time.</p>\n".to_owned();
     }
     let bar = |class: &ClassSum<'_>| {
         format!(
@@ -216,7 +253,7 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
         "<div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
          <th class=\"n\">share, %</th><th class=\"n\">total, ms</th><th class=\"n\">calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, over the whole run.</p>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage, without the first, cold instance of each process where there are others; totals and calls are of all instances.</p>\n",
         classes.iter().map(bar).collect::<String>()
     )
 }

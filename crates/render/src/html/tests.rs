@@ -315,9 +315,40 @@ fn the_answer_comes_first() {
     let page = parse(&written(&full("")));
     let header = page.one("header");
     let terms: Vec<String> = header.all("dt").iter().map(Element::text).collect();
-    assert_eq!(terms, ["time", "window", "floor", "first", "coverage"]);
+    assert_eq!(terms, ["time", "window", "floor", "kernel", "first", "coverage"]);
     let first = page.text().find("what the time is").expect("the answer");
     assert!(first < page.text().find("Where the window goes").expect("the evidence"));
+}
+
+#[test]
+fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
+    let mut report = full("");
+    let verdict = AnswerLine { label: "verdict".into(), text: "decode takes 6.24 ms".into() };
+    report.answer.lines.insert(0, verdict);
+    let parts = [BottleneckPart { kind: BottleneckKind::Kernels, ns: 10_000 }].to_vec();
+    let mean = Bottleneck { of: "token".into(), ns: 10_000, parts, ..Bottleneck::default() };
+    report.answer.stages[0].bottleneck = Some(mean);
+    let page = parse(&written(&report));
+    let header = page.one("header");
+    assert_eq!(page.of_class("verdict")[0].text(), "decode takes 6.24 ms");
+    let bar = &page.of_class("mean")[0];
+    assert!(bar.text().contains("The mean token of decode: 10.0 us"), "{}", bar.text());
+    let rects = bar.all("a");
+    let links: Vec<String> = rects.iter().filter_map(|a| a.attribute("href")).collect();
+    assert!(links.iter().any(|link| link == "#all-kernels"), "{links:?}");
+    // The fixture has samples of the host: the idle time is divided by its causes.
+    assert!(links.iter().any(|link| link == "#stage-1-host"), "{links:?}");
+    links.iter().for_each(|link| drop(page.by_id(link.trim_start_matches('#'))));
+    let widths = bar
+        .all("rect")
+        .iter()
+        .filter_map(|rect| rect.attribute("x").map(|_| rect))
+        .map(|rect| attribute(rect, "width"))
+        .sum::<f64>();
+    assert!((widths - 100.0).abs() < 0.01, "{widths}");
+    // What the bar shows is folded.
+    let folded: Vec<String> = header.one("details").all("dt").iter().map(Element::text).collect();
+    assert_eq!(folded, ["window", "floor"]);
 }
 
 #[test]
@@ -460,8 +491,13 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     assert_eq!(links, ["#stage-1-timeline", "#stage-1-roofline"]);
     let unknown: Vec<String> = rows[2].all("td").iter().map(Element::text).collect();
     assert_eq!(unknown[3..6], ["–", "–", "–"], "{unknown:?}");
+    let head = page.one("header").text();
+    let said = "decode loses most in cutlass_gemm";
+    assert!(head.contains(said) && head.contains("at 40.0 % of its roof): 9.0 us lost"), "{head}");
+    let top = page.by_id("top-kernels").one("tbody").all("tr");
+    let cells: Vec<String> = top[0].all("td").iter().map(Element::text).collect();
+    assert_eq!(cells.join("|"), "cutlass_gemm|gemm|memory|40.0|0.009|0.015|57.1");
     let said = page.by_id("all-kernels").text();
-    assert!(said.contains("Loses most: in decode cutlass_gemm: 0.009 ms per step"), "{said}");
     assert!(said.contains("A step is one token in decode"), "{said}");
 }
 

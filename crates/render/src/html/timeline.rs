@@ -30,7 +30,7 @@ const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
 
-const NO_WORK: &str = "<p class=\"absent\">None, because no GPU work of this step was recorded: other steps \
+const NO_WORK: &str = "<p class=\"absent\">None: no GPU work of this step was recorded: other steps \
     of the stage may have been sampled.</p>\n";
 
 /// The timelines of a late rank and of one that waits for it, where both are known.
@@ -101,7 +101,7 @@ impl Extent {
 
 fn timeline(timeline: &StepTimeline, extent: Extent, id: &str) -> String {
     if timeline.length_ns == 0 {
-        return "<p class=\"absent\">None, because the step has no length.</p>\n".to_owned();
+        return "<p class=\"absent\">None: the step has no length.</p>\n".to_owned();
     }
     if timeline.lanes.iter().all(|lane| lane.work.is_empty()) {
         return NO_WORK.to_owned();

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
-use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow, WarmRow};
+use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 use stage2_report::roofline::takeaways::recommendations;
@@ -19,7 +19,7 @@ use stage2_report::roofline::takeaways::recommendations;
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
 use crate::operators::basis;
-use crate::page::{Page, first_screen, idle_percent, is_answered};
+use crate::page::{Page, busy_in_stages, first_screen, idle_percent, is_answered};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
@@ -130,6 +130,8 @@ fn device(row: &DeviceRow) -> Fact {
     Fact { key: format!("GPU {}", row.device), value }
 }
 
+const GENERATION: &str = "Time of a generation";
+
 /// Means over the warm instances of the stages, and what Stage 1 measured.
 fn aggregates(report: &Report, shown: &Shown) -> String {
     let mut rows = Vec::new();
@@ -138,20 +140,13 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         let rate = model.generated_tokens_per_s.value();
         rows.extend(rate.map(|rate| total("Generated tokens", "1/s", rate)));
         let wall_s = model.wall_s.value();
-        rows.extend(wall_s.map(|s| total("Time of a generation", "ms", s * 1e3)));
+        rows.extend(wall_s.map(|s| total(GENERATION, "ms", s * 1e3)));
     }
-    let warm = || model_stages(report).filter_map(StageRow::ordinary);
     let only: Vec<String> = model_stages(report)
         .filter_map(|stage| Some(format!("{} over {}", stage.stage, stage.only_words()?)))
         .collect();
-    let sum = |ns: fn(WarmRow) -> u64| warm().map(ns).fold(0, u64::saturating_add);
-    // Where another process may use the GPU meanwhile, a share says nothing.
-    let is_known = model_stages(report).all(|stage| stage.gpu_busy_percent.is_some());
-    let window_ns = sum(|warm| warm.gpu_window_ns);
-    if is_known && window_ns > 0 {
-        let busy = sum(|warm| warm.gpu_busy_ns) as f64 * 100.0 / window_ns as f64;
-        rows.push(total("GPU busy in the stages", "% of their windows", busy));
-    }
+    let busy = busy_in_stages(report);
+    rows.extend(busy.map(|busy| total("GPU busy in the stages", "% of their windows", busy)));
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
@@ -173,6 +168,9 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         }
         (true, only) => format!("No stage has a warm instance: {only}."),
     });
+    if rows.iter().any(|row| row.metric == GENERATION) {
+        out.push_str(" A generation is a prefill and its decode steps.");
+    }
     out.push_str(match (&shown.stage1, shown.stage1_is_own) {
         (None, _) => "",
         (Some(_), true) => {
@@ -309,7 +307,8 @@ fn kernels(report: &Report) -> String {
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
     format!(
-        "{}All instances of the stages, the cold ones included. Share: of the stage's kernel time.{}\n\n",
+        "{}Totals and calls are of all instances. Share: of the stage's kernel time, without the first, cold instance of \
+         each process where there are others.{}\n\n",
         table.markdown_with_rest_in("kernels.md"),
         match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
             true => " Bound: by counters of ncu, or sampled ones where marked so.",

@@ -253,10 +253,10 @@ fn a_page_without_any_data_has_every_section_and_says_why() {
     let page = summary_md(&report, &Shown::default());
     compare("stakeholder_empty.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 0));
-    assert_eq!(page.matches("None, because ").count(), 10);
+    assert_eq!(page.matches("None: ").count(), 10);
     report.insight.operators = Some(Operators::default());
     let page = summary_md(&report, &Shown::default());
-    assert!(page.contains("None, because none was found in what was recorded."), "{page}");
+    assert!(page.contains("None: none was found in what was recorded."), "{page}");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_page_without_aggregates_says_what_they_lack() {
     ] {
         let report = Report { stages: vec![stage], ..Report::default() };
         let page = summary_md(&report, &Shown::default());
-        assert!(page.contains(&format!("## Aggregates\n\nNone, because {why}. To do: ")), "{page}");
+        assert!(page.contains(&format!("## Aggregates\n\nNone: {why}. To do: ")), "{page}");
     }
 }
 

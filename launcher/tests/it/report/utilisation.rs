@@ -166,21 +166,21 @@ fn where_nothing_is_known_every_section_says_why() {
     assert!(names.contains(&"operators.md".as_ref()), "{names:?}");
     let summary = folder.text("stakeholder_summary.md");
     for (heading, next) in [
-        ("Environment", "None, because"),
-        ("Aggregates", "None, because no stage has an instance after the first"),
-        ("Per-Stage Timings", "None, because the workload opened no NVTX range"),
-        ("MFU", "None, because no model is configured"),
-        ("Top Operators", "None, because the workload opened no NVTX range"),
-        ("Top Kernels", "None, because no kernel was recorded"),
+        ("Environment", "None:"),
+        ("Aggregates", "None: no stage has an instance after the first"),
+        ("Per-Stage Timings", "None: the workload opened no NVTX range"),
+        ("MFU", "None: no model is configured"),
+        ("Top Operators", "None: the workload opened no NVTX range"),
+        ("Top Kernels", "None: no kernel was recorded"),
         ("Takeaways", "1. "),
         ("Recommendations", ""),
         ("Limits", "- **"),
     ] {
         assert!(summary.contains(&format!("## {heading}\n\n{next}")), "{heading}: {summary}");
     }
-    assert!(folder.text("operators.md").contains("None, because"));
+    assert!(folder.text("operators.md").contains("None:"));
     let report = folder.text("report.md");
-    assert!(report.contains("## Model FLOP utilisation\n\nNone, because no model"), "{report}");
+    assert!(report.contains("## Model FLOP utilisation\n\nNone: no model"), "{report}");
     assert!(folder.metrics()["utilisation"]["peaks"].is_null());
 }
 
