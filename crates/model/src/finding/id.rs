@@ -210,6 +210,9 @@ ids! {
     RangesOverlapping "ranges.overlapping" Warning Setting
         "start/end ranges of one name overlap, and kernels were launched in them"
         => "open them on a thread that launches nothing, or in a separate NVTX domain";
+    RangesUnlike "ranges.unlike" Warning Object
+        "instances of a stage take very different times: two kinds of work seem to run under one range"
+        => "give each kind of work a range with a name of its own";
     RangesNoneRecorded "ranges.none_recorded" Note Message
         "none of the workload's ranges was recorded"
         => "follow the cause that the finding names";

@@ -3,6 +3,7 @@
 
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::shorten;
+use stage2_model::finding::Id;
 use stage2_model::kernels::model_stages;
 use stage2_model::{Finding, Report, StepSeries};
 
@@ -59,7 +60,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
         let verb = if count == 1 { "takes" } else { "take" };
         format!("{count} {verb} about {}", shown_time(ns))
     };
-    Finding::warning(
+    Id::RangesUnlike.about(stage).found(
         format!(
             "the instances of {} differ {:.0}x: {}, {}",
             shorten(stage, NAME_CHARS),
