@@ -280,7 +280,7 @@ pub struct LateDelays {
     pub steps: Option<LateSteps>,
 }
 
-/// The steps in which a rank is late: of a sample, those that were recorded.
+/// The steps in which a rank is late; not known of a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateSteps {

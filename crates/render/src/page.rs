@@ -63,7 +63,7 @@ fn loses_most(report: &Report) -> Option<String> {
         let longest = of_stage().filter(is_compute).max_by_key(|loss| loss.kernel.total_ns)?;
         let time = shown_time(longest.ns_of_step?);
         Some(format!(
-            "the longest in {stage} but for communication is {} ({}): {time} per {unit}; what it loses is not known \
+            "the longest kernel of {stage} that does not communicate is {} ({}): {time} per {unit}; what it loses is not known \
              without counters (STAGE2_COUNTERS=1, or the ncu pass)",
             name(longest),
             longest.kernel.row.class

@@ -307,8 +307,7 @@ fn kernels(report: &Report) -> String {
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
     format!(
-        "{}Totals and calls are of all instances. Share: of the stage's kernel time, without the first, cold instance of \
-         each process where there are others.{}\n\n",
+        "{}Totals are of all instances. Share: of the stage's kernel time, cold first instances left out.{}\n\n",
         table.markdown_with_rest_in("kernels.md"),
         match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
             true => " Bound: by counters of ncu, or sampled ones where marked so.",

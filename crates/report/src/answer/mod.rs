@@ -508,12 +508,10 @@ impl Stage<'_> {
 
     /// All of these parts.
     fn parts(&self, kinds: &[WindowKind], condition: &str) -> Option<Vanishing> {
-        let parts = self.window?.parts.iter();
+        let parts = self.window?.parts.iter().filter(|part| kinds.contains(&part.kind));
         // What would read 0.0 % explains nothing.
-        let removes = parts.filter(|part| kinds.contains(&part.kind) && part.percent >= 0.05);
-        let removes = removes
-            .map(|part| Removed { what: part.kind.label().to_owned(), percent: part.percent });
-        let removes = removes.collect();
+        let removes = parts.filter_map(|part| self.removal(part.kind.label(), part.ns as f64));
+        let removes = removes.filter(|part| part.percent >= 0.05).collect();
         let (ns, condition) = (self.part_ns(kinds)?, condition.to_owned());
         Some(Vanishing { ns, condition, detail: None, removes })
     }

@@ -359,7 +359,7 @@ mod first {
         assert_eq!(
             fused.gain().expect("known"),
             "1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
-             gaps around them 40.0 % = 47.9 % of the window"
+             gaps around them 39.9 % = 47.8 % of the window"
         );
         let copies = gain(&[Rule::ExposedCopies], &[(Compute, 800), (Copies, 200)], None);
         assert_eq!((copies.rule, copies.factor), (Rule::ExposedCopies, Some(1.25)));

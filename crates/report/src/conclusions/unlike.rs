@@ -69,7 +69,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
             take(long)
         ),
         "two kinds of work seem to run under one range, so that its median and its mean describe neither",
-        "give each kind of work a range with a name of its own",
+        "give each kind of work a separate range with another name",
     )
 }
 
