@@ -255,7 +255,7 @@ fn late_ranks_agree() {
     for told in bundles() {
         let late = &told.report.ranks.late;
         let sentences: Vec<String> = late.iter().filter_map(|late| late.delay_sentence()).collect();
-        let pattern = r"((?:rank \d+|process \d+) is [\d.]+ \w+ late[^;\n]*? at [\d,]+ of [\d,]+ collectives)";
+        let pattern = r"((?:rank \d+|process \d+) is (?:late in|[\d.]+ \w+ late[^;\n]*? at) [\d,]+ of [\d,]+ \w+)";
         for (place, _, rest) in told.found(pattern) {
             let is_it = sentences.iter().any(|sentence| rest.starts_with(sentence.as_str()));
             assert!(is_it, "{place}: {:.200}\nis none of {sentences:#?}", rest);

@@ -265,7 +265,9 @@ fn a_graph_of_the_same_run_is_no_faster_than_the_gain_at_most() {
         let window = of("a").window.as_ref().expect("a window");
         let shown = window.parts.iter().zip(window.rounded_percent());
         let mut shown = shown.filter(|(shown, _)| shown.kind.label() == part.what);
-        assert_eq!(shown.next().map(|(_, percent)| percent), Some(part.percent), "{part:?}");
+        let (_, percent) = shown.next().expect("a part of the window");
+        // The window shows tenths that add up to 100.
+        assert!((percent - part.percent).abs() < 0.1, "{part:?}: {percent}");
     }
 }
 
