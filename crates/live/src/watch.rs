@@ -24,13 +24,15 @@ const TICK_BYTES: u64 = 64 << 20;
 const SKIM_BYTES: u64 = 512 << 20;
 const KEPT_BYTES: u64 = 64 << 20;
 /// Files that are followed at a time, and entries of a folder that are looked at.
-const FILES: usize = 256;
+const FILES: usize = 4_096;
 const ENTRIES: usize = 16_384;
 /// Processes whose earlier files are remembered.
-const RETIRED: usize = 256;
+const RETIRED: usize = 4_096;
 /// Ticks without news after which what waits is final.
 const QUIET_TICKS: u32 = 4;
 const PROBLEMS: usize = 20;
+/// How much older the data of a process may be than the newest of all before that is said.
+const LAG_NS: u64 = 15_000_000_000;
 
 /// Where trace files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,6 +237,8 @@ impl Watch {
             Some(watched(identity, newest, sums))
         };
         let mut processes: Vec<Watched> = by_identity.into_iter().filter_map(one).collect();
+        tell_lag(&mut processes);
+        tell_restarts(&mut processes);
         processes.order_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
         Look {
             processes,
@@ -307,6 +311,45 @@ pub struct Watched {
     pub gpus: Vec<GpuState>,
     /// The file ends within a frame, and nobody has completed it for seconds: what follows is missing.
     pub is_torn: bool,
+    /// Its file grows, and its data is older than the newest of all by more than 15 s.
+    pub lags: bool,
+}
+
+/// Of files that grow: what is much older than the rest was held up on the way, or nothing happens there.
+fn tell_lag(processes: &mut [Watched]) {
+    let newest = processes.iter().filter_map(|process| process.last_wall_ns).max().unwrap_or(0);
+    for process in processes.iter_mut().filter(|process| process.is_growing()) {
+        let lag_ns = process.last_wall_ns.map_or(0, |at| newest.saturating_sub(at));
+        if lag_ns > LAG_NS {
+            process.lags = true;
+            process.notes.push(format!(
+                "its data is {} s older than the newest: it stands still, the folder lags, or the clocks differ",
+                lag_ns / 1_000_000_000
+            ));
+        }
+    }
+}
+
+/// A rank that was started again has another process.
+fn tell_restarts(processes: &mut [Watched]) {
+    let mut newest: HashMap<u64, (Option<u64>, String)> = HashMap::new();
+    let who = |process: &Watched| format!("process {} on {}", process.pid, process.host);
+    for process in processes.iter() {
+        let Some(rank) = process.rank else { continue };
+        let at = newest.entry(rank).or_default();
+        if at.1.is_empty() || process.last_wall_ns > at.0 {
+            *at = (process.last_wall_ns, who(process));
+        }
+    }
+    for process in processes {
+        let Some((rank, (_, other))) = process.rank.and_then(|rank| newest.get_key_value(&rank))
+        else {
+            continue;
+        };
+        if *other != who(process) {
+            process.notes.push(format!("{other} has rank {rank}, too, and newer data"));
+        }
+    }
 }
 
 impl Watched {
@@ -690,6 +733,30 @@ mod tests {
         }
         let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();
         assert_eq!(steps[..2], [20, 20], "what was read counts");
+    }
+
+    /// Hazard (Watching what runs): The shared folder of a job shows the file of one host late, and a rank was
+    ///  started again.
+    /// Promise: Both are said of the process, and what was read counts.
+    #[test]
+    fn a_process_that_lags_and_a_rank_that_restarted_are_told() {
+        let (folder, mut watch) = watched_folder();
+        trace(&folder.path().join("a.s2t"), 1, "0", 10, 20, false);
+        trace(&folder.path().join("b.s2t"), 2, "1", 60, 20, false);
+        trace(&folder.path().join("c.s2t"), 3, "2", 20, 20, true);
+        trace(&folder.path().join("d.s2t"), 4, "2", 61, 20, false);
+        watch.tick();
+        let look = watch.look();
+        let of = |pid: u32| look.processes.iter().find(|process| process.pid == pid).expect("it");
+        assert_eq!([1, 2, 3, 4].map(|pid| of(pid).lags), [true, false, false, false]);
+        assert!(
+            of(1).notes[0].starts_with("its data is 51 s older than the newest"),
+            "{:?}",
+            of(1).notes
+        );
+        assert_eq!(of(3).notes, ["process 4 on host has rank 2, too, and newer data"]);
+        assert!(of(2).notes.is_empty() && of(4).notes.is_empty());
+        assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 80);
     }
 
     #[test]

@@ -80,6 +80,11 @@ pub(crate) struct FeedArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) interval: u64,
+    /// Processes with series of their own. Of more, those with the slowest steps have them; sums over all
+    /// processes (`stage2_job_...`) are always there
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(..=1_024))]
+    pub(crate) ranks_limit: u16,
     /// Print the metrics once and end
     #[arg(long, conflicts_with_all = ["listen", "textfile"])]
     pub(crate) once: bool,

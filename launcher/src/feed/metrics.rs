@@ -1,8 +1,11 @@
 //! What processes do -> OpenMetrics text, with a bounded number of series.
 //!
 //! No kernel has a series: a stage has one for each class of kernels. Counters hold what was read since
-//! `feed` began, over all files of a process.
+//! `feed` began, over all files of a process. Sums over all processes come under names of their own, and of
+//! many processes only the slowest have series.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -10,10 +13,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use stage2_live::{BUCKETS_S, Look, StageNumbers, Watched, class_label};
-
-/// Processes with series of their own; those beyond are counted.
-const PROCESSES: usize = 64;
+use stage2_live::{BUCKETS_S, Look, MAX_STAGES, OTHER, StageNumbers, Watched, class_label};
 
 /// What `feed` knows besides the trace files.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +23,67 @@ pub(crate) struct FeedStatus {
     pub(crate) cpu_seconds: Vec<(u32, f64)>,
 }
 
-pub(crate) fn text(look: Look, own: FeedStatus) -> String {
+/// The page, with series of `limit` processes.
+pub(crate) fn text(look: Look, own: FeedStatus, limit: usize) -> String {
     let mut registry = Registry::with_prefix("stage2");
-    registry.register_collector(Box::new(Metrics { look, own }));
+    let (job, shown) = (sums(&look), slowest(&look, limit));
+    registry.register_collector(Box::new(Metrics { look, own, job, shown }));
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = encode(&mut text, &registry);
     text
+}
+
+/// All processes as one.
+fn sums(look: &Look) -> Watched {
+    let mut job = Watched::default();
+    for process in &look.processes {
+        for (stage, numbers) in &process.totals {
+            let has_room = job.totals.len() < MAX_STAGES || job.totals.contains_key(stage);
+            let stage = if has_room { stage } else { OTHER };
+            match job.totals.get_mut(stage) {
+                Some(sum) => sum.add(numbers),
+                None => drop(job.totals.insert(stage.to_owned(), numbers.clone())),
+            }
+        }
+        job.counts.attributed += process.counts.attributed;
+        job.counts.outside += process.counts.outside;
+        job.counts.unattributed += process.counts.unattributed;
+        job.counts.left_out += process.counts.left_out;
+        job.corrupt_frames += process.corrupt_frames;
+        if job.losses.is_empty() {
+            job.losses.clone_from(&process.losses);
+        } else {
+            for ((_, sum), (_, more)) in job.losses.iter_mut().zip(&process.losses) {
+                *sum = sum.saturating_add(*more);
+            }
+        }
+    }
+    job
+}
+
+/// The processes with series of their own, in their order: all, or those with the slowest steps of late, in the
+/// stage that takes most of the time of all processes together.
+fn slowest(look: &Look, limit: usize) -> Vec<usize> {
+    let all = &look.processes;
+    let mut shown: Vec<usize> = (0..all.len()).collect();
+    if all.len() <= limit {
+        return shown;
+    }
+    let mut times: BTreeMap<&str, u64> = BTreeMap::new();
+    for (stage, numbers) in all.iter().flat_map(|process| &process.window.stages) {
+        *times.entry(stage).or_default() += numbers.steps_ns;
+    }
+    let longest = times.into_iter().max_by_key(|(_, ns)| *ns).map(|(stage, _)| stage);
+    let step_ns = |at: &usize| {
+        let stages = all.get(*at).map(|process| &process.window.stages);
+        let numbers = stages.zip(longest).and_then(|(stages, stage)| stages.get(stage));
+        Reverse(numbers.and_then(|numbers| numbers.steps_ns.checked_div(numbers.steps)))
+    };
+    shown.sort_by_key(step_ns);
+    shown.truncate(limit);
+    shown.sort_unstable();
+    shown
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -38,6 +92,10 @@ type Labels = Vec<(&'static str, String)>;
 struct Metrics {
     look: Look,
     own: FeedStatus,
+    /// Sums over all processes.
+    job: Watched,
+    /// The processes with series of their own.
+    shown: Vec<usize>,
 }
 
 enum Value {
@@ -82,9 +140,14 @@ fn gauge(name: &'static str, unit: Option<Unit>, help: &'static str) -> MetricIn
 
 impl Collector for Metrics {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut output = Output { metrics: self, encoder };
-        output.stages()?;
-        output.classes()?;
+        let mut output = Output { metrics: self, encoder, is_job: false };
+        for is_job in [false, true] {
+            output.is_job = is_job;
+            output.stages()?;
+            output.classes()?;
+            output.work()?;
+        }
+        output.is_job = false;
         output.processes()?;
         output.own()
     }
@@ -93,6 +156,8 @@ impl Collector for Metrics {
 struct Output<'m, 'e> {
     metrics: &'m Metrics,
     encoder: DescriptorEncoder<'e>,
+    /// What is written is of all processes together.
+    is_job: bool,
 }
 
 impl Output<'_, '_> {
@@ -102,10 +167,19 @@ impl Output<'_, '_> {
         about: MetricInfo,
         rows: impl Fn(&Watched) -> Vec<(Labels, Value)>,
     ) -> fmt::Result {
-        let processes = self.metrics.look.processes.iter().take(PROCESSES);
+        let Metrics { look, job, shown, .. } = self.metrics;
         let MetricInfo(name, unit, help, kind) = about;
+        if self.is_job {
+            let (name, help) =
+                (format!("job_{name}"), format!("Of all processes together. {help}"));
+            let mut metric = self.encoder.encode_descriptor(&name, &help, unit.as_ref(), kind)?;
+            for (labels, value) in rows(job) {
+                value.encode(&mut metric.encode_family(&labels)?)?;
+            }
+            return Ok(());
+        }
         let mut metric = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for process in processes {
+        for process in shown.iter().filter_map(|at| look.processes.get(*at)) {
             for (more, value) in rows(process) {
                 let rank = process.rank.map(|rank| rank.to_string()).unwrap_or_default();
                 let (host, pid) = (process.host.clone(), process.pid.to_string());
@@ -187,14 +261,8 @@ impl Output<'_, '_> {
         self.per_class(about, |sum, class| Value::Count(of(&sum.class_launches, class)))
     }
 
-    fn processes(&mut self) -> fmt::Result {
-        let help = "Time in which a GPU, as the process numbers it, worked for the process.";
-        self.rows(counter("device_busy", SECONDS, help), |process| {
-            let devices = process.device_totals.iter();
-            devices
-                .map(|(device, &ns)| (vec![("device", device.to_string())], Value::ns(ns)))
-                .collect()
-        })?;
+    /// Where work was launched, and what was lost.
+    fn work(&mut self) -> fmt::Result {
         let help = "Pieces of GPU work by where their launch was placed: the coverage.";
         self.rows(counter("launches", None, help), |process| {
             let counts = &process.counts;
@@ -214,6 +282,16 @@ impl Output<'_, '_> {
             ];
             let all = process.losses.iter().copied().chain(own);
             all.map(|(kind, count)| (vec![("kind", kind.to_owned())], Value::Count(count)))
+                .collect()
+        })
+    }
+
+    fn processes(&mut self) -> fmt::Result {
+        let help = "Time in which a GPU, as the process numbers it, worked for the process.";
+        self.rows(counter("device_busy", SECONDS, help), |process| {
+            let devices = process.device_totals.iter();
+            devices
+                .map(|(device, &ns)| (vec![("device", device.to_string())], Value::ns(ns)))
                 .collect()
         })?;
         let about = counter("late", SECONDS, "GPU work that came too late to count as busy time.");
@@ -239,8 +317,19 @@ impl Output<'_, '_> {
 
     fn own(&mut self) -> fmt::Result {
         let look = &self.metrics.look;
-        let beyond = look.processes.len().saturating_sub(PROCESSES) as u64;
+        let beyond = look.processes.len().saturating_sub(self.metrics.shown.len()) as u64;
         let number = |number: u64| Value::Gauge(number as f64);
+        let how_many = |is: fn(&&Watched) -> bool| look.processes.iter().filter(is).count() as u64;
+        let help = "Processes whose trace file grows.";
+        let recording = how_many(|process| process.is_growing());
+        let recording = (gauge("job_recording", None, help), number(recording));
+        let help = "Of these, those whose data is older than the newest of all by more than 15 s.";
+        let lagging = (gauge("job_lagging", None, help), number(how_many(|process| process.lags)));
+        let growing = look.processes.iter().filter(|process| process.is_growing());
+        let oldest = growing.filter_map(|process| process.last_wall_ns).min();
+        let age_ns = oldest.map_or(0, |at| self.metrics.own.now_ns.saturating_sub(at));
+        let help = "How old the last event of the process is that is furthest behind.";
+        let age = (gauge("job_data_age", SECONDS, help), Value::Gauge(age_ns as f64 / 1e9));
         let help = "Bytes of trace files that are there and were not read yet.";
         let behind = (gauge("feed_behind", BYTES, help), number(look.behind_bytes));
         let help = "Bytes of trace files of which only definitions were read.";
@@ -253,7 +342,7 @@ impl Output<'_, '_> {
             "Trace files that were damaged, cut, replaced or taken away, of the last twenty.";
         let problems = (gauge("feed_problems", None, help), number(look.problems.len() as u64));
         for (MetricInfo(name, unit, help, kind), value) in
-            [behind, skipped, files, processes, problems]
+            [recording, lagging, age, behind, skipped, files, processes, problems]
         {
             let mut metric = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
             value.encode(&mut metric)?;
@@ -305,7 +394,7 @@ mod tests {
 
     fn of(processes: Vec<Watched>) -> String {
         let own = FeedStatus { now_ns: 9_500_000_000, cpu_seconds: vec![(4711, 0.25)] };
-        text(Look { processes, ..Look::default() }, own)
+        text(Look { processes, ..Look::default() }, own, 64)
     }
 
     #[test]
@@ -366,10 +455,35 @@ mod tests {
             process.totals.extend((0..3).map(|at| (format!("stage {at}"), sum.clone())));
             process
         };
-        let text = of((0..PROCESSES as u32 + 9).map(many).collect());
-        let pids = text.lines().filter(|line| line.starts_with("stage2_recording{")).count();
-        assert_eq!(pids, PROCESSES);
-        assert!(text.contains("stage2_feed_processes_left_out 9.0"));
+        let processes: Vec<Watched> = (0..1_000).map(many).collect();
+        let text = of(processes);
+        let lines = |of: &str| text.lines().filter(|line| line.starts_with(of)).count();
+        assert_eq!(lines("stage2_recording{"), 64);
+        assert!(text.contains("stage2_feed_processes_left_out 936.0"));
+        assert!(
+            text.contains("stage2_job_stage_step_seconds_count{stage=\"decode\"} 3000"),
+            "{text:.2000}"
+        );
+        assert!(text.contains("stage2_job_losses_total{kind=\"dropped_by_cupti\"} 2000"));
+        assert!(text.contains("stage2_job_recording 1000.0"));
+        assert!(text.len() < 1 << 20, "{}", text.len());
+    }
+
+    /// Hazard (Watching what runs): A job has more ranks than series.
+    /// Promise: Those with the slowest steps have series, whatever their number is.
+    #[test]
+    fn of_many_processes_the_slowest_have_series() {
+        let ranked = |rank: u64| {
+            let mut process = Watched { pid: rank as u32, rank: Some(rank), ..process() };
+            let steps_ns = if rank == 777 { 90_000_000 } else { 30_000_000 };
+            let numbers = StageNumbers { steps: 3, steps_ns, ..StageNumbers::default() };
+            process.window.stages.insert("decode".to_owned(), numbers);
+            process
+        };
+        let look = Look { processes: (0..1_000).map(ranked).collect(), ..Look::default() };
+        assert_eq!(slowest(&look, 1), [777]);
+        assert_eq!(slowest(&look, 3), [0, 1, 777]);
+        assert_eq!(slowest(&look, 0), [0; 0]);
     }
 
     #[test]

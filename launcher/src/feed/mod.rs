@@ -36,13 +36,14 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let listener = if !serves { None } else { Some(listen(args.listen.unwrap_or(ADDRESS))?) };
     let mut watched = LiveSource::open(args.watching.clone())?;
+    let limit = usize::from(args.ranks_limit);
     if args.once {
         watched.read_all();
-        return printed(&metrics_of(&watched));
+        return printed(&metrics_of(&watched, limit));
     }
     let stop = Stop::on_signals()?;
     let page = Page::default();
-    page.set(&text(Look::default(), FeedStatus::default()));
+    page.set(&text(Look::default(), FeedStatus::default(), limit));
     if let Some(listener) = listener {
         let no_server = |error| Failure::NoResult(format!("metrics cannot be served: {error}"));
         let address = listener.local_addr().map_err(no_server)?;
@@ -54,7 +55,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     while !stop.is_set() {
         let began = Instant::now();
         watched.tick();
-        let text = metrics_of(&watched);
+        let text = metrics_of(&watched, limit);
         page.set(&text);
         if let Some(path) = args.textfile.as_ref().filter(|_| began >= next) {
             next = began + Duration::from_secs(args.interval);
@@ -82,13 +83,13 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
 }
 
 /// The metrics as they are now, with what the collectors on this host cost.
-fn metrics_of(watched: &LiveSource) -> String {
+fn metrics_of(watched: &LiveSource, limit: usize) -> String {
     let look = watched.watch.look();
     let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let on_this_host = look.processes.iter().filter(|process| here.trim() == process.host);
     let cpu = on_this_host.filter_map(|process| Some((process.pid, cpu_seconds(process.pid)?)));
     let own = FeedStatus { now_ns: now_ns(), cpu_seconds: cpu.collect() };
-    text(look, own)
+    text(look, own, limit)
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
