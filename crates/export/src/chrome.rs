@@ -6,11 +6,10 @@
 //! rows of its own, and keeps the number of its stream in `args`.
 
 use std::collections::BTreeMap;
-use std::io::{BufWriter, Write};
+use std::fmt::{self, Write as _};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
 use stage2_contract::text::visible;
@@ -41,13 +40,9 @@ pub(crate) fn write(
     let requests = &StepRequests::of(selected.run);
     match selected.run.processes() {
         [] => Ok(Vec::new()),
-        [process] => output::file(out, |file| {
-            if out.extension().is_some_and(|ending| ending == "gz") {
-                gzipped(selected, requests, (0, process), out, file, counts)
-            } else {
-                document(selected, requests, (0, process), out, file, counts)
-            }
-        }),
+        [process] => {
+            output::file(out, |file| document(selected, requests, (0, process), out, file, counts))
+        }
         processes => output::folder(out, |folder| {
             let mut files = Vec::new();
             for (index, process) in processes.iter().enumerate() {
@@ -56,7 +51,7 @@ pub(crate) fn write(
                 let stem: String = stem.chars().take(50).collect();
                 let path = folder.join(format!("{index}-{stem}.json.gz"));
                 files.extend(output::file(&path, |file| {
-                    gzipped(selected, requests, (index, process), &path, file, counts)
+                    document(selected, requests, (index, process), &path, file, counts)
                 })?);
             }
             Ok(files)
@@ -64,31 +59,20 @@ pub(crate) fn write(
     }
 }
 
-fn gzipped(
-    selected: &Selected<'_>,
-    requests: &StepRequests,
-    process: (usize, &Process),
-    path: &Path,
-    out: &mut impl Write,
-    counts: &mut Counts,
-) -> Result<(), ExportError> {
-    // JSON comes in pieces of a few bytes, each of which would cost the compressor a call.
-    let packed = GzEncoder::new(out, Compression::fast());
-    let mut out = BufWriter::with_capacity(1 << 16, packed);
-    document(selected, requests, process, path, &mut out, counts)?;
-    let packed = out.into_inner().map_err(|error| error.into_error());
-    packed.and_then(GzEncoder::finish).map(drop).map_err(ExportError::write(path))
-}
-
 /// Row of a piece of work before its lane is known: device and stream.
 type Stream = (u32, u32);
 
-struct Document<'a, W> {
-    out: W,
+/// A piece of work up to the number of its row, and its place.
+type Piece = (String, Stream, usize);
+
+struct Document<'a> {
+    out: &'a mut dyn Write,
     path: &'a Path,
     base_ns: i64,
     pid: u32,
-    lanes: Lanes<Stream, Json>,
+    lanes: Lanes<Stream, String>,
+    /// Texts of pieces that were written, for the next ones.
+    spare: Vec<String>,
     first: bool,
     /// Further rows of threads: their titles, and when the last event of each ended, ns.
     rows: BTreeMap<(Row, u32), (String, i64)>,
@@ -100,7 +84,7 @@ fn document(
     requests: &StepRequests,
     (index, process): (usize, &Process),
     path: &Path,
-    out: &mut impl Write,
+    out: &mut dyn Write,
     counts: &mut Counts,
 ) -> Result<(), ExportError> {
     let base_ns = selected.start_ns();
@@ -110,6 +94,7 @@ fn document(
         base_ns,
         pid: process.pid,
         lanes: Lanes::new(),
+        spare: Vec::new(),
         first: true,
         rows: BTreeMap::new(),
         stacks: Stacks::default(),
@@ -146,7 +131,7 @@ fn document(
     document.tail(process, &threads)
 }
 
-impl<W: Write> Document<'_, W> {
+impl Document<'_> {
     /// HolisticTraceAnalysis looks for `"rank": ` with a space, line by line from the top.
     fn head(
         &mut self,
@@ -189,10 +174,11 @@ impl<W: Write> Document<'_, W> {
 
     fn work(&mut self, work: &Work<'_>) -> Result<(), ExportError> {
         let Some(span) = work.span else { return Ok(()) };
+        let mut text = self.spare.pop().unwrap_or_default();
+        work_text(&mut text, work, span, self.base_ns);
         let stream = (work.queue.device, work.queue.stream);
-        let event = work_event(work, span, self.base_ns);
-        let earliest = self.lanes.add(stream, span.start_ns, span.end_ns, event);
-        earliest.map_or(Ok(()), |(event, lane)| self.in_lane(event, lane))
+        let earliest = self.lanes.add(stream, span.start_ns, span.end_ns, text);
+        earliest.map_or(Ok(()), |piece| self.in_lane(piece))
     }
 
     /// Start/end ranges may overlap others of their thread, which no row can hold: they are
@@ -261,12 +247,15 @@ impl<W: Write> Document<'_, W> {
         self.slice(row, step.span, &step.kind.to_string(), Json::Object(args))
     }
 
-    fn in_lane(&mut self, mut event: Json, lane: usize) -> Result<(), ExportError> {
-        if lane > 0 {
-            let stream = event.get("tid").and_then(Json::as_u64).unwrap_or(0);
-            event["tid"] = json!(stream + NEXT_ROW * lane as u64);
-        }
-        self.event(&event)
+    fn in_lane(&mut self, (mut text, (_, stream), lane): Piece) -> Result<(), ExportError> {
+        let row = u64::from(stream) + NEXT_ROW * lane as u64;
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{row}}}");
+        self.lead()?;
+        self.text(&text)?;
+        text.clear();
+        self.spare.push(text);
+        Ok(())
     }
 
     fn tail(
@@ -274,8 +263,8 @@ impl<W: Write> Document<'_, W> {
         process: &Process,
         threads: &BTreeMap<u32, String>,
     ) -> Result<(), ExportError> {
-        while let Some((event, lane)) = self.lanes.pop() {
-            self.in_lane(event, lane)?;
+        while let Some(piece) = self.lanes.pop() {
+            self.in_lane(piece)?;
         }
         let pid = self.pid;
         let mut events = vec![named("process_name", pid, 0, process.title())];
@@ -304,11 +293,14 @@ impl<W: Write> Document<'_, W> {
     }
 
     fn event(&mut self, event: &Json) -> Result<(), ExportError> {
-        let lead = if self.first { "\n" } else { ",\n" };
-        self.first = false;
-        self.text(lead)?;
+        self.lead()?;
         serde_json::to_writer(&mut self.out, event)
             .map_err(|error| ExportError::write(self.path)(error.into()))
+    }
+
+    fn lead(&mut self) -> Result<(), ExportError> {
+        let lead = if std::mem::take(&mut self.first) { "\n" } else { ",\n" };
+        self.text(lead)
     }
 
     fn text(&mut self, text: &str) -> Result<(), ExportError> {
@@ -325,44 +317,87 @@ fn named(what: &str, pid: u32, tid: u64, name: String) -> Json {
     json!({"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}})
 }
 
-fn work_event(work: &Work<'_>, span: Span, base_ns: i64) -> Json {
+/// A piece of work up to the number of its row, which is not known before the earlier pieces are.
+/// Written without a tree of values: there may be many millions.
+fn work_text(text: &mut String, work: &Work<'_>, span: Span, base_ns: i64) {
     let queue = work.queue;
-    let mut args = Map::new();
-    let mut put = |key: &str, value: Json| drop(args.insert(key.to_owned(), value));
-    put("device", json!(queue.device));
-    put("context", json!(queue.context));
-    put("stream", json!(queue.stream));
-    put("correlation", json!(work.correlation));
-    put("range", json!(work.path.label));
+    let category = match work.what {
+        What::Kernel(..) => "kernel",
+        What::Copy { .. } => "gpu_memcpy",
+        What::Fill { .. } => "gpu_memset",
+        What::Graph { .. } => "gpu_graph",
+    };
+    let (device, context, stream) = (queue.device, queue.context, queue.stream);
+    let (name, range) = (names::full(work), &work.path.label);
+    let start = Micros(span.start_ns.saturating_sub(base_ns));
+    let (name, range) = (JsonText(&name), JsonText(range));
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "{{\"ph\":\"X\",\"cat\":\"{category}\",\"name\":{name},\"ts\":{start},\"dur\":{},\"args\":{{\
+         \"device\":{device},\"context\":{context},\"stream\":{stream},\"correlation\":{},\"range\":{range}",
+        Micros(span.ns()),
+        work.correlation,
+    );
     // As PyTorch's profiler ties work to the operator that launched it.
     if ![RANGE_OUTSIDE, RANGE_UNKNOWN].contains(&work.range) {
-        put(EXTERNAL_ID, json!(work.range));
+        let _ = write!(text, ",\"{EXTERNAL_ID}\":{}", work.range);
     }
     if work.graph_node != 0 {
-        put("graph node id", json!(work.graph_node));
+        let _ = write!(text, ",\"graph node id\":{}", work.graph_node);
     }
-    let category = match work.what {
+    let _ = match work.what {
         What::Kernel(shape, _) => {
-            put("grid", json!(shape.grid));
-            put("block", json!(shape.block));
-            put("registers per thread", json!(shape.registers_per_thread));
+            let ([x, y, z], [bx, by, bz]) = (shape.grid, shape.block);
             let shared = shape.static_shared_bytes.saturating_add(shape.dynamic_shared_bytes);
-            put("shared memory", json!(shared));
-            "kernel"
+            write!(
+                text,
+                ",\"grid\":[{x},{y},{z}],\"block\":[{bx},{by},{bz}],\"registers per thread\":{},\
+                 \"shared memory\":{shared}",
+                shape.registers_per_thread
+            )
         }
         What::Copy { bytes, .. } | What::Fill { bytes } => {
             let gb_per_s = if span.ns() > 0 { bytes as f64 / span.ns() as f64 } else { 0.0 };
-            put("bytes", json!(bytes));
-            put("memory bandwidth (GB/s)", json!(gb_per_s));
-            if matches!(work.what, What::Copy { .. }) { "gpu_memcpy" } else { "gpu_memset" }
+            write!(text, ",\"bytes\":{bytes},\"memory bandwidth (GB/s)\":{gb_per_s}")
         }
-        What::Graph { .. } => "gpu_graph",
+        What::Graph { .. } => Ok(()),
     };
-    json!({
-        "ph": "X", "cat": category, "name": names::full(work), "pid": queue.device,
-        "tid": queue.stream, "ts": micros(span.start_ns.saturating_sub(base_ns)), "dur": micros(span.ns()),
-        "args": args,
-    })
+    let _ = write!(text, "}},\"pid\":{device},\"tid\":");
+}
+
+/// A text as JSON has it.
+struct JsonText<'t>(&'t str);
+
+impl fmt::Display for JsonText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        let mut rest = self.0;
+        while let Some(at) =
+            rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+        {
+            let (plain, special) = rest.split_at(at);
+            f.write_str(plain)?;
+            let mut chars = special.chars();
+            match chars.next() {
+                Some(c @ ('"' | '\\')) => write!(f, "\\{c}")?,
+                c => write!(f, "\\u{:04x}", c.map_or(0, u32::from))?,
+            }
+            rest = chars.as_str();
+        }
+        f.write_str(rest)?;
+        f.write_char('"')
+    }
+}
+
+/// Microseconds with nanoseconds behind the point.
+struct Micros(i64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, ns) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        write!(f, "{sign}{}.{:03}", ns / 1_000, ns % 1_000)
+    }
 }
 
 fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
@@ -388,12 +423,9 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     })
 }
 
-/// Microseconds with nanoseconds behind the point, as a number that keeps all digits.
+/// The same as a number that keeps all digits.
 fn micros(ns: i64) -> Json {
-    let sign = if ns < 0 { "-" } else { "" };
-    let ns = ns.unsigned_abs();
-    let text = format!("{sign}{}.{:03}", ns / 1_000, ns % 1_000);
-    text.parse::<serde_json::Number>().map_or(Json::Null, Json::Number)
+    Micros(ns).to_string().parse::<serde_json::Number>().map_or(Json::Null, Json::Number)
 }
 
 /// Pieces of work that wait for earlier ones.
@@ -417,15 +449,15 @@ impl<Q: Copy + Eq + std::hash::Hash, T> Lanes<Q, T> {
         Self { waiting: BTreeMap::new(), ends: FxHashMap::default(), arrived: 0 }
     }
 
-    /// Adds a piece of work; gives back the earliest one and its lane once enough wait.
-    fn add(&mut self, queue: Q, start_ns: i64, end_ns: i64, item: T) -> Option<(T, usize)> {
+    /// Adds a piece of work; gives back the earliest one, its queue and its lane once enough wait.
+    fn add(&mut self, queue: Q, start_ns: i64, end_ns: i64, item: T) -> Option<(T, Q, usize)> {
         self.arrived += 1;
         self.waiting.insert((start_ns, self.arrived), (end_ns, queue, item));
         if self.waiting.len() > WAITING { self.pop() } else { None }
     }
 
-    /// The earliest piece that waits, and its lane.
-    fn pop(&mut self) -> Option<(T, usize)> {
+    /// The earliest piece that waits, its queue and its lane.
+    fn pop(&mut self) -> Option<(T, Q, usize)> {
         let ((start_ns, _), (end_ns, queue, item)) = self.waiting.pop_first()?;
         let ends = self.ends.entry(queue).or_default();
         let lane = ends.iter().position(|&end| end <= start_ns).unwrap_or(ends.len());
@@ -433,7 +465,7 @@ impl<Q: Copy + Eq + std::hash::Hash, T> Lanes<Q, T> {
             Some(end) => *end = end_ns,
             None => ends.push(end_ns),
         }
-        Some((item, lane))
+        Some((item, queue, lane))
     }
 
     fn queues(&self) -> impl Iterator<Item = (Q, usize)> {
@@ -453,9 +485,9 @@ mod tests {
         }
         assert!(lanes.add("other", 5, 50, (5, 50)).is_none());
         let all: Vec<_> = std::iter::from_fn(|| lanes.pop()).collect();
-        let starts: Vec<i64> = all.iter().map(|((start, _), _)| *start).collect();
+        let starts: Vec<i64> = all.iter().map(|((start, _), ..)| *start).collect();
         assert_eq!(starts, [0, 5, 5, 10, 20, 25, 41]);
-        let lane_of = |span| all.iter().find(|(s, _)| *s == span).map(|(_, lane)| *lane);
+        let lane_of = |span| all.iter().find(|(s, ..)| *s == span).map(|(.., lane)| *lane);
         assert_eq!(
             [lane_of((0, 10)), lane_of((5, 8)), lane_of((10, 20))],
             [Some(0), Some(1), Some(0)]

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use stage2_contract::text::{csv_field, uuid_text};
 use stage2_contract::trace::{RANGE_OUTSIDE, RANGE_UNKNOWN, Shape};
 use stage2_read::trace::events::{Event, What, Work};
@@ -90,26 +88,18 @@ fn launch(row: &Row<'_>, value: fn(&Shape) -> u32) -> String {
     }
 }
 
-/// Writes the table; gzipped where the name of `out` ends in `.gz`.
 pub(crate) fn write(
     selected: &Selected<'_>,
     out: &Path,
     counts: &mut Counts,
 ) -> Result<Vec<PathBuf>, ExportError> {
-    output::file(out, |file| {
-        if out.extension().is_none_or(|ending| ending != "gz") {
-            return table(selected, out, file, counts);
-        }
-        let mut file = GzEncoder::new(file, Compression::fast());
-        table(selected, out, &mut file, counts)?;
-        file.finish().map(drop).map_err(ExportError::write(out))
-    })
+    output::file(out, |file| table(selected, out, file, counts))
 }
 
 fn table(
     selected: &Selected<'_>,
     path: &Path,
-    out: impl Write,
+    out: &mut dyn Write,
     counts: &mut Counts,
 ) -> Result<(), ExportError> {
     let failed = |error: csv::Error| ExportError::write(path)(error.into());

@@ -27,11 +27,13 @@ mod perfetto;
 mod profiles;
 mod run;
 mod selection;
+mod size;
 mod speedscope;
 mod sqlite;
 
-pub use run::{Gpu, Process, Run};
+pub use run::{Conclusions, Gpu, Process, Run};
 pub use selection::{Holds, Selected, Selection, Window};
+pub use size::{Cost, Space};
 pub use stage2_read::trace::events;
 pub use stage2_read::trace::events::Traces;
 
@@ -39,6 +41,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use stage2_contract::text::numbers::size;
 use stage2_contract::text::visible_path;
 use stage2_contract::trace::ReadError;
 
@@ -80,7 +83,7 @@ impl Format {
     /// Its name on the command line, and the end of the name of its file.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Perfetto => ("perfetto", ".perfetto-trace"),
+            Self::Perfetto => ("perfetto", ".perfetto-trace.gz"),
             Self::Chrome => ("chrome", ".json.gz"),
             Self::Sqlite => ("sqlite", ".sqlite"),
             Self::Csv => ("csv", ".csv"),
@@ -127,6 +130,18 @@ pub struct Exported {
     pub sample: Option<String>,
     /// How far the clocks of several hosts agree, where there are several.
     pub clocks: Option<String>,
+    /// What else is to be known of the files.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A line of what another program says of its exports.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// What the next one will take.
+    About(Space),
+    /// What it wrote.
+    Done(Exported),
 }
 
 /// Events of an export, by kind.
@@ -204,7 +219,8 @@ pub fn select(
     let mut counts = Counts::default();
     let files = write(&Selected::new(run, selection, stage_times), &mut counts)?;
     let clocks = run.clocks().map(str::to_owned);
-    Ok(Exported { files, counts, missing: run.missing(), sample: run.sample(), clocks })
+    let (missing, sample, notes) = (run.missing(), run.sample(), Vec::new());
+    Ok(Exported { files, counts, missing, sample, clocks, notes })
 }
 
 /// Why an export failed. What was written so far is gone.
@@ -263,6 +279,38 @@ pub enum ExportError {
     /// The destination exists.
     #[error("{0} exists already; choose another name with -o, or remove it")]
     Exists(String),
+    /// What is to be added to is no dataset.
+    #[error(
+        "{0} is not a dataset to add to: it has no folder _stage2; choose another folder with -o"
+    )]
+    NoDataset(String),
+    /// A dataset has what is to be added to it.
+    #[error(
+        "{root} has {what} already; to replace it, delete the files that {manifest} lists, and then that file"
+    )]
+    InDataset {
+        /// The dataset.
+        root: String,
+        /// The run or the file.
+        what: String,
+        /// What lists its files.
+        manifest: String,
+    },
+    /// The destination has less space than the export will take.
+    #[error(
+        "{path}: the export will take about {}, and its file system has {} free; export a part (--stage, --window), \
+         choose another folder with -o, or write it all the same with --force",
+        size(*needed),
+        size(*free)
+    )]
+    NoSpace {
+        /// The destination.
+        path: String,
+        /// What is needed.
+        needed: u64,
+        /// What is free.
+        free: u64,
+    },
     /// The destination cannot be written.
     #[error("{path} cannot be written: {source}; the export is incomplete and was removed")]
     Write {
@@ -276,8 +324,11 @@ pub enum ExportError {
 impl ExportError {
     /// Whether what was asked for is wrong, and not what was found or done.
     pub fn is_usage(&self) -> bool {
-        use ExportError::{NoHostSamples, NoTraceFiles, Read, Write};
-        !matches!(self, NoTraceFiles { .. } | NoHostSamples(_) | Read(_) | Write { .. })
+        use ExportError::{NoHostSamples, NoSpace, NoTraceFiles, Read, Write};
+        !matches!(
+            self,
+            NoTraceFiles { .. } | NoHostSamples(_) | NoSpace { .. } | Read(_) | Write { .. }
+        )
     }
 
     /// What turns an error of the system into one about `path`.

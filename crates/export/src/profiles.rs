@@ -1,11 +1,8 @@
 //! GPU work by range path and kernel: what the formats without a timeline hold.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
@@ -263,10 +260,8 @@ pub(crate) fn pprof(
 ) -> Result<Vec<PathBuf>, ExportError> {
     let root = Node::build(selected, counts)?;
     let profile = profile(&root, selected);
-    output::file(out, |file| {
-        let mut packed = GzEncoder::new(file, Compression::default());
-        let written = packed.write_all(&profile.encode_to_vec());
-        written.and_then(|()| packed.finish().map(drop)).map_err(ExportError::write(out))
+    output::packed_file(out, |file| {
+        file.write_all(&profile.encode_to_vec()).map_err(ExportError::write(out))
     })
 }
 

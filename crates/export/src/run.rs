@@ -6,7 +6,9 @@ use std::path::Path;
 use serde::Deserialize;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::Device;
-use stage2_model::{HostClock, ProcessRow, SCHEMA, SCHEMA_VERSION};
+use stage2_model::{
+    HostClock, HostStage, LateRow, ProcessRow, RankStageRow, SCHEMA, SCHEMA_VERSION,
+};
 use stage2_read::files;
 use stage2_read::layout::COLLECTOR_DIR;
 use stage2_read::trace::events::{Span, TraceFile, Traces};
@@ -23,6 +25,19 @@ pub struct Run {
     gpus: Vec<Gpu>,
     problems: Vec<String>,
     clocks: Option<String>,
+    /// What its report says of all ranks together.
+    pub conclusions: Conclusions,
+}
+
+/// What a report says of all ranks of a run together.
+#[derive(Debug, Default)]
+pub struct Conclusions {
+    /// Each rank in each stage.
+    pub rank_stages: Vec<RankStageRow>,
+    /// Ranks that others waited for.
+    pub late_ranks: Vec<LateRow>,
+    /// What the host did while the GPU idled.
+    pub idle_causes: Vec<HostStage>,
 }
 
 /// One traced process.
@@ -56,12 +71,23 @@ struct Known {
     schema_version: u32,
     processes: Vec<ProcessRow>,
     ranks: KnownRanks,
+    host: Option<KnownHost>,
 }
 
 #[derive(Debug, Deserialize)]
 struct KnownRanks {
     #[serde(default)]
     host_clocks: Vec<HostClock>,
+    #[serde(default)]
+    stages: Vec<RankStageRow>,
+    #[serde(default)]
+    late: Vec<LateRow>,
+}
+
+#[derive(Debug, Deserialize)]
+struct KnownHost {
+    #[serde(default)]
+    stages: Vec<HostStage>,
 }
 
 impl Known {
@@ -111,6 +137,11 @@ impl Run {
                 run.problems.push(absent);
             }
         }
+        run.conclusions = Conclusions {
+            rank_stages: report.ranks.stages,
+            late_ranks: report.ranks.late,
+            idle_causes: report.host.map(|host| host.stages).unwrap_or_default(),
+        };
         Ok(run)
     }
 
@@ -128,7 +159,8 @@ impl Run {
             return Err(ExportError::NoTraceFiles { run: name, why: problems.join("; ") });
         }
         let (processes, gpus) = (Vec::new(), Vec::new());
-        let mut run = Self { name, processes, gpus, problems, clocks: None };
+        let conclusions = Conclusions::default();
+        let mut run = Self { name, processes, gpus, problems, clocks: None, conclusions };
         for file in traces.files {
             let row = rows.iter().find(|row| row.file == file.name());
             run.add(file, row);

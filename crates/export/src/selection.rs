@@ -194,7 +194,8 @@ impl<'r> Selected<'r> {
         self.run.span().map_or(0, |span| span.start_ns)
     }
 
-    pub(crate) fn has_stage(&self, stage: &str) -> bool {
+    /// Whether a stage is selected.
+    pub fn has_stage(&self, stage: &str) -> bool {
         self.stages.is_empty() || self.stages.contains(stage)
     }
 

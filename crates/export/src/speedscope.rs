@@ -3,7 +3,6 @@
 //! Weights are nanoseconds. An empty stack stands for time without a sample, so that all profiles have one axis.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;

@@ -233,6 +233,15 @@ pub fn closes(file: &File) -> io::Result<()> {
     Ok(nix::unistd::close(file.try_clone()?)?)
 }
 
+/// Bytes that are free for users other than root on the file system of `folder`.
+///
+/// # Errors
+/// When the file system does not tell.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let found = nix::sys::statvfs::statvfs(folder)?;
+    Ok(found.blocks_available().saturating_mul(found.fragment_size()))
+}
+
 /// What to do about a write in `folder` that failed, where the words of the system do not tell. `error` is as it
 /// is shown: libraries wrap the errors of the system in theirs.
 pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {

@@ -203,13 +203,14 @@ report cannot be read or holds no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Folder of the bundle, e.g. tmp/stage2/latest
-    #[arg(value_name = "RUN_DIR")]
-    pub(crate) run_dir: PathBuf,
+    /// Folder of the bundle, e.g. tmp/stage2/latest; several for a dataset (`-f parquet`)
+    #[arg(value_name = "RUN_DIR", required = true)]
+    pub(crate) run_dirs: Vec<PathBuf>,
     /// The format
     #[arg(short, long, value_name = "FORMAT")]
     pub(crate) format: ExportFormat,
-    /// File or folder to write; it must not exist [default: the name of the run, in this folder]
+    /// File or folder to write, gzipped if its name ends in .gz; it must not exist [default: the name of the run,
+    /// in this folder]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Export this stage only (an outermost range, as the report names it); may be repeated
@@ -218,6 +219,15 @@ pub(crate) struct ExportArgs {
     /// Export this window of time only, in seconds since the first event of the run
     #[arg(long, value_name = "START..END")]
     pub(crate) window: Option<Window>,
+    /// Write it even if the file system has less space than it will take
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// parquet: add to a dataset that exists
+    #[arg(long)]
+    pub(crate) append: bool,
+    /// parquet: the job that the runs are of [default: the name of each run]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job: Option<String>,
 }
 
 /// A format of another tool.
@@ -227,7 +237,7 @@ pub(crate) enum ExportFormat {
     Perfetto,
     /// Chrome trace JSON as PyTorch's profiler writes it, one file per process
     Chrome,
-    /// Parquet tables, partitioned by host, rank and process
+    /// A dataset of Parquet tables, partitioned by job, host, rank and hour
     Parquet,
     /// SQLite with the tables of an nsys export
     Sqlite,

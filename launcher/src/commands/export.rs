@@ -1,11 +1,12 @@
 //! The trace files of a run -> a file for another tool.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::numbers::{count, counted, size};
 use stage2_contract::text::visible_path;
-use stage2_export::{ExportError, Exported, Run, Selection, export as write};
+use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export as write};
 use stage2_report::Settings;
 
 use crate::bundle::refuse_dormant;
@@ -16,21 +17,35 @@ use crate::terminal::{Terminal, printable};
 const PARQUET: &str = "stage2-parquet";
 
 pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    refuse_dormant(&args.run_dir)?;
-    let (exported, out) = match args.format.of_crate() {
-        Some(format) => {
-            let run = Run::of_bundle(&args.run_dir, &Settings::of_run(&args.run_dir).libraries)
-                .map_err(|error| unread(&args.run_dir, error))?;
-            let out = args
-                .output
-                .unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
-            let selection = Selection { stages: args.stage, window: args.window };
-            (write(&run, format, &selection, &out).map_err(failure)?, out)
-        }
-        None => parquet(args)?,
+    args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
+    let Some(format) = args.format.of_crate() else {
+        parquet(args, terminal)?;
+        return Ok(0);
     };
-    tell(&exported, &out, terminal);
+    let [run_dir] = args.run_dirs.as_slice() else {
+        return Err(Failure::Usage("only a dataset (-f parquet) holds several runs".to_owned()));
+    };
+    if args.append || args.job.is_some() {
+        let text = "--append and --job are for a dataset (-f parquet)";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let run = Run::of_bundle(run_dir, &Settings::of_run(run_dir).libraries)
+        .map_err(|error| unread(run_dir, error))?;
+    let out = args.output.unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
+    let selection = Selection { stages: args.stage, window: args.window };
+    let space = Space::before(&out, format.estimate(&run, &selection, &out));
+    terminal.result(&about(space));
+    if !args.force {
+        space.check(&out).map_err(failure)?;
+    }
+    tell(&write(&run, format, &selection, &out).map_err(failure)?, &out, terminal);
     Ok(0)
+}
+
+/// What an export will take, before it is written.
+fn about(space: Space) -> String {
+    let free = space.free.map_or_else(String::new, |free| format!("; {} are free", size(free)));
+    format!("about {} will be written{free}", size(space.needed))
 }
 
 /// A report that is there and cannot be read is no mistake of the command line.
@@ -47,32 +62,48 @@ fn failure(error: ExportError) -> Failure {
     if error.is_usage() { Failure::Usage(text) } else { Failure::NoResult(text) }
 }
 
-fn parquet(args: ExportArgs) -> Result<(Exported, PathBuf), Failure> {
-    let ExportArgs { run_dir, output, stage, window, .. } = args;
-    let name = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
-    let name = name.file_name().map(PathBuf::from).unwrap_or_else(|| "run".into());
-    let out = output.unwrap_or_else(|| name.with_added_extension("parquet"));
+fn parquet(args: ExportArgs, terminal: &Terminal) -> Result<(), Failure> {
+    let ExportArgs { run_dirs, output, stage, window, force, append, job, .. } = args;
+    let named = |run_dir: &PathBuf| {
+        let whole = run_dir.canonicalize().unwrap_or_else(|_| run_dir.clone());
+        let name = whole.file_name().map(PathBuf::from).unwrap_or_else(|| "run".into());
+        name.with_added_extension("parquet")
+    };
+    let out = match (output, run_dirs.as_slice()) {
+        (Some(out), _) => out,
+        (None, [run_dir]) if !append => named(run_dir),
+        _ => return Err(Failure::Usage("name the dataset with -o".to_owned())),
+    };
     let program =
         super::program_beside(PARQUET, "Parquet is written", "stage2-export --features parquet")?;
     let mut command = Command::new(&program);
     command.args(stage.iter().map(|stage| format!("--stage={stage}")));
     command.args(window.iter().map(|window| format!("--window={window}")));
-    command.arg("--").arg(&run_dir).arg(&out);
+    command.args(job.iter().map(|job| format!("--job={job}")));
+    command.args(force.then_some("--force")).args(append.then_some("--append"));
+    command.arg("--").args(&run_dirs).arg(&out);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let no_result = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(&program)));
-    let Output { status, stdout, stderr } =
-        command.output().map_err(|error| no_result(format!("it cannot be started: {error}")))?;
-    if !status.success() {
-        let text = printable(String::from_utf8_lossy(&stderr).trim());
-        return Err(match status.code() {
-            Some(2) => Failure::Usage(text),
-            Some(_) => Failure::NoResult(text),
-            None => no_result(format!("it ended early ({status})")),
-        });
+    let mut child =
+        command.spawn().map_err(|error| no_result(format!("it cannot be started: {error}")))?;
+    // It writes to its standard error only when it ends, and less than a pipe holds.
+    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        let line = line.map_err(|error| no_result(error.to_string()))?;
+        let said = serde_json::from_str(&line);
+        match said.map_err(|error| no_result(format!("its answer cannot be read: {error}")))? {
+            Said::About(space) => terminal.result(&about(space)),
+            Said::Done(exported) => tell(&exported, &out, terminal),
+        }
     }
-    let exported = serde_json::from_slice(&stdout);
-    let exported =
-        exported.map_err(|error| no_result(format!("its answer cannot be read: {error}")))?;
-    Ok((exported, out))
+    let Output { status, stderr, .. } =
+        child.wait_with_output().map_err(|error| no_result(error.to_string()))?;
+    let text = printable(String::from_utf8_lossy(&stderr).trim());
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(2) => Err(Failure::Usage(text)),
+        Some(_) => Err(Failure::NoResult(text)),
+        None => Err(no_result(format!("it ended early ({status})"))),
+    }
 }
 
 fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
@@ -112,6 +143,7 @@ fn tell(exported: &Exported, out: &Path, terminal: &Terminal) {
     if counts.not_selected > 0 {
         terminal.detail(&format!("not selected: {}", counted(counts.not_selected, "event")));
     }
+    exported.notes.iter().for_each(|note| terminal.result(note));
     exported.missing.iter().for_each(|what| terminal.result(&format!("incomplete: {what}")));
     if let Some(clocks) = &exported.clocks {
         terminal.result(&format!("several hosts: {clocks}"));

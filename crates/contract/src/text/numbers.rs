@@ -24,6 +24,17 @@ pub fn counted(value: u64, noun: &str) -> String {
     }
 }
 
+/// Bytes in the unit that suits them, with two or more digits: `2.3 GB`, `617 MB`.
+pub fn size(bytes: u64) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let bytes_f = bytes as f64;
+    match units.into_iter().find(|(_, of)| bytes_f >= *of) {
+        Some((unit, of)) if bytes_f < of * 10.0 => format!("{:.1} {unit}", bytes_f / of),
+        Some((unit, of)) => format!("{} {unit}", count((bytes_f / of).round() as u64)),
+        None => counted(bytes, "byte"),
+    }
+}
+
 /// Nanoseconds of the unit that a time is shown in, the unit, and its decimals.
 pub fn time_scale(ns: f64) -> (f64, &'static str, usize) {
     match ns {
@@ -73,6 +84,22 @@ pub fn or_absent<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_the_unit_that_suits_them() {
+        let shown = [0, 1, 999, 1_000, 9_999, 617_300_000, 2_261_000_000, u64::MAX].map(size);
+        let expected = [
+            "0 bytes",
+            "1 byte",
+            "999 bytes",
+            "1.0 kB",
+            "10.0 kB",
+            "617 MB",
+            "2.3 GB",
+            "18,446,744,074 GB",
+        ];
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn counts_have_commas() {

@@ -124,6 +124,45 @@ fn chrome_keeps_all_work_in_rows_where_nothing_overlaps() {
     assert!(plain.contains("\"rank\": 1,"), "HolisticTraceAnalysis searches for it with a space");
 }
 
+/// Hazard (Resources): An export is larger than the disk.
+/// Promise: Its size is known before it is written, within a factor of two.
+#[test]
+fn sizes_are_known_before_they_are_written() {
+    let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sample/vllm_two_gpus");
+    let run = Run::of_bundle(Path::new(bundle), &RangeNames::default()).expect("run");
+    let folder = tempfile::tempdir().expect("folder");
+    for (format, name) in [
+        (Format::Perfetto, "a.perfetto-trace"),
+        (Format::Perfetto, "b.perfetto-trace.gz"),
+        (Format::Chrome, "c.chrome"),
+        (Format::Csv, "d.csv"),
+        (Format::Csv, "e.csv.gz"),
+        (Format::Sqlite, "f.sqlite"),
+    ] {
+        let out = folder.path().join(name);
+        let estimate = format.estimate(&run, &Selection::default(), &out);
+        let files = export(&run, format, &Selection::default(), &out).expect(name).files;
+        let bytes: u64 = files.iter().map(|file| fs::metadata(file).expect(name).len()).sum();
+        assert!(estimate / 2 < bytes && bytes / 2 < estimate, "{name}: {bytes}, not {estimate}");
+    }
+}
+
+#[test]
+fn files_are_gzipped_by_their_names() {
+    let scratch = run_of(&[(110, "a")]);
+    for (name, packed) in
+        [("x.csv", false), ("x.csv.gz", true), ("x.folded.gz", true), ("x", false)]
+    {
+        let format = if name.contains("csv") { Format::Csv } else { Format::Folded };
+        let files = scratch.export(format, name).files;
+        let bytes = fs::read(&files[0]).expect(name);
+        assert_eq!(bytes.starts_with(&[0x1f, 0x8b]), packed, "{name}");
+        let text =
+            if packed { unzipped(&files[0]) } else { String::from_utf8(bytes).expect("UTF-8") };
+        assert!(text.contains("prefill") && text.ends_with('\n'), "{name}: {text:.200}");
+    }
+}
+
 #[test]
 fn sqlite_has_the_tables_of_nsys_and_the_range_of_each_kernel() {
     let scratch = run_of(&[(110, "a"), (111, "a")]);

@@ -15,7 +15,7 @@ use assert_cmd::Command;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::{Field, Row, RowAccessor as _};
 use stage2_contract::trace::{GpuWork, MonoNs, Queue, RangeOpen, Record, Shape, What};
-use stage2_export::Exported;
+use stage2_export::{Exported, Said};
 use stage2_model::{ProcessCoverage, ProcessRow, Report, SCHEMA, SCHEMA_VERSION};
 
 /// A record of a trace file holds no more.
@@ -60,7 +60,29 @@ fn stage2_parquet(bundle: &Path, out: &Path, more: &[&str]) -> Command {
 
 fn export(bundle: &Path, out: &Path, more: &[&str]) -> Exported {
     let done = stage2_parquet(bundle, out, more).assert().success();
-    serde_json::from_slice(&done.get_output().stdout).expect("JSON")
+    let said = String::from_utf8(done.get_output().stdout.clone()).expect("UTF-8");
+    let mut lines = said.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let (about, done) = (lines.next().expect("a line"), lines.next().expect("a second one"));
+    let (Said::About(space), Said::Done(exported)) = (about, done) else { panic!("{said}") };
+    assert!(space.needed > 0 && space.free.is_some(), "{space:?}");
+    exported
+}
+
+/// Paths of a dataset by what they hold, below `out`.
+fn tables(out: &Path, exported: &Exported, table: &str) -> Vec<String> {
+    let within = |file: &PathBuf| file.strip_prefix(out).expect("below").display().to_string();
+    exported
+        .files
+        .iter()
+        .map(within)
+        .filter(|file| file.starts_with(&format!("{table}/")))
+        .collect()
+}
+
+fn manifests(out: &Path) -> Vec<serde_json::Value> {
+    let files = fs::read_dir(out.join("_stage2")).expect("folder");
+    let files = files.map(|file| fs::read_to_string(file.expect("file").path()).expect("file"));
+    files.map(|text| serde_json::from_str(&text).expect("JSON")).collect()
 }
 
 fn open(path: &Path) -> SerializedFileReader<File> {
@@ -78,25 +100,30 @@ fn value<'r>(row: &'r [(String, Field)], column: &str) -> &'r Field {
 #[test]
 fn tables_have_signed_columns_partitions_and_the_sums_of_the_run() {
     let bundle = two_ranks();
-    let exported = export(bundle.path(), &bundle.path().join("tables"), &[]);
+    let out = bundle.path().join("tables");
+    let exported = export(bundle.path(), &out, &["--job", "j/1"]);
     assert_eq!((exported.counts.kernels, exported.counts.without_times), (20, 2));
-    let of_kernels = |file: &&PathBuf| file.to_string_lossy().contains("/kernels/");
-    let kernels: Vec<&PathBuf> = exported.files.iter().filter(of_kernels).collect();
+    let kernels = tables(&out, &exported, "kernels");
     assert_eq!(kernels.len(), 2);
-    assert!(kernels[0].ends_with("kernels/host=a/rank=0/pid=10/part-0.parquet"), "{kernels:?}");
-    assert!(kernels[1].ends_with("kernels/host=b/rank=1/pid=10/part-1.parquet"), "{kernels:?}");
+    // 1,700,000,000 s after 1970.
+    for (path, place) in kernels.iter().zip(["host=a/rank=0", "host=b/rank=1"]) {
+        let folder = format!("kernels/job=j%2F1/{place}/hour=2023111422/");
+        assert!(path.starts_with(&folder) && path.ends_with(".parquet"), "{path}");
+    }
+    assert!(exported.notes.iter().any(|note| note.contains("and the job")), "{:?}", exported.notes);
+    let kernels = kernels.iter().map(|path| out.join(path));
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for path in kernels {
-        for column in open(path).metadata().file_metadata().schema_descr().columns() {
+        for column in open(&path).metadata().file_metadata().schema_descr().columns() {
             assert_ne!(column.physical_type(), parquet::basic::Type::INT32, "{}", column.name());
             let kind = format!("{:?}", column.logical_type_ref());
             assert!(!kind.contains("is_signed: false"), "{}", column.name());
         }
-        for row in rows(path) {
-            let (start, end) = (row.get_long(0).expect("start"), row.get_long(1).expect("end"));
-            let duration = row.get_long(2).expect("duration_ns");
-            assert_eq!(end - start, duration);
-            *sums.entry(row.get_string(3).expect("stage").clone()).or_default() += duration;
+        for row in rows(&path) {
+            let (start, end) = (row.get_long(1).expect("start"), row.get_long(2).expect("end"));
+            let duration = row.get_long(3).expect("duration_ns");
+            assert_eq!((end - start, row.get_long(0).expect("pid")), (duration, 10));
+            *sums.entry(row.get_string(4).expect("stage").clone()).or_default() += duration;
         }
     }
     let expected = [
@@ -118,8 +145,9 @@ fn marks_and_fields_of_ranges_have_their_places() {
     let exported = export(bundle.path(), &out, &[]);
     assert_eq!((exported.counts.marks, exported.counts.marks_left_out), (1, 0));
     let rows = |table: &str| -> Vec<Vec<(String, Field)>> {
-        let place = "host=h/rank=__HIVE_DEFAULT_PARTITION__/pid=1/part-0.parquet";
-        rows(&out.join(table).join(place)).into_iter().map(Row::into_columns).collect()
+        let files = tables(&out, &exported, table);
+        assert!(files[0].contains("/host=h/rank=__HIVE_DEFAULT_PARTITION__/hour=1970010100/"));
+        rows(&out.join(&files[0])).into_iter().map(Row::into_columns).collect()
     };
     let marks = rows("marks");
     assert_eq!(marks.len(), 1);
@@ -150,6 +178,121 @@ fn a_part_is_exported_and_wrong_requests_are_refused() {
     fs::remove_dir_all(bundle.path().join("collector")).expect("folder");
     stage2_parquet(bundle.path(), &none, &[]).assert().code(1);
     assert!(!none.exists());
+}
+
+/// The number of rows of a table in all files that are there, whatever was said of them.
+fn rows_there(folder: &Path) -> u64 {
+    let entries =
+        fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("entry").path());
+    let rows = |path: PathBuf| match path.is_dir() {
+        true => rows_there(&path),
+        false => rows(&path).len() as u64,
+    };
+    entries.map(rows).sum()
+}
+
+/// Hazard (Resources): Runs are added to a dataset that others read, some of them twice.
+/// Promise: Nothing that is there is written again or twice, and what each run brought is said.
+#[test]
+fn later_runs_are_added_and_the_same_one_is_not_added_twice() {
+    let (first, out) = (two_ranks(), tempfile::tempdir().expect("folder"));
+    let out = out.path().join("data");
+    export(first.path(), &out, &["--job", "train"]);
+    let before = names_and_times(&out);
+    let refused = |more: &[&str], bundle: &Path, code: i32, why: &str| {
+        let done = stage2_parquet(bundle, &out, more).assert().code(code);
+        let said = String::from_utf8_lossy(&done.get_output().stderr).into_owned();
+        assert!(said.contains(why), "{said}");
+    };
+    refused(&["--job", "train"], first.path(), 2, "exists already");
+    refused(&["--job", "train", "--append"], first.path(), 2, "delete the files that _stage2/");
+    // The same processes in another bundle, beside one more.
+    let second = bundle_of(|collector| {
+        let file = |path: PathBuf| path.file_name().expect("name").to_string_lossy().into_owned();
+        let same = file(common::trace(collector, 10, "a", 0));
+        vec![(same, Some(0)), (file(common::trace(collector, 12, "c", 7_000)), Some(0))]
+    });
+    refused(&["--job", "train", "--append"], second.path(), 2, "already");
+    assert_eq!(names_and_times(&out), before, "what was refused left nothing");
+    let third = bundle_of(|collector| {
+        let path = common::trace(collector, 12, "c", 7_000);
+        vec![(path.file_name().expect("name").to_string_lossy().into_owned(), Some(0))]
+    });
+    let exported = export(third.path(), &out, &["--job", "train", "--append"]);
+    assert_eq!(exported.counts.kernels, 10);
+    let after = names_and_times(&out);
+    assert!(before.iter().all(|file| after.contains(file)), "a file was written again");
+    assert_eq!(rows_there(&out.join("kernels")), 30);
+    let sums: Vec<(u64, usize)> = manifests(&out)
+        .iter()
+        .map(|of| {
+            (
+                of["tables"]["kernels"]["rows"].as_u64().expect("rows"),
+                of["processes"].as_array().map_or(0, Vec::len),
+            )
+        })
+        .collect();
+    assert_eq!(sums.iter().map(|(rows, _)| rows).sum::<u64>(), 30, "{sums:?}");
+    assert_eq!(sums.iter().map(|(_, processes)| processes).sum::<usize>(), 3);
+    let plain = tempfile::tempdir().expect("folder");
+    let done = stage2_parquet(third.path(), plain.path(), &["--append"]).assert().code(2);
+    assert!(String::from_utf8_lossy(&done.get_output().stderr).contains("is not a dataset"));
+}
+
+/// Files below a folder, with when each was written.
+fn names_and_times(folder: &Path) -> BTreeSet<(PathBuf, std::time::SystemTime)> {
+    let mut all = BTreeSet::new();
+    for entry in fs::read_dir(folder).expect("folder") {
+        let path = entry.expect("entry").path();
+        match path.is_dir() {
+            true => all.extend(names_and_times(&path)),
+            false => {
+                let changed = fs::metadata(&path).and_then(|file| file.modified()).expect("time");
+                all.insert((path, changed));
+            }
+        }
+    }
+    all
+}
+
+/// Hazard (Resources): An addition to a dataset is interrupted, when a part of its files is in place.
+/// Promise: The same addition can be repeated, and nothing is there twice.
+#[test]
+fn an_addition_that_was_interrupted_is_repeated() {
+    let (first, second) = (two_ranks(), tempfile::tempdir().expect("folder"));
+    let out = second.path().join("data");
+    export(first.path(), &out, &[]);
+    let added = bundle_of(|collector| {
+        let path = common::trace(collector, 12, "c", 7_000);
+        vec![(path.file_name().expect("name").to_string_lossy().into_owned(), Some(4))]
+    });
+    let exported = export(added.path(), &out, &["--append"]);
+    // As it is left by a kill before the last move.
+    let manifest = exported.files.iter().find(|file| file.extension().is_some_and(|e| e == "json"));
+    let manifest = manifest.expect("a manifest");
+    fs::remove_file(manifest).expect("file");
+    fs::write(manifest.with_extension("begun"), "").expect("file");
+    export(added.path(), &out, &["--append"]);
+    assert_eq!(rows_there(&out.join("kernels")), 30);
+    assert!(manifest.is_file() && !manifest.with_extension("begun").exists());
+}
+
+#[test]
+fn ranks_that_two_processes_have_are_told_apart_and_said() {
+    let bundle = bundle_of(|collector| {
+        let rank = |pid| {
+            let path = common::trace(collector, pid, "a", 1_000 * u64::from(pid));
+            (path.file_name().expect("name").to_string_lossy().into_owned(), Some(3))
+        };
+        vec![rank(10), rank(11)]
+    });
+    let out = bundle.path().join("tables");
+    let exported = export(bundle.path(), &out, &[]);
+    let kernels = tables(&out, &exported, "kernels");
+    assert_eq!(kernels.len(), 2, "{kernels:?}");
+    let said = exported.notes.join("; ");
+    assert!(said.contains("1: rank 3 (processes 10, 11)"), "{said}");
+    assert_eq!(manifests(&out)[0]["notes"][0].as_str(), Some(said.as_str()));
 }
 
 /// A process on a host of a hostile name, with a range and a kernel of each name.
@@ -184,6 +327,8 @@ fn every_hostile_name_stays_a_cell_and_no_folder_lies_outside() {
     let exported = export(bundle.path(), &out, &[]);
     let count = names.len() as u64;
     assert_eq!((exported.counts.kernels, exported.counts.ranges), (count, count));
+    let escaped = exported.notes.iter().any(|note| note.contains("escaped: 1 of 1 hosts"));
+    assert!(escaped, "{:?}", exported.notes);
     let whole = out.canonicalize().expect("folder");
     for file in &exported.files {
         assert!(file.canonicalize().expect("file").starts_with(&whole), "{}", file.display());
@@ -191,7 +336,7 @@ fn every_hostile_name_stays_a_cell_and_no_folder_lies_outside() {
     let expected: BTreeSet<String> =
         names.iter().map(|name| stage2_contract::text::visible(name)).collect();
     for (table, column) in [("kernels", "kernel_name"), ("ranges", "name")] {
-        let of = |file: &&PathBuf| file.to_string_lossy().contains(&format!("/{table}/"));
+        let of = |file: &&PathBuf| file.to_string_lossy().contains(&format!("/{table}/job="));
         let rows = exported.files.iter().filter(of).flat_map(|file| rows(file));
         let found: BTreeSet<String> = rows
             .filter_map(|row| match value(&row.into_columns(), column) {

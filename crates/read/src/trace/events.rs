@@ -31,6 +31,7 @@ use super::libraries::RangeNames;
 use super::paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED, UNDEFINED};
 use super::placed::{Entry, Instances, NO_ROOT};
 pub use super::requests::{Request, RequestSteps, Requests};
+use super::stats::Work as Kind;
 use super::tally::count;
 use crate::engine::{StepKind, StepWork};
 use crate::path_label::{
@@ -105,6 +106,23 @@ impl Span {
     pub fn ns(self) -> i64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
+}
+
+/// Work of one name under one path, or ranges of one path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// The stage of the path.
+    pub stage: String,
+    /// It is the ranges; else it is GPU work.
+    pub is_range: bool,
+    /// How many; of a sample, scaled.
+    pub count: u64,
+    /// Bytes of the label of the path.
+    pub path_bytes: usize,
+    /// Bytes of the name of a kernel; 0 for other work.
+    pub mangled_bytes: usize,
+    /// The same, demangled.
+    pub demangled_bytes: usize,
 }
 
 /// Something that happened in the traced process.
@@ -398,6 +416,51 @@ impl TraceFile {
     /// Nothing where no clock reading ties the clock of the GPU to that of the host.
     fn gpu(&self, at: GpuNs) -> Option<i64> {
         self.capture.clock.mono(at).map(|mono| self.host(mono))
+    }
+
+    /// How often each kind of work ran, and ranges of each path were opened: what sizes can be estimated by,
+    /// without reading the file again.
+    pub fn amounts(&self) -> Vec<Amount> {
+        let ProcessCapture { groups, names, shapes, path_times, .. } = &self.capture;
+        let labels = labels(&self.capture);
+        let path = |path: PathIndex| {
+            let label = labels.get(path as usize);
+            (
+                label.map_or_else(String::new, |of| of.stage().to_owned()),
+                label.map_or(0, |of| of.label.len()),
+            )
+        };
+        let mut lengths: FxHashMap<u32, (usize, usize)> = FxHashMap::default();
+        let mut amounts: FxHashMap<(PathIndex, Option<u32>, bool), u64> = FxHashMap::default();
+        for (key, stats) in groups {
+            let name = match key.work {
+                Kind::Kernel(shape) => shapes.get(shape as usize).and_then(|of| of.name),
+                _ => None,
+            };
+            if let Some(name) = name {
+                lengths.entry(name).or_insert_with(|| {
+                    let name = names.get(name as usize).map_or(&[][..], Vec::as_slice);
+                    let name = kernel_name(name);
+                    (name.mangled.len(), name.demangled.len())
+                });
+            }
+            *amounts.entry((key.path, name, false)).or_default() += stats.calls;
+        }
+        for (&path, times) in path_times {
+            *amounts.entry((path, None, true)).or_default() += times.instances;
+        }
+        let amount = |((of, name, is_range), count): ((PathIndex, Option<u32>, bool), u64)| {
+            let (stage, path_bytes) = path(of);
+            let lengths = name.and_then(|name| lengths.get(&name).copied());
+            let (mangled_bytes, demangled_bytes) = lengths.unwrap_or_default();
+            Amount { stage, is_range, count, path_bytes, mangled_bytes, demangled_bytes }
+        };
+        amounts.into_iter().map(amount).collect()
+    }
+
+    /// Samples of the host's threads.
+    pub fn sample_count(&self) -> u64 {
+        self.capture.host.as_ref().map_or(0, |host| host.samples)
     }
 
     /// Gives every event to `each`, in the order of the file: GPU work comes after the ranges that
