@@ -77,7 +77,8 @@ def named(table: Any) -> list[dict[str, Any]]:
     rows = [
         dict.fromkeys(columns, 0) | dict(zip(columns, row, strict=False)) for row in table["rows"]
     ]
-    return [row | table["ranges"][row["range"]] for row in rows]
+    # A row has the number of a name under `name`.
+    return [row | table["names"][row["name"]] | table["ranges"][row["range"]] for row in rows]
 
 
 ALL_WORK = ("kernels", "copies", "fills", "graph_launches")
@@ -192,70 +193,47 @@ def hatchet(run: Run) -> None:
     same("Hatchet, ns", int(frame["time (ns)"].sum()), run.total_ns(*ALL_WORK))
 
 
-KERNELS_BY_STAGE = """SELECT stage, count(*) AS kernels, CAST(sum(duration_ns) AS BIGINT) AS ns
-    FROM kernels GROUP BY stage"""
-
-
-def parquet(run: Run) -> None:
-    """Compare kernels by stage in DuckDB and Polars."""
-    needs("duckdb")
-    import duckdb
-
-    glob = f"{run.export('parquet', 'tables')}/kernels/**/*.parquet"
-    source = f"read_parquet('{glob}', hive_partitioning = true)"
-    duckdb.sql(f"CREATE OR REPLACE TEMP VIEW kernels AS SELECT * FROM {source}")
-    rows = {stage: (calls, ns) for stage, calls, ns in duckdb.sql(KERNELS_BY_STAGE).fetchall()}
-    same("DuckDB, kernels by stage", rows, run.by_stage())
-    needs("polars")
-    import polars
-
-    table = polars.scan_parquet(glob, hive_partitioning=True).group_by("stage")
-    table = table.agg(polars.len(), polars.col("duration_ns").sum())
-    rows = {stage: (calls, ns) for stage, calls, ns in table.collect().rows()}
-    same("Polars, kernels by stage", rows, run.by_stage())
-
-
-def spark(run: Run) -> None:
-    """Compare kernels by stage in Spark, with the query that DuckDB runs."""
-    needs("pyspark")
-    if shutil.which("java") is None:
+def dataset(run: Run, engine: str) -> None:
+    """Compare the answers to the shipped questions with the report."""
+    needs({"spark": "pyspark", "dask": "distributed"}.get(engine, engine))
+    if engine == "spark" and shutil.which("java") is None:
         raise Skip("Spark needs Java, which is not on PATH")
-    from pyspark.sql import SparkSession
-
+    spec = importlib.util.spec_from_file_location("ask", HERE / "../../examples/queries/ask.py")
+    assert spec and spec.loader
+    ask = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(ask)
     folder = run.export("parquet", "tables")
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1")
-    builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
-    session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-    try:
-        session.sparkContext.setLogLevel("ERROR")
-        table = session.read.parquet(str(folder / "kernels"))
-        missing = {"host", "rank", "pid"} - set(table.columns)
-        same("Spark, partitions that are no columns", missing, set())
-        table.createOrReplaceTempView("kernels")
-        rows = {row.stage: (row.kernels, row.ns) for row in session.sql(KERNELS_BY_STAGE).collect()}
-        same("Spark, kernels by stage", rows, run.by_stage())
-        ranges = session.read.parquet(str(folder / "ranges")).count()
-        same("Spark, ranges", ranges, run.report["coverage"]["total"]["ranges"])
-    finally:
-        session.stop()
-
-
-def dask(run: Run) -> None:
-    """Compare kernels by stage in Dask."""
-    needs("dask")
-    needs("pyarrow")
-    import dask.dataframe
-    import pyarrow
-
-    folder = run.export("parquet", "tables")
-    # Where no process has a rank, pyarrow cannot tell the type of the column.
-    kinds = [("host", pyarrow.string()), ("rank", pyarrow.int64()), ("pid", pyarrow.int64())]
-    partitioning = {"flavor": "hive", "schema": pyarrow.schema(kinds)}
-    table = dask.dataframe.read_parquet(folder / "kernels", dataset={"partitioning": partitioning})
-    sums = table.groupby("stage")["duration_ns"].agg(["count", "sum"]).compute()
-    rows = {stage: (int(row["count"]), int(row["sum"])) for stage, row in sums.iterrows()}
-    same("Dask, kernels by stage", rows, run.by_stage())
+    found = ask.answers(engine, folder, ask.QUESTIONS, workers=2)
+    kernels: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in run.rows("kernels"):
+        key = (row["stage"], row["class"])
+        calls, ns = kernels.get(key, (0, 0))
+        timed = row["calls"] - row["invalid_timestamp_calls"]
+        kernels[key] = (calls + timed, ns + row["total_ns"])
+    seen = {(stage, kind): (int(n), int(ns)) for _, stage, kind, n, ns in found["kernel_time"]}
+    same(f"{engine}, kernels by stage and class", seen, kernels)
+    ranks = run.report["ranks"]
+    wanted = {
+        (row["stage"], row["rank"]): (row["instances"], row["host_warm_median_ns"])
+        for row in ranks["stages"]
+        if row["rank"] is not None and row["host_warm_median_ns"] is not None
+    }
+    rows = found.get("slowest_ranks", [])
+    same(f"{engine}, ranks by stage", {(r[2], r[4]): (r[5], r[6]) for r in rows}, wanted)
+    names = ("collectives", "late_collectives", "late_total_ns", "late_max_ns")
+    wanted_late = {(r["stage"], r["rank"]): tuple(r[n] for n in names) for r in ranks["late"]}
+    rows = found.get("late_collectives", [])
+    same(f"{engine}, late ranks", {(r[2], r[4]): tuple(r[5:9]) for r in rows}, wanted_late)
+    stages = (run.report["host"] or {}).get("stages", [])
+    causes = sorted((s["stage"], c["kind"], c["percent"]) for s in stages for c in s["causes"])
+    rows = found.get("idle_causes", [])
+    same(f"{engine}, causes of idle time", sorted((r[2], r[3], r[5]) for r in rows), causes)
+    requests = (run.report["engine"] or {}).get("requests")
+    if requests:
+        first = requests["first_token"]
+        numbers = ("count", "p50_ns", "p90_ns", "p99_ns", "max_ns")
+        rows = found["request_latency"]
+        same(f"{engine}, latency", [r[1:6] for r in rows], [tuple(first[n] for n in numbers)])
 
 
 def csv_rows(run: Run) -> None:
@@ -287,7 +265,7 @@ def perfetto(run: Run, engine: Path | None) -> None:
     """Compare what Perfetto's own engine imports, which may find no error."""
     if engine is None or shutil.which("node") is None:
         raise Skip("Node or Perfetto's engine is not here")
-    out = run.export("perfetto", "run.perfetto-trace")
+    out = run.export("perfetto", "run.perfetto-trace.gz")
     queries = [
         "SELECT count(*) AS slices, sum(dur) AS ns FROM gpu_slice",
         "SELECT name FROM stats WHERE value > 0 AND severity IN ('error', 'data_loss')",
@@ -355,9 +333,10 @@ def main() -> int:
         "hta": hta,
         "tracelens": tracelens,
         "hatchet": hatchet,
-        "parquet": parquet,
-        "spark": spark,
-        "dask": dask,
+        "duckdb": lambda run: dataset(run, "duckdb"),
+        "polars": lambda run: dataset(run, "polars"),
+        "spark": lambda run: dataset(run, "spark"),
+        "dask": lambda run: dataset(run, "dask"),
         "csv": csv_rows,
         "nsys": nsys,
         "perfetto": lambda run: perfetto(run, arguments.engine),
