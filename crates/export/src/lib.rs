@@ -141,7 +141,7 @@ pub enum Said {
     /// What the next one will take.
     About(Space),
     /// What it wrote.
-    Done(Exported),
+    Done(Box<Exported>),
 }
 
 /// Events of an export, by kind.

@@ -74,9 +74,8 @@ impl Cost {
     /// About the bytes of an export of the selected part, by the counts that the first reading of the trace
     /// files gave. Of a window, as if everything were spread evenly over the run.
     pub fn estimate(&self, run: &Run, selection: &Selection) -> u64 {
-        let is_in = |of: &&Amount| {
-            selection.stages.is_empty() || selection.stages.iter().any(|stage| *stage == of.stage)
-        };
+        let is_in =
+            |of: &&Amount| selection.stages.is_empty() || selection.stages.contains(&of.stage);
         let mut bytes = 4_096.0;
         for process in run.processes() {
             let amounts = process.file.amounts();

@@ -362,7 +362,7 @@ impl Current<'_> {
             let what = format!("{} pass: {}", pass.name, failure(finished.exit));
             let why =
                 "its times are of what the workload did until then, and compared with nothing";
-            causes.push(Id::WorkloadEnded.about(&pass.name).found(
+            causes.push(Id::WorkloadEnded.about(pass.name).found(
                 what,
                 why,
                 format!("see {}/log.txt", pass.name),
@@ -461,7 +461,7 @@ pub(crate) fn run_one(
             Err(error) => PassOutcome {
                 status: error.exit,
                 failed: Some(error.to_string()),
-                findings: vec![error.finding],
+                findings: vec![*error.finding],
                 ..PassOutcome::default()
             },
         };

@@ -29,7 +29,7 @@ pub(crate) use loading::{Loading, is_library, loading};
 pub(crate) struct NotRunnable {
     /// 127: not found; 126: found, and cannot be run.
     pub(crate) exit: u8,
-    pub(crate) finding: Finding,
+    pub(crate) finding: Box<Finding>,
 }
 
 // Names stand in backticks: what follows the colon behind `get-secret` would pass for a secret.
@@ -40,7 +40,8 @@ impl NotRunnable {
         why: impl Into<String>,
         remedy: impl Into<String>,
     ) -> NotRunnable {
-        NotRunnable { exit, finding: Id::WorkloadNotRunnable.found(what, why, remedy) }
+        let finding = Box::new(Id::WorkloadNotRunnable.found(what, why, remedy));
+        NotRunnable { exit, finding }
     }
 }
 

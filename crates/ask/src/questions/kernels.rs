@@ -114,7 +114,7 @@ fn kernels<'r>(subject: &Subject<'r>) -> Vec<Kernel<'r>> {
 
 /// Where the numbers of a kernel of a stage are in the report: `/stage_kernels` has those with the longest times; the
 /// others are sums over rows of the table of kernels.
-fn sources<'r>(report: &'r Report) -> HashMap<(&'r str, usize), Source> {
+fn sources(report: &Report) -> HashMap<(&str, usize), Source> {
     let mut sources: HashMap<_, Source> = HashMap::new();
     for (at, row) in report.stage_kernels.iter().enumerate() {
         let place = Source::Place(format!("/stage_kernels/{at}"));

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let mut dataset = Dataset { root: out, appends: append };
     for run_dir in &run_dirs {
         match export(run_dir, job.as_deref(), &selection, &dataset, force) {
-            Ok(exported) => say(&Said::Done(exported)),
+            Ok(exported) => say(&Said::Done(Box::new(exported))),
             Err(error) => {
                 eprintln!("{error}");
                 return ExitCode::from(if error.is_usage() { 2 } else { 1 });

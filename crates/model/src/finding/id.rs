@@ -609,7 +609,7 @@ impl schemars::JsonSchema for Id {
 impl Id {
     /// Of what kind a finding is, and about what, where one report can have several of that kind.
     pub fn about(self, subject: impl AsRef<str>) -> About {
-        About { id: self, subject: Some(subject.as_ref().to_owned()) }
+        About { id: self, subject: Some(subject.as_ref().into()) }
     }
 
     /// A finding of this kind.
@@ -638,7 +638,7 @@ impl Id {
 #[derive(Debug)]
 pub struct About {
     id: Id,
-    subject: Option<String>,
+    subject: Option<Box<str>>,
 }
 
 impl About {

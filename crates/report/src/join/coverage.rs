@@ -202,12 +202,15 @@ pub(super) const META_AFTER_CUDA: &str = "forks.after_cuda";
 /// Meta key: fields of NVTX payloads that were left out.
 const META_FIELDS_LEFT_OUT: &str = "ranges.fields_left_out";
 
+/// A count, by its name in `coverage.total`.
+type Counted = (&'static str, fn(&CoverageCounts) -> u64);
+
 /// A count that, where it is not zero, is a finding; as a warning or an error, it also keeps the
 /// capture from being complete.
 struct Check {
     id: Id,
-    /// The counts that make it up, by their names in `coverage.total`.
-    counts: &'static [(&'static str, fn(&CoverageCounts) -> u64)],
+    /// The counts that make it up.
+    counts: &'static [Counted],
     what: &'static str,
     why: &'static str,
     remedy: &'static str,

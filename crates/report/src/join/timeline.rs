@@ -45,7 +45,7 @@ pub(crate) fn compare(
         }
         report.findings.extend(tables.findings.iter().cloned());
         report.findings.extend(tables.said.iter().map(|text| {
-            Id::NsysSays.about(&files.join(", ")).found(
+            Id::NsysSays.about(files.join(", ")).found(
                 format!("nsys says about {}: {text}", files.join(", ")),
                 "",
                 "",

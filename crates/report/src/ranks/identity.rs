@@ -270,7 +270,7 @@ fn give_to_workers(processes: &mut [Process], findings: &mut Vec<Finding>) {
             .collect();
         let shared = communicating.len();
         if shared > 1 {
-            findings.push(Id::RanksClaimedTwice.about(&format!("rank {rank}")).found(
+            findings.push(Id::RanksClaimedTwice.about(format!("rank {rank}")).found(
                 format!("{} processes claim rank {}", count(shared as u64), count(rank)),
                 format!("all of them communicate: {}", communicating.join(", ")),
                 "merge the captures of one job at a time",

@@ -129,7 +129,7 @@ fn check_rates(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     for (key, rate) in dense.chain([memory]) {
         if let Some(bad) = rate.filter(|v| !(v.is_finite() && *v > 0.0)) {
             *rate = None;
-            findings.push(Id::HardwareInvalid.about(&format!("hardware.{key}")).found(
+            findings.push(Id::HardwareInvalid.about(format!("hardware.{key}")).found(
                 format!("hardware.{key}={bad} is not a valid peak rate"),
                 "it must be a positive number, and is ignored",
                 "correct or remove it",

@@ -181,7 +181,7 @@ fn other_tokens(workload: &Workload, tokens: &TokenCounts, written: &TokenCounts
             None => format!("{key} of {FOLDER}/config.yaml"),
         };
         if ours != theirs {
-            findings.push(Id::ModelDiffers.about(&format!("model.tokens.{name}")).found(
+            findings.push(Id::ModelDiffers.about(format!("model.tokens.{name}")).found(
                 format!(
                     "model.tokens.{name} is {ours}, and the workload ran with {theirs} ({from})"
                 ),

@@ -255,7 +255,7 @@ pub fn reports(folder: &Path, findings: &mut Vec<Finding>) -> Option<Tables> {
                 let page = Source { name: visible_path(path), input };
                 reports.entry(report_name(&name)).or_default().push(page);
             }
-            Err(error) => findings.push(Id::NcuUnreadable.about(&visible_path(path)).found(
+            Err(error) => findings.push(Id::NcuUnreadable.about(visible_path(path)).found(
                 format!("{} cannot be read", visible_path(path)),
                 error.to_string(),
                 "its counters are missing; check the permissions of the file",

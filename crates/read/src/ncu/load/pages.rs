@@ -329,7 +329,7 @@ impl<'a, R: Read> Pages<'a, R> {
         if columns <= MAX_COLUMNS {
             return Ok(());
         }
-        Err(Id::NcuUnreadable.about(&self.name).graded(Severity::Error,
+        Err(Id::NcuUnreadable.about(self.name).graded(Severity::Error,
             format!("{}: a row of {columns} cells, and what follows it, is not read", self.name),
             format!("a table of ncu has at most a few thousand columns; {MAX_COLUMNS} are read"),
             "profile fewer metrics (--set full has all that the reports show), or import the report again",
@@ -337,7 +337,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn cut_short(&self) -> Finding {
-        Id::NcuUnreadable.about(&self.name).found(
+        Id::NcuUnreadable.about(self.name).found(
             format!("{} is cut short: its last line was left out", self.name),
             "the line has no end, so that its last number may be part of one",
             "import the report again, or repeat the run",
@@ -345,7 +345,7 @@ impl<'a, R: Read> Pages<'a, R> {
     }
 
     fn unreadable(&self, why: &str) -> Finding {
-        Id::NcuUnreadable.about(&self.name).found(
+        Id::NcuUnreadable.about(self.name).found(
             format!("{} cannot be read to its end", self.name),
             why,
             "import the report again; what was read so far is used",
