@@ -172,6 +172,9 @@ pub fn union_ns(mut intervals: Vec<(u64, u64)>) -> u64 {
 const STEPS: u64 = 32;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 
+/// Buckets of all values.
+const BUCKETS: u16 = ((64 - STEP_BITS as u16) + 1) * STEPS as u16;
+
 /// Largest relative error of [`Histogram::percentile`], percent: half of one part in 32.
 pub const ERROR_PERCENT: f64 = 1.6;
 
@@ -196,9 +199,26 @@ impl Histogram {
         self.add_many(bucket_of(value_ns), 1);
     }
 
+    /// Counts one duration so many times.
+    pub fn add_times(&mut self, value_ns: u64, count: u64) {
+        self.add_many(bucket_of(value_ns), count);
+    }
+
     /// Counts everything that `other` counted.
     pub fn merge(&mut self, other: &Self) {
         other.buckets.iter().for_each(|&(bucket, count)| self.add_many(bucket, count));
+    }
+
+    /// The buckets in use, each with its count, ascending: to be written down.
+    pub fn buckets(&self) -> &[(u16, u64)] {
+        &self.buckets
+    }
+
+    /// What was written down; nothing where the buckets do not ascend or one is empty.
+    pub fn of_buckets(buckets: Vec<(u16, u64)>) -> Option<Self> {
+        let ascends = buckets.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0));
+        let holds = buckets.iter().all(|&(bucket, count)| bucket < BUCKETS && count > 0);
+        (ascends && holds).then_some(Self { buckets })
     }
 
     /// Scales all counts by one factor, so that they add up to `total`. Rounding changes each count by less

@@ -69,4 +69,4 @@ macro_rules! labels {
         }
     )*};
 }
-labels!(Apart, Bound, Operation, Origin, Resemblance, Rule, Status, WindowKind);
+labels!(Apart, Bound, Origin, Resemblance, Rule, Status, WindowKind);

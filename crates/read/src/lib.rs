@@ -13,7 +13,6 @@ pub mod host_cause;
 pub mod host_stacks;
 pub mod host_sum;
 pub mod host_threads;
-pub mod kernel_class;
 pub mod layout;
 pub mod ncu;
 pub mod nsys;
@@ -24,3 +23,5 @@ pub mod progress;
 pub mod roles;
 pub mod threads;
 pub mod trace;
+
+pub use stage2_contract::text::kernel_class;

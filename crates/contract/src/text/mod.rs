@@ -4,8 +4,10 @@
 //! demangle, shorten and escape alike, so what does it lives here.
 
 mod boilerplate;
+pub mod kernel_class;
 mod kernel_name;
 pub mod numbers;
+pub mod operation;
 mod range_names;
 pub mod redact;
 mod visible;

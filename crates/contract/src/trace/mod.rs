@@ -172,13 +172,13 @@
 mod block;
 pub mod counters;
 pub mod ending;
-mod frame;
+pub mod frame;
 pub mod host;
 pub mod pieces;
 mod read;
 mod record;
 mod samples;
-mod varint;
+pub mod varint;
 pub mod window;
 mod wire;
 mod write;

@@ -2,7 +2,7 @@
 
 /// Appends `value` as a LEB128 varint: 7 bits a byte, low bits first, high bit on all but the last.
 #[inline]
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -13,19 +13,19 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
 /// Appends how far `to` lies from `from`, modulo 2^64 and zigzagged, so that a small step either
 /// way is a short varint and every pair of values round-trips.
 #[inline]
-pub(crate) fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
+pub fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, zigzag(to.wrapping_sub(from) as i64));
 }
 
 /// Appends a length and the bytes.
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// 0, -1, 1, -2, ... to 0, 1, 2, 3, ...
 #[inline]
-pub(crate) fn zigzag(value: i64) -> u64 {
+pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
@@ -37,28 +37,32 @@ fn unzigzag(value: u64) -> i64 {
 /// What is left to read of a record or block. Every method answers `None` when the bytes end too
 /// early or say something that no writer writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor<'a> {
+pub struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// All of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(crate) fn left(&self) -> usize {
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
         self.rest.len()
     }
 
+    /// One byte.
     #[inline]
-    pub(crate) fn byte(&mut self) -> Option<u8> {
+    pub fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(first)
     }
 
+    /// A varint.
     #[inline]
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         let mut byte = self.byte()?;
         let mut value = u64::from(byte & 0x7f);
         let mut shift = 7;
@@ -74,45 +78,50 @@ impl<'a> Cursor<'a> {
         Some(value)
     }
 
+    /// A varint of at most 32 bits.
     #[inline]
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         u32::try_from(self.u64()?).ok()
     }
 
     /// A field at the end of a record that older files lack: 0 there.
-    pub(crate) fn later(&mut self) -> Option<u64> {
+    pub fn later(&mut self) -> Option<u64> {
         if self.rest.is_empty() { Some(0) } else { self.u64() }
     }
 
-    pub(crate) fn i64(&mut self) -> Option<i64> {
+    /// A zigzagged varint.
+    pub fn i64(&mut self) -> Option<i64> {
         self.u64().map(unzigzag)
     }
 
     /// The counterpart of [`put_step`].
     #[inline]
-    pub(crate) fn step(&mut self, from: u64) -> Option<u64> {
+    pub fn step(&mut self, from: u64) -> Option<u64> {
         self.u64().map(|value| from.wrapping_add(unzigzag(value) as u64))
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    /// So many bytes.
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (&array, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(array)
     }
 
-    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+    /// A length, and so many bytes.
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.u64()?).ok()?;
         self.bytes_of(length)
     }
 
-    pub(crate) fn bytes_of(&mut self, length: usize) -> Option<&'a [u8]> {
+    /// So many bytes.
+    pub fn bytes_of(&mut self, length: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(bytes)
     }
 
     /// A string; what is not UTF-8 in it (no writer of ours writes such) becomes U+FFFD.
-    pub(crate) fn string(&mut self) -> Option<String> {
+    pub fn string(&mut self) -> Option<String> {
         self.bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 }

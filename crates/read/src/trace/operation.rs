@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use stage2_contract::text::operation::{NcclField, field_of};
+pub use stage2_contract::text::operation::{is_communication, of_kernel};
 use stage2_model::Operation;
 
 const RANGES: [(&str, Operation); 13] = [
@@ -20,61 +22,9 @@ const RANGES: [(&str, Operation); 13] = [
     ("ncclSendRecv", Operation::SendRecv),
 ];
 
-/// Parts of the names of communication kernels, in lower case and without `_`, the special first.
-///
-/// NCCL (`ncclDevKernel_AllReduce_...`), NVSHMEM, MSCCL++, DeepEP; the all-reduce kernels of vLLM
-/// (`cross_device_reduce_1stage`), TensorRT-LLM and FlashInfer (`allReduce...`, `rmsNormLamport`),
-/// llama.cpp (`ggml_cuda_ar_kernel`), and of PyTorch's symmetric memory (`one_shot_all_reduce`, `multimem_...`).
-const KERNELS: [(&str, Operation); 27] = [
-    ("allreduce", Operation::AllReduce),
-    ("crossdevicereduce", Operation::AllReduce),
-    // The second half of an all-reduce: it waits for the data of the other ranks.
-    ("normlamport", Operation::AllReduce),
-    ("userbuffers", Operation::AllReduce),
-    ("ggmlcudaarkernel", Operation::AllReduce),
-    ("allgather", Operation::AllGather),
-    ("reducescatter", Operation::ReduceScatter),
-    ("alltoall", Operation::AllToAll),
-    // Other kernels broadcast as well, within one GPU.
-    ("ncclkernelbroadcast", Operation::Broadcast),
-    ("nccldevkernelbroadcast", Operation::Broadcast),
-    ("nvshmembroadcast", Operation::Broadcast),
-    ("nvshmemibroadcast", Operation::Broadcast),
-    ("nvshmemxibroadcast", Operation::Broadcast),
-    ("sendrecv", Operation::SendRecv),
-    ("ncclkernelreduce", Operation::Reduce),
-    ("nccldevkernelreduce", Operation::Reduce),
-    ("multimemreduce", Operation::Reduce),
-    ("nccl", Operation::Other),
-    ("nvshmem", Operation::Other),
-    ("mscclpp", Operation::Other),
-    ("deepep", Operation::Other),
-    ("multimem", Operation::Other),
-    ("symmmem", Operation::Other),
-    ("symmetricmemory", Operation::Other),
-    ("internode", Operation::Other),
-    ("intranode", Operation::Other),
-    ("moea2a", Operation::Other),
-];
-
-/// Whether a kernel of this name, mangled or not, talks to other GPUs: such a kernel waits for its
-/// peers.
-pub fn is_communication(name: &[u8]) -> bool {
-    of_kernel(name).is_some()
-}
-
 /// What a range of the domain NCCL is; nothing where it is no operation.
 pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
     RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
-}
-
-/// What a kernel does together with other GPUs, by its name, mangled or not; nothing where it
-/// does not talk to any.
-pub fn of_kernel(name: &[u8]) -> Option<Operation> {
-    let plain: Vec<u8> =
-        name.iter().filter(|byte| **byte != b'_').map(u8::to_ascii_lowercase).collect();
-    let holds = |part: &str| plain.windows(part.len()).any(|found| found == part.as_bytes());
-    KERNELS.iter().find(|(part, _)| holds(part)).map(|&(_, operation)| operation)
 }
 
 /// Peers of a group that are told apart.
@@ -88,15 +38,6 @@ pub(super) enum NcclRange {
     SetUp,
     /// What stood here was lost: a group may have ended unseen.
     Lost,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NcclField {
-    Bytes,
-    Communicator,
-    Members,
-    Rank,
-    Peer,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -226,26 +167,6 @@ pub fn rank_among<'n>(fields: impl Iterator<Item = (&'n [u8], u64)>) -> Option<(
     members.zip(rank).filter(|(members, rank)| rank < members)
 }
 
-/// Versions of NCCL write their fields a little differently.
-pub(super) fn field_of(name: &[u8]) -> Option<NcclField> {
-    let plain: Vec<u8> = name
-        .iter()
-        .filter(|byte| byte.is_ascii_alphanumeric())
-        .map(u8::to_ascii_lowercase)
-        .take(64)
-        .collect();
-    match plain.as_slice() {
-        b"messagesizebytes" | b"messagesize" => Some(NcclField::Bytes),
-        b"ncclcommunicatorid" | b"communicatorid" | b"communicatorhash" | b"commhash" => {
-            Some(NcclField::Communicator)
-        }
-        b"noofranks" | b"numberofranks" | b"nranks" => Some(NcclField::Members),
-        b"rank" => Some(NcclField::Rank),
-        b"peerrank" => Some(NcclField::Peer),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,55 +178,5 @@ mod tests {
         for no_operation in ["ncclGroupStart", "ncclCommInitRank", "ncclAllReduceX", ""] {
             assert_eq!(of_range(no_operation.as_bytes()), None, "{no_operation}");
         }
-    }
-
-    #[test]
-    fn kernels_say_what_they_do() {
-        for (name, operation) in [
-            (
-                "_Z35ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE",
-                Operation::AllReduce,
-            ),
-            ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", Operation::AllReduce),
-            ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", Operation::ReduceScatter),
-            ("ncclDevKernel_Reduce_Sum_f32_RING_LL", Operation::Reduce),
-            ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", Operation::SendRecv),
-            ("ncclDevKernel_Generic_4", Operation::Other),
-            ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EE", Operation::AllReduce),
-            ("multimem_one_shot_all_reduce_kernel", Operation::AllReduce),
-            ("multimem_all_gather_kernel", Operation::AllGather),
-            ("_ZN7deep_ep9intranode8dispatchILi8ELi768EEEv", Operation::Other),
-            ("nvshmemi_proxy_kernel", Operation::Other),
-            ("two_shot_all_reduce_kernel", Operation::AllReduce),
-            ("triton_multimem_all_gather", Operation::AllGather),
-            ("void multimem_one_shot_reduce_kernel<c10::BFloat16, 16, 8>()", Operation::Other),
-            ("ncclDevKernel_Broadcast_RING_LL", Operation::Broadcast),
-        ] {
-            assert_eq!(of_kernel(name.as_bytes()), Some(operation), "{name}");
-            assert!(is_communication(name.as_bytes()), "{name}");
-        }
-    }
-
-    #[test]
-    fn kernels_that_compute_talk_to_no_other_gpu() {
-        for name in [
-            "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpE",
-            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
-            "_ZN2at6native29_scatter_gather_elementwise_kernel",
-            "broadcast_add_kernel",
-            "flash_fwd_kernel",
-            "",
-        ] {
-            assert_eq!(of_kernel(name.as_bytes()), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn bus_factors_are_those_of_nccls_tests() {
-        assert_eq!(Operation::AllReduce.bus_factor(2), Some(1.0));
-        assert_eq!(Operation::AllReduce.bus_factor(8), Some(1.75));
-        assert_eq!(Operation::AllGather.bus_factor(8), Some(7.0));
-        assert_eq!(Operation::AllReduce.bus_factor(1), None, "nothing leaves the GPU");
-        assert_eq!(Operation::Broadcast.bus_factor(8), None);
     }
 }

@@ -2,8 +2,8 @@ use KernelClass::*;
 
 use super::*;
 
-const LLM: &str = include_str!("../../../../tests/fixtures/cupti/llm13.tsv");
-const GRAPH: &str = include_str!("../../../../tests/fixtures/cupti/graph13.tsv");
+const LLM: &str = include_str!("../../../../../tests/fixtures/cupti/llm13.tsv");
+const GRAPH: &str = include_str!("../../../../../tests/fixtures/cupti/graph13.tsv");
 
 fn class(name: &str) -> KernelClass {
     class_of(&kernel_name(name.as_bytes()))
@@ -87,7 +87,7 @@ fn what_ncu_may_not_replay_and_what_is_called_communication_are_the_same_kernels
     let recorded = recorded().into_iter().map(|name| (name, class(name)));
     let known = known().map(|(_, _, name)| (name, class(name)));
     for (name, class) in known.chain(recorded) {
-        let operation = crate::trace::operation::of_kernel(name.as_bytes());
+        let operation = crate::text::operation::of_kernel(name.as_bytes());
         assert_eq!(operation.is_some(), class == Communication, "{name}: {operation:?}");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use stage2_contract::text::{KernelName, kernel_name};
+use crate::text::{KernelName, kernel_name};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
 /// What kind of work a kernel does.
