@@ -173,7 +173,7 @@ pub(crate) fn entry<'m, T: Default>(map: &'m mut BTreeMap<String, T>, name: &str
     map.entry(name.to_owned()).or_default()
 }
 
-fn add(sum: &mut u64, more: u64) {
+pub(crate) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 

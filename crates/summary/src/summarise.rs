@@ -18,11 +18,13 @@ use stage2_contract::trace::{
 
 use crate::file::Entry;
 use crate::late::{Arrival, Call, Part, mixed};
-use crate::period::{Cell, Extreme, Member, PERIOD_NS, Period, StageCell, Sum, entry};
+use crate::period::{Cell, Extreme, Member, PERIOD_NS, Period, StageCell, Sum, add, entry};
 use crate::sketch::Sketch;
 
 /// How long the data goes on before a number is final, ns.
 const SETTLE_NS: u64 = 5_000_000_000;
+/// How far work may lie ahead of all else, ns.
+const AHEAD_NS: u64 = 600_000_000_000;
 /// Sampled calls of an operation of a communicator in a period, and of all of them.
 const SAMPLES: usize = 24;
 const ALL_SAMPLES: usize = 120;
@@ -265,7 +267,7 @@ impl Summariser {
                     let Some(name) = name else { continue };
                     let ns = call.end.since(call.begin);
                     let Some(building) = self.at(call.end.0) else { continue };
-                    *entry(&mut building.period.idle, &format!("{IN_CALL}{name}")) += ns;
+                    add(entry(&mut building.period.idle, &format!("{IN_CALL}{name}")), ns);
                 }
             }
             Record::Losses(losses) => self.lost(losses),
@@ -337,7 +339,7 @@ impl Summariser {
         let front = self.front;
         for (kind, count) in kinds.into_iter().filter(|(_, count)| *count > 0) {
             if let Some(building) = self.at(front) {
-                *entry(&mut building.period.losses, kind) += count;
+                add(entry(&mut building.period.losses, kind), count);
             }
         }
     }
@@ -493,7 +495,10 @@ impl Summariser {
         };
         let behind = self.gpu_behind_ns.filter(|_| work.start.0 != 0 && work.start <= work.end);
         let on_ours = |at: u64| u64::try_from(i128::from(at) + behind?).ok();
-        let Some((start, end)) = on_ours(work.start.0).zip(on_ours(work.end.0)) else {
+        // One wrong time must not carry everything else into the future.
+        let near = |&(_, end): &(u64, u64)| end <= self.front.saturating_add(AHEAD_NS);
+        let span = on_ours(work.start.0).zip(on_ours(work.end.0));
+        let Some((start, end)) = span.filter(near) else {
             self.unplaced += 1;
             return;
         };
@@ -506,16 +511,16 @@ impl Summariser {
         let fresh = end.saturating_sub(start.max(before));
         known.covered_to = before.max(end);
         match operation {
-            Some(_) => known.collective_ns += fresh,
-            None => known.work_ns += fresh,
+            Some(_) => add(&mut known.collective_ns, fresh),
+            None => add(&mut known.work_ns, fresh),
         }
         let (work_ns, collective_ns) = (known.work_ns, known.collective_ns);
         let mut stage = NO_STAGE;
         let mut begun = 0;
         for number in [range.root, range.child] {
             let Some(step) = self.step(number) else { continue };
-            step.busy_ns += fresh;
-            step.collective_ns += if operation.is_some() { fresh } else { 0 };
+            add(&mut step.busy_ns, fresh);
+            add(&mut step.collective_ns, if operation.is_some() { fresh } else { 0 });
             if number == range.root {
                 (stage, begun) = (step.stage, step.start);
             }
@@ -523,18 +528,18 @@ impl Summariser {
         if let Some(building) = self.at(end) {
             let sum = building.sums.entry((stage, class)).or_default();
             sum.calls += 1;
-            sum.total_ns = sum.total_ns.saturating_add(end - start);
+            add(&mut sum.total_ns, end - start);
             sum.longest_ns = sum.longest_ns.max(end - start);
             let gap = start.saturating_sub(before);
             if before > 0 && gap > 0 {
                 let [short, inside, outside] = &mut building.gaps;
                 if gap <= BACK_TO_BACK_NS {
-                    *short += gap;
+                    add(short, gap);
                 } else {
                     let of_step = start.saturating_sub(before.max(begun)).min(gap);
                     let of_step = if stage == NO_STAGE { 0 } else { of_step };
-                    *inside += of_step;
-                    *outside += gap - of_step;
+                    add(inside, of_step);
+                    add(outside, gap - of_step);
                 }
             }
         }
@@ -615,7 +620,7 @@ impl Summariser {
     fn seen(&mut self, at: u64) {
         self.front = self.front.max(at);
         // Twice a second is often enough.
-        if self.front > self.looked + 500_000_000 {
+        if self.front > self.looked.saturating_add(500_000_000) {
             self.looked = self.front;
             self.settle(self.front.saturating_sub(SETTLE_NS));
         }
@@ -667,7 +672,7 @@ impl Summariser {
         let Some(building) = self.at(step.end) else { return };
         let steps = building.steps.entry((step.stage, step.path)).or_default();
         let ns = step.end - step.start;
-        steps.total_ns = steps.total_ns.saturating_add(ns);
+        add(&mut steps.total_ns, ns);
         steps.steps.add(ns);
         steps.busy.add(step.busy_ns);
         steps.collective.add(step.collective_ns);
@@ -696,12 +701,12 @@ impl Summariser {
         for ((stage, class), sum) in sums {
             let stage = self.stages.get(usize::from(stage)).map_or("(no stage)", String::as_str);
             let known = entry(&mut entry(&mut period.stages, stage).classes, class_name(class));
-            known.calls += sum.calls;
-            known.total_ns = known.total_ns.saturating_add(sum.total_ns);
+            add(&mut known.calls, sum.calls);
+            add(&mut known.total_ns, sum.total_ns);
             known.longest_ns = known.longest_ns.max(sum.longest_ns);
         }
         for (kind, ns) in GAPS.into_iter().zip(gaps).filter(|(_, ns)| *ns > 0) {
-            *entry(&mut period.idle, kind) += ns;
+            add(entry(&mut period.idle, kind), ns);
         }
         period.index = index;
         period.ranks = 1;
@@ -729,8 +734,9 @@ impl Summariser {
         }
         period.rows.extend(rank.map(|rank| (rank, cell)));
         self.compared(&mut period, samples);
-        if std::mem::take(&mut self.unplaced) > 0 {
-            *entry(&mut period.losses, "without a clock") += 1;
+        let unplaced = std::mem::take(&mut self.unplaced);
+        if unplaced > 0 {
+            add(entry(&mut period.losses, "without a place in time"), unplaced);
         }
         if self.told.as_ref() != Some(&self.member) {
             self.told = Some(self.member.clone());
