@@ -10,10 +10,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use rustc_hash::FxHashMap;
+use stage2_contract::text::operation::{NcclField, field_of};
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 use stage2_model::Operation;
 
-use super::operation::{self, Asked, Group, NcclField, NcclRange, field_of, kind_of};
+use super::operation::{self, Asked, Group, NcclRange, kind_of};
 use super::paths::{PathIndex, PathNode};
 use super::stats::{Sampled, Share, Span};
 use super::steps::mixed;
