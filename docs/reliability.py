@@ -40,6 +40,7 @@ SECTIONS = (
     "Host samples",
     "Records that make no sense",
     "Watching what runs",
+    "Jobs of many ranks",
     "Security",
 )
 HAZARD = re.compile(r"\s*(?:///|#) Hazard \((.+?)\): (.+)")

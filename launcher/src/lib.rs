@@ -72,6 +72,8 @@ fn obey(cli: Cli, terminal: &Terminal) -> Result<u8, Failure> {
         Some(Command::Mcp(args)) => commands::mcp::mcp(&args),
         Some(Command::Skill(args)) => commands::skill::skill(&args),
         Some(Command::Export(args)) => commands::export::export(args, terminal),
+        Some(Command::Summarise(args)) => commands::job::summarise(&args, terminal),
+        Some(Command::Job(args)) => commands::job::job(&args, terminal),
         Some(Command::Merge(args)) => commands::import::import(args, terminal),
         Some(Command::Ctl(args)) => commands::ctl::ctl(args, terminal),
         Some(Command::Top(args)) => top::top(args),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use stage2_contract::settings::{Buffers, Counters, CuptiApi, Rotate};
+use stage2_contract::settings::{Buffers, Counters, CuptiApi, Detail, Rotate};
 use stage2_contract::text::redact::Redactor;
 
 use crate::base::diag::Level;
@@ -48,6 +48,8 @@ pub struct Options {
     pub out: Option<PathBuf>,
     /// `STAGE2_ROTATE`: the trace file is cut into pieces.
     pub rotate: Option<Rotate>,
+    /// `STAGE2_DETAIL`: what is kept of ranges and GPU work.
+    pub detail: Detail,
     /// `STAGE2_SUMMARY`.
     pub summary: Summary,
     /// `STAGE2_RANGES`.
@@ -101,6 +103,7 @@ impl Default for Options {
         Options {
             out: None,
             rotate: None,
+            detail: Detail::Records,
             summary: Summary::Stderr,
             ranges: RangeFilter::default(),
             sample: 1,

@@ -20,6 +20,7 @@ mod ranges;
 mod rotation;
 mod standing;
 mod summary;
+mod summary_file;
 mod timeline;
 mod trusted_times;
 mod worker;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
+use stage2_contract::settings::{Detail, Rotate};
 use stage2_contract::text::redact::Redactor;
 use stage2_contract::trace::{Device, GpuWork, Losses, Process, Record, Writer, pieces};
 
@@ -14,16 +15,23 @@ use crate::base::{diag, new_file};
 use crate::drain::intern::Sink;
 use crate::drain::own_file::{Gauge, LostDescriptor, NewFile, OwnFile};
 use crate::drain::rotation::Pieces;
+use crate::drain::summary_file::SummaryFile;
 
 /// Longer command lines are cut, bytes.
 const ARGV_BYTES: usize = 64 << 10;
 /// Facts about the process and its GPUs that are kept, far more than there are.
 const MAX_FACTS: usize = 1 << 10;
+/// Length of a piece where only some stay, ms.
+const AUTO_PIECE_MS: u64 = 60_000;
+/// Fact that says what the file leaves out.
+const DETAIL: &str = "detail";
 
 #[derive(Default)]
 pub(super) struct Output {
     writer: Option<Writer<OwnFile>>,
     file: Option<(PathBuf, Rc<Gauge>)>,
+    summary: Option<SummaryFile>,
+    detail: Detail,
     /// Nothing where the trace is one file.
     pieces: Option<Pieces>,
     failed: bool,
@@ -42,7 +50,10 @@ impl Output {
     pub(super) fn open(options: &Options, window: Option<u64>) -> Self {
         let process = this_process(&options.redact);
         let mut pieces = None;
-        let mut created = |folder: &Path| match options.rotate {
+        let detail = options.detail;
+        let by_minute = Rotate { every_ms: Some(AUTO_PIECE_MS), ..Rotate::default() };
+        let rotate = options.rotate.or((detail == Detail::Auto).then_some(by_minute));
+        let mut created = |folder: &Path| match rotate {
             None => create(folder, &process, window),
             Some(rotate) => {
                 let (begun, file) = Pieces::begin(rotate, folder, &stem(&process), window)?;
@@ -60,8 +71,26 @@ impl Output {
                 (None, None)
             }
         });
-        let mut output = Output { writer, file, pieces, ..Output::default() };
+        // Named as the trace is, which has a number where its name was taken.
+        let stem = file.as_ref().and_then(|(path, _)| path.file_stem()?.to_str());
+        let stem = stem.map(|stem| {
+            stem.rsplit_once("-p").filter(|_| pieces.is_some()).map_or(stem, |(stem, _)| stem)
+        });
+        let folder = options.out.as_deref().filter(|_| detail.summarises());
+        let summary = folder.zip(stem).and_then(|(folder, stem)| SummaryFile::begin(folder, stem));
+        if detail == Detail::Auto
+            && summary.is_some()
+            && let Some(pieces) = &mut pieces
+        {
+            pieces.keep_unusual();
+        }
+        // Without a summary all records are kept: something has to be.
+        let detail = if summary.is_some() { detail } else { Detail::Records };
+        let mut output = Output { writer, file, pieces, summary, detail, ..Output::default() };
         output.put(Record::Process(process));
+        if detail == Detail::Summary {
+            output.fact(DETAIL, "summary".to_owned());
+        }
         output.say_piece();
         output.say_open_before(0, 0);
         output
@@ -112,6 +141,11 @@ impl Output {
                 return false;
             }
         };
+        if let Some(summary) = &mut self.summary
+            && summary.take_unusual()
+        {
+            pieces.note_unusual();
+        }
         let losses = counters.losses();
         self.lift_limit();
         self.put_losses(&losses);
@@ -161,7 +195,12 @@ impl Output {
 
     fn put_losses(&mut self, losses: &Losses) {
         let untold = self.pieces.as_ref().map_or(*losses, |pieces| pieces.untold(losses));
-        self.put(Record::Losses(untold));
+        if let Some(summary) = &mut self.summary {
+            summary.take(&Record::Losses(*losses));
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.write(&Record::Losses(untold));
+        }
     }
 
     pub(super) fn tell<K: Into<String>>(&mut self, facts: impl IntoIterator<Item = (K, String)>) {
@@ -181,7 +220,10 @@ impl Output {
     }
 
     pub(super) fn work(&mut self, work: &GpuWork) {
-        if let Some(writer) = &mut self.writer {
+        if let Some(summary) = &mut self.summary {
+            summary.work(work);
+        }
+        if let Some(writer) = self.writer.as_mut().filter(|_| self.detail != Detail::Summary) {
             writer.work(work);
         }
         if let Some(pieces) = &mut self.pieces {
@@ -211,6 +253,9 @@ impl Output {
     }
 
     fn write_out(&mut self, counters: &Counters) {
+        if let Some(summary) = &mut self.summary {
+            summary.write_out(false);
+        }
         let Some(writer) = &mut self.writer else { return };
         let result = writer.flush();
         let earlier = self.pieces.as_ref().map_or(0, |pieces| pieces.unwritten);
@@ -246,6 +291,9 @@ impl Output {
             gauge.ends.set(true);
         }
         self.write_out(counters);
+        if let Some(mut summary) = self.summary.take() {
+            summary.write_out(true);
+        }
     }
 
     /// Of two descriptions of a GPU the later one holds.
@@ -288,13 +336,32 @@ impl Sink for Output {
         if let Record::Queue(queue) = &record {
             self.used.entry(queue.device).or_insert(false);
         }
-        if let Some(writer) = &mut self.writer {
+        if let Some(summary) = &mut self.summary {
+            summary.take(&record);
+        }
+        if let Some(writer) = &mut self.writer
+            && (self.detail != Detail::Summary || is_of_process(&record))
+        {
             writer.write(&record);
         }
         if let Some(pieces) = &mut self.pieces {
             pieces.note(&record);
         }
     }
+}
+
+/// Whether a record is kept where ranges and work are not.
+fn is_of_process(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Process(_)
+            | Record::Meta { .. }
+            | Record::Anchor(_)
+            | Record::Device(_)
+            | Record::DeviceState(_)
+            | Record::Losses(_)
+            | Record::End { .. }
+    )
 }
 
 /// What the names of the files of a process begin with.

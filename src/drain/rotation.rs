@@ -42,6 +42,8 @@ pub(super) struct Pieces {
     holds_events: bool,
     /// Those that were not deleted, the oldest first.
     files: VecDeque<PathBuf>,
+    /// Where only pieces around something unusual stay: whether it happened in the piece, and in the one before.
+    unusual: Option<(bool, bool)>,
     /// When it may be tried again to begin one.
     retry: Option<Instant>,
     /// Bytes of the earlier ones, and bytes that they did not take.
@@ -56,6 +58,15 @@ pub(super) struct Pieces {
     first_range: u64,
     /// Those of them that this one says.
     said: FxHashSet<u64>,
+}
+
+fn delete(piece: &Path) {
+    match fs::remove_file(piece) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            diag::debug(format_args!("{} cannot be deleted: {error}", piece.display()))
+        }
+        _ => {}
+    }
 }
 
 impl Pieces {
@@ -93,6 +104,16 @@ impl Pieces {
         Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
     }
 
+    /// From here on only the first piece stays, and those in which something unusual was noted, with the one before:
+    /// what is noted may have happened there.
+    pub(super) fn keep_unusual(&mut self) {
+        self.unusual = Some((false, true));
+    }
+
+    pub(super) fn note_unusual(&mut self) {
+        self.unusual.iter_mut().for_each(|unusual| unusual.0 = true);
+    }
+
     pub(super) fn is_over(&self, bytes: u64) -> bool {
         let Rotate { size, every_ms, .. } = self.rotate;
         let is_full = size.is_some_and(|size| bytes.saturating_sub(self.head) >= size);
@@ -119,16 +140,21 @@ impl Pieces {
         self.retry = None;
         self.told = losses;
         self.said.clear();
+        if let Some((now, before)) = self.unusual {
+            // That of the piece before last is known only now.
+            let at = self.files.len().checked_sub(2);
+            if let Some(dull) = at.filter(|_| !now && !before).and_then(|at| self.files.remove(at))
+            {
+                delete(&dull);
+            }
+            // The first one stays, whatever follows.
+            self.unusual = Some((false, now || self.files.len() < 2));
+        }
         self.files.push_back(path);
         let Some(keep) = self.rotate.keep else { return };
         while self.files.len() > keep {
             let Some(oldest) = self.files.pop_front() else { return };
-            match fs::remove_file(&oldest) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    diag::debug(format_args!("{} cannot be deleted: {error}", oldest.display()))
-                }
-                _ => {}
-            }
+            delete(&oldest);
         }
     }
 

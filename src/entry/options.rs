@@ -48,6 +48,7 @@ const TABLE: &[(&str, &str, Read)] = &[
     ("STAGE2_ROTATE", settings::ROTATE_FORM, |o, v| {
         set(&mut o.rotate, settings::read_rotate(v).map(Some))
     }),
+    ("STAGE2_DETAIL", settings::DETAIL_FORM, |o, v| set(&mut o.detail, settings::read_detail(v))),
     ("STAGE2_BUFFERS", settings::BUFFERS_FORM, |o, v| {
         set(&mut o.buffers, settings::read_buffers(v))
     }),

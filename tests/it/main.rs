@@ -33,6 +33,7 @@ mod rotation;
 mod sampling;
 mod second_api;
 mod soak;
+mod summary_file;
 mod syscalls;
 mod trouble;
 mod why;

@@ -167,6 +167,41 @@ pub fn read_sample(text: &str) -> Option<u32> {
     text.strip_prefix("1/")?.parse().ok().filter(|n| ONE_IN.contains(n))
 }
 
+/// `STAGE2_DETAIL`, in words.
+pub const DETAIL_FORM: &str = "records, full, summary or auto";
+
+/// What is kept of ranges and GPU work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Every record.
+    #[default]
+    Records,
+    /// Every record, and a summary of some kilobytes a minute.
+    Full,
+    /// The summary alone.
+    Summary,
+    /// The summary, and the records of the first minute and of those around an unusual step.
+    Auto,
+}
+
+impl Detail {
+    /// Whether a summary is written.
+    pub fn summarises(self) -> bool {
+        self != Self::Records
+    }
+}
+
+/// What `STAGE2_DETAIL` asks for; nothing where the text is not [`DETAIL_FORM`].
+pub fn read_detail(text: &str) -> Option<Detail> {
+    match text {
+        "records" => Some(Detail::Records),
+        "full" => Some(Detail::Full),
+        "summary" => Some(Detail::Summary),
+        "auto" => Some(Detail::Auto),
+        _ => None,
+    }
+}
+
 /// `STAGE2_ROTATE`, in words.
 pub const ROTATE_FORM: &str = "size=SIZE, every=TIME or both, and keep=N, e.g. size=256M,every=10m,keep=8, with \
      64K to 1024G, 10ms to 168h, and 1 to 100000 files";

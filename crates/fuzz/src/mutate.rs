@@ -6,6 +6,7 @@ use std::path::Path;
 use fastrand::Rng;
 use rusqlite::Connection;
 use serde_json::{Number, Value};
+use stage2_contract::trace::frame::framed;
 use stage2_contract::trace::{Reader, Record, Writer};
 
 use crate::scratch;
@@ -327,6 +328,31 @@ fn names(database: &Connection, query: &str) -> rusqlite::Result<Vec<String>> {
 
 const FRAME_HEADER_BYTES: usize = 12;
 const CHECKSUM_AT: usize = 8;
+
+/// Changes the bytes of one frame of a summary, and its checksum with them; or anything.
+pub fn summary(input: &mut Vec<u8>, random: &mut Rng) {
+    if random.bool() {
+        return trace(input, random);
+    }
+    let mut begins = Vec::new();
+    let mut at = 20;
+    while let Some(bytes) = input.get(at + 4..at + 8).and_then(<[u8]>::first_chunk) {
+        begins.push(at);
+        at = at.saturating_add(12).saturating_add(u32::from_le_bytes(*bytes) as usize);
+    }
+    let Some(&begin) = begins.get(random.usize(..begins.len().max(1))) else {
+        return bytes(input, random);
+    };
+    let next = begins.iter().copied().find(|next| *next > begin).unwrap_or(input.len());
+    let Some((head, payload)) = input.get(begin..next).and_then(|frame| frame.split_at_checked(12))
+    else {
+        return bytes(input, random);
+    };
+    let kind = u16::from_le_bytes([head[2], head[3]]);
+    let mut payload = payload.to_vec();
+    bytes(&mut payload, random);
+    input.splice(begin..next, framed(kind, &payload));
+}
 
 /// Changes records, frames, the bytes within a frame, or any bytes.
 pub fn trace(input: &mut Vec<u8>, random: &mut Rng) {

@@ -11,6 +11,7 @@ mod engine;
 mod headline;
 mod host;
 mod html;
+mod job;
 mod json;
 mod kernels;
 pub mod operators;
@@ -32,6 +33,7 @@ mod utilisation;
 mod golden;
 
 pub use headline::{Headline, headline};
+pub use job::{job_lines, write_job};
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -63,6 +63,11 @@ impl<W: Write> Writer<W> {
         self.output.write_all(&entry.frame())
     }
 
+    /// What was written to.
+    pub fn into_output(self) -> W {
+        self.output
+    }
+
     /// Hands on what a buffer holds.
     ///
     /// # Errors

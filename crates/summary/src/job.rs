@@ -29,7 +29,6 @@ const CLOCK_APART_MS: u64 = 100;
 
 /// What a job did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
     /// What wrote it.
     pub generator: String,
@@ -79,7 +78,6 @@ pub struct Job {
 
 /// The files that were read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Files {
     /// Files of the job.
     pub read: u64,
@@ -107,7 +105,6 @@ pub struct Files {
 
 /// How clocks lie to each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clocks {
     /// Ends of one collective are apart so far on the corrected clocks, in the middle, ns.
     pub error_ns: Option<u64>,
@@ -119,7 +116,6 @@ pub struct Clocks {
 
 /// What the comparison of collectives rests on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Collectives {
     /// Sampled calls that were compared.
     pub samples: u64,
@@ -141,7 +137,6 @@ pub struct Collectives {
 
 /// Why a rank is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Its GPU has no more work than the others': its host is late.
@@ -155,7 +150,6 @@ pub enum Cause {
 
 /// How lateness recurs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// In one minute or two.
@@ -169,7 +163,6 @@ pub enum Pattern {
 
 /// A rank that others waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateRank {
     /// Its number; nothing for a process without one.
     pub rank: Option<u64>,
@@ -201,7 +194,6 @@ pub struct LateRank {
 
 /// A stage over all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRow {
     /// Its name.
     pub stage: String,
@@ -219,7 +211,6 @@ pub struct StageRow {
 
 /// Ranks against time: how long others waited for the latest rank of a row, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heat {
     /// Minutes of a column.
     pub column_minutes: u64,
@@ -231,7 +222,6 @@ pub struct Heat {
 
 /// Ranks next to each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeatRow {
     /// The first of them.
     pub first_rank: u64,

@@ -160,12 +160,12 @@ impl Arrival {
         let mut arrival = Self::of(last, clock, end, weight);
         if !is(0) {
             arrival.ends.1 = end.checked_add(c.u64()?)?;
-            arrival.durations = Sketch::get(c)?;
+            arrival.durations = Sketch::get(c).filter(|sketch| sketch.count() > 1)?;
             arrival.work = Sketch::get(c)?;
             arrival.collective = Sketch::get(c)?;
         }
         arrival.apart_ns = if is(3) { Some(c.u64()?) } else { None };
-        (arrival.durations.count() > 0).then_some(arrival)
+        Some(arrival)
     }
 }
 
@@ -263,17 +263,17 @@ impl Settled {
         let Arrival { durations, work, collective, last, .. } = arrival;
         let count = durations.count();
         if count < 2 {
-            self.alone += 1;
+            self.alone = self.alone.saturating_add(1);
             return None;
         }
-        self.samples += 1;
-        self.incomplete += u64::from(!whole);
+        self.samples = self.samples.saturating_add(1);
+        self.incomplete = self.incomplete.saturating_add(u64::from(!whole));
         let error_ns = arrival.error_ns();
         self.error_ns = self.error_ns.max(error_ns);
         let late_ns = durations.median().saturating_sub(last.ns);
         self.lateness.add(late_ns);
         if late_ns <= error_ns {
-            self.within_error += 1;
+            self.within_error = self.within_error.saturating_add(1);
             return None;
         }
         // Of two, the usual amount is that of the other one.

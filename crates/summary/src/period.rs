@@ -165,7 +165,7 @@ pub struct Period {
 /// The entry of a name; that of all others where there are too many.
 pub(crate) fn entry<'m, T: Default>(map: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
     if !map.contains_key(name) {
-        let full = map.len() >= NAMES;
+        let full = map.len() - usize::from(map.contains_key(OTHER)) >= NAMES;
         let end = name.floor_char_boundary(NAME_BYTES);
         let name = if full { OTHER } else { name.get(..end).unwrap_or(name) };
         return map.entry(name.to_owned()).or_default();
@@ -219,7 +219,7 @@ impl Period {
             self.rows.entry(row).or_default().merge(cell);
         }
         let mut shift = self.shift;
-        while self.rows.len() > ROWS && shift < 63 {
+        while self.rows.last_key_value().is_some_and(|(row, _)| *row >= ROWS as u64) && shift < 63 {
             shift += 1;
             self.widen(shift);
         }
@@ -316,6 +316,12 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     put_bytes(out, text.get(..end).unwrap_or(text).as_bytes());
 }
 
+fn get_text(c: &mut Cursor<'_>) -> Option<String> {
+    let mut text = c.string()?;
+    text.truncate(text.floor_char_boundary(NAME_BYTES));
+    Some(text)
+}
+
 fn put_map<T>(
     out: &mut Vec<u8>,
     map: &BTreeMap<String, T>,
@@ -351,7 +357,7 @@ fn put_pairs(out: &mut Vec<u8>, pairs: &[(String, String)]) {
 fn get_pairs(c: &mut Cursor<'_>) -> Option<Vec<(String, String)>> {
     let mut pairs = Vec::new();
     for _ in 0..c.u64()? {
-        pairs.push((c.string()?, c.string()?));
+        pairs.push((get_text(c)?, get_text(c)?));
     }
     Some(pairs)
 }
@@ -379,7 +385,7 @@ impl Member {
             id: c.u64()?,
             rank: c.u64()?.checked_sub(1),
             world: c.u64()?.checked_sub(1),
-            host: c.string()?,
+            host: get_text(c)?,
             pid: c.u32()?,
             begun_ns: c.u64()?,
             gpus: get_pairs(c)?,

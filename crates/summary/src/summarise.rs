@@ -35,6 +35,10 @@ const RANGES: usize = 1 << 16;
 /// Steps, and collectives, that wait for what may still come.
 const WAITING: usize = 1 << 15;
 const KINDS: usize = 1 << 8;
+/// Steps whose times are usual, and median deviations from their median that still are: six standard deviations
+/// where times are normal.
+const BAND_STEPS: usize = 256;
+const BAND_DEVIATIONS: u64 = 9;
 /// Facts that are versions.
 const VERSIONS: [&str; 3] = ["cuda.driver_version", "cupti.version", "nccl.version"];
 /// Variables that say rank and number of ranks, in the order in which they are believed.
@@ -194,12 +198,51 @@ pub struct Summariser {
     unplaced: u64,
     /// When the last minute was looked at, ns.
     looked: u64,
+    bands: FxHashMap<(u16, u32), Band>,
+    is_unusual: bool,
+}
+
+/// The usual times of the steps of a path.
+#[derive(Debug, Default)]
+struct Band {
+    recent: VecDeque<u64>,
+    noted: u64,
+    /// Nothing as long as too few are known.
+    limit_ns: Option<u64>,
+}
+
+impl Band {
+    /// Whether a step is longer than usual: than the median by many median deviations, and by a fifth.
+    fn note(&mut self, ns: u64) -> bool {
+        let is_unusual = self.limit_ns.is_some_and(|limit| ns > limit);
+        if self.recent.len() >= BAND_STEPS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(ns);
+        self.noted += 1;
+        if self.noted.is_multiple_of(BAND_STEPS as u64 / 4) {
+            let middle = |mut values: Vec<u64>| {
+                values.sort_unstable();
+                values.get(values.len() / 2).copied().unwrap_or(0)
+            };
+            let median = middle(self.recent.iter().copied().collect());
+            let deviation = middle(self.recent.iter().map(|ns| ns.abs_diff(median)).collect());
+            let margin = deviation.saturating_mul(BAND_DEVIATIONS).max(median / 5);
+            self.limit_ns = Some(median.saturating_add(margin));
+        }
+        is_unusual
+    }
 }
 
 impl Summariser {
     /// Takes what is finished.
     pub fn ready(&mut self) -> impl Iterator<Item = Entry> + '_ {
         self.ready.drain(..)
+    }
+
+    /// Whether a step was longer than usual since the last call.
+    pub fn take_unusual(&mut self) -> bool {
+        std::mem::take(&mut self.is_unusual)
     }
 
     /// Takes a record; work may also be given to [`work`](Self::work).
@@ -215,7 +258,8 @@ impl Summariser {
             Record::Anchor(anchor) => self.clocks(*anchor),
             Record::Name { id, bytes } => {
                 let room = NAME_BYTES.saturating_sub(self.name_bytes);
-                if self.names.len() < DEFINITIONS && bytes.len() <= room {
+                let is_new = !self.names.contains_key(id);
+                if is_new && self.names.len() < DEFINITIONS && bytes.len() <= room {
                     self.name_bytes += bytes.len();
                     self.names.insert(*id, bytes.clone().into());
                 }
@@ -386,6 +430,10 @@ impl Summariser {
         if open.continues != 0
             && let Some(known) = self.ranges.get(&open.continues).copied()
         {
+            if open.continues == open.range {
+                // A piece of the trace says it again.
+                return;
+            }
             if known.opens {
                 for step in [known.root, known.child] {
                     self.step(step).into_iter().for_each(|step| step.end = 0);
@@ -445,7 +493,7 @@ impl Summariser {
             return;
         };
         let own = if known.child != 0 { known.child } else { known.root };
-        if let Some(step) = self.step(own) {
+        if let Some(step) = self.step(own).filter(|step| step.end == 0) {
             step.end = end.max(step.start);
         }
     }
@@ -669,9 +717,13 @@ impl Summariser {
         if step.stage == NO_STAGE {
             return;
         }
-        let Some(building) = self.at(step.end) else { return };
-        let steps = building.steps.entry((step.stage, step.path)).or_default();
         let ns = step.end - step.start;
+        let key = (step.stage, step.path);
+        if self.bands.len() < KINDS || self.bands.contains_key(&key) {
+            self.is_unusual |= self.bands.entry(key).or_default().note(ns);
+        }
+        let Some(building) = self.at(step.end) else { return };
+        let steps = building.steps.entry(key).or_default();
         add(&mut steps.total_ns, ns);
         steps.steps.add(ns);
         steps.busy.add(step.busy_ns);
@@ -711,7 +763,10 @@ impl Summariser {
         period.index = index;
         period.ranks = 1;
         let rank = self.member.rank;
-        let own = |value: u64| Extreme { value, rank: rank.unwrap_or(0) };
+        let own = |value: u64| match value {
+            0 => Extreme::default(),
+            value => Extreme { value, rank: rank.unwrap_or(0) },
+        };
         let mut cell = Cell {
             ranks: 1,
             clock: own(period.clocks.median()),

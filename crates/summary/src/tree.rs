@@ -182,7 +182,7 @@ fn look_at(path: &Path) -> io::Result<Looked> {
 fn open(path: &Path) -> io::Result<Reader<BufReader<File>>> {
     // Opening a pipe would wait for somebody to write to it.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     Reader::new(BufReader::with_capacity(BUFFER, File::open(path)?))
 }

@@ -26,7 +26,7 @@ fn job_of(paths: &[PathBuf], folder: &Path) -> Job {
 }
 
 /// Hazard (Jobs of many ranks): A rank comes late from some time on, again and again, and its process moves to another
-/// host meanwhile.
+///  host meanwhile.
 /// Promise: The job page names the rank with its times, hosts and cause, and not the ranks that waited for it.
 #[test]
 fn a_straggler_among_a_thousand_that_begins_late_recurs_and_moves_is_named() {
@@ -111,7 +111,7 @@ fn what_the_worst_have_in_common_is_said() {
 }
 
 /// Hazard (Jobs of many ranks): Summaries are missing, doubled, cut, damaged, empty, of a newer version or of another
-/// job, and a folder holds files of other kinds.
+///  job, and a folder holds files of other kinds.
 /// Promise: Each is counted and named, and the rest is whole.
 #[test]
 fn broken_files_are_counted_and_named_and_the_rest_is_whole() {

@@ -200,7 +200,7 @@ fn write(folder: &Folder, name: &str, rank: &Rank) -> std::path::PathBuf {
 }
 
 /// Hazard (Jobs of many ranks): One of two ranks is delayed by 0, 50, 250 or 1,000 us in each step, launched eagerly or
-/// by a graph, on its host or by its GPU.
+///  by a graph, on its host or by its GPU.
 /// Promise: The delay is recovered within 10 % or the stated error, with its cause.
 #[test]
 fn an_injected_delay_is_recovered_from_traces() {
@@ -235,7 +235,7 @@ fn an_injected_delay_is_recovered_from_traces() {
 }
 
 /// Hazard (Jobs of many ranks): A trace of hostile records: unknown numbers, times at the ends of their range, ranges
-/// that never close.
+///  that never close.
 /// Promise: A summary of bounded size, and no panic.
 #[test]
 fn hostile_records_give_a_summary_all_the_same() {
@@ -260,4 +260,20 @@ fn hostile_records_give_a_summary_all_the_same() {
     summariser.finish();
     entries += summariser.ready().count();
     assert!((1..10_000).contains(&entries), "{entries}");
+}
+
+#[test]
+fn a_step_that_is_longer_than_usual_is_told_once() {
+    let mut summariser = Summariser::default();
+    for record in Rank::new(0, 400, 0).records() {
+        summariser.take(&record);
+        assert!(!summariser.take_unusual(), "all are alike");
+    }
+    let start = MonoNs(60_000 * MS);
+    let open = RangeOpen { range: 9_999, path: 1, thread: 1, start, ..RangeOpen::default() };
+    summariser.take(&Record::RangeOpen(open));
+    summariser.take(&Record::RangeClose { range: 9_999, end: MonoNs(60_200 * MS) });
+    summariser.finish();
+    assert!(summariser.take_unusual());
+    assert!(!summariser.take_unusual());
 }

@@ -352,6 +352,44 @@ pub(crate) struct Captures {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = SUMMARISE_HELP)]
+pub(crate) struct SummariseArgs {
+    /// Trace files, or folders of them
+    #[arg(value_name = "TRACE", required = true)]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Write the summaries into this folder, and not beside the traces
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace summaries that are there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+const SUMMARISE_HELP: &str = "\
+Each summary has the name of its trace, with the ending s2s. The collector writes the same with
+STAGE2_DETAIL=full, summary or auto. Exit status: 70 if no trace could be summarised. docs/jobs.md has more.";
+
+#[derive(Debug, Args)]
+#[command(after_help = JOB_HELP)]
+pub(crate) struct JobArgs {
+    /// Folders of summaries and traces, with all folders in them, or single files
+    #[arg(value_name = "DIR", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Write into this folder; else into the one that is named, or here if there are several
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// A CSV of host,rack: racks that late ranks have in common are told
+    #[arg(long, value_name = "FILE")]
+    pub(crate) racks: Option<PathBuf>,
+}
+
+const JOB_HELP: &str = "\
+Writes job.html, job.md, job.json and job.s2s, the summary of all ranks, which another `job` reads like
+those of ranks. Traces without a summary are summarised on the way. Files that are missing, doubled,
+cut, or of another job are counted and named. Exit status: 70 if nothing could be read. docs/jobs.md has
+more.";
+
+#[derive(Debug, Args)]
 pub(crate) struct NextArgs {
     /// The run: its folder, its metrics.json, or `latest`
     #[arg(value_name = "RUN")]

@@ -17,9 +17,9 @@ use crate::terminal::Terminal;
 
 pub(crate) use arguments::{
     Acceptance, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures, DemoArgs,
-    DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, McpArgs, MergeArgs, Messages, NextArgs,
-    QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SchemaArgs, SkillArgs,
-    Times, TopArgs, WatchOptions,
+    DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, JobArgs, McpArgs, MergeArgs, Messages,
+    NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SchemaArgs,
+    SkillArgs, SummariseArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
 pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
@@ -96,6 +96,10 @@ pub(crate) enum Command {
     /// Make a bundle with reports of captures that were taken elsewhere
     #[command(visible_alias = "import", after_help = MERGE_HELP)]
     Merge(MergeArgs),
+    /// Write the summaries of traces: some kilobytes a minute
+    Summarise(SummariseArgs),
+    /// Merge the summaries of all ranks of a job, and write its page: who is late, when and why
+    Job(JobArgs),
     /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),

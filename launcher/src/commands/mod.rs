@@ -11,6 +11,7 @@ pub(crate) mod ending;
 pub(crate) mod export;
 pub(crate) mod import;
 mod json_schema;
+pub(crate) mod job;
 pub(crate) mod mcp;
 pub(crate) mod next;
 pub(crate) mod query;

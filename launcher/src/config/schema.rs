@@ -143,6 +143,8 @@ pub(crate) struct Collector {
     pub(crate) rotate: Option<String>,
     #[serde(deserialize_with = "watch", default)]
     pub(crate) watch: Option<String>,
+    #[serde(default)]
+    pub(crate) detail: Option<Detail>,
     #[serde(deserialize_with = "flush_period")]
     pub(crate) flush_ms: u64,
     pub(crate) attribution: Attribution,
@@ -153,6 +155,16 @@ pub(crate) struct Collector {
     #[serde(default = "off", deserialize_with = "host")]
     pub(crate) host: String,
     pub(crate) log: Log,
+}
+
+/// What is kept of ranges and GPU work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Detail {
+    Records,
+    Full,
+    Summary,
+    Auto,
 }
 
 /// Which of CUPTI's two activity APIs brings the records.

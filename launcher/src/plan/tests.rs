@@ -114,6 +114,7 @@ fn settings_become_variables_where_they_differ() {
         ("buffers", "4M*16", "STAGE2_BUFFERS", "4M*16"),
         ("rotate", "'size=256M,keep=8'", "STAGE2_ROTATE", "size=256M,keep=8"),
         ("watch", "60s", "STAGE2_WATCH", "60s"),
+        ("detail", "full", "STAGE2_DETAIL", "full"),
         ("flush_ms", "250", "STAGE2_FLUSH_MS", "250"),
         ("cupti", "/c.so", "STAGE2_CUPTI", "/c.so"),
         ("cupti_api", "v2", "STAGE2_CUPTI_API", "v2"),

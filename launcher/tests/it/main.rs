@@ -17,6 +17,7 @@ mod folders;
 mod gates;
 mod gpu;
 mod install;
+mod jobs;
 mod live;
 mod loading;
 mod ncu_python;

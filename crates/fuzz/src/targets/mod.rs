@@ -22,6 +22,7 @@ mod ask;
 mod live;
 mod nvtx;
 mod python;
+mod summary;
 
 /// A reader of foreign bytes, and what has to hold for every input.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ const MIB: usize = 1 << 20;
 pub const TARGETS: &[Target] = &[
     new("trace", check_trace, mutate::trace, limits(1, MIB, 400)),
     new("live", live::check, mutate::trace, limits(2, 64 * MIB, 2_000)),
+    new("summary", summary::check, mutate::summary, limits(2, 8 * MIB, 2_000)),
     new("bundle", check_bundle, mutate::bundle, limits(5, 64 * MIB, 2_000)),
     // SQLite lists the pages of a record by the length that it claims, 8 bytes a page: of at most
     // 4 GiB in pages of 512 bytes these are 64 MiB.

@@ -7,12 +7,15 @@
 
 mod chart;
 mod flame;
+mod job;
 pub(super) mod markdown;
 mod mean_step;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod timeline;
+
+pub(super) use job::job_html;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

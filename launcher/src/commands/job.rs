@@ -1,0 +1,250 @@
+//! Traces -> summaries; summaries of any number of ranks -> the page of their job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use stage2_contract::text::numbers::counted;
+use stage2_contract::text::visible_path;
+use stage2_contract::trace::Ending;
+use stage2_read::files;
+use stage2_read::trace::file::Trace;
+use stage2_read::trace::folder::trace_files;
+use stage2_render::{job_lines, write_job};
+use stage2_summary::job::Fold;
+use stage2_summary::{Entry, Period, Summariser, Writer, tree};
+
+use super::ending::printed;
+use crate::cli::{JobArgs, SummariseArgs};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// The summary of all ranks, among the pages of a job.
+const OF_ALL: &str = "job.s2s";
+const SUMMARY: &str = "s2s";
+/// Folders within a folder that is named.
+const DEPTH: usize = 8;
+/// A table of hosts and racks is no larger.
+const RACKS_BYTES: u64 = 16 << 20;
+
+/// `stage2-launch summarise`: the summary of each trace, beside it or in a folder.
+pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let mut traces = Vec::new();
+    for path in &args.traces {
+        traces.extend(traces_of(path)?);
+    }
+    if traces.is_empty() {
+        return Err(Failure::NoResult("no trace file (*.s2t) is there".to_owned()));
+    }
+    if let Some(folder) = &args.out {
+        fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    }
+    let mut written = 0;
+    for trace in &traces {
+        match summarise_trace(trace, args.out.as_deref(), args.force) {
+            Ok((path, note)) => {
+                written += 1;
+                terminal.result(&format!("{}{note}", visible_path(&path)));
+            }
+            Err(error) => terminal.error(&format!("{}: {error}", visible_path(trace))),
+        }
+    }
+    match written {
+        0 => Err(Failure::NoResult("no trace could be summarised".to_owned())),
+        _ => Ok(0),
+    }
+}
+
+fn traces_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    trace_files(path).map_err(|error| {
+        Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
+    })
+}
+
+/// Gives the path of the summary, and what the trace lacks.
+fn summarise_trace(
+    trace: &Path,
+    out: Option<&Path>,
+    force: bool,
+) -> anyhow::Result<(PathBuf, String)> {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = files::plain_name(&name);
+    let stem = plain.strip_suffix(".s2t").unwrap_or(plain);
+    let folder = out.or(trace.parent()).unwrap_or(Path::new("."));
+    let path = folder.join(format!("{stem}.{SUMMARY}"));
+    if path.exists() && !force {
+        anyhow::bail!("{} is there already; --force replaces it", visible_path(&path));
+    }
+    let mut records = Trace::open(trace)?;
+    let mut damaged = None;
+    let mut summariser = Summariser::default();
+    let mut entries: Vec<Vec<u8>> = Vec::new();
+    for record in records.by_ref() {
+        match record {
+            Ok(record) => summariser.take(&record),
+            Err(error) => {
+                damaged = Some(error.to_string());
+                break;
+            }
+        }
+        entries.extend(summariser.ready().map(|entry| entry.frame()));
+    }
+    summariser.finish();
+    entries.extend(summariser.ready().map(|entry| entry.frame()));
+    files::stream_whole(&path, &|sink| {
+        Writer::new(&mut *sink)?;
+        Ok(entries.iter().try_for_each(|frame| sink.write_all(frame))?)
+    })?;
+    let note = match (damaged, records.end(), records.missing()) {
+        (Some(error), ..) => format!(" (up to a fault: {error})"),
+        (_, Ending::Torn { lost_bytes, .. }, _) => {
+            format!(" (the trace is cut: {lost_bytes} bytes)")
+        }
+        (_, _, Some(missing)) => format!(" (without {missing})"),
+        _ => String::new(),
+    };
+    Ok((path, note))
+}
+
+fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    let path = visible_path(path);
+    Failure::NoResult(format!("{path} cannot be written: {error}; check its space and permissions"))
+}
+
+/// `stage2-launch job`: the page of a job.
+pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let racks = args.racks.as_deref().map(racks).transpose()?.unwrap_or_default();
+    let out = args.out.clone().unwrap_or_else(|| match args.paths.as_slice() {
+        [only] if only.is_dir() => only.clone(),
+        _ => PathBuf::from("."),
+    });
+    fs::create_dir_all(&out).map_err(|error| unwritable(&out, &error))?;
+    let mut found = Found::default();
+    for path in &args.paths {
+        found.take(path, DEPTH).map_err(|error| {
+            Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
+        })?;
+    }
+    // What an earlier call made of the same files is no further rank.
+    let own = out.join(OF_ALL);
+    found.summaries.retain(|path| !same(path, &own));
+    let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
+    let temporary = tempfile::tempdir_in(&out).map_err(|error| unwritable(&out, &error))?;
+    for trace in &found.traces {
+        if trace.with_extension(SUMMARY).exists() {
+            continue;
+        }
+        // Traces of several folders may have one name.
+        let folder = temporary.path().join(summaries.len().to_string());
+        fs::create_dir(&folder).map_err(|error| unwritable(&folder, &error))?;
+        match summarise_trace(trace, Some(&folder), false) {
+            Ok((path, _)) => summaries.push(path),
+            Err(error) => terminal.error(&format!("{}: {error}", visible_path(trace))),
+        }
+    }
+    if summaries.is_empty() {
+        return Err(Failure::NoResult(
+            "no summary (*.s2s) and no trace file (*.s2t) is there; record with STAGE2_OUT, and name the folder".into(),
+        ));
+    }
+    let mut inventory = tree::look(&summaries);
+    if inventory.sources.is_empty() {
+        let named = inventory.faults.named.first();
+        let named = named.map(|(path, why)| format!(", for instance {} {why}", visible_path(path)));
+        let named = named.unwrap_or_default();
+        return Err(Failure::NoResult(format!(
+            "nothing can be read of {}{named}",
+            counted(summaries.len() as u64, "summary")
+        )));
+    }
+    let mut fold = Fold::default();
+    let merged = whole(&mut inventory, temporary.path(), &own, &mut fold);
+    merged.map_err(|error| unwritable(&out, &error))?;
+    let job = fold.finish(&inventory, |host| racks.get(host).cloned());
+    let pages = write_job(&job, &out).map_err(Failure::no_result)?;
+    let mut text: String = job_lines(&job).iter().map(|line| format!("{line}\n")).collect();
+    pages.iter().for_each(|page| text.push_str(&format!("{}\n", visible_path(page))));
+    printed(&text)
+}
+
+/// Merges all files, and writes the summary of all ranks beside the pages.
+fn whole(
+    inventory: &mut tree::Inventory,
+    temporary: &Path,
+    own: &Path,
+    fold: &mut Fold,
+) -> io::Result<()> {
+    let new = temporary.join(OF_ALL);
+    let mut writer = Writer::new(BufWriter::new(File::create_new(&new)?))?;
+    for member in inventory.sources.iter().flat_map(|source| &source.members) {
+        writer.write(&Entry::Member(member.clone()))?;
+    }
+    let take = |period: Period| {
+        let entry = Entry::Period(Box::new(period));
+        writer.write(&entry)?;
+        if let Entry::Period(period) = entry {
+            fold.add(*period);
+        }
+        Ok(())
+    };
+    tree::merge(inventory, temporary, take)?;
+    writer.flush()?;
+    fs::rename(new, own)
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    summaries: BTreeSet<PathBuf>,
+    traces: BTreeSet<PathBuf>,
+}
+
+impl Found {
+    fn take(&mut self, path: &Path, depth: usize) -> io::Result<()> {
+        if !path.is_dir() {
+            match files::ending(path) {
+                "s2t" => drop(self.traces.insert(path.to_owned())),
+                _ => drop(self.summaries.insert(path.to_owned())),
+            }
+            return Ok(());
+        }
+        self.traces.extend(trace_files(path)?);
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+            // Links are not followed: they may lead in a circle.
+            let kind = entry.file_type()?;
+            if kind.is_dir() && depth > 0 && !is_hidden {
+                self.take(&entry.path(), depth - 1)?;
+            } else if kind.is_file() && files::ending(&entry.path()) == SUMMARY && !is_hidden {
+                self.summaries.insert(entry.path());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Hosts and their racks, of a CSV `host,rack`.
+fn racks(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let wrong = |why: String| {
+        Failure::Usage(format!("--racks {}: {why}; give a CSV of host,rack", visible_path(path)))
+    };
+    let text = files::read_text(path, RACKS_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let pair = |line: &str| {
+        let (host, rack) = line.split_once(',')?;
+        let [host, rack] = [host, rack].map(|word| word.trim().trim_matches('"').to_owned());
+        (!host.is_empty() && !rack.is_empty()).then_some((host, rack))
+    };
+    lines.map(|line| pair(line).ok_or_else(|| wrong(format!("{line:?} is not a pair")))).collect()
+}

@@ -1,0 +1,69 @@
+//! `summarise` and `job`: trace files of several ranks -> summaries, and the page of their job.
+
+use std::fs;
+
+use crate::common::{Sandbox, json, names_in, read, repository, stderr, stdout};
+
+const TWO_GPUS: &str = "docs/sample/vllm_two_gpus/collector";
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("job")).expect("a folder");
+    for name in ["vm-3413.s2t", "vm-3419.s2t", "vm-3420.s2t"] {
+        let from = repository(TWO_GPUS).join(name);
+        fs::copy(from, sandbox.path("job").join(name)).expect("a copy");
+    }
+    sandbox
+}
+
+/// Two ranks of vLLM on two GPUs, and their parent, as they were recorded.
+#[test]
+fn traces_become_summaries_and_the_page_of_their_job() {
+    let sandbox = sandbox();
+    let said = sandbox.launch_strictly(&["job", "job", "--out", "direct"]).assert().success();
+    assert!(stdout(&said).contains("job.html"), "{}", stdout(&said));
+    let mut job = json(&sandbox.path("direct/job.json"));
+    assert_eq!((job["ranks"].as_u64(), job["expected"].as_u64()), (Some(2), Some(2)));
+    assert!(job["collectives"]["samples"].as_u64() > Some(10), "{}", job["collectives"]);
+    let stages = job["stages"].as_array().expect("a list").clone();
+    let steps = |stage: &serde_json::Value| stage["steps"].as_u64() > Some(0);
+    assert!(stages.iter().any(steps), "{stages:?}");
+    let page = read(&sandbox.path("direct/job.html"));
+    assert!(page.contains("<h1>Job of 2 ranks on 1 host</h1>"));
+    // The same from summaries, and from the summary of all.
+    sandbox.launch_strictly(&["summarise", "job"]).assert().success();
+    let said = stderr(&sandbox.launch_strictly(&["summarise", "job"]).assert().code(70));
+    assert!(said.contains("--force"), "{said}");
+    sandbox.launch_strictly(&["job", "job", "--out", "summaries"]).assert().success();
+    sandbox.launch_strictly(&["job", "summaries/job.s2s", "--out", "node"]).assert().success();
+    let mut node = json(&sandbox.path("node/job.json"));
+    assert_eq!(json(&sandbox.path("summaries/job.json")), job);
+    for of in [&mut job, &mut node] {
+        ["files", "clocks"].map(|name| of[name].take());
+    }
+    assert_eq!(node, job);
+    assert_eq!(names_in(&sandbox.path("node")), ["job.html", "job.json", "job.md", "job.s2s"]);
+    // A page that is written again is no further rank.
+    sandbox.launch_strictly(&["job", "summaries"]).assert().success();
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.path("empty")).expect("a folder");
+    for (words, code, part) in [
+        (&["job", "empty"][..], 70, "STAGE2_OUT"),
+        (&["job", "absent"], 70, "absent"),
+        (&["summarise", "empty"], 70, "no trace file"),
+        (&["job", "job", "--racks", "racks.csv"], 2, "host,rack"),
+    ] {
+        let said = stderr(&sandbox.launch_strictly(words).assert().code(code));
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+    let cut = sandbox.path("job/vm-3420.s2t");
+    let bytes = fs::read(&cut).expect("a trace");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).expect("half of it");
+    fs::write(sandbox.path("job/other.s2s"), "no summary").expect("a file");
+    let said = sandbox.launch_strictly(&["job", "job"]).assert().success();
+    assert!(stdout(&said).contains("1 file could not be read"), "{}", stdout(&said));
+}
