@@ -241,3 +241,29 @@ impl Pieces {
         (said != self.number).then_some((path, range))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_dull_pieces_the_first_and_the_latest_stay() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let begun = Pieces::begin(Rotate::default(), folder.path(), "h-1", None);
+        let (mut pieces, _first) = begun.expect("the folder takes files");
+        pieces.keep_unusual();
+        for number in 1..10 {
+            if [4, 7].contains(&number) {
+                pieces.note_unusual();
+            }
+            let next = pieces.create_next().expect("the folder takes files");
+            pieces.turn(next.path.clone(), Losses::default());
+        }
+        let entries = fs::read_dir(folder.path()).expect("a folder");
+        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        let number = |name: String| pieces::piece_of(&name).map(|(_, number)| number);
+        let mut left: Vec<u64> = entries.filter_map(name).filter_map(number).collect();
+        left.sort_unstable();
+        assert_eq!(left, [1, 3, 4, 6, 7, 9, 10], "the unusual ones and those before them");
+    }
+}

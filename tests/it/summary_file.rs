@@ -60,11 +60,11 @@ fn the_summary_of_the_collector_is_that_of_its_trace() {
         Entry::Period(period) => Some(period),
         Entry::Member(_) => None,
     });
-    let calls = periods
-        .flat_map(|period| period.stages.values())
-        .flat_map(|stage| stage.classes.values())
-        .map(|sum| sum.calls);
-    assert_eq!(calls.sum::<u64>(), 1_003);
+    let calls = periods.clone().flat_map(|period| period.stages.values());
+    let calls: u64 = calls.flat_map(|stage| stage.classes.values()).map(|sum| sum.calls).sum();
+    let losses = periods.filter_map(|period| period.losses.get("without times"));
+    let work = trace.iter().filter(|record| matches!(record, Record::Work(_))).count();
+    assert_eq!((calls + losses.sum::<u64>(), work), (1_003, 1_003));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn page(job: &Job) -> Page {
         ("What the worst have in common", lines(job.common.clone())),
         ("Stages", stages(&job.stages)),
         ("Ranks by stage", by_rank(job)),
-        ("Idle time", amounts(&job.idle, "idle", |ns| shown_time(ns as f64))),
+        ("Idle time, and calls that wait", amounts(&job.idle, "what", |ns| shown_time(ns as f64))),
         ("Versions", amounts(&job.versions, "version", count)),
         ("Clocks", lines(clocks(job))),
         ("What is missing", lines(losses(job)) + &amounts(&job.losses, "lost", count)),

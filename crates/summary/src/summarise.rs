@@ -35,6 +35,7 @@ const RANGES: usize = 1 << 16;
 /// Steps, and collectives, that wait for what may still come.
 const WAITING: usize = 1 << 15;
 const KINDS: usize = 1 << 8;
+const GPUS: usize = 16;
 /// Steps whose times are usual, and median deviations from their median that still are: six standard deviations
 /// where times are normal.
 const BAND_STEPS: usize = 256;
@@ -175,6 +176,8 @@ pub struct Summariser {
     classes: FxHashMap<u32, (u8, Option<Operation>)>,
     shapes: FxHashMap<u32, (u8, Option<Operation>)>,
     queues: FxHashMap<u32, u32>,
+    /// Those that work runs on, with UUID and name.
+    gpus: BTreeMap<u32, (bool, (String, String))>,
     paths: FxHashMap<u32, Place>,
     stages: Vec<String>,
     ranges: FxHashMap<u64, Range>,
@@ -191,6 +194,8 @@ pub struct Summariser {
     losses: Losses,
     anchor: Option<Anchor>,
     gpu_behind_ns: Option<i128>,
+    /// Work from before the first reading that ties the clock of the GPU to ours.
+    early: Vec<GpuWork>,
     front: u64,
     written_to: u64,
     building: BTreeMap<u64, Building>,
@@ -266,11 +271,19 @@ impl Summariser {
             }
             Record::Device(device) => {
                 let gpu = (uuid_text(device.uuid), visible(&device.name));
-                if self.member.gpus.len() < 16 && !self.member.gpus.contains(&gpu) {
-                    self.member.gpus.push(gpu);
+                if self.gpus.len() < GPUS || self.gpus.contains_key(&device.id) {
+                    self.gpus.entry(device.id).or_default().1 = gpu;
                 }
+                self.use_gpus();
             }
-            Record::Queue(queue) => keep(&mut self.queues, queue.id, queue.device),
+            Record::Queue(queue) => {
+                keep(&mut self.queues, queue.id, queue.device);
+                // A process is told of all GPUs that it may see, and works on some.
+                if self.gpus.len() < GPUS || self.gpus.contains_key(&queue.device) {
+                    self.gpus.entry(queue.device).or_default().0 = true;
+                }
+                self.use_gpus();
+            }
             Record::Shape(shape) => {
                 let known = self.class(shape.name);
                 keep(&mut self.shapes, shape.id, known);
@@ -319,6 +332,11 @@ impl Summariser {
         }
     }
 
+    fn use_gpus(&mut self) {
+        let used = self.gpus.values().filter(|(used, (uuid, _))| *used && !uuid.is_empty());
+        self.member.gpus = used.map(|(_, gpu)| gpu.clone()).collect();
+    }
+
     fn fact(&mut self, key: &str, value: &str) {
         let number = || value.trim().parse::<u64>().ok();
         self.member.in_part |= key == "sample" || key == "ranges";
@@ -347,6 +365,10 @@ impl Summariser {
             self.gpu_behind_ns = Some(i128::from(anchor.mono.0) - i128::from(anchor.gpu.0));
         }
         let first = *self.anchor.get_or_insert(anchor);
+        if self.gpu_behind_ns.is_some() {
+            self.front = self.front.max(anchor.mono.0);
+            std::mem::take(&mut self.early).iter().for_each(|work| self.work(work));
+        }
         if self.member.id == 0 {
             self.member.begun_ns = first.wall.0;
             let host = hash(self.member.host.as_bytes());
@@ -493,8 +515,12 @@ impl Summariser {
             return;
         };
         let own = if known.child != 0 { known.child } else { known.root };
-        if let Some(step) = self.step(own).filter(|step| step.end == 0) {
-            step.end = end.max(step.start);
+        let Some(step) = self.step(own).filter(|step| step.end == 0) else { return };
+        step.end = end.max(step.start);
+        let (key, ns) = ((step.stage, step.path), step.end - step.start);
+        // Told at once: a trace that is cut must not be past it by then.
+        if self.bands.len() < KINDS || self.bands.contains_key(&key) {
+            self.is_unusual |= self.bands.entry(key).or_default().note(ns);
         }
     }
 
@@ -531,6 +557,10 @@ impl Summariser {
 
     /// Takes a piece of GPU work.
     pub fn work(&mut self, work: &GpuWork) {
+        if self.gpu_behind_ns.is_none() && self.early.len() < WAITING {
+            self.early.push(*work);
+            return;
+        }
         let (class, operation) = match work.what {
             What::Kernel { shape } => {
                 let known = self.shapes.get(&shape).copied();
@@ -547,7 +577,8 @@ impl Summariser {
         let near = |&(_, end): &(u64, u64)| end <= self.front.saturating_add(AHEAD_NS);
         let span = on_ours(work.start.0).zip(on_ours(work.end.0));
         let Some((start, end)) = span.filter(near) else {
-            self.unplaced += 1;
+            // What has no times is among the losses that the trace tells.
+            self.unplaced += u64::from(work.start.0 != 0);
             return;
         };
         self.seen(end);
@@ -718,12 +749,8 @@ impl Summariser {
             return;
         }
         let ns = step.end - step.start;
-        let key = (step.stage, step.path);
-        if self.bands.len() < KINDS || self.bands.contains_key(&key) {
-            self.is_unusual |= self.bands.entry(key).or_default().note(ns);
-        }
         let Some(building) = self.at(step.end) else { return };
-        let steps = building.steps.entry(key).or_default();
+        let steps = building.steps.entry((step.stage, step.path)).or_default();
         add(&mut steps.total_ns, ns);
         steps.steps.add(ns);
         steps.busy.add(step.busy_ns);
@@ -733,6 +760,7 @@ impl Summariser {
 
     /// All that is there, at the end of the trace.
     pub fn finish(&mut self) {
+        self.unplaced += std::mem::take(&mut self.early).len() as u64;
         let front = self.front;
         for step in self.steps.iter_mut().filter(|step| step.end == 0) {
             // It was cut by the end.

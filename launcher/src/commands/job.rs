@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::numbers::counted;
@@ -131,7 +132,9 @@ pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     // What an earlier call made of the same files is no further rank.
     let own = out.join(OF_ALL);
-    found.summaries.retain(|path| !same(path, &own));
+    if found.summaries.len() + found.traces.len() > 1 {
+        found.summaries.retain(|path| !same(path, &own));
+    }
     let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
     let temporary = tempfile::tempdir_in(&out).map_err(|error| unwritable(&out, &error))?;
     for trace in &found.traces {
@@ -179,7 +182,9 @@ fn whole(
     fold: &mut Fold,
 ) -> io::Result<()> {
     let new = temporary.join(OF_ALL);
-    let mut writer = Writer::new(BufWriter::new(File::create_new(&new)?))?;
+    let mut writer = Writer::new(BufWriter::new(
+        File::options().write(true).create_new(true).mode(0o600).open(&new)?,
+    ))?;
     for member in inventory.sources.iter().flat_map(|source| &source.members) {
         writer.write(&Entry::Member(member.clone()))?;
     }
