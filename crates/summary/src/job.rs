@@ -20,6 +20,8 @@ const WORST: usize = 5;
 const EPISODES: usize = 8;
 /// A rank is late in a minute if at least this share of all waiting in it was for it, percent.
 const SHARE_PERCENT: u64 = 5;
+/// And if it came late by this together, ns: less is what ranks that are alike differ by.
+const LEAST_NS: u64 = 12_000_000;
 /// Minutes without lateness that end an episode.
 const PAUSE: u64 = 2;
 /// Clocks this much below the median of all are low, percent.
@@ -324,6 +326,7 @@ impl Fold {
             }
             let own = Series::own_ns(&late);
             let is_late = late.samples > 1
+                && late.late_ns.saturating_sub(late.passed_on_ns) >= LEAST_NS
                 && u128::from(own) * 100 >= u128::from(waited) * u128::from(SHARE_PERCENT);
             if !is_late {
                 continue;
