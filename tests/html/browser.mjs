@@ -279,7 +279,7 @@ async function useKernels(browser, problems) {
 // What leads nowhere, and what should stand above the pictures.
 async function readTop(browser, problems) {
   const dead = await browser.value(
-    `[...document.querySelectorAll("a[href^='#']")].filter((a) => !document.getElementById(a.hash.slice(1))).map((a) => a.outerHTML.slice(0, 90))`,
+    `[...document.querySelectorAll("a[href^='#']")].filter((a) => !document.getElementById(a.getAttribute("href").slice(1))).map((a) => a.outerHTML.slice(0, 90))`,
   );
   if (dead.length > 0) problems.push(`links that lead nowhere: ${dead.slice(0, 3)}`);
   const order = await browser.value(
