@@ -397,10 +397,12 @@ mod tests {
                     | Command::Doctor(_)
                     | Command::Export(_)
                     | Command::Feed(_)
+                    | Command::Job(_)
                     | Command::Next(_)
                     | Command::Mcp(_)
                     | Command::ProbeGpu
                     | Command::Skill(_)
+                    | Command::Summarise(_)
                     | Command::Top(_)
                     | Command::Completions { .. }
                     | Command::Man { .. },
