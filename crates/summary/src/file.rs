@@ -131,7 +131,14 @@ impl<R: BufRead> Reader<R> {
         &mut self,
         brief: bool,
     ) -> io::Result<Option<(Option<u64>, Option<Entry>)>> {
-        while brief {
+        if !brief {
+            let entry = self.next_entry()?;
+            return Ok(entry.map(|entry| match &entry {
+                Entry::Period(period) => (Some(period.index), Some(entry)),
+                Entry::Member(_) => (None, Some(entry)),
+            }));
+        }
+        loop {
             let Some((kind, payload)) = self.frames.next_frame()? else { return Ok(None) };
             let mut cursor = Cursor::new(payload);
             match kind {
@@ -148,11 +155,6 @@ impl<R: BufRead> Reader<R> {
                 _ => self.unknown += 1,
             }
         }
-        let entry = self.next_entry()?;
-        Ok(entry.map(|entry| match &entry {
-            Entry::Period(period) => (Some(period.index), Some(entry)),
-            Entry::Member(_) => (None, Some(entry)),
-        }))
     }
 
     /// Frames that were damaged, and whether the file ends within one.

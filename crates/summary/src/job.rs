@@ -489,7 +489,7 @@ impl Fold {
 
     /// The processes of a rank together, the most waited for first.
     fn late_ranks(&self, members: &BTreeMap<u64, &Member>) -> Vec<(Vec<u64>, LateRank)> {
-        let mut of_rank: BTreeMap<(Option<u64>, u64), Vec<(u64, &Series)>> = BTreeMap::new();
+        let mut of_rank: BTreeMap<_, Vec<(u64, &Series)>> = BTreeMap::new();
         for (&who, series) in &self.series {
             let rank = members.get(&who).and_then(|member| member.rank);
             let key = (rank, if rank.is_some() { 0 } else { who });

@@ -510,7 +510,7 @@ impl Period {
         let mut period = Self {
             index: c.u64()?,
             ranks: c.u64()?,
-            stages: get_map(c, |c| Stage::get(c))?,
+            stages: get_map(c, Stage::get)?,
             idle: get_map(c, |c| c.u64())?,
             clocks: Sketch::get(c)?,
             temperatures: Sketch::get(c)?,

@@ -766,7 +766,7 @@ impl Summariser {
             // It was cut by the end.
             step.stage = NO_STAGE;
         }
-        self.settle(u64::MAX.min(front.saturating_add(1)));
+        self.settle(front.saturating_add(1));
         while let Some((index, building)) = self.building.pop_first() {
             self.written_to = index + 1;
             self.finish_period(index, building);
