@@ -2,9 +2,9 @@
 
     python ask.py ENGINE DATASET [QUESTION...] [--workers N] [--spark URL]
 
-DATASET is what `stage2-launch export RUN_DIR... -f parquet -o DATASET` wrote. QUESTION is the name of
-a `.sql` file beside this one, which DuckDB and Spark run as it is; Polars and Dask, which have no such
-SQL, have the same five below. Spark and Dask use N worker processes of this machine, or the cluster
+DATASET is what `stage2-launch export RUN_DIR... -f parquet -o DATASET` wrote. QUESTION is the name
+of a `.sql` file beside this one, which DuckDB and Spark run as it is; Polars and Dask, which have
+no such SQL, have the same five below. Spark and Dask use N worker processes of this machine, or the cluster
 at URL.
 """
 
@@ -153,7 +153,9 @@ def dask(dataset: Path, workers: int, url: str | None) -> Iterator[Ask]:
         )
         if name == "kernel_time":
             keys = ["job", "stage", "class"]
-            sums = frame.astype({"job": "string"}).groupby(keys)["duration_ns"].agg(["count", "sum"])
+            sums = (
+                frame.astype({"job": "string"}).groupby(keys)["duration_ns"].agg(["count", "sum"])
+            )
             return [(*key, *map(int, row)) for key, row in zip(*split(sums.compute()), strict=True)]
         # The rest is small: a row for each rank and stage, or for each request.
         whole = frame.compute()

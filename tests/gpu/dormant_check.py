@@ -3,8 +3,8 @@
     dormant_check.py LINES...
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
-`again` (the same) and `dormant`, one process of each in a group, and in some runs `watched`: dormant
-with STAGE2_WATCH. A quotient is the median of those of two turns in all rounds of all groups.
+`again` (the same) and `dormant`, one process of each in a group, and in some runs `watched`:
+dormant with STAGE2_WATCH. A quotient is the median of those of two turns in all rounds of all groups.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
@@ -72,9 +72,7 @@ class Group:
         lies above what one turn takes (by 0.6 % in 128 groups), in favour of the third process.
         """
         return [
-            turn[way] / turn[base]
-            for turn in self.rounds(part)
-            for base in ("untraced", "again")
+            turn[way] / turn[base] for turn in self.rounds(part) for base in ("untraced", "again")
         ]
 
     def watched(self, part: str) -> list[float]:
@@ -145,7 +143,8 @@ def verdicts(groups: list[Group]) -> list[str]:
             lines.append(f"| {name} | {found.text('.4f')} | {more.text('.4f')} |")
             holds = found.high <= MOST_COST
             closing.append(
-                f"{verdict(holds)} {name}, watched: upper bound {found.high:.4f}, at most {MOST_COST}"
+                f"{verdict(holds)} {name}, watched: upper bound {found.high:.4f},"
+                f" at most {MOST_COST}"
             )
     kib = statistics.median(group.kib["dormant"] - group.kib["untraced"] for group in groups)
     holds = kib <= MOST_KIB

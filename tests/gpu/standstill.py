@@ -348,8 +348,8 @@ def watch_cost(out: str, collector: str, launcher: str) -> None:
         took.append(float(words[-1]) if words and words[-1][:1].isdigit() else float("nan"))
     base, again, watched = (1e3 * seconds for seconds in took)
     print(
-        f"processor time of {IDLE_S:.0f} s of idleness: {base:.1f} ms, again {again:.1f} ms, with a look each second "
-        f"{watched:.1f} ms: {(watched - base) / IDLE_S:.2f} ms a look",
+        f"processor time of {IDLE_S:.0f} s of idleness: {base:.1f} ms, again {again:.1f} ms, "
+        f"with a look each second {watched:.1f} ms: {(watched - base) / IDLE_S:.2f} ms a look",
         flush=True,
     )
 

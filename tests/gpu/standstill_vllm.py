@@ -3,8 +3,8 @@
     standstill_vllm.py recording|dormant COLLECTOR LAUNCHER OUT GEN
 
 Starts `GEN --tp 2` under the collector. While it generates it is asked once, then the worker of the
-second rank gets SIGSTOP, and it is asked again by its folder and with --all; after SIGCONT it has to
-go on. Prints a PASS or FAIL line for each.
+second rank gets SIGSTOP, and it is asked again by its folder and with --all; after SIGCONT it
+has to go on. Prints a PASS or FAIL line for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CALLS = 400
 START_S = 150.0
 """The longest that the engine may take until it has generated twice."""
 STANDS_S = 4.0
-"""How long the worker is stopped before it is asked: what the others had queued has ended by then."""
+"""How long the worker is stopped before it is asked: what the others had queued has ended."""
 MOST_S = 2.0
 
 
@@ -72,7 +72,9 @@ class Engine:
 
     def calls(self) -> int:
         """Return how often it has generated."""
-        return len(re.findall(r"^generate \d+:", self.log.read_text(errors="replace"), re.MULTILINE))
+        return len(
+            re.findall(r"^generate \d+:", self.log.read_text(errors="replace"), re.MULTILINE)
+        )
 
     def wait(self, calls: int, seconds: float) -> bool:
         """Wait until it has generated so often."""

@@ -212,7 +212,7 @@ ids! {
         => "open them on a thread that launches nothing, or in a separate NVTX domain";
     RangesUnlike "ranges.unlike" Warning Object
         "instances of a stage take very different times: two kinds of work seem to run under one range"
-        => "give each kind of work a range with a name of its own";
+        => "give each kind of work a range with a separate name";
     RangesNoneRecorded "ranges.none_recorded" Note Message
         "none of the workload's ranges was recorded"
         => "follow the cause that the finding names";
