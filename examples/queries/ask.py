@@ -4,8 +4,8 @@
 
 DATASET is what `stage2-launch export RUN_DIR... -f parquet -o DATASET` wrote. QUESTION is the name
 of a `.sql` file beside this one, which DuckDB and Spark run as it is; Polars and Dask, which have
-no such SQL, have the same five below. Spark and Dask use N worker processes of this machine, or the cluster
-at URL.
+no such SQL, have the same five below. Spark and Dask use N worker processes of this machine,
+or the cluster at URL.
 """
 
 from __future__ import annotations

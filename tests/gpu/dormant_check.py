@@ -4,7 +4,8 @@
 
 Each file LINES holds the JSON lines of turns.py in one run of dormant.sh: the ways `untraced`,
 `again` (the same) and `dormant`, one process of each in a group, and in some runs `watched`:
-dormant with STAGE2_WATCH. A quotient is the median of those of two turns in all rounds of all groups.
+dormant with STAGE2_WATCH. A quotient is the median of those of two turns in all rounds of all
+groups.
 Prints a table, and PASS or FAIL for each promise. Exit status: 0, 1 if a promise does not hold,
 2 if LINES cannot be used.
 """
