@@ -203,13 +203,17 @@ class Case:
         self.processes.append(process)
 
     def why(self, what: str, target: str, expected: str) -> None:
-        """Ask, and compare the first line with what it has to say."""
+        """Ask why, and compare the first line with what it has to say."""
+        self.ask(what, [target, "why"], expected)
+
+    def ask(self, what: str, words: list[str], expected: str) -> None:
+        """Give a command to `ctl`, and compare the first line with what it has to say."""
         environment = {
             "PATH": os.environ["PATH"],
             "XDG_RUNTIME_DIR": self.environment["XDG_RUNTIME_DIR"],
         }
         begun = time.monotonic()
-        command = [self.launcher, "ctl", target, "why"]
+        command = [self.launcher, "ctl", *words]
         try:
             asked = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=20
@@ -261,6 +265,9 @@ def alone(
         case.why("it stands", pid, expected)
         if name == "spin":
             case.why("asked again", pid, expected)
+            if not recording:
+                refused = "(?i)kernel.*--force"
+                case.ask("a start is refused", [pid, "start", "--for", "1s"], refused)
     except TimeoutError as error:
         case.say(False, str(error))
     case.flags.words[END] = 1

@@ -254,7 +254,10 @@ impl Evidence {
         evidence.missing = missing;
         // As it is numbered here.
         evidence.process.pid = found.pid;
-        evidence.process.title = title_of(Path::new(&format!("/proc/{}", found.pid)));
+        let proc = format!("/proc/{}", found.pid);
+        evidence.process.title = title_of(Path::new(&proc));
+        // A dormant collector does not tell it.
+        evidence.process.rank = evidence.process.rank.or_else(|| rank_of(Path::new(&proc)));
         evidence
     }
 
@@ -287,14 +290,18 @@ impl Evidence {
         };
         evidence.silent = Some(Silent { why, state });
         if letter.is_some() {
-            let rank = crate::control::variable_of(Path::new(&proc), b"RANK=");
-            evidence.process.rank = rank.and_then(|rank| rank.to_str()?.trim().parse().ok());
+            evidence.process.rank = rank_of(Path::new(&proc));
             evidence.process.title = title_of(Path::new(&proc));
             evidence.threads = threads_of(&proc);
             evidence.process.threads = evidence.threads.len() as u64;
         }
         evidence
     }
+}
+
+/// The rank in the environment with which it was started.
+fn rank_of(proc: &Path) -> Option<u64> {
+    crate::control::variable_of(proc, b"RANK=")?.to_str()?.trim().parse().ok()
 }
 
 /// The first word of its command line, if it holds `::`, as frameworks name their workers.
