@@ -309,17 +309,23 @@ fn write_and_run(
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all: it has its name only when it is whole, for those who wait for it.
 fn write(file: &Path, json: &str) -> std::io::Result<()> {
-    use std::io::Write;
+    use std::io::{Error, ErrorKind, Write};
 
     if let Some(folder) = file.parent() {
         new_file::create_folder(folder)?;
     }
-    let mut opened = new_file::create(file)?;
+    if std::fs::symlink_metadata(file).is_ok() {
+        return Err(Error::from(ErrorKind::AlreadyExists));
+    }
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let mut opened = new_file::create(Path::new(&part))?;
     let done = opened.write_all(json.as_bytes()).and_then(|()| opened.sync_data());
+    let done = done.and_then(|()| std::fs::rename(&part, file));
     if done.is_err() {
-        let _ = std::fs::remove_file(file);
+        let _ = std::fs::remove_file(&part);
     }
     done
 }

@@ -449,10 +449,9 @@ fn every_declared_field_is_one_of_the_report() {
         timelines.put_into(&mut sample.report).expect(name);
         sample
     });
-    // No sample has them: counters of ncu by kernel, operators, a thread that held a lock, the subject of a finding, a GPU
-    // that was off.
+    // No sample has them: counters of ncu by kernel, operators, a thread that held a lock, a GPU that was off.
     const NONE: [&str; 2] = ["counters", "operators"];
-    const SELDOM: [&str; 3] = ["host_causes.thread", "findings.subject", "coverage.gpu_off"];
+    const SELDOM: [&str; 2] = ["host_causes.thread", "coverage.gpu_off"];
     let mut never = Vec::new();
     for table in TABLES.iter().filter(|table| matches!(table.rows, Rows::Report { .. })) {
         let mut filled = vec![false; table.columns.len()];

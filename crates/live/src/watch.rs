@@ -756,7 +756,8 @@ mod tests {
         );
         assert_eq!(of(3).notes, ["process 4 on host has rank 2, too, and newer data"]);
         assert!(of(2).notes.is_empty() && of(4).notes.is_empty());
-        assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 80);
+        // Of a file that may grow, the last step is not final.
+        assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 77);
     }
 
     #[test]

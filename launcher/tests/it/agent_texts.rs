@@ -55,7 +55,9 @@ fn words(command: &str) -> Vec<String> {
 fn each_command_of_the_texts_for_agents_is_accepted_and_answers() {
     let sandbox = Sandbox::new();
     for run in ["before", "after", "slow", "tmp/stage2/latest"] {
-        copy_folder(&repository("docs/sample/vllm_two_gpus"), &sandbox.path(run));
+        let run = sandbox.path(run);
+        std::fs::create_dir_all(run.parent().expect("a parent")).expect("a folder");
+        copy_folder(&repository("docs/sample/vllm_two_gpus"), &run);
     }
     for text in TEXTS {
         let commands = commands(&std::fs::read_to_string(repository(text)).expect(text));

@@ -288,9 +288,10 @@ fn without_a_baseline_the_pages_say_why() {
         let folder = RunFolder::of(&[run([1_000; 2], 0)]);
         let record = json!({"passes": passes}).to_string();
         folder.write("config.yaml", config).write("run.json", record).reports();
-        for (name, none) in [("report.md", "none:"), ("stakeholder_summary.md", "none, because")] {
+        for name in ["report.md", "stakeholder_summary.md"] {
             let text = folder.plain(name).to_lowercase();
-            assert!(text.contains(&format!("{none} {expected}")), "{name}: {expected}: {text}");
+            let said = ["none: ", "none, because "].map(|none| format!("{none}{expected}"));
+            assert!(said.iter().any(|said| text.contains(said)), "{name}: {expected}: {text}");
         }
     }
 }

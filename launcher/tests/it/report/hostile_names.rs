@@ -229,7 +229,10 @@ fn check_export(format: Format, path: &Path, of: &str) {
     match format {
         // A trace is packets; each has fields.
         Format::Perfetto => {
-            for (number, packet) in fields(&fs::read(path).expect("file"), of) {
+            let mut trace = Vec::new();
+            let file = fs::File::open(path).expect("file");
+            flate2::read::GzDecoder::new(file).read_to_end(&mut trace).expect("gzip");
+            for (number, packet) in fields(&trace, of) {
                 assert_eq!(number, 1, "{of}");
                 assert!(!fields(packet.expect("a packet"), of).is_empty(), "{of}");
             }
