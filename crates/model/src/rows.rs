@@ -61,10 +61,10 @@ pub struct Times {
     pub last_end_gpu_ns: Option<u64>,
     /// Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out; 0:
     /// nothing is left out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_calls: u64,
     /// Of `total_ns`, the part of these calls, ns.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub cold_total_ns: u64,
 }
 
