@@ -63,7 +63,8 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
         Column::number("per_step_ms", "ms").of("total_ms over steps, on one GPU on average"),
         Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns").sum_of("/5"),
-        Column::number("percent", "percent").of("of the kernel time of the stage"),
+        Column::number("percent", "percent")
+            .of("of the kernel time of the stage, without cold instances"),
         Column::number("calls", "count").at("/calls").sum_of("/4"),
         Column::number("mean_us", "us").at("/mean_ns"),
     ];

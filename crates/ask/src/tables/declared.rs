@@ -32,7 +32,11 @@ pub const TABLES: &[TableSpec] = &[
             ns("p50_ns", "", "median duration; null where several rows were added up"),
             ns("p99_ns", "", "99th percentile; null where several rows were added up"),
             MAX,
-            percent("stage_percent", "", "share of the kernel durations of the stage"),
+            percent(
+                "stage_percent",
+                "",
+                "share of the kernel durations of the stage, cold instances included",
+            ),
             count("rows", "", "rows of kernel_rows that were added up"),
         ],
     },
