@@ -535,7 +535,7 @@ impl Speaker<'_> {
         Some(format!("; the kernels that read them are {percent:.1} % of kernel time ({parts})"))
     }
 
-    /// The pointer of a field of [`KernelNumbers`].
+    /// The pointer of a field of `KernelNumbers`.
     fn kernel_source(&self, place: usize, field: &str) -> String {
         self.source(&format!("top_kernels/{place}/{field}"))
     }
