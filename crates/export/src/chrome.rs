@@ -423,7 +423,7 @@ fn range_event(range: &Range<'_>, pid: u32, base_ns: i64) -> Json {
     })
 }
 
-/// The same as a number that keeps all digits.
+/// Nanoseconds as a JSON number of microseconds that keeps all digits.
 fn micros(ns: i64) -> Json {
     Micros(ns).to_string().parse::<serde_json::Number>().map_or(Json::Null, Json::Number)
 }

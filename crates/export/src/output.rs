@@ -35,7 +35,7 @@ pub fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "gz")
 }
 
-/// The same, gzipped whatever its name is.
+/// Writes a new file, as [`file()`] does, gzipped whatever its name is.
 ///
 /// # Errors
 /// Those of [`file()`].

@@ -18,7 +18,7 @@ pub struct Kernel<'r> {
     pub row: &'r KernelRow,
     /// None: no call was timed.
     pub total_ns: Option<u64>,
-    /// The same without the cold instances that shares leave out.
+    /// Sum of the durations without the cold instances that shares leave out, ns; none: no call was timed.
     pub usual_ns: Option<u64>,
     /// Executions.
     pub calls: u64,

@@ -35,7 +35,6 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     let sources = sources(subject.report);
     let rows = losses.iter().map(|loss| {
         let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
-        let time = total_ns.zip(steps.get(row.stage.as_str()));
         let cells = vec![
             id(&row.kernel_id),
             text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
@@ -44,7 +43,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             loss.kernel.known_bound().map_or(Value::Null, Value::from),
             percent_of_share(loss.attainable),
             ms_of(loss.ns_per_step),
-            ms_of(time.map(|(ns, steps)| ns as f64 / steps)),
+            ms_of(loss.ns_of_step),
             ms(*total_ns),
             number(*percent),
             count(*calls),
@@ -61,7 +60,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("attains_percent", "percent")
             .of("of the rate that the hardware allows at its operations per byte"),
         Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
-        Column::number("per_step_ms", "ms").of("total_ms over steps, on one GPU on average"),
+        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold instances"),
         Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns").sum_of("/5"),
         Column::number("percent", "percent")
             .of("of the kernel time of the stage, without cold instances"),
@@ -76,9 +75,9 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     }
 }
 
-/// Time over the whole run that a kernel would not need at the attainable rate.
+/// Time of the run, without cold instances, that a kernel would not need at the attainable rate, ns.
 fn lost_ns(loss: &Loss<'_>) -> Option<f64> {
-    Some(loss.kernel.total_ns? as f64 * (1.0 - loss.attainable?))
+    Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?))
 }
 
 fn sentence(loss: &Loss<'_>) -> String {

@@ -217,7 +217,7 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
     }
 }
 
-/// The share of the records that is known to be missing; none where some are missing and nobody counted them.
+/// The share of the records that is known to be missing; none where records are missing and their number is not known.
 fn missing_percent(coverage: &Coverage) -> Option<f64> {
     match (coverage.verdict.status, coverage.total.dropped_by_cupti) {
         (Status::Complete, _) => Some(0.0),

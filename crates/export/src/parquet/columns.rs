@@ -181,7 +181,7 @@ impl Table {
         })
     }
 
-    /// The same, where rows have no place in time.
+    /// A table whose rows have no place in time, so that its files are in no folder of an hour.
     pub(crate) fn timeless(name: &str, schema: &str, place: &Place) -> Result<Self, ExportError> {
         Ok(Self { has_hours: false, ..Self::new(name, schema, place)? })
     }

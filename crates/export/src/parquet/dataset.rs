@@ -276,7 +276,7 @@ fn member(process: &Process) -> Member {
     }
 }
 
-/// The same for the same processes, job and selection.
+/// Names a run in a dataset: equal processes, job and selection give equal keys.
 fn run_key(selected: &Selected<'_>, job: &str, selection: &Selection) -> String {
     let members = selected.run.processes().iter().map(|process| member(process).key);
     key([job.to_owned(), part_key(selection)].into_iter().chain(members))

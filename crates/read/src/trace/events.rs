@@ -121,7 +121,7 @@ pub struct Amount {
     pub path_bytes: usize,
     /// Bytes of the name of a kernel; 0 for other work.
     pub mangled_bytes: usize,
-    /// The same, demangled.
+    /// Bytes of the demangled name of a kernel; 0 for other work.
     pub demangled_bytes: usize,
 }
 
