@@ -294,9 +294,9 @@ impl Speaker<'_> {
                  next before {:.1} % of the idle time began",
                 host.ahead_percent
             );
-            let then = "A faster host does not help: what was launched already waited for other GPU work, \
-                        or for the GPU to begin it. Fewer and larger kernels (fusion, CUDA graphs, a \
-                        larger batch) leave fewer gaps; a timeline shows what each waits for.";
+            let then = "Launch fewer and larger kernels (fusion, CUDA graphs, a larger batch), which leave fewer \
+                        gaps. A faster host does not help: what was launched already waited for other GPU \
+                        work, or for the GPU to begin it. A timeline shows what each kernel waits for.";
             let ahead =
                 self.share_of("host_ahead_percent", host.ahead_percent, HOST_DECIDED_PERCENT);
             return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));

@@ -212,6 +212,7 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     let said = text(&ahead, HostAhead);
     assert!(said.contains("what came next before 79.0 % of the idle time began"), "{said}");
     let advice = advice(&ahead, HostAhead);
+    assert!(advice.starts_with("Launch fewer and larger kernels"), "{advice}");
     assert!(advice.contains("faster host does not help"), "{advice}");
 }
 
