@@ -33,6 +33,11 @@ pub const KERNEL_COLUMNS: [(&str, &str); 20] = [
     ("max_ns", "Longest, ns, exact."),
     ("first_start_ns", "First start, ns after `begin_gpu_ns`."),
     ("last_end_ns", "Last end, ns after `begin_gpu_ns`."),
+    (
+        "cold_calls",
+        "Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out.",
+    ),
+    ("cold_total_ns", "Of `total_ns`, the part of these calls, ns."),
     ("graph_calls", "Executions that a CUDA graph launched."),
     ("sources", "Index in `sources`."),
     (
@@ -45,11 +50,6 @@ pub const KERNEL_COLUMNS: [(&str, &str); 20] = [
         "Executions without valid timestamps: in `calls`, in none of the times.",
     ),
     ("counters", "What ncu measured of it; null: not profiled."),
-    (
-        "cold_calls",
-        "Of `calls`, those in the first, cold instance of the stage in each process, where shares leave it out.",
-    ),
-    ("cold_total_ns", "Of `total_ns`, the part of these calls, ns."),
 ];
 /// What is written first and read without need: the names of the columns.
 const FIELDS: &[&str] =
@@ -167,13 +167,14 @@ impl Serialize for Rows<'_> {
                     times.max_ns,
                     since(times.first_start_gpu_ns),
                     since(times.last_end_gpu_ns),
+                    Some(times.cold_calls),
+                    Some(times.cold_total_ns),
                     Some(times.graph_calls),
                     Some(at[4]),
                     times.recorded_calls,
                     Some(times.invalid_timestamp_calls),
                 ],
                 counters: row.counters.as_deref(),
-                cold: [times.cold_calls, times.cold_total_ns],
             })?;
         }
         rows.end()
@@ -185,26 +186,21 @@ const LEAST: usize = 13;
 
 /// A row: what is null or 0 at its end is left out.
 struct Cells<'r> {
-    numbers: [Option<u64>; KERNEL_COLUMNS.len() - 3],
+    numbers: [Option<u64>; KERNEL_COLUMNS.len() - 1],
     counters: Option<&'r CounterRow>,
-    cold: [u64; 2],
 }
 
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let is_said = |cell: &Option<u64>| cell.is_some_and(|number| number > 0);
         let last = self.numbers.iter().rposition(is_said).map_or(0, |at| at + 1);
-        let cold = self.cold.iter().rposition(|number| *number > 0).map_or(0, |at| at + 1);
-        let (numbers, all) = match (self.counters, cold) {
-            (None, 0) => (last.max(LEAST), last.max(LEAST)),
-            _ => (self.numbers.len(), self.numbers.len() + 1 + cold),
+        let (numbers, all) = match self.counters {
+            Some(_) => (self.numbers.len(), self.numbers.len() + 1),
+            None => (last.max(LEAST), last.max(LEAST)),
         };
         let mut row = to.serialize_seq(Some(all))?;
         self.numbers.iter().take(numbers).try_for_each(|cell| row.serialize_element(cell))?;
-        if all > numbers {
-            row.serialize_element(&self.counters)?;
-        }
-        self.cold.iter().take(cold).try_for_each(|number| row.serialize_element(number))?;
+        self.counters.map_or(Ok(()), |counters| row.serialize_element(counters))?;
         row.end()
     }
 }
@@ -287,6 +283,10 @@ struct ReadRow {
     first_start_ns: Option<u64>,
     last_end_ns: Option<u64>,
     #[serde(default)]
+    cold_calls: u64,
+    #[serde(default)]
+    cold_total_ns: u64,
+    #[serde(default)]
     graph_calls: u64,
     #[serde(default)]
     sources: usize,
@@ -296,10 +296,6 @@ struct ReadRow {
     invalid_timestamp_calls: u64,
     #[serde(default)]
     counters: Option<Box<CounterRow>>,
-    #[serde(default)]
-    cold_calls: u64,
-    #[serde(default)]
-    cold_total_ns: u64,
 }
 
 impl Read {
@@ -520,8 +516,8 @@ mod tests {
             .iter()
             .map(|r| r.as_array().map(Vec::len))
             .collect();
-        // Up to `invalid_timestamp_calls`, up to `counters`, and all.
-        assert_eq!(lengths, [Some(17), Some(18), Some(KERNEL_COLUMNS.len())]);
+        // Up to `invalid_timestamp_calls`, all, and up to `cold_total_ns`.
+        assert_eq!(lengths, [Some(19), Some(KERNEL_COLUMNS.len()), Some(15)]);
         assert_eq!(kernels(&table), Ok(rows));
         let short = [KernelRow::default()];
         let table = serialize(&short, serde_json::value::Serializer).expect("JSON");
