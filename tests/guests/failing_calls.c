@@ -152,6 +152,7 @@ FAILING(ssize_t, pread64, -1, (int file, void *to, size_t bytes, off64_t at), fi
 FAILING(ssize_t, read, -1, (int file, void *to, size_t bytes), file, to, bytes)
 FAILING(ssize_t, readlink, -1, (const char *path, char *to, size_t bytes), path, to, bytes)
 FAILING(char *, realpath, NULL, (const char *path, char *to), path, to)
+FAILING(int, rename, -1, (const char *from, const char *to), from, to)
 FAILING(char *, getcwd, NULL, (char *to, size_t bytes), to, bytes)
 FAILING(DIR *, opendir, NULL, (const char *path), path)
 FAILING(struct dirent64 *, readdir64, NULL, (DIR *folder), folder)

@@ -63,6 +63,7 @@ const FALLIBLE: &[(&str, &[i32])] = &[
     ("readdir64", &[EIO]),
     ("readlink", &[ENOENT]),
     ("realpath", &[EACCES]),
+    ("rename", &[EACCES, ENOSPC]),
     ("sched_getaffinity", &[EPERM]),
     ("sched_setaffinity", &[EPERM]),
     ("sched_setscheduler", &[EPERM]),
@@ -82,7 +83,7 @@ const FALLIBLE: &[(&str, &[i32])] = &[
 
 /// Of those, what this guest brings the collector to call on some systems only, or never.
 const SELDOM: &str = "\
-    accept4 chmod clone fdatasync fstat64 getcwd getrandom getsockopt lseek64 lstat64 mkdir sched_getaffinity \
+    accept4 chmod clone fdatasync fstat64 getcwd getrandom getsockopt lseek64 lstat64 mkdir rename sched_getaffinity \
     sched_setaffinity shutdown sigtimedwait stat64 sysconf \
     waitpid writev";
 
