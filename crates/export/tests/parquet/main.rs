@@ -65,7 +65,7 @@ fn export(bundle: &Path, out: &Path, more: &[&str]) -> Exported {
     let (about, done) = (lines.next().expect("a line"), lines.next().expect("a second one"));
     let (Said::About(space), Said::Done(exported)) = (about, done) else { panic!("{said}") };
     assert!(space.needed > 0 && space.free.is_some(), "{space:?}");
-    exported
+    *exported
 }
 
 /// Paths of a dataset by what they hold, below `out`.
