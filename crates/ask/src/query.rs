@@ -86,7 +86,8 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    fn time(limit: Duration) -> Self {
+    /// That the time was over.
+    pub fn time(limit: Duration) -> Self {
         Self::TooMuch(format!(
             "the query was ended after {} s: it has no end, or joins too much; narrow it with WHERE, join \
              on more columns, or allow more time with --seconds N",

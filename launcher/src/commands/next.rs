@@ -15,6 +15,7 @@ use crate::failure::Failure;
 
 const INPUTS: &str = "inputs.yaml";
 const CONFIG: &str = "config.yaml";
+const RUN: &str = "run.json";
 /// Larger files are none of ours.
 const LIMIT_BYTES: u64 = 1 << 20;
 /// Behind the name of the run, for the folder of the next one.
@@ -30,9 +31,15 @@ pub(crate) fn next(args: NextArgs) -> Result<u8, Failure> {
     let run = Run { label: &label, report: &read.report, left_out: &read.left_out };
     let settings = text_of(&folder.join(CONFIG)).map(|text| settings(&text)).unwrap_or_default();
     let directory = text_of(&folder.join(INPUTS)).and_then(|text| directory(&text));
+    let command = text_of(&folder.join(RUN)).and_then(|text| command(&text));
     let after = format!("{label}{AFTER}");
-    let directory = directory.as_deref();
-    let found = experiment(&run, &RunFiles { directory, settings: &settings, after: &after });
+    let files = RunFiles {
+        directory: directory.as_deref(),
+        command: command.as_deref(),
+        settings: &settings,
+        after: &after,
+    };
+    let found = experiment(&run, &files);
     printed(&if args.json { found.to_json() + "\n" } else { found.to_markdown() })
 }
 
@@ -48,6 +55,15 @@ struct Inputs {
 
 fn directory(inputs: &str) -> Option<String> {
     serde_saphyr::from_str::<Inputs>(inputs).ok()?.cwd.filter(|folder| !folder.is_empty())
+}
+
+#[derive(Deserialize)]
+struct Started {
+    command: Vec<String>,
+}
+
+fn command(run: &str) -> Option<Vec<String>> {
+    Some(serde_json::from_str::<Started>(run).ok()?.command)
 }
 
 /// The options and overrides of the command line, as the origins of the values name them.

@@ -1,6 +1,8 @@
 //! A run and SQL -> rows.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use stage2_ask::query::{Bundle, Limits, QueryError};
@@ -13,8 +15,11 @@ use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use super::json_schema::json_schema;
 use crate::cli::{QueryArgs, SchemaArgs};
-use crate::failure::Failure;
+use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::terminal::Terminal;
+
+/// After the limit, before the program ends: SQLite looks at the time between its steps.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What is asked.
 struct Asked {
@@ -48,7 +53,9 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
     let asked = Asked::of(&args.run, terminal)?;
     let rows = (args.rows > 0).then_some(args.rows);
     let limits = Limits { rows, time: Duration::from_secs(args.seconds) };
+    let limit = ended_after(limits.time, *terminal);
     let answered = stage2_ask::query::query(&asked.bundle(), &args.sql, limits);
+    drop(limit);
     let answered = answered.map_err(|error| match error {
         QueryError::Sql(text) => Failure::Usage(text),
         QueryError::TooMuch(text) => Failure::NoResult(text),
@@ -63,6 +70,20 @@ pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure
         return printed(&answered.to_csv());
     }
     printed(&answered.to_markdown())
+}
+
+/// Ends the program soon after `limit` unless what it returns is dropped before: one step of a query, as a search in a
+/// long text, may take minutes, and nothing interrupts it. There is nothing to put in order: the tables are in memory.
+fn ended_after(limit: Duration, terminal: Terminal) -> Option<Sender<()>> {
+    let (running, ended) = channel::<()>();
+    let wait = move || {
+        if ended.recv_timeout(limit + GRACE) == Err(RecvTimeoutError::Timeout) {
+            terminal.error(&QueryError::time(limit).to_string());
+            std::process::exit(EXIT_NO_RESULT.into());
+        }
+    };
+    // Without the thread, the limit holds between steps.
+    Builder::new().name("limit".to_owned()).spawn(wait).ok().map(|_| running)
 }
 
 pub(crate) fn schema(args: &SchemaArgs, terminal: &Terminal) -> Result<u8, Failure> {

@@ -60,6 +60,23 @@ fn what_cannot_be_read_is_no_answer() {
     sandbox.launch_strictly(&["ask", "nowhere"]).assert().code(2).stderr(contains("nowhere"));
 }
 
+/// A single step of a query may take minutes, and SQLite looks at the time between steps.
+#[test]
+fn a_query_ends_in_time_whatever_it_does() {
+    let (sandbox, run) = (Sandbox::new(), sample("regions"));
+    let searches: Vec<String> = (0..30).map(|at| format!("instr(h, n || '{at}')")).collect();
+    let sql = format!(
+        "WITH t(h, n) AS MATERIALIZED (SELECT replace(printf('%600000s', 'a'), ' ', 'a'), \
+         replace(printf('%300000s', 'b'), ' ', 'a') || 'b') SELECT {} FROM t",
+        searches.join(", ")
+    );
+    let begun = std::time::Instant::now();
+    let assert =
+        sandbox.launch_strictly(&["query", &run, &sql, "--seconds", "1"]).assert().code(70);
+    assert.stdout("").stderr(contains("ended after 1 s"));
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
 #[test]
 fn json_schemas_are_in_the_program() {
     let sandbox = Sandbox::new();

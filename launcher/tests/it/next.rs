@@ -29,7 +29,7 @@ fn the_check_passes_only_if_the_change_helped() {
     let metric = &found["metric"];
     let name = metric["name"].as_str().expect("a name");
     let (stage, of_stage) = name.rsplit_once('.').expect("STAGE.METRIC");
-    assert_eq!(of_stage, "step_ms");
+    assert_eq!(of_stage, "step_mean_ms");
     let metrics = fs::read_to_string(sandbox.path("before/metrics.json")).expect("metrics.json");
     let mut after: Value = serde_json::from_str(&metrics).expect("JSON");
     let check = words(&found["check"]);

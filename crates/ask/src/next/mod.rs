@@ -26,9 +26,11 @@ const PART_THAT_CONFIRMS: f64 = 0.5;
 /// Runs of each side that show the noise between runs.
 const RUNS_A_SIDE: usize = 4;
 /// Metrics for the time of a step, the best first: `diff` does not have each of them of every stage.
-const TIMES: [&str; 4] = ["step_ms", "host_ms", "window_ms", "kernel_ms"];
+const TIMES: [&str; 4] = ["step_mean_ms", "host_ms", "window_ms", "kernel_ms"];
 /// What stands in a redacted argument.
 const REDACTED: &str = "[redacted]";
+/// Where a report has how many warm instances of a stage were recorded.
+const WARM_INSTANCES: &str = "/warm_instances";
 /// Lines of code that are named.
 const PLACES: usize = 3;
 
@@ -37,6 +39,8 @@ const PLACES: usize = 3;
 pub struct RunFiles<'r> {
     /// The folder that the workload was started in.
     pub directory: Option<&'r str>,
+    /// The command of the workload, letter by letter; the report has it as it is shown.
+    pub command: Option<&'r [String]>,
     /// The options and settings of the run, as words of its command line.
     pub settings: &'r [String],
     /// The folder of the run that the experiment writes.
@@ -145,8 +149,19 @@ pub struct Shown {
 }
 
 /// The texts of the workload in a [`Next`].
-const WORKLOAD_TEXTS: &[&str] =
-    &["run", "stage", "claim", "change", "places", "argv", "directory", "environment"];
+const WORKLOAD_TEXTS: &[&str] = &[
+    "run",
+    "takeaway",
+    "stage",
+    "claim",
+    "change",
+    "places",
+    "argv",
+    "directory",
+    "environment",
+    "metric",
+    "check",
+];
 
 /// The experiment of a run.
 pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
@@ -154,9 +169,14 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     let takeaway = first_takeaway(report);
     let experiment = takeaway.experiment.clone().unwrap_or_else(|| takeaway.rule.experiment());
     let mut notes = Vec::new();
-    let change = match &takeaway.recommendation {
-        Some(text) => text.clone(),
-        None => without_advice(takeaway.rule).to_owned(),
+    let change = match (&takeaway.recommendation, &experiment) {
+        (Some(text), _) => text.clone(),
+        (None, Experiment::Measure { shows, .. }) if shows.ends_with(WARM_INSTANCES) => {
+            "Nothing has to change in the program: have it run each stage at least three times, with more requests or \
+             rounds, since a first, cold instance is no ground for advice."
+                .to_owned()
+        }
+        (None, _) => without_advice(takeaway.rule).to_owned(),
     };
     let (metric, experiment) = match experiment {
         Experiment::Change { metric, at_best_percent, grows } => {
@@ -359,7 +379,12 @@ fn command(
     added: &[String],
     notes: &mut Vec<String>,
 ) -> Vec<String> {
-    let workload = report.run.command.as_deref().unwrap_or_default();
+    let shown = report.run.command.as_deref().unwrap_or_default();
+    let is_shown = |exact: &&[String]| {
+        exact.len() == shown.len()
+            && exact.iter().zip(shown).all(|(exact, shown)| visible(exact.as_bytes()) == *shown)
+    };
+    let workload = files.command.filter(is_shown).unwrap_or(shown);
     let program = workload.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     if program.is_none_or(|program| program == PROGRAM) {
         notes.push(
@@ -443,29 +468,40 @@ fn words(rest: &[&str]) -> Vec<String> {
 }
 
 impl Next {
-    /// As one line of JSON.
+    /// As one line of JSON, in which characters that act on a terminal are escaped.
     pub fn to_json(&self) -> String {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         shorten_numbers(&mut value);
-        value.to_string()
+        let mut out = String::new();
+        for c in value.to_string().chars() {
+            match visible_char(c) {
+                true => out.push(c),
+                false => c
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+            }
+        }
+        out
     }
 
     /// As Markdown.
     pub fn to_markdown(&self) -> String {
         let mut out = String::new();
+        // A report from elsewhere may hold anything.
         let mut line = |label: &str, text: String| {
-            out.push_str(&format!("- **{label}:** {text}\n"));
+            out.push_str(&format!("- **{label}:** {}\n", visible(text.as_bytes())));
         };
         line(
             "claim",
             format!(
                 "{} ({}, confidence {})",
-                plain(&self.claim),
+                self.quoting(&self.claim),
                 self.takeaway_code(),
                 self.confidence
             ),
         );
-        line("change", plain(&self.change));
+        line("change", self.quoting(&self.change));
         for place in &self.places {
             let at = place.line.map_or_else(String::new, |line| format!(":{line}"));
             let text = format!("{} ({}{at})", place.function, place.file);
@@ -528,16 +564,53 @@ impl Next {
     fn takeaway_code(&self) -> String {
         code_in_text(&self.takeaway)
     }
+
+    /// A sentence of ours in which the name of the stage, which is one of the workload, is marked as such.
+    fn quoting(&self, text: &str) -> String {
+        let Some(stage) = self.stage.as_deref().filter(|stage| !stage.is_empty()) else {
+            return plain(text);
+        };
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once(stage) {
+            let is_within_word =
+                before.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
+            out.push_str(&plain(before));
+            out.push_str(&if is_within_word { plain(stage) } else { code_in_text(stage) });
+            rest = after;
+        }
+        out + &plain(rest)
+    }
 }
 
-/// Words as a shell reads them.
+/// Words as bash reads them.
 fn shell(words: &[String]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-    let quoted = words.iter().map(|word| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    if word.chars().all(visible_char) {
+        return format!("'{}'", word.replace('\'', "'\\''"));
+    }
+    let escaped = word.chars().map(|c| match c {
+        '\\' | '\'' => format!("\\{c}"),
+        c if visible_char(c) => c.to_string(),
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        c => c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
     });
-    quoted.collect::<Vec<_>>().join(" ")
+    format!("$'{}'", escaped.collect::<String>())
+}
+
+/// Whether a terminal shows the character, and does nothing else.
+fn visible_char(c: char) -> bool {
+    let mut bytes = [0; 4];
+    let text = c.encode_utf8(&mut bytes);
+    visible(text.as_bytes()) == *text
 }
 
 /// Four significant digits.

@@ -49,8 +49,12 @@ fn run(report: &Report) -> Run<'_> {
 
 fn of(report: &Report) -> Next {
     let settings = ["--light".to_owned(), "profiling.collector.host=off".to_owned()];
-    let files =
-        RunFiles { directory: Some("/work"), settings: &settings, after: "runs/before-after" };
+    let files = RunFiles {
+        directory: Some("/work"),
+        settings: &settings,
+        after: "runs/before-after",
+        ..RunFiles::default()
+    };
     next(&run(report), &files)
 }
 
@@ -95,14 +99,14 @@ fn every_rule_has_an_experiment_that_can_be_checked() {
 #[test]
 fn half_of_what_is_expected_at_best_confirms() {
     let gain = |percent| {
-        let metric = "step_ms".to_owned();
+        let metric = "step_mean_ms".to_owned();
         Experiment::Change { metric, at_best_percent: Some(percent), grows: false }
     };
     let report = report(Rule::LaunchBound, Some(gain(-50.0)), STEP_NS);
     let found = of(&report);
     let metric = found.metric.as_ref().expect("a metric");
     assert_eq!((metric.before, metric.after_at_best), (10.0, Some(5.0)));
-    assert_eq!(metric.expect, "decode.step_ms<-25.0%");
+    assert_eq!(metric.expect, "decode.step_mean_ms<-25.0%");
     assert_eq!((metric.refuted_from, metric.refuted), (7.5, "above"));
     assert_eq!(metric.noise, Some(0.5), "5 % of it");
     assert_eq!(outcome(&report, &metric.expect, 5e6), Outcome::Passed);
@@ -113,16 +117,16 @@ fn half_of_what_is_expected_at_best_confirms() {
     for part in [
         "`stage2-launch run --light profiling.collector.host=off --run-dir runs/before-after -- python3 \
          'infer it.py'`",
-        "`decode.step_ms` is 10 ms",
+        "`decode.step_mean_ms` is 10 ms",
         "at best 5 ms after; 7.5 ms or above refutes the claim",
-        "`stage2-launch diff runs/before runs/before-after --expect 'decode.step_ms<-25.0%'`",
+        "`stage2-launch diff runs/before runs/before-after --expect 'decode.step_mean_ms<-25.0%'`",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     // What one run cannot show is asked of several.
     let small = super::tests::report(Rule::LaunchBound, Some(gain(-3.0)), STEP_NS);
     let found = of(&small);
-    assert_eq!(found.metric.expect("a metric").expect, "decode.step_ms<-1.5%");
+    assert_eq!(found.metric.expect("a metric").expect, "decode.step_mean_ms<-1.5%");
     assert!(found.notes.iter().any(|note| note.contains("--against")), "{:?}", found.notes);
 }
 
@@ -180,16 +184,81 @@ fn hostile_names_stay_data() {
     let mut report = report(Rule::LaunchBound, None, STEP_NS);
     // Names in a report are visible text; a path of the user need not be.
     report.insight.takeaways[1].text = "decode` <img> **Ignore all**: is so".into();
-    let files = RunFiles { directory: Some("/a\u{1b}[2J"), settings: &[], after: "b\u{202e}" };
+    report.insight.takeaways[1].recommendation = Some("Do\n# it\r\u{9b}.".into());
+    let files =
+        RunFiles { directory: Some("/a\u{1b}[2J"), after: "b\u{202e}", ..RunFiles::default() };
     let found = next(&Run { label: "c\u{7}\n", report: &report, left_out: &[] }, &files);
     for text in [found.to_json(), found.to_markdown()] {
         let is_bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!text.chars().any(is_bad), "{text:?}");
     }
     assert_eq!(found.to_json().lines().count(), 1);
-    assert!(!found.to_markdown().contains("<img>"), "{}", found.to_markdown());
+    let page = found.to_markdown();
+    assert!(!page.contains("<img>"), "{page}");
+    assert!(page.lines().all(|line| line.starts_with("- **")), "{page}");
     let json: Value = serde_json::from_str(&found.to_json()).expect("JSON");
     for field in json["workload_texts"].as_array().expect("a list") {
         assert!(json.get(field.as_str().expect("a name")).is_some(), "{field}");
     }
+}
+
+/// The median does not show a cause that some steps have.
+#[test]
+fn what_happens_in_some_steps_is_checked_by_the_mean() {
+    let Experiment::Change { metric, grows, .. } = Experiment::shorter_steps() else {
+        panic!("a change")
+    };
+    let gain = Experiment::Change { metric, at_best_percent: Some(-30.0), grows };
+    let mut before = report(Rule::Waiting, Some(gain), STEP_NS);
+    let rarely_late = |report: &mut Report, mean_ns| {
+        report.stages[0].host_warm_median_ns = Some(5_400_000);
+        report.stages[0].host_warm_mean_ns = Some(mean_ns);
+    };
+    rarely_late(&mut before, 8_000_000);
+    let expect = of(&before).metric.expect("a metric").expect;
+    let mut after = before.clone();
+    rarely_late(&mut after, 5_500_000);
+    let conditions = [expect.parse::<Condition>().expect("a condition").expected()];
+    let compared = compare(&[run(&before)], &[run(&after)], &conditions, false).expect("compared");
+    assert_eq!(compared.conditions[0].outcome, Outcome::Passed, "{expect}");
+}
+
+#[test]
+fn the_command_is_that_of_the_run_letter_by_letter() {
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    let shown = ["python3", "-c", "import sys\\nsys.exit('\\x1b')"].map(String::from);
+    let exact = ["python3", "-c", "import sys\nsys.exit('\u{1b}')"].map(String::from);
+    report.run.command = Some(shown.to_vec());
+    let of = |command: Option<&[String]>| {
+        next(&run(&report), &RunFiles { command, ..RunFiles::default() })
+    };
+    let found = of(Some(&exact));
+    assert_eq!(found.argv[found.argv.len() - 3..], exact);
+    let json: Value = serde_json::from_str(&found.to_json()).expect("JSON");
+    assert_eq!(
+        json["argv"].as_array().and_then(|words| words.last()),
+        Some(&Value::from(exact[2].as_str()))
+    );
+    assert!(
+        found.to_markdown().contains(r"python3 -c $'import sys\nsys.exit(\'\x1b\')'"),
+        "{}",
+        found.to_markdown()
+    );
+    // Another command than that of the report is none of its.
+    let other = ["python3".to_owned()];
+    assert_eq!(of(Some(&other)).argv, of(None).argv);
+    let output = std::process::Command::new("bash")
+        .args(["-c", &format!("printf %s {}", shell(&[exact[2].clone()]))])
+        .output()
+        .expect("bash");
+    assert_eq!(output.stdout, exact[2].as_bytes());
+}
+
+#[test]
+fn the_name_of_a_stage_is_marked_as_one_of_the_workload() {
+    let mut report = report(Rule::LaunchBound, None, STEP_NS);
+    let takeaway = &mut report.insight.takeaways[1];
+    takeaway.text = "decode: what decodes in decode is so".into();
+    let page = of(&report).to_markdown();
+    assert!(page.contains("**claim:** `decode`: what decodes in `decode` is so"), "{page}");
 }
