@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::RwLock;
+use parking_lot::{Condvar, Mutex, RwLock};
 
 /// The longest single sleep, so that a stepped clock cannot keep a caller asleep.
 const MAX_SLEEP_NS: u64 = 100_000_000;
@@ -19,8 +19,11 @@ pub(crate) fn sleep_until(until_ns: u64) {
         if left == 0 {
             return;
         }
-        let longest = if is_held(until_ns) { HELD_SLEEP_NS } else { MAX_SLEEP_NS };
-        std::thread::sleep(Duration::from_nanos(left.min(longest)));
+        if is_held(until_ns) {
+            await_release(until_ns);
+        } else {
+            std::thread::sleep(Duration::from_nanos(left.min(MAX_SLEEP_NS)));
+        }
     }
 }
 
@@ -32,11 +35,11 @@ pub(crate) const FOREVER_NS: u64 = u64::MAX;
 /// Times from here on are in the future of a release, in an epoch of 73 minutes for each.
 const HELD_FROM_NS: u64 = 1 << 62;
 const EPOCH_BITS: u32 = 42;
-/// The longest sleep of whoever waits for a release.
-const HELD_SLEEP_NS: u64 = 20_000_000;
 
 /// When kernels were released, ns.
 static RELEASES: RwLock<Vec<u64>> = RwLock::new(Vec::new());
+/// Whoever waits for a release sleeps here: its stack can be read at any time.
+static RELEASED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 /// Kernels that were launched to run until the next release.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
@@ -55,6 +58,15 @@ pub(crate) fn is_any_held() -> bool {
 pub(crate) fn release() {
     RELEASES.write().push(now_ns());
     HELD.store(0, Ordering::SeqCst);
+    drop(RELEASED.0.lock());
+    RELEASED.1.notify_all();
+}
+
+fn await_release(until_ns: u64) {
+    let mut waits = RELEASED.0.lock();
+    while is_held(until_ns) {
+        RELEASED.1.wait(&mut waits);
+    }
 }
 
 /// A time that may depend on a release, as it is by now.
