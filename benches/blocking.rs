@@ -6,6 +6,8 @@
 mod cuda;
 
 use divan::counter::ItemsCount;
+use stage2::guest::open_calls::OpenCalls;
+use stage2_contract::trace::MonoNs;
 
 const CALLS: usize = 10_000;
 
@@ -39,5 +41,17 @@ fn synchronise(bencher: divan::Bencher) {
     let stream = cuda::Stream::new();
     bencher.counter(ItemsCount::new(CALLS)).bench_local(|| {
         (0..CALLS).for_each(|_| stream.synchronize());
+    });
+}
+
+/// What the call costs so that `ctl why` can tell of it while it lasts: a part of the above.
+#[divan::bench(sample_count = 200, sample_size = 1)]
+fn note_the_open_call(bencher: divan::Bencher) {
+    let calls = divan::black_box(OpenCalls::default());
+    bencher.counter(ItemsCount::new(CALLS)).bench_local(|| {
+        for at in 0..CALLS as u64 {
+            calls.begin(divan::black_box(7), 126, MonoNs(at));
+            calls.end(divan::black_box(7));
+        }
     });
 }

@@ -20,7 +20,7 @@ pub mod farewell;
 pub mod gpu;
 pub mod launch_watch;
 pub mod nvtx;
-pub(crate) mod open_calls;
+pub mod open_calls;
 mod phase;
 pub mod pool;
 mod queue;

@@ -19,7 +19,8 @@ struct Place {
     at: AtomicU64,
 }
 
-pub(crate) struct OpenCalls([Place; PLACES]);
+/// The calls that have not ended, a place for each thread.
+pub struct OpenCalls([Place; PLACES]);
 
 /// A call that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ impl OpenCalls {
     }
 
     /// This thread begins a call. Neither waits nor allocates.
-    pub(crate) fn begin(&self, thread: u32, id: u32, at: MonoNs) {
+    #[inline]
+    pub fn begin(&self, thread: u32, id: u32, at: MonoNs) {
         if let Some(place) = self.place(thread) {
             place.id.store(id, Ordering::Relaxed);
             place.at.store(at.0, Ordering::Relaxed);
@@ -55,7 +57,8 @@ impl OpenCalls {
     }
 
     /// Its call has ended.
-    pub(crate) fn end(&self, thread: u32) {
+    #[inline]
+    pub fn end(&self, thread: u32) {
         if let Some(place) = self.place(thread) {
             place.thread.store(0, Ordering::Release);
         }
