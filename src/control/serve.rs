@@ -21,6 +21,8 @@ const CLIENT_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest that is read on after an answer to what is no request, and how many pieces of it.
 const REST_PATIENCE: Duration = Duration::from_millis(100);
 const REST_PIECES: u32 = 64;
+/// Clients that get an answer that another one has asked for.
+const SAME: usize = 8;
 /// Between two looks for the last thread, once the main thread has ended, or where its end is not told
 /// (we were not preloaded, or another thread than the main one forked this process).
 const LOOK: Duration = Duration::from_millis(250);
@@ -116,15 +118,42 @@ pub(crate) fn let_process_end() {
 
 fn serve(socket: &Socket, verbs: &mut verbs::Verbs<'_>) {
     let Ok(client) = socket.accept().map(File::from) else { return };
-    let asked = may_ask(client.as_fd())
-        .and_then(|()| read_line(&client))
-        .and_then(|line| Verb::parse(&line).map_err(|error| error.to_string()));
-    let is_read = asked.is_ok();
-    let answer = asked.map_or_else(Answer::error, |verb| verbs.answer(verb, &socket.name));
+    let asked = request(&client);
+    let is_why = asked == Ok(Verb::Why);
+    let (is_read, answer) = (asked.is_ok(), answer(asked, socket, verbs));
+    // Who asks the same meanwhile gets this answer: one look takes most of the time that both have.
+    let mut others = Vec::new();
+    while is_why && others.len() < SAME && socket.wait(0) == Waited::Client {
+        let Ok(other) = socket.accept() else { break };
+        others.push(File::from(other));
+    }
+    reply(&client, &answer, is_read);
+    for other in others {
+        match request(&other) {
+            Ok(Verb::Why) => reply(&other, &answer, true),
+            asked => {
+                let is_read = asked.is_ok();
+                reply(&other, &self::answer(asked, socket, verbs), is_read);
+            }
+        }
+    }
+}
+
+fn request(client: &File) -> Result<Verb, String> {
+    may_ask(client.as_fd())
+        .and_then(|()| read_line(client))
+        .and_then(|line| Verb::parse(&line).map_err(|error| error.to_string()))
+}
+
+fn answer(asked: Result<Verb, String>, socket: &Socket, verbs: &mut verbs::Verbs<'_>) -> Answer {
+    asked.map_or_else(Answer::error, |verb| verbs.answer(verb, &socket.name))
+}
+
+fn reply(client: &File, answer: &Answer, is_read: bool) {
     // A client that is gone, or reads nothing, has no answer.
     let _ = timed_write::write(client.as_fd(), answer.to_text().as_bytes(), CLIENT_PATIENCE);
     if !is_read {
-        read_rest(&client);
+        read_rest(client);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A process that stands still is asked why: what the collector tells of kernels that do not end, of threads, and of
 //! a process that goes on afterwards.
 
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use crate::common::dormant::*;
@@ -229,6 +230,28 @@ fn a_watch_leaves_an_idle_process_alone() {
         assert!(guest.end().success());
         assert_eq!(guest.stderr(), "", "{start}");
     }
+}
+
+/// Hazard (Standstill): Two ask at once, and one look takes most of the time that both have.
+/// Promise: Both get the same answer, of one look.
+#[test]
+fn two_who_ask_at_once_get_one_answer() {
+    let guest = dormant_at_work();
+    await_phase(&guest, "dormant");
+    let socket = socket_of(&guest, guest.pid());
+    let ask = || {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).expect("it listens");
+        stream.write_all(b"stage2-control/1 why\n").expect("taken");
+        stream
+    };
+    let answers = [ask(), ask()].map(|mut stream| {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    });
+    assert!(answers[0].contains("\nprocess "), "{}", answers[0]);
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(await_phase(&guest, "dormant").get("windows"), Some("0"));
 }
 
 /// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
