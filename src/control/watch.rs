@@ -37,6 +37,8 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(30);
 struct Since {
     /// Work on the GPU has not ended.
     work: Option<Instant>,
+    /// No work is unfinished, and a range in which work was launched before does not close.
+    step: Option<Instant>,
     /// The GPU is busy without memory traffic, while a thread waits in the same place.
     spin: Option<Instant>,
     /// A thread waits for the GIL, and another one holds it, in the same places.
@@ -113,7 +115,7 @@ impl<'a> Standstill<'a> {
         let depth = if phase == Phase::On { Depth::Work } else { Depth::Host };
         let evidence = asked.gather(self.context, depth);
         self.judge(&evidence, now);
-        if let Some(reason) = self.reason(now, period) {
+        if let Some(reason) = self.reason(&evidence, now, period) {
             let depth = if phase == Phase::On { Depth::Full } else { Depth::Host };
             // Native stacks of a process that stands are worth their time.
             let depth = if depth == Depth::Host { Depth::Full } else { depth };
@@ -132,10 +134,13 @@ impl<'a> Standstill<'a> {
         let begin = |since: &mut Option<Instant>, stands: bool| {
             *since = if stands { Some(since.unwrap_or(now)) } else { None };
         };
-        let unfinished = evidence.work.as_deref().and_then(unfinished).unwrap_or(0);
+        let work = evidence.work.as_ref();
+        let unfinished = work.map_or(0, |work| work.unfinished);
         // A GPU that does nothing has ended what was unfinished at an earlier look.
         let may_run = evidence.readings.is_empty() || busy(&evidence.readings, |_| true);
-        begin(&mut self.since.work, unfinished > 0 && may_run);
+        let stands = unfinished > 0 && may_run;
+        begin(&mut self.since.work, stands);
+        begin(&mut self.since.step, !stands && work.is_some_and(|work| work.overdue.is_some()));
         let threads = evidence.look.as_ref().map_or(&[][..], |look| &look.threads[..]);
         let stays = |seen: &Seen| {
             let before = self.before.get(&seen.tid);
@@ -167,7 +172,7 @@ impl<'a> Standstill<'a> {
     }
 
     /// What has stood for a period.
-    fn reason(&self, now: Instant, period: Duration) -> Option<String> {
+    fn reason(&self, evidence: &Evidence, now: Instant, period: Duration) -> Option<String> {
         // While records came, nothing stood, and two looks tell that it does.
         let least = period / 2;
         let stands = |since: Option<Instant>, least: Duration| {
@@ -176,6 +181,21 @@ impl<'a> Standstill<'a> {
         let since_record = now.saturating_duration_since(self.moved);
         if stands(self.since.work, least).is_some() && since_record >= period {
             return Some(format!("no work on the GPU has ended for {} s", since_record.as_secs()));
+        }
+        let overdue = evidence.work.as_ref().and_then(|work| work.overdue.as_ref());
+        if let (Some(overdue), Some(_)) = (overdue, stands(self.since.step, least))
+            && since_record >= period
+            && u128::from(overdue.open_ms) >= period.as_millis()
+        {
+            return Some(format!(
+                "range {} has been open for {} s, the {} before it for {} ms at most, and no work on the GPU has ended \
+                 for {} s",
+                overdue.path,
+                overdue.open_ms / 1_000,
+                overdue.earlier,
+                overdue.longest_ms,
+                since_record.as_secs()
+            ));
         }
         if let Some(stood) = stands(self.since.spin, period) {
             return Some(format!(
@@ -262,13 +282,6 @@ fn busy(readings: &[GpuNow], is_one: impl Fn(&GpuNow) -> bool) -> bool {
     own.any(|gpu| gpu.gpu_percent.is_some_and(|percent| percent >= BUSY_PERCENT) && is_one(gpu))
 }
 
-/// The number of pieces of work that have not ended, in what the drain thread told.
-fn unfinished(work: &str) -> Option<u64> {
-    let (_, behind) = work.split_once("\"unfinished\":")?;
-    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
-    behind.get(..end)?.parse().ok()
-}
-
 /// The body of the thread that tells.
 fn write_and_run(
     stem: Option<&Path>,
@@ -333,12 +346,6 @@ fn write(file: &Path, json: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_number_of_unfinished_pieces_is_read() {
-        assert_eq!(unfinished("{\"forced\":true,\"unfinished\":11,\"queues\":[]}"), Some(11));
-        assert_eq!([unfinished(""), unfinished("\"unfinished\":x")], [None; 2]);
-    }
 
     #[test]
     fn looks_are_a_part_of_the_period_within_bounds() {

@@ -21,6 +21,7 @@ use crate::base::options::Options;
 use crate::base::{barrier, diag};
 use crate::guest::gpu::GpuNow;
 use crate::guest::state::{self, Phase};
+use crate::guest::windows::Work;
 use crate::host::Interpreter;
 use crate::host::look::{self, Look, Seen};
 
@@ -69,10 +70,10 @@ pub(super) enum Depth {
     Full,
 }
 
-/// What was found, each part as JSON.
+/// What was found, for others as JSON.
 pub(super) struct Evidence {
     pub(super) process: String,
-    pub(super) work: Option<String>,
+    pub(super) work: Option<Work>,
     pub(super) gpus: Vec<String>,
     pub(super) threads: Vec<String>,
     pub(super) missing: Vec<String>,
@@ -97,7 +98,7 @@ impl Evidence {
             .raw("threads", &list(&self.threads))
             .texts("missing", self.missing.iter().map(String::as_str));
         if let Some(work) = &self.work {
-            object = object.raw("work", work);
+            object = object.raw("work", &work.json);
         }
         object.end() + "\n"
     }
@@ -107,7 +108,7 @@ impl Asked {
     pub(super) fn answer(&mut self, context: &Context) -> Answer {
         let evidence = self.gather(context, Depth::Full);
         let mut answer = Answer::ok().with("evidence", VERSION).with("process", &evidence.process);
-        answer = evidence.work.iter().fold(answer, |answer, work| answer.with("work", work));
+        answer = evidence.work.iter().fold(answer, |answer, work| answer.with("work", &work.json));
         answer = evidence.missing.iter().fold(answer, |answer, note| answer.with("missing", note));
         answer = evidence.gpus.iter().fold(answer, |answer, gpu| answer.with("gpu", gpu));
         evidence.threads.iter().fold(answer, |answer, thread| answer.with("thread", thread))

@@ -1,9 +1,10 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::stats::{Busy, Histogram, Unions};
 
 use crate::base::counters::Counters;
+use crate::drain::intern::Interner;
 use crate::drain::ranges::ClosedRange;
 use crate::guest::event::Selection;
 
@@ -58,6 +59,8 @@ pub(crate) struct Instances {
     pub(crate) recorded: u64,
     /// Time between opening and closing, summed, ns.
     pub(crate) host_ns: u64,
+    /// The longest of them, ns.
+    pub(crate) longest_ns: u64,
 }
 
 impl Instances {
@@ -66,6 +69,7 @@ impl Instances {
         self.asked = self.asked.saturating_add(more.asked);
         self.recorded = self.recorded.saturating_add(more.recorded);
         self.host_ns = self.host_ns.saturating_add(more.host_ns);
+        self.longest_ns = self.longest_ns.max(more.longest_ns);
     }
 
     /// What stands for all instances, given that only some were recorded. As it is where none
@@ -149,6 +153,24 @@ impl Aggregates {
         instances.asked += u64::from(closed.counts && closed.selection != Selection::Inherit);
         instances.recorded += u64::from(closed.counts && closed.selection == Selection::Collect);
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
+        instances.longest_ns = instances.longest_ns.max(closed.host_ns);
+    }
+
+    /// The instances of a path that have closed.
+    pub(crate) fn closed(&self, path: u32) -> Instances {
+        self.instances.get(&path).copied().unwrap_or_default()
+    }
+
+    /// The paths in which work was launched, and those around them.
+    pub(crate) fn with_work(&self, names: &Interner) -> FxHashSet<u32> {
+        let mut all = FxHashSet::default();
+        for (key, ..) in &self.rows {
+            let mut path = Some(key.path);
+            while let Some(at) = path.filter(|at| all.insert(*at)) {
+                path = names.path_of(at).map(|node| node.parent);
+            }
+        }
+        all
     }
 
     pub(crate) fn finish(self) -> Totals {

@@ -132,8 +132,29 @@ struct Inner {
     asked: Option<Window>,
     standing: Standing,
     marks: Vec<(MonoNs, String)>,
-    /// What the drain thread knows of the work on the GPU, as JSON, when it was last asked.
-    why: String,
+    /// What the drain thread knew when it was last asked.
+    why: Work,
+}
+
+/// What the drain thread knows of work that does not end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// All of it, as JSON.
+    pub(crate) json: String,
+    /// Pieces of work on the GPU that have not ended.
+    pub(crate) unfinished: u64,
+    /// The range that has been open for longest, of those that are overdue.
+    pub(crate) overdue: Option<Overdue>,
+}
+
+/// A range of the program in which work was launched before, and that has been open for twice as long as ever.
+#[derive(Clone, Debug)]
+pub(crate) struct Overdue {
+    pub(crate) path: String,
+    pub(crate) open_ms: u64,
+    /// Its instances that have closed, and the longest of them.
+    pub(crate) earlier: u64,
+    pub(crate) longest_ms: u64,
 }
 
 /// The requests, and how things stand.
@@ -230,7 +251,7 @@ impl Windows {
     }
 
     /// What the drain thread told to that question or to a later one.
-    pub(crate) fn why(&self, number: u64) -> Option<String> {
+    pub(crate) fn why(&self, number: u64) -> Option<Work> {
         let is_told = self.whys_told.load(Ordering::SeqCst) >= number;
         is_told.then(|| self.inner.lock().why.clone())
     }
@@ -242,7 +263,7 @@ impl Windows {
     }
 
     /// For the drain thread: the answer to that question and to those before it.
-    pub(crate) fn tell_why(&self, number: u64, why: String) {
+    pub(crate) fn tell_why(&self, number: u64, why: Work) {
         self.inner.lock().why = why;
         self.whys_told.store(number, Ordering::SeqCst);
     }

@@ -217,19 +217,49 @@ fn a_watch_writes_once_what_stands_and_runs_the_command() {
     assert!(said.contains("STAGE2_WATCH_COMMAND: it ended with status 3"), "{said}");
 }
 
-/// Hazard (Standstill): A watched process waits for requests, recording or dormant.
+/// Hazard (Standstill): A watched process waits for requests, recording or dormant, in a range that closes rarely,
+///  within one around the whole service.
 /// Promise: Nothing is written, and nothing said.
 #[test]
 fn a_watch_leaves_an_idle_process_alone() {
     for start in ["on", "off"] {
         let mut guest = watched().env("STAGE2_START", start).spawn();
-        guest.does(["cuda", "work first 5", "push waiting"]);
+        guest.does(["cuda", "push serve"]);
+        for _ in 0..4 {
+            guest.does(["work step 5", "push waiting", "pop"]);
+        }
+        guest.tell("push waiting");
         std::thread::sleep(Duration::from_millis(3500));
-        assert!(written(&guest).is_empty(), "{start}");
-        guest.tell("pop");
+        assert!(written(&guest).is_empty(), "{start}: {}", guest.stderr());
+        guest.does(["pop", "pop"]);
         assert!(guest.end().success());
         assert_eq!(guest.stderr(), "", "{start}");
     }
+}
+
+/// Hazard (Standstill): The host stands between two launches of a step, so that no work on the GPU is unfinished.
+/// Promise: The watch writes that the range does not close, with how long earlier ones took, and so does the answer.
+#[test]
+fn a_step_that_stands_on_the_host_is_told() {
+    let mut guest = watched().spawn();
+    guest.does(["cuda", "push serve"]);
+    for _ in 0..3 {
+        guest.tell("work step 5");
+    }
+    guest.tell("push step");
+    let file = wait_for(|| format!("a file: {}", guest.stderr()), || written(&guest).pop());
+    let evidence: Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("a file")).expect("JSON");
+    let reason = evidence["watch"].as_str().expect("a reason");
+    assert!(reason.starts_with("range serve/step has been open for "), "{reason}");
+    assert!(reason.contains("s, the 3 before it for "), "{reason}");
+    let told = why(&guest).work.expect("it records");
+    let ranges = told["open_ranges"].as_array().expect("ranges");
+    let overdue: Vec<_> = ranges.iter().map(|range| range["overdue"].clone()).collect();
+    assert_eq!(overdue, [false, true], "the one around it was never closed: {told}");
+    guest.does(["pop", "work step 5", "pop"]);
+    assert!(guest.end().success());
+    assert_eq!(guest.stderr().lines().count(), 1, "{}", guest.stderr());
 }
 
 /// Hazard (Standstill): Two ask at once, and one look takes most of the time that both have.

@@ -105,6 +105,19 @@ pub(crate) struct ClosedRange {
     pub(crate) is_step: bool,
 }
 
+/// A range that is open.
+pub(crate) struct StillOpen {
+    pub(crate) thread: u32,
+    pub(crate) range: u64,
+    pub(crate) path: u32,
+    pub(crate) name: u32,
+    pub(crate) since: MonoNs,
+    /// It is none of a library.
+    pub(crate) is_of_program: bool,
+    /// Its thread lost no event: else it may be closed.
+    pub(crate) is_sure: bool,
+}
+
 pub(crate) struct LaunchSite {
     pub(crate) place: Place,
     /// Its correlation id in full; 0 where CUPTI knows no call.
@@ -315,37 +328,25 @@ impl Ranges {
         )
     }
 
-    /// The open ranges: thread, instance, path, the time since they were opened, ns, and whether they are the
-    /// program's and not a library's.
+    /// The ranges that are open, thread by thread, the outermost first. `lost` as [`crate::guest::event::Events::lost`].
     pub(crate) fn open_ranges<'a>(
         &'a self,
         names: &'a Interner,
-        now: MonoNs,
-    ) -> impl Iterator<Item = (u32, u64, u32, u64, bool)> + 'a {
+        lost: impl Fn(u32) -> u32 + 'a,
+    ) -> impl Iterator<Item = StillOpen> + 'a {
         self.in_order().into_iter().flat_map(move |(number, thread)| {
+            let is_sure = !thread.uncertain && thread.lost == lost(number);
             let open = thread.open.iter().filter(|open| !open.gone);
-            open.map(move |open| {
-                let is_of_program = !is_library_domain(names.text(open.domain));
-                (number, open.range, open.path, now.since(open.event.at), is_of_program)
+            open.map(move |open| StillOpen {
+                thread: number,
+                range: open.range,
+                path: open.path,
+                name: open.name,
+                since: open.event.at,
+                is_of_program: !is_library_domain(names.text(open.domain)),
+                is_sure: is_sure && !open.lost,
             })
         })
-    }
-
-    /// Names of the ranges of the program (not of a library) that are open on any thread. None of
-    /// a thread that lost events (`lost` as [`crate::guest::event::Events::lost`]): they may be closed.
-    pub(crate) fn open_in_program<'a>(
-        &'a self,
-        names: &'a Interner,
-        lost: impl Fn(u32) -> u32,
-    ) -> impl Iterator<Item = &'a [u8]> {
-        let sure = move |(number, thread): &(u32, &Thread)| {
-            !thread.uncertain && thread.lost == lost(*number)
-        };
-        let open = self.in_order().into_iter().filter(sure).flat_map(|(_, thread)| &thread.open);
-        let of_program = |open: &&OpenRange| {
-            !open.gone && !open.lost && !is_library_domain(names.text(open.domain))
-        };
-        open.filter(of_program).map(|open| names.text(open.name))
     }
 
     fn thread(&mut self, number: u32) -> &mut Thread {

@@ -117,7 +117,9 @@ impl Drain {
     pub(super) fn say_open(&self) -> u64 {
         let (mut count, mut names) = (0, Vec::new());
         let lost = |thread| self.shared.events.lost(thread);
-        for name in self.ranges.open_in_program(&self.names, lost) {
+        let open = self.ranges.open_ranges(&self.names, lost);
+        for open in open.filter(|open| open.is_of_program && open.is_sure) {
+            let name = self.names.text(open.name);
             count += 1;
             if names.len() <= NAMES && !names.contains(&name) {
                 names.push(name);

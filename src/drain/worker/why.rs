@@ -6,16 +6,20 @@ use crate::base::clock::Instant;
 use crate::base::json::{List, Object};
 use crate::drain::standing::{RECENT, shortened};
 use crate::guest::pool::Pool;
+use crate::guest::windows::{Overdue, Work};
 
 /// Open ranges that are told of, the innermost ones of each thread last.
 const MAX_RANGES: usize = 64;
 /// A call of the driver that has lasted for so long is a reason to flush by force.
 const LONG_CALL_NS: u64 = 1_000_000_000;
+/// A range is overdue if so many of its instances have closed, and it has been open for so many times the longest.
+const LEAST_EARLIER: u64 = 3;
+const OVERDUE: u64 = 2;
 
 impl Drain {
-    /// Which work has ended last, and which has not, as JSON. If nothing has ended for a second, or a thread is in one
+    /// Which work has ended last, and which has not. If nothing has ended for a second, or a thread is in one
     /// call of the driver for so long, CUPTI is flushed by force: work that is running then never gets times.
-    pub(super) fn why(&mut self, hooks: Hooks) -> String {
+    pub(super) fn why(&mut self, hooks: Hooks) -> Work {
         let mut object = Object::new();
         let begun = Instant::now();
         let gpu = self.shared.gpu();
@@ -46,13 +50,14 @@ impl Drain {
         let took = begun.elapsed().as_micros();
         let now = clock::mono();
         let gpu_now = gpu.and_then(|gpu| gpu.tracer.now());
+        let (ranges, overdue) = self.open_ranges();
         object = object
             .value("forced", forced)
             .value("flush_us", took)
             .value("unfinished", self.queues.unfinished())
             .value("restricted", self.wanted.is_restricted())
             .raw("queues", &self.queues.to_json(gpu_now, now, &self.names))
-            .raw("open_ranges", &self.open_ranges_json())
+            .raw("open_ranges", &ranges)
             .raw("calls", &self.open_calls_json(hooks))
             .value("steps", self.steps);
         if let Some(off) = self.shared.gpu.get().and_then(|gpu| gpu.as_ref().err()) {
@@ -62,7 +67,7 @@ impl Drain {
             let ago = now.since(self.queues.last_close) / 1_000_000;
             object = object.value("range_closed_ms_ago", ago);
         }
-        object.end()
+        Work { json: object.end(), unfinished: self.queues.unfinished(), overdue }
     }
 
     fn force(&mut self, object: Object) -> Object {
@@ -78,19 +83,35 @@ impl Drain {
         }
     }
 
-    fn open_ranges_json(&self) -> String {
-        let mut list = List::new();
-        let open = self.ranges.open_ranges(&self.names, clock::mono());
-        for (thread, range, path, ns, is_of_program) in open.take(MAX_RANGES) {
+    /// The open ranges as JSON, and the one that has been open for longest of those that are overdue.
+    fn open_ranges(&self) -> (String, Option<Overdue>) {
+        let (mut list, mut longest) = (List::new(), None::<Overdue>);
+        let (events, now) = (&self.shared.events, clock::mono());
+        let with_work = self.aggregates.with_work(&self.names);
+        let open = self.ranges.open_ranges(&self.names, |thread| events.lost(thread));
+        for open in open.take(MAX_RANGES) {
+            let earlier = self.aggregates.closed(open.path);
+            let (open_ns, count) = (now.since(open.since), earlier.count);
+            let is_late = count >= LEAST_EARLIER && open_ns / OVERDUE >= earlier.longest_ns;
+            let is_overdue =
+                is_late && open.is_of_program && open.is_sure && with_work.contains(&open.path);
+            let path = shortened(&self.names.path_text(open.path));
+            let (open_ms, longest_ms) = (open_ns / 1_000_000, earlier.longest_ns / 1_000_000);
             let range = Object::new()
-                .text("path", &shortened(&self.names.path_text(path)))
-                .value("range", range)
-                .maybe("tid", self.host.tid_of(thread))
-                .value("open_ms", ns / 1_000_000)
-                .value("of_program", is_of_program);
+                .text("path", &path)
+                .value("range", open.range)
+                .maybe("tid", self.host.tid_of(open.thread))
+                .value("open_ms", open_ms)
+                .value("of_program", open.is_of_program)
+                .value("earlier", count)
+                .value("longest_ms", longest_ms)
+                .value("overdue", is_overdue);
             list.push(&range.end());
+            if is_overdue && longest.as_ref().is_none_or(|other| other.open_ms < open_ms) {
+                longest = Some(Overdue { path, open_ms, earlier: count, longest_ms });
+            }
         }
-        list.end()
+        (list.end(), longest)
     }
 
     fn open_calls_json(&self, hooks: Hooks) -> String {
