@@ -284,6 +284,67 @@ fn two_who_ask_at_once_get_one_answer() {
     assert_eq!(await_phase(&guest, "dormant").get("windows"), Some("0"));
 }
 
+/// Hazard (Standstill): The command of the watch hangs.
+/// Promise: The process answers meanwhile, and its end does not wait for the command.
+#[test]
+fn a_command_that_hangs_holds_nobody_up() {
+    let command = "echo $$ >\"$STAGE2_WHY_FILE.began\"; exec sleep 60";
+    let mut guest = watched().env("STAGE2_WATCH_COMMAND", command).spawn();
+    guest.tell("cuda");
+    guest.tell(&format!("stuck kernel {SPIN}"));
+    let began = wait_for(
+        || format!("a command: {}", guest.stderr()),
+        || {
+            let file = written(&guest).pop()?;
+            let pid = std::fs::read_to_string(format!("{}.began", file.display())).ok()?;
+            pid.trim().parse::<i32>().ok()
+        },
+    );
+    assert!(why(&guest).work.is_some());
+    guest.does(["release", "unstuck", "work after 5"]);
+    let begun = Instant::now();
+    assert!(guest.end().success());
+    assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    // SAFETY: the command is a child of a process that has ended: nobody else has waited for it.
+    unsafe { libc::kill(began, libc::SIGKILL) };
+}
+
+/// Hazard (Standstill): The disk is full when the watch writes.
+/// Promise: One line says what stands and why the file could not be written; no part of it is left; the process goes
+///  on.
+#[test]
+fn a_watch_on_a_full_disk_says_so() {
+    let script = "mkdir \"$STAGE2_OUT/full\" && mount -t tmpfs -o size=4k tmpfs \"$STAGE2_OUT/full\" && \
+                  head -c 4096 /dev/zero >\"$STAGE2_OUT/full/x\" && export STAGE2_OUT=\"$STAGE2_OUT/full\" && \
+                  exec \"$@\"";
+    // SAFETY: no preconditions.
+    let namespaces = if unsafe { libc::geteuid() } == 0 { "-m" } else { "-Urm" };
+    let words = [namespaces, "sh", "-c", script, "sh"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut trial = std::process::Command::new("unshare");
+    let trial = trial.args(words).arg("true").env("STAGE2_OUT", folder.path()).output();
+    if !trial.as_ref().is_ok_and(|output| output.status.success()) {
+        return crate::common::not_allowed(&format!("no disk can be mounted here: {trial:?}"));
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    let guest = words.iter().fold(Guest::program("unshare"), |guest, word| guest.argument(word));
+    let guest = guest.argument(built("guest")).argument("obey").env("STAGE2_START", "off");
+    let guest = with_gpu(guest, 100).env("STAGE2_WATCH", "1s").env("PATH", path);
+    let mut guest = guest.spawn();
+    guest.does(["cuda", "work before 10"]);
+    guest.tell(&format!("stuck kernel {SPIN}"));
+    wait_for(
+        || format!("a line: {}", guest.stderr()),
+        || guest.stderr().contains("cannot be written (No space left on device").then_some(()),
+    );
+    let seen = format!("/proc/{}/root{}/full", guest.pid(), guest.out().display());
+    let names = std::fs::read_dir(seen).expect("a folder").flatten().map(|file| file.file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["x"]);
+    guest.does(["release", "unstuck"]);
+    assert!(guest.end().success());
+    assert_eq!(guest.stderr().lines().count(), 1, "{}", guest.stderr());
+}
+
 /// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
 /// Promise: Both are told with their lines, recording or dormant, and the watch writes it.
 #[test]
