@@ -222,7 +222,7 @@ impl Asked {
             Err(error) => {
                 diag::debug(format_args!("no thread can be started ({error})"));
                 missing.push(format!(
-                    "threads and GPUs: no thread can be started ({error}); raise the limit of threads (ulimit -u)"
+                    "threads and GPUs: no thread can be started ({error}); raise the limit of threads (ulimit -u) or of memory (ulimit -v)"
                 ));
                 None
             }

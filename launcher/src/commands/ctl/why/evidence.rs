@@ -1,11 +1,11 @@
 //! What a collector tells about a process that stands still, and what can be seen of one that does not answer.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stage2_contract::control::{Answer, start_of};
+use stage2_contract::control::{Answer, SocketName, start_of};
 use stage2_contract::order::Order as _;
 
 use crate::control::{AskError, ControlSocket};
@@ -43,6 +43,9 @@ pub(super) struct Evidence {
 pub(super) struct Process {
     pub(super) pid: u32,
     pub(super) rank: Option<u64>,
+    /// Its number in its own container, if it runs in one: that of its main thread there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) inner_pid: Option<u32>,
     /// What it calls itself in the list of processes, where that is no command: `VLLM::Worker_TP1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) title: String,
@@ -132,6 +135,11 @@ pub(super) struct OpenRange {
     pub(super) tid: Option<u32>,
     pub(super) open_ms: u64,
     pub(super) of_program: bool,
+    /// Instances of the same path that have closed, and for how long the longest was open.
+    pub(super) earlier: u64,
+    pub(super) longest_ms: u64,
+    /// Work was launched in earlier ones, and this one has been open for twice as long as ever.
+    pub(super) overdue: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -254,11 +262,36 @@ impl Evidence {
         evidence.missing = missing;
         // As it is numbered here.
         evidence.process.pid = found.pid;
+        evidence.process.inner_pid = Some(found.name.pid).filter(|inner| *inner != found.pid);
         let proc = format!("/proc/{}", found.pid);
+        if evidence.threads.is_empty() {
+            evidence.threads = threads_of(&proc);
+            evidence.process.threads = evidence.threads.len() as u64;
+            evidence.process.inner_pid = None;
+        }
         evidence.process.title = title_of(Path::new(&proc));
         // A dormant collector does not tell it.
         evidence.process.rank = evidence.process.rank.or_else(|| rank_of(Path::new(&proc)));
         evidence
+    }
+
+    /// A process that has no socket: it has ended, or is in its exit. `None`: it is not under the collector.
+    pub(super) fn without_socket(pid: u32) -> Option<Evidence> {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        let stat = read("stat")?;
+        if !matches!(letter_of(&stat), Some('Z' | 'X')) {
+            read("maps").filter(|maps| maps.contains("libstage2.so"))?;
+        }
+        let name = SocketName::new("", pid, start_of(&stat)?);
+        let found = ControlSocket { pid, path: PathBuf::new(), name };
+        let why = "it has no control socket: it is in its exit, and the collector has ended its part (or it was \
+                   started with STAGE2_CONTROL=off, or has not used NVTX or CUDA yet)";
+        Some(Evidence::from_outside(&found, why.to_owned()))
+    }
+
+    /// Whether `tid` is its main thread.
+    pub(super) fn is_main(&self, tid: u32) -> bool {
+        tid == self.process.inner_pid.unwrap_or(self.process.pid)
     }
 
     /// Whether the process has ended.
@@ -334,8 +367,13 @@ fn threads_of(proc: &str) -> Vec<Thread> {
         let waits_in = text("wchan");
         let is_in_lock =
             text("syscall").split(' ').next() == Some(&*nix::libc::SYS_futex.to_string());
+        let state = match letter.as_str() {
+            "R" => "running",
+            _ if is_in_lock => "lock",
+            _ => "",
+        };
         Some(Thread {
-            state: if is_in_lock { "lock".to_owned() } else { String::new() },
+            state: state.to_owned(),
             tid: entry.file_name().to_str()?.parse().ok()?,
             name: text("comm").trim().to_owned(),
             letter,

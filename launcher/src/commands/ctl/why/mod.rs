@@ -21,7 +21,7 @@ use super::EXIT_REFUSED;
 use crate::cli::WhyArgs;
 use crate::commands::ending::printed;
 use crate::control::{
-    AskError, ControlSocket, Target, ask_for, began_with, find_silent, is_stopped,
+    AskError, ControlSocket, FindError, Target, ask_for, began_with, find_silent, is_stopped,
 };
 use crate::failure::Failure;
 use crate::threads::begin_alone;
@@ -41,7 +41,10 @@ pub(super) fn why(target: Option<&Target>, args: &WhyArgs) -> Result<u8, Failure
         None => read_files(&args.from)?,
         Some(Target::Run(path)) if path.is_file() => vec![read_file(path)?],
         Some(target) => {
-            let found = find_silent(target, STATUS_PATIENCE)?;
+            let found = match find_silent(target, STATUS_PATIENCE) {
+                Ok(found) => found,
+                Err(error) => return without_socket(error).and_then(|one| tell(&[one], args)),
+            };
             let ended = match target {
                 Target::Run(folder) => ended::of_folder(folder, &found),
                 _ => Vec::new(),
@@ -55,21 +58,35 @@ pub(super) fn why(target: Option<&Target>, args: &WhyArgs) -> Result<u8, Failure
             asked
         }
     };
+    tell(&processes, args)
+}
+
+/// What is known of a process whose socket is gone.
+fn without_socket(error: FindError) -> Result<Evidence, Failure> {
+    let evidence = match &error {
+        FindError::NoSocket { pid, .. } => Evidence::without_socket(*pid),
+        _ => None,
+    };
+    evidence.ok_or_else(|| error.into())
+}
+
+fn tell(processes: &[Evidence], args: &WhyArgs) -> Result<u8, Failure> {
     if processes.is_empty() {
         return Err(Failure::NoResult("no process of this user can be asked".to_owned()));
     }
-    let verdict = verdict::of(&processes);
+    let verdict = verdict::of(processes);
     let of_each: Vec<_> = processes
         .iter()
         .zip(&verdict.processes)
         .map(|(evidence, verdict)| json!({"verdict": verdict, "evidence": evidence}))
         .collect();
     let all = json!({"version": 1, "verdict": verdict.all, "processes": of_each});
-    let (json, text) = (format!("{all:#}\n"), show::text(&processes, &verdict));
+    let (json, text) = (format!("{all:#}\n"), show::text(processes, &verdict));
+    // What cannot be written can still be read here.
+    printed(if args.answering.json { &json } else { &text })?;
     if let Some(folder) = &args.out {
         write_bundle(folder, &json, &text)?;
     }
-    printed(if args.answering.json { &json } else { &text })?;
     let told = |evidence: &Evidence| {
         let silent = evidence.silent.as_ref();
         silent.is_none_or(|silent| silent.state != SilentState::Older)

@@ -76,8 +76,16 @@ fn put_process(evidence: &Evidence, lines: &mut Vec<String>) {
         }
         for range in work.open_ranges.iter().filter(|range| range.of_program).take(RANGES) {
             let of = range.tid.map_or(String::new(), |tid| format!(" on thread {tid}"));
+            let longest = match range.overdue {
+                true => format!(
+                    ", {} earlier ones for {} at most",
+                    range.earlier,
+                    seconds(range.longest_ms)
+                ),
+                false => String::new(),
+            };
             lines.push(format!(
-                "  range    {} open for {}{of}",
+                "  range    {} open for {}{longest}{of}",
                 range.path,
                 seconds(range.open_ms)
             ));

@@ -1,8 +1,8 @@
 //! Evidence of processes -> a sentence about what stands still, of each and of all together.
 //!
 //! Rules, the first that holds: a process that does not answer; work on the GPU that does not end; threads that wait
-//! for each other; a GPU that is busy without a record; kernels that end; a host that waits or computes. What no
-//! rule covers is not known, and the sentence says what would tell.
+//! for each other; a GPU that is busy without a record; kernels that end; a step that does not end; a host that waits
+//! or computes. What no rule covers is not known, and the sentence says what would tell.
 
 use serde::Serialize;
 use stage2_contract::text::numbers::counted;
@@ -35,6 +35,8 @@ pub(super) enum Kind {
     Collective,
     /// Threads wait for each other.
     Deadlock,
+    /// A step does not end, and no work on the GPU is known to be unfinished.
+    Step,
     /// Stopped by a signal or a debugger.
     Stopped,
     /// It has ended.
@@ -56,7 +58,7 @@ pub(super) struct Verdict {
     pub(super) sentence: String,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(super) struct Verdicts {
     pub(super) all: Verdict,
     pub(super) processes: Vec<Verdict>,
@@ -76,11 +78,12 @@ fn most_telling(all: &[Evidence], verdicts: &[Verdict]) -> Verdict {
         Kind::Gone => 2,
         Kind::Deadlock => 3,
         Kind::Gpu => 4,
-        Kind::Silent => 5,
-        Kind::Host => 6,
-        Kind::Unknown => 7,
-        Kind::Waits => 8,
-        Kind::Runs => 9,
+        Kind::Step => 5,
+        Kind::Silent => 6,
+        Kind::Host => 7,
+        Kind::Unknown => 8,
+        Kind::Waits => 9,
+        Kind::Runs => 10,
     };
     let first = all.iter().zip(verdicts).min_by_key(|(_, verdict)| weight(verdict.kind));
     match first {
@@ -133,7 +136,8 @@ fn of_evidence(evidence: &Evidence) -> Verdict {
         .or_else(|| of_unfinished(evidence))
         .or_else(|| of_gil(evidence))
         .or_else(|| of_busy_gpu(evidence))
-        .or_else(|| of_ending(evidence));
+        .or_else(|| of_ending(evidence))
+        .or_else(|| of_overdue(evidence));
     told.unwrap_or_else(|| of_host(evidence))
 }
 
@@ -165,7 +169,13 @@ fn of_silent(evidence: &Evidence) -> Option<Verdict> {
                     thread_name(thread, evidence),
                     place_in_kernel(thread)
                 ),
-                None => format!("not known: it does not answer: {}", silent.why),
+                None => {
+                    let main = evidence.threads.iter().find(|thread| evidence.is_main(thread.tid));
+                    let main = main.map_or(String::new(), |thread| {
+                        format!("; thread {} {}", thread_name(thread, evidence), doing(thread, evidence))
+                    });
+                    format!("not known: it does not answer: {}{main}", silent.why)
+                }
             };
             (Kind::Silent, why)
         }
@@ -362,6 +372,29 @@ fn of_ending(evidence: &Evidence) -> Option<Verdict> {
     Some(Verdict { kind: Kind::Runs, sentence })
 }
 
+/// A range in which work was launched each time has been open for much longer than ever before: the host stands
+/// between launches.
+fn of_overdue(evidence: &Evidence) -> Option<Verdict> {
+    let ranges = evidence.work.iter().flat_map(|work| &work.open_ranges);
+    let stands = ranges.filter(|range| range.overdue && range.open_ms >= STANDS_MS);
+    // Of ranges that are open within each other, the innermost one says most.
+    let range = stands.min_by_key(|range| range.open_ms)?;
+    let mut sentence = format!(
+        "a step does not end, and no work on the GPU is known to be unfinished: range {} has been open for {}, the {} \
+         before it for {} at most",
+        range.path,
+        seconds(range.open_ms),
+        range.earlier,
+        seconds(range.longest_ms)
+    );
+    let thread = evidence.threads.iter().find(|thread| Some(thread.tid) == range.tid);
+    if let Some(thread) = thread {
+        let doing = doing(thread, evidence);
+        sentence.push_str(&format!("; thread {} {doing}", thread_name(thread, evidence)));
+    }
+    Some(Verdict { kind: Kind::Step, sentence })
+}
+
 /// No work is known to be unfinished: what the host does.
 fn of_host(evidence: &Evidence) -> Verdict {
     let gpu = match (&evidence.work, busy_percent(evidence)) {
@@ -424,7 +457,7 @@ fn principal(evidence: &Evidence) -> Option<&Thread> {
     let in_call = threads.iter().find(|thread| cuda_call(thread, evidence).is_some());
     // A thread that waits for the GPU by spinning is in no call that its stack could show.
     let spins = || threads.iter().find(|thread| synchronizes(thread));
-    let main = || threads.iter().find(|thread| thread.tid == evidence.process.pid);
+    let main = || threads.iter().find(|thread| evidence.is_main(thread.tid));
     in_call.or_else(spins).or_else(main).or_else(|| threads.first())
 }
 
@@ -435,8 +468,7 @@ fn who_waits(evidence: &Evidence) -> Option<String> {
 }
 
 pub(super) fn thread_name(thread: &Thread, evidence: &Evidence) -> String {
-    let is_main = thread.tid == evidence.process.pid;
-    if is_main {
+    if evidence.is_main(thread.tid) {
         format!("{} (main)", thread.name)
     } else {
         format!("{} ({})", thread.name, thread.tid)

@@ -153,6 +153,30 @@ fn a_collector_that_waits_for_a_lock_is_told() {
 }
 
 #[test]
+fn a_step_that_does_not_end_is_told_with_its_thread() {
+    let range = |path: &str, open_ms: u64, overdue: bool| json!({"path": path, "tid": 6, "open_ms": open_ms, "earlier": 512, "longest_ms": 80, "overdue": overdue});
+    let ranges = [
+        range("serve", 90_000, false),
+        range("serve/step", 61_000, true),
+        range("serve/step/sample", 60_500, true),
+    ];
+    let work = json!({"forced": true, "open_ranges": ranges});
+    let stands = thread(6, &json!({"python": ["get /app/s.py:3"]}));
+    let process = json!({"pid": 5, "phase": "on", "between_ms": 200});
+    let main = thread(5, &json!({"state": "poll"}));
+    let told = one(json!({"process": process, "work": work, "threads": [main, stands]}));
+    assert_eq!(told.kind, Kind::Step);
+    for part in [
+        "range serve/step/sample has been open for 60.5 s, the 512 before it for 80 ms at most",
+        "thread t (6) waits for a lock at s.py:3 (get)",
+    ] {
+        assert!(told.sentence.contains(part), "{} without {part}", told.sentence);
+    }
+    let young = json!({"work": {"forced": true, "open_ranges": [range("step", 900, true)]}});
+    assert_ne!(one(young).kind, Kind::Step);
+}
+
+#[test]
 fn kernels_that_end_and_a_process_that_waits_are_nothing() {
     let mut runs = stands(41, "spin", 12);
     runs["work"] = json!({"queues": [{"last_finished": {"name": "k", "ended_ms_ago": 12}}]});
