@@ -6,6 +6,7 @@ use snapbox::data::{Data, DataFormat};
 use stage2_model::schema::json_schema;
 
 use crate::bundle::{self, RunRecord};
+use crate::commands::ctl::why;
 use crate::doctor;
 
 /// Fails where a schema is not that of the type. With `SNAPSHOTS=overwrite` it is written again.
@@ -23,6 +24,7 @@ fn json_schemas_are_those_of_the_types() {
     check("timelines", &json_schema::<Timelines>("timelines", TIMELINES_VERSION));
     check("run", &json_schema::<RunRecord>("run", bundle::SCHEMA));
     check("diff", &json_schema::<stage2_diff::Diff>("diff", stage2_diff::SCHEMA_VERSION));
+    check("why", &json_schema::<why::Why<'_>>("why", why::SCHEMA));
     check("doctor", &json_schema::<doctor::Diagnosis>("doctor", doctor::SCHEMA));
     for (name, schema) in stage2_ask::json_schemas::all() {
         check(name, &schema);

@@ -2,7 +2,7 @@
 
 validate.py                     samples and golden files of the repository
 validate.py NAME FILE...        these files against schemas/NAME.schema.json
-validate.py --answers LAUNCHER  what ask, next, query and schema print of the samples
+validate.py --answers LAUNCHER  what ask, next, query, schema and ctl why print of the samples
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ ANSWERS: dict[str, list[list[str]]] = {
         ["query", "RUN", "SELECT 1.5 AS step_ms, NULL, 'x', x'00'"],
     ],
     "schema": [["schema", "RUN"], ["schema", "RUN", "kernels"], ["schema", "RUN", "steps"]],
+    # What watches of two ranks have written, on the simulated GPU; no run has any.
+    "why": [["ctl", "why", "--from", *(f"tests/fixtures/why/rank{n}.why.json" for n in (0, 1))]],
 }
 """The commands whose output each schema is of; `--json` is added."""
 
@@ -112,6 +114,17 @@ DAMAGED: dict[str, dict[str, Damage]] = {
         "a table without name": put("tables/0/name", None),
         "rows of text": put("tables/0/rows", "many"),
         "columns of numbers": put("tables/0/columns", [1]),
+    },
+    "why": {
+        "no verdict": put("verdict", None),
+        "an unknown kind": put("verdict/kind", "sleep"),
+        "a process without evidence": put("processes/0/evidence", None),
+        "a process of text": put("processes/0/evidence/process/pid", "7"),
+        "a negative time": put("processes/0/evidence/process/unix_ms", -1),
+        "a frame of number": put("processes/0/evidence/threads/0/native", [7]),
+        "a range that is late by number": put(
+            "processes/1/evidence/work/open_ranges/0/overdue", 1
+        ),
     },
     "run": {
         "no passes": put("passes", None),

@@ -1,7 +1,7 @@
 //! A verb for running processes -> what they answer, and a snapshot of what they do.
 
 mod snapshot;
-mod why;
+pub(crate) mod why;
 
 use std::time::{Duration, Instant};
 

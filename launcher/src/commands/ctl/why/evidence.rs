@@ -17,6 +17,7 @@ const MAX_THREADS: usize = 256;
 
 /// What is known of one process.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Evidence {
     pub(super) process: Process,
@@ -38,7 +39,9 @@ pub(super) struct Evidence {
     pub(super) watch: Option<String>,
 }
 
+/// The process itself. Times and sizes that are not known are null.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -49,21 +52,29 @@ pub(super) struct Process {
     /// What it calls itself in the list of processes, where that is no command: `VLLM::Worker_TP1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) title: String,
+    /// `on`: it records; `dormant`, `starting` or `ended`. Empty: it did not answer.
     pub(super) phase: String,
+    /// It has used CUDA.
     pub(super) cuda: bool,
+    /// When it answered.
     pub(super) unix_ms: u64,
     pub(super) took_ms: u64,
+    /// Between the two looks at its threads.
     pub(super) between_ms: u64,
     pub(super) threads: u64,
     pub(super) rss_kib: Option<u64>,
     pub(super) peak_rss_kib: Option<u64>,
     pub(super) swap_kib: Option<u64>,
+    /// The window of recording, from 1.
     pub(super) window: Option<u64>,
+    /// Records of GPU work so far, and those of them without times.
     pub(super) records: Option<u64>,
     pub(super) untimed: Option<u64>,
 }
 
+/// What the records tell of work on the GPU.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Work {
     /// CUPTI was flushed by force: what has not ended is known.
@@ -86,7 +97,9 @@ pub(super) struct Work {
     pub(super) not_forced: Option<String>,
 }
 
+/// A stream.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Queue {
     pub(super) device: u32,
@@ -103,7 +116,9 @@ pub(super) struct Queue {
     pub(super) unfinished_names: Vec<Counted>,
 }
 
+/// A piece of work on the GPU.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Piece {
     pub(super) name: String,
@@ -120,20 +135,25 @@ pub(super) struct Piece {
     pub(super) seen_ms_ago: Option<u64>,
 }
 
+/// Pieces of work of one name.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Counted {
     pub(super) name: String,
     pub(super) count: u64,
 }
 
+/// A range that is open.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct OpenRange {
     pub(super) path: String,
     pub(super) range: u64,
     pub(super) tid: Option<u32>,
     pub(super) open_ms: u64,
+    /// It is none of a library.
     pub(super) of_program: bool,
     /// Instances of the same path that have closed, and for how long the longest was open.
     pub(super) earlier: u64,
@@ -142,7 +162,9 @@ pub(super) struct OpenRange {
     pub(super) overdue: bool,
 }
 
+/// A call of the driver that has not returned.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct OpenCall {
     pub(super) name: String,
@@ -150,7 +172,9 @@ pub(super) struct OpenCall {
     pub(super) ms: u64,
 }
 
+/// What NVML says of a GPU.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Gpu {
     pub(super) index: u32,
@@ -174,14 +198,18 @@ pub(super) struct Gpu {
     pub(super) quiet_ms: Option<u64>,
 }
 
+/// A thread of the process, in two looks.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Thread {
     pub(super) tid: u32,
     pub(super) name: String,
     /// The letter that the kernel gives for its state.
     pub(super) letter: String,
+    /// `running`, `runnable`, `gil`, `lock`, `sleep`, `poll`, `driver`, `blocked` or `unknown`; empty: seen from outside.
     pub(super) state: String,
+    /// Processor time and context switches between the looks.
     pub(super) cpu_us: u64,
     pub(super) switches: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -199,12 +227,15 @@ pub(super) struct Thread {
 
 /// A process that did not answer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Silent {
     pub(super) why: String,
     pub(super) state: SilentState,
 }
 
+/// What is known of a process that did not answer.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SilentState {
     /// By a signal (SIGSTOP), or by a debugger.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::json;
 use stage2_contract::control::Verb;
 use stage2_contract::order::Order as _;
@@ -26,7 +27,10 @@ use crate::control::{
 use crate::failure::Failure;
 use crate::threads::begin_alone;
 use evidence::{Evidence, SilentState};
+use verdict::Verdict;
 
+/// Version of the JSON that is printed.
+pub(crate) const SCHEMA: u32 = 1;
 /// The longest that an answer is waited for. A collector takes 1.5 s at most.
 const PATIENCE: Duration = Duration::from_millis(1650);
 /// The longest that a process may take to say where it writes.
@@ -35,6 +39,25 @@ const STATUS_PATIENCE: Duration = Duration::from_millis(300);
 const APART_MS: u64 = 30_000;
 /// A file of the watch that is larger is none.
 const FILE_BYTES: u64 = 4 << 20;
+
+/// Why processes stand still: what `stage2-launch ctl why --json` prints.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Why<'a> {
+    /// Version of this format. Members may be added to it.
+    schema_version: u32,
+    /// Of all processes together.
+    verdict: &'a Verdict,
+    processes: Vec<Told<'a>>,
+}
+
+/// A process.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Told<'a> {
+    verdict: &'a Verdict,
+    evidence: &'a Evidence,
+}
 
 pub(super) fn why(target: Option<&Target>, args: &WhyArgs) -> Result<u8, Failure> {
     let processes = match target {
@@ -75,13 +98,13 @@ fn tell(processes: &[Evidence], args: &WhyArgs) -> Result<u8, Failure> {
         return Err(Failure::NoResult("no process of this user can be asked".to_owned()));
     }
     let verdict = verdict::of(processes);
-    let of_each: Vec<_> = processes
-        .iter()
-        .zip(&verdict.processes)
-        .map(|(evidence, verdict)| json!({"verdict": verdict, "evidence": evidence}))
-        .collect();
-    let all = json!({"version": 1, "verdict": verdict.all, "processes": of_each});
-    let (json, text) = (format!("{all:#}\n"), show::text(processes, &verdict));
+    let told = processes.iter().zip(&verdict.processes);
+    let told = told.map(|(evidence, verdict)| Told { verdict, evidence }).collect();
+    let all = Why { schema_version: SCHEMA, verdict: &verdict.all, processes: told };
+    let json = serde_json::to_string_pretty(&all).map_err(|error| {
+        Failure::NoResult(format!("the answer cannot be written as JSON: {error}"))
+    })?;
+    let (json, text) = (json + "\n", show::text(processes, &verdict));
     // What cannot be written can still be read here.
     printed(if args.answering.json { &json } else { &text })?;
     if let Some(folder) = &args.out {

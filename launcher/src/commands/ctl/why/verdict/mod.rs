@@ -26,7 +26,9 @@ const CONTROL: &str = "stage2-control";
 /// A process that stands for less may only be busy.
 const HOLDS_UP_MS: u64 = 2_000;
 
+/// What stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
     /// Work on the GPU does not end.
@@ -52,9 +54,12 @@ pub(super) enum Kind {
     Unknown,
 }
 
+/// The conclusion, of one process or of all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Verdict {
     pub(super) kind: Kind,
+    /// Without a full stop.
     pub(super) sentence: String,
 }
 
