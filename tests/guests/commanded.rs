@@ -8,8 +8,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::cuda::{self, Graph, Stream};
+use crate::ends;
 use crate::nvtx::{client, range};
-use crate::process::limit;
+use crate::process::{address_space, limit, limit_for_a_while};
 
 static BUSY: AtomicBool = AtomicBool::new(false);
 
@@ -88,16 +89,38 @@ pub fn obey() {
             "unstuck" => stuck.take().expect("stuck").join().expect("ends"),
             "fork" => said = format!(" {}", forked()),
             "room" => limit_files(number()),
+            // No address space, and no threads, beyond what there is; and again as much as there may be.
+            "no_memory" => limit_for_a_while(libc::RLIMIT_AS, address_space()),
+            "no_threads" => limit_for_a_while(libc::RLIMIT_NPROC, 0),
+            "enough" => {
+                limit_for_a_while(libc::RLIMIT_AS, libc::RLIM_INFINITY);
+                limit_for_a_while(libc::RLIMIT_NPROC, libc::RLIM_INFINITY);
+            }
+            // A thread stands for so many seconds while it holds the allocator, which the test has preloaded.
+            "hold" => hold_the_allocator(number()),
+            // Exit takes time: in a handler, and again behind all handlers.
+            "linger" => ends::linger(),
             "main_ends" => {
                 println!("ok");
                 std::io::stdout().flush().expect("heard");
-                crate::ends::end_main();
+                ends::end_main();
             }
             other => panic!("no command {other:?}"),
         }
         println!("ok{said}");
         std::io::stdout().flush().expect("heard");
     }
+}
+
+/// Neither this thread nor the caller allocates before it lets go.
+fn hold_the_allocator(seconds: u32) {
+    // SAFETY: the name is NUL-terminated.
+    let hold = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"hold_allocator".as_ptr()) };
+    assert!(!hold.is_null(), "the allocator that can be held is not preloaded");
+    // SAFETY: the function has this type.
+    let hold: extern "C" fn(u32) = unsafe { std::mem::transmute(hold) };
+    std::thread::spawn(move || hold(seconds));
+    std::thread::sleep(Duration::from_millis(200));
 }
 
 /// Launches on a stream of its own what does not end before it is released, in a range, and waits for it.

@@ -344,3 +344,32 @@ pub fn ends_a_child() {
         println!("child={} soon={}", libc::WTERMSIG(status), started.elapsed().as_secs() < 2);
     }
 }
+
+static LINGERS: AtomicBool = AtomicBool::new(false);
+
+/// Has exit take 3 s in a handler that was registered late, and 3 s behind all handlers; says where it is.
+pub fn linger() {
+    LINGERS.store(true, Ordering::SeqCst);
+    // SAFETY: the handler is a function of this program.
+    unsafe { libc::atexit(in_a_handler) };
+}
+
+extern "C" fn in_a_handler() {
+    say_and_wait("ok in a handler");
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static BEHIND_HANDLERS: extern "C" fn() = {
+    extern "C" fn behind_handlers() {
+        if LINGERS.load(Ordering::SeqCst) {
+            say_and_wait("ok behind the handlers");
+        }
+    }
+    behind_handlers
+};
+
+fn say_and_wait(where_it_is: &str) {
+    println!("{where_it_is}");
+    std::thread::sleep(Duration::from_secs(3));
+}

@@ -34,10 +34,23 @@ pub fn cancelled() {
 
 /// As `ulimit -v`: so many MiB more than there are now.
 fn limit_address_space(mib: u64) {
+    let bytes = address_space() + (mib << 20);
+    limit(libc::RLIMIT_AS, bytes, bytes);
+}
+
+/// Bytes of address space that are in use.
+pub fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("statm");
     let pages: u64 = pages.split(' ').next().and_then(|text| text.parse().ok()).expect("pages");
-    let bytes = pages * 4096 + (mib << 20);
-    limit(libc::RLIMIT_AS, bytes, bytes);
+    pages * 4096
+}
+
+/// A limit that can be taken back.
+pub fn limit_for_a_while(what: libc::__rlimit_resource_t, soft: u64) {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the place is valid.
+    assert_eq!(unsafe { libc::getrlimit(what, &raw mut now) }, 0);
+    limit(what, soft.min(now.rlim_max), now.rlim_max);
 }
 
 /// May take 4 MiB more of address space when it first uses NVTX.

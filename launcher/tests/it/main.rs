@@ -46,3 +46,4 @@ mod sources;
 mod top;
 mod usage;
 mod verdicts;
+mod why;

@@ -12,6 +12,17 @@ use serde_json::Value;
 use super::simulated::{built, collector};
 use super::{LAUNCH, json};
 
+/// A user that this system need not know.
+const USER: u32 = 12_345;
+
+/// Words that run a program as that user, without capabilities; only root may.
+pub(crate) fn as_user() -> Command {
+    let mut command = Command::new("setpriv");
+    let user = USER.to_string();
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--inh-caps=-all", "--"]);
+    command
+}
+
 pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
@@ -64,6 +75,29 @@ impl Guest {
         Some(Guest::dormant_by(container, folder))
     }
 
+    /// A dormant process of a user that is not root: another one than ours, if we are root. `None` where the programs
+    /// lie where that one cannot read them.
+    pub(crate) fn of_a_user() -> Option<Guest> {
+        let folder = new_folder();
+        if !nix::unistd::geteuid().is_root() {
+            return Some(Guest::dormant_by(Command::new(built("examples/guest")), folder));
+        }
+        let mut trial = as_user();
+        let allowed = trial.args(["head", "-c1"]).arg(built("examples/guest")).output();
+        if !allowed.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: another user cannot run the programs: {allowed:?}");
+            return None;
+        }
+        for path in
+            [folder.path().to_owned(), folder.path().join("run"), folder.path().join("traces")]
+        {
+            std::os::unix::fs::chown(path, Some(USER), None).expect("root may");
+        }
+        let mut command = as_user();
+        command.arg(built("examples/guest"));
+        Some(Guest::dormant_by(command, folder))
+    }
+
     fn dormant_by(mut command: Command, folder: Rc<tempfile::TempDir>) -> Guest {
         command.env("STAGE2_START", "off");
         let mut guest = Guest::preloaded(command, folder);
@@ -72,7 +106,17 @@ impl Guest {
     }
 
     fn preloaded(mut command: Command, folder: Rc<tempfile::TempDir>) -> Guest {
-        command.env("LD_PRELOAD", built("libstage2.so")).env("STAGE2_SUMMARY", "off");
+        let mut libraries = built("libstage2.so").into_os_string();
+        // What a test preloads stands before the collector.
+        let earlier = command.get_envs().find_map(|(name, value)| {
+            value.filter(|_| name == "LD_PRELOAD").map(std::ffi::OsStr::to_owned)
+        });
+        if let Some(mut earlier) = earlier {
+            earlier.push(":");
+            earlier.push(libraries);
+            libraries = earlier;
+        }
+        command.env("LD_PRELOAD", libraries).env("STAGE2_SUMMARY", "off");
         command.env("STAGE2_OUT", folder.path().join("traces"));
         Guest::spawn(command, folder)
     }
@@ -110,6 +154,19 @@ impl Guest {
             stderr.read_to_string(&mut said).expect("text");
         }
         (said, self.child.wait().expect("ended").code())
+    }
+
+    /// Ends its input, and waits for what it says in its exit.
+    pub(crate) fn exits(&mut self) -> String {
+        drop(self.stdin.take());
+        self.hears()
+    }
+
+    /// The next line that it says.
+    pub(crate) fn hears(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("a line");
+        line.trim().to_owned()
     }
 
     /// Ends in order, so that the trace file is whole; its folder.
