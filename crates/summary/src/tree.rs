@@ -325,14 +325,16 @@ fn tie_clocks(sources: &mut [Source]) -> Option<u64> {
 
 // Merging.
 
-/// A file, and by how many periods its clock is behind.
+/// A file, by how many periods its clock is behind, and the last period that it had at the first look.
 struct Input {
     path: PathBuf,
     shift: i64,
+    last: u64,
 }
 
 /// Merges all files of `inventory`, with files of its own in `folder`, and gives the periods of all ranks to `take`, in
-/// the order of time. A file that cannot be read further on the way is named among the faults.
+/// the order of time. A file that cannot be read further on the way, or lost its end since the first look, is counted
+/// and named among the faults.
 ///
 /// # Errors
 /// When a file in `folder` cannot be written or read.
@@ -348,9 +350,10 @@ pub fn merge(
         .map(|source| Input {
             path: source.path.clone(),
             shift: source.add_ns.saturating_add(half).div_euclid(PERIOD_NS as i64),
+            last: source.span.1,
         })
         .collect();
-    let faults = Mutex::new(Vec::new());
+    let faults = Mutex::new(Faults::default());
     let mut level = 0;
     let mut own: Vec<PathBuf> = Vec::new();
     while inputs.len() > GROUP {
@@ -382,20 +385,19 @@ pub fn merge(
             own.iter().for_each(|path| drop(std::fs::remove_file(path)));
             return Err(error);
         }
-        inputs = written.into_iter().map(|path| Input { path, shift: 0 }).collect();
+        inputs = written.into_iter().map(|path| Input { path, shift: 0, last: 0 }).collect();
         level += 1;
     }
     let merged = merge_group(&inputs, &faults, &mut take);
     own.iter().for_each(|path| drop(std::fs::remove_file(path)));
-    for (path, why) in faults.into_inner().unwrap_or_default() {
-        inventory.faults.name(&path, why);
-    }
+    let faults = faults.into_inner().unwrap_or_default();
+    inventory.faults.unreadable += faults.unreadable;
+    inventory.faults.torn += faults.torn;
+    faults.named.into_iter().for_each(|(path, why)| inventory.faults.name(&path, why));
     merged
 }
 
-type Named = Mutex<Vec<(PathBuf, String)>>;
-
-fn merge_into(group: &[Input], path: &Path, faults: &Named) -> io::Result<()> {
+fn merge_into(group: &[Input], path: &Path, faults: &Mutex<Faults>) -> io::Result<()> {
     let mut writer = Writer::new(BufWriter::new(File::create_new(path)?))?;
     merge_group(group, faults, &mut |period| writer.write(&Entry::Period(Box::new(period))))?;
     writer.flush()
@@ -403,22 +405,34 @@ fn merge_into(group: &[Input], path: &Path, faults: &Named) -> io::Result<()> {
 
 fn merge_group(
     inputs: &[Input],
-    faults: &Named,
+    faults: &Mutex<Faults>,
     take: &mut dyn FnMut(Period) -> io::Result<()>,
 ) -> io::Result<()> {
     let fault = |path: &Path, error: &io::Error| {
         if let Ok(mut faults) = faults.lock() {
-            faults.push((path.to_owned(), format!("cannot be read further: {error}")));
+            faults.unreadable += 1;
+            faults.name(path, format!("cannot be read further: {error}"));
         }
     };
-    let next = |reader: &mut Reader<BufReader<File>>, input: &Input| loop {
+    let next = |reader: &mut Reader<BufReader<File>>, input: &Input, at: &mut u64| loop {
         match reader.next_entry() {
             Ok(Some(Entry::Period(mut period))) => {
+                *at = period.index.max(*at);
                 period.index = period.index.saturating_add_signed(input.shift);
                 return Some(*period);
             }
             Ok(Some(Entry::Member(_))) => {}
-            Ok(None) => return None,
+            Ok(None) => {
+                // Folders that several hosts share show a file shorter at times than it was.
+                if *at < input.last
+                    && let Ok(mut faults) = faults.lock()
+                {
+                    faults.torn += 1;
+                    faults
+                        .name(&input.path, "became shorter while it was read: its end is missing");
+                }
+                return None;
+            }
             Err(error) => {
                 fault(&input.path, &error);
                 return None;
@@ -429,8 +443,9 @@ fn merge_group(
     for input in inputs {
         match open(&input.path) {
             Ok(mut reader) => {
-                let period = next(&mut reader, input);
-                readers.push((reader, input, period));
+                let mut at = 0;
+                let period = next(&mut reader, input, &mut at);
+                readers.push((reader, input, at, period));
             }
             Err(error) => fault(&input.path, &error),
         }
@@ -439,11 +454,11 @@ fn merge_group(
         readers.iter().filter_map(|(.., period)| Some(period.as_ref()?.index)).min()
     {
         let mut all = Period { index, ..Period::default() };
-        for (reader, input, period) in &mut readers {
+        for (reader, input, at, period) in &mut readers {
             // A file may hold a minute twice, where its clock was set back.
             while let Some(found) = period.take_if(|period| period.index <= index) {
                 all.merge(found);
-                *period = next(reader, input);
+                *period = next(reader, input, at);
             }
         }
         all.settle(false);

@@ -159,6 +159,78 @@ fn broken_files_are_counted_and_named_and_the_rest_is_whole() {
     );
 }
 
+/// Hazard (Jobs of many ranks): A shared folder lags: files go away, become shorter, grow, or end in zeros between the
+///  first look and the merge.
+/// Promise: What is lost is counted and named, and the rest is whole.
+#[test]
+fn files_that_change_while_they_are_merged_are_named_and_the_rest_is_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut made = Made::new(200, 4);
+    made.late = Box::new(|_| Some((5, 3_000_000, 0)));
+    let paths = made.write(folder.path());
+    let find = |rank: u64| folder.path().join(format!("node-{:04}-1-{rank}-0.s2s", rank / 8));
+    let whole = fs::read(find(20)).expect("a file");
+    let mut inventory = tree::look(&paths);
+    assert_eq!((inventory.sources.len(), inventory.faults.torn), (200, 0));
+    fs::remove_file(find(40)).expect("it was there");
+    fs::write(find(20), &whole[..whole.len() / 2]).expect("half of it");
+    let mut zeros = fs::read(find(60)).expect("a file");
+    let end = zeros.len() * 2 / 3;
+    zeros[end..].fill(0);
+    fs::write(find(60), zeros).expect("a hole");
+    let mut grown = fs::read(find(80)).expect("a file");
+    grown.extend_from_slice(&whole[whole.len() / 2..whole.len() / 2 + 9]);
+    fs::write(find(80), grown).expect("the beginning of more");
+    let mut fold = Fold::default();
+    let take = |period| {
+        fold.add(period);
+        Ok(())
+    };
+    tree::merge(&mut inventory, folder.path(), take).expect("the folder takes files");
+    let job = fold.finish(&inventory, |_| None);
+    assert_eq!((job.files.unreadable, job.files.torn), (1, 2), "{:?}", job.files);
+    let named = |of: &str| job.files.named.iter().any(|(path, _)| path.contains(of));
+    assert!(
+        ["-20-", "-40-", "-60-"].iter().all(|of| named(of)) && !named("-80-"),
+        "{:?}",
+        job.files
+    );
+    assert_eq!((job.late.len(), job.late[0].rank), (1, Some(5)), "{:#?}", job.late);
+    assert_eq!(job.last_minute - job.first_minute, 3);
+}
+
+/// Hazard (Jobs of many ranks): A rank runs other versions than all the others.
+/// Promise: The page counts the versions; what the worst ranks alone have is said.
+#[test]
+fn versions_that_differ_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut made = Made::new(64, 3);
+    made.late = Box::new(|minute| Some((8 + minute % 2, 3_000_000, 0)));
+    made.version = Box::new(|rank| if matches!(rank, 8 | 9) { "22705" } else { "22809" });
+    let job = job_of(&made.write(folder.path()), folder.path());
+    let count = |text: &str| job.versions.iter().find(|(name, _)| name == text).map(|(_, n)| *n);
+    assert_eq!((count("nccl.version 22809"), count("nccl.version 22705")), (Some(62), Some(2)));
+    let common = "2 of the 2 worst: nccl.version 22705 (2 of 64 processes)";
+    assert!(job.common.iter().any(|text| text == common), "{:?}", job.common);
+}
+
+/// Hazard (Jobs of many ranks): A folder holds a hundred thousand files, nearly all of them copies or nonsense.
+/// Promise: They are counted, some are named, and the job is whole.
+#[test]
+fn of_very_many_files_the_few_of_the_job_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut paths = Made::new(8, 2).write(folder.path());
+    let (copy, nonsense) = (folder.path().join("zz.s2s"), folder.path().join("zz-not.s2s"));
+    fs::copy(&paths[3], &copy).expect("a copy");
+    fs::write(&nonsense, "no summary").expect("a file");
+    // One file by many names costs the test less than many files.
+    (0..50_000).for_each(|_| paths.extend([copy.clone(), nonsense.clone()]));
+    let job = job_of(&paths, folder.path());
+    let files = &job.files;
+    assert_eq!((files.read, files.doubled, files.unreadable), (8, 50_000, 50_000));
+    assert!((1..=16).contains(&files.named.len()), "{}", files.named.len());
+}
+
 /// Hazard (Jobs of many ranks): Summaries are merged in another order, or summaries of summaries.
 /// Promise: The same numbers come out.
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Made {
     pub(crate) ahead_ns: Box<dyn Fn(u64) -> i64 + Sync>,
     /// The clock of the GPU of a rank, MHz.
     pub(crate) mhz: Box<dyn Fn(u64) -> u64 + Sync>,
+    /// The version of NCCL of a rank.
+    pub(crate) version: Box<dyn Fn(u64) -> &'static str + Sync>,
 }
 
 impl Made {
@@ -45,6 +47,7 @@ impl Made {
             host: Box::new(|rank, _| rank / 8),
             ahead_ns: Box::new(|_| 0),
             mhz: Box::new(|_| 1_980),
+            version: Box::new(|_| "22809"),
         }
     }
 
@@ -101,7 +104,10 @@ impl Made {
             pid: 1_000 + rank as u32,
             begun_ns: (FIRST_MINUTE + minute) * MINUTE_NS,
             gpus: vec![(gpu, "NVIDIA H200".into())],
-            versions: vec![("cupti.version".into(), "130001".into())],
+            versions: vec![
+                ("cupti.version".into(), "130001".into()),
+                ("nccl.version".into(), (self.version)(rank).into()),
+            ],
             in_part: false,
         }
     }
