@@ -215,9 +215,9 @@ pub fn select(
     selection: &Selection,
     write: impl FnOnce(&Selected<'_>, &mut Counts) -> Result<Vec<PathBuf>, ExportError>,
 ) -> Result<Exported, ExportError> {
-    let stage_times = selection.check(run)?;
+    let times = selection.check(run)?;
     let mut counts = Counts::default();
-    let files = write(&Selected::new(run, selection, stage_times), &mut counts)?;
+    let files = write(&Selected::new(run, selection, times), &mut counts)?;
     let clocks = run.clocks().map(str::to_owned);
     let (missing, sample, notes) = (run.missing(), run.sample(), Vec::new());
     Ok(Exported { files, counts, missing, sample, clocks, notes })
@@ -271,9 +271,20 @@ pub enum ExportError {
         /// The stages of the run.
         known: String,
     },
+    /// Steps that no process of the run has.
+    #[error(
+        "no process has so many instances of `{stage}`: there are {most_steps} at most, numbered from 0"
+    )]
+    NoSuchSteps {
+        /// The stage that was asked for.
+        stage: String,
+        /// The most of any process.
+        most_steps: u64,
+    },
     /// A window that cannot be read.
     #[error(
-        "`{0}` is not a window; write START..END in seconds since the first event, for instance 0.5..1.25"
+        "`{0}` is not a window; write START..END in seconds since the first event, for instance 0.5..1.25, or \
+         STAGE:FIRST..END in steps, for instance decode:100..110"
     )]
     NoWindow(String),
     /// The destination exists.

@@ -113,6 +113,8 @@ const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 const FIRST_STAND_IN: u32 = 1 << 23;
 /// A machine has no more GPUs.
 const LAST_GPU: u32 = 63;
+/// Hosts that a line names.
+const NAMED: usize = 5;
 
 impl Run {
     /// The run whose bundle is in `run_dir`, with the trace files that its report counts;
@@ -197,9 +199,12 @@ impl Run {
             format!("clocks of hosts were aligned by their collectives, to {micros} us at worst")
         });
         let apart = (!untied.is_empty()).then(|| {
-            let hosts = untied.join(", ");
+            let more = untied.len().saturating_sub(NAMED);
+            let named: Vec<&str> = untied.iter().take(NAMED).map(String::as_str).collect();
+            let hosts = named.join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!(
-                "no collective ties the clocks of these hosts: {hosts}; their times are on their own \
+                "no collective ties the clocks of these hosts: {hosts}{more}; their times are on their own \
                  wall clocks, which may differ by milliseconds: do not compare starts across hosts"
             )
         });

@@ -19,22 +19,44 @@ pub struct Selection {
     pub window: Option<Window>,
 }
 
-/// A window of time, ns since the first event of the run. What touches it is in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Start.
-    pub from_ns: i64,
-    /// End.
-    pub to_ns: i64,
+/// A part of a run in time. What touches it is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// In ns since the first event of the run.
+    Time {
+        /// Start.
+        from_ns: i64,
+        /// End.
+        to_ns: i64,
+    },
+    /// From the start of one instance of a stage to that of another, in each process: where clocks of hosts are
+    /// apart, the same steps are still the same.
+    Steps {
+        /// The stage.
+        stage: String,
+        /// The number of the first instance, from 0.
+        from: u64,
+        /// The number of the first one that is left out.
+        to: u64,
+    },
 }
 
 impl FromStr for Window {
     type Err = ExportError;
 
-    /// Reads `START..END` in seconds; either may be left out.
+    /// Reads `START..END` in seconds, or `STAGE:FIRST..END` in instances; either number may be left out.
     fn from_str(text: &str) -> Result<Self, ExportError> {
         let refused = || ExportError::NoWindow(visible(text.as_bytes()));
-        let (from, to) = text.split_once("..").ok_or_else(refused)?;
+        let (from, to) = text.rsplit_once("..").ok_or_else(refused)?;
+        if let Some((stage, from)) = from.rsplit_once(':') {
+            let number = |part: &str, absent: u64| match part.trim() {
+                "" => Ok(absent),
+                number => number.parse().map_err(|_| refused()),
+            };
+            let (from, to) = (number(from, 0)?, number(to, u64::MAX)?);
+            let stage = stage.to_owned();
+            return if from < to { Ok(Self::Steps { stage, from, to }) } else { Err(refused()) };
+        }
         let ns = |part: &str, absent: i64| match part.trim().trim_end_matches('s') {
             "" => Ok(absent),
             number => {
@@ -43,41 +65,59 @@ impl FromStr for Window {
                 seconds.map(|s| (s * 1e9).round() as i64).ok_or_else(refused)
             }
         };
-        let window = Self { from_ns: ns(from, 0)?, to_ns: ns(to, i64::MAX)? };
-        if window.from_ns < window.to_ns { Ok(window) } else { Err(refused()) }
+        let (from_ns, to_ns) = (ns(from, 0)?, ns(to, i64::MAX)?);
+        if from_ns < to_ns { Ok(Self::Time { from_ns, to_ns }) } else { Err(refused()) }
     }
 }
 
 impl std::fmt::Display for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let seconds = |ns: i64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-        let to = if self.to_ns == i64::MAX { String::new() } else { seconds(self.to_ns) };
-        write!(f, "{}..{to}", seconds(self.from_ns))
+        match self {
+            Self::Time { from_ns, to_ns: i64::MAX } => write!(f, "{}..", seconds(*from_ns)),
+            Self::Time { from_ns, to_ns } => {
+                write!(f, "{}..{}", seconds(*from_ns), seconds(*to_ns))
+            }
+            Self::Steps { stage, from, to: u64::MAX } => write!(f, "{stage}:{from}.."),
+            Self::Steps { stage, from, to } => write!(f, "{stage}:{from}..{to}"),
+        }
     }
 }
 
 impl Selection {
-    /// Checks that the run has the selected stages, and that the window does not begin after the end of the run.
-    /// Returns when each process had one of these stages.
-    pub(crate) fn check(&self, run: &Run) -> Result<StageTimes, ExportError> {
-        let times = match self.stages.is_empty() {
-            true => StageTimes::default(),
-            false => self.check_stages(run)?,
+    /// Checks that the run has what is selected. Returns where in time that is.
+    pub(crate) fn check(&self, run: &Run) -> Result<Times, ExportError> {
+        let span = run.span().unwrap_or(Span { start_ns: 0, end_ns: 0 });
+        let mut times = Times::default();
+        let of_steps = match &self.window {
+            Some(Window::Steps { stage, from, to }) => Some((stage, *from, *to)),
+            _ => None,
         };
-        let length_ns = run.span().map(Span::ns);
-        match self.window.zip(length_ns) {
-            Some((window, ns)) if window.from_ns > ns => {
-                Err(ExportError::NothingSelected(ns as f64 / 1e9))
-            }
-            _ => Ok(times),
+        if of_steps.is_some() || !self.stages.is_empty() {
+            self.look(run, of_steps, &mut times)?;
         }
+        if let Some(Window::Time { from_ns, to_ns }) = self.window {
+            if from_ns > span.ns() {
+                return Err(ExportError::NothingSelected(span.ns() as f64 / 1e9));
+            }
+            let at = |ns: i64| span.start_ns.saturating_add(ns);
+            let window = Span { start_ns: at(from_ns), end_ns: at(to_ns) };
+            times.window = run.processes().iter().map(|process| (process.pid, window)).collect();
+        }
+        Ok(times)
     }
 
-    fn check_stages(&self, run: &Run) -> Result<StageTimes, ExportError> {
+    /// Reads the run for the times of stages and steps.
+    fn look(
+        &self,
+        run: &Run,
+        of_steps: Option<(&String, u64, u64)>,
+        times: &mut Times,
+    ) -> Result<(), ExportError> {
         let mut known = BTreeSet::new();
-        let mut times = StageTimes::default();
+        let mut most_steps = 0;
         for process in run.processes() {
-            let mut spans = Vec::new();
+            let (mut spans, mut starts) = (Vec::new(), Vec::new());
             process.file.for_each(|event| {
                 let stage = match &event {
                     Event::Range(range) => range.path.stage(),
@@ -87,34 +127,59 @@ impl Selection {
                 if !known.contains(stage) {
                     known.insert(stage.to_owned());
                 }
-                if let Event::Range(range) = &event
-                    && self.stages.iter().any(|of| of == stage)
-                {
+                let Event::Range(range) = &event else { return Ok(()) };
+                if self.stages.iter().any(|of| of == stage) {
                     add_span(&mut spans, range.span);
+                }
+                let is_step = !range.continues && range.path.label == stage;
+                if is_step && of_steps.is_some_and(|(of, ..)| of == stage) {
+                    starts.push(range.span.start_ns);
                 }
                 Ok(())
             })?;
             if self.stages.iter().any(|stage| stage == WHOLE_PROCESS) {
                 spans = process.file.span().into_iter().collect();
             }
-            times.0.insert(process.pid, joined(spans));
+            times.stages.insert(process.pid, joined(spans));
+            if let Some((_, from, to)) = of_steps {
+                starts.sort_unstable();
+                most_steps = most_steps.max(starts.len() as u64);
+                let start = |number: u64| {
+                    usize::try_from(number).ok().and_then(|at| starts.get(at)).copied()
+                };
+                if let Some(start_ns) = start(from) {
+                    let end_ns = start(to).unwrap_or(i64::MAX);
+                    times.window.insert(process.pid, Span { start_ns, end_ns });
+                }
+            }
         }
-        let Some(unknown) = self.stages.iter().find(|stage| !known.contains(*stage)) else {
-            return Ok(times);
-        };
-        let known = known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ");
-        Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), known })
+        let steps_of = of_steps.map(|(stage, ..)| stage);
+        if let Some(unknown) = self.stages.iter().chain(steps_of).find(|of| !known.contains(*of)) {
+            let known = known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ");
+            return Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), known });
+        }
+        match steps_of.filter(|_| times.window.is_empty()) {
+            Some(stage) => {
+                Err(ExportError::NoSuchSteps { stage: visible(stage.as_bytes()), most_steps })
+            }
+            None => Ok(()),
+        }
     }
 }
 
-/// When each process, by its number, had a range of the selected stages, in order of time.
+/// Where in time the selected part of each process is, by the number of the process, on the wall clock.
 #[derive(Debug, Default)]
-pub(crate) struct StageTimes(BTreeMap<u32, Vec<Span>>);
+pub(crate) struct Times {
+    /// When it had a range of the selected stages, in order of time.
+    stages: BTreeMap<u32, Vec<Span>>,
+    /// Its window. A process without these steps has none.
+    window: BTreeMap<u32, Span>,
+}
 
-impl StageTimes {
+impl Times {
     /// Whether a time span of a process touches one of its stages.
-    fn touches(&self, process: &Process, span: Span) -> bool {
-        let Some(spans) = self.0.get(&process.pid) else { return false };
+    fn touches_stage(&self, process: &Process, span: Span) -> bool {
+        let Some(spans) = self.stages.get(&process.pid) else { return false };
         let behind = spans.partition_point(|of| of.end_ns < span.start_ns);
         spans.get(behind).is_some_and(|of| of.start_ns < span.end_ns)
     }
@@ -173,20 +238,14 @@ pub struct Selected<'r> {
     /// The run.
     pub run: &'r Run,
     stages: BTreeSet<&'r str>,
-    stage_times: StageTimes,
-    /// On the wall clock.
-    window: Option<Span>,
+    has_window: bool,
+    times: Times,
 }
 
 impl<'r> Selected<'r> {
-    pub(crate) fn new(run: &'r Run, selection: &'r Selection, stage_times: StageTimes) -> Self {
-        let start_ns = run.span().map_or(0, |span| span.start_ns);
-        let window = selection.window.map(|window| Span {
-            start_ns: start_ns.saturating_add(window.from_ns),
-            end_ns: start_ns.saturating_add(window.to_ns),
-        });
+    pub(crate) fn new(run: &'r Run, selection: &'r Selection, times: Times) -> Self {
         let stages = selection.stages.iter().map(String::as_str).collect();
-        Self { run, stages, stage_times, window }
+        Self { run, stages, has_window: selection.window.is_some(), times }
     }
 
     /// Start of what may be exported: the zero of formats that have one, ns since the Unix epoch.
@@ -200,7 +259,7 @@ impl<'r> Selected<'r> {
     }
 
     pub(crate) fn has_window(&self) -> bool {
-        self.window.is_some()
+        self.has_window
     }
 
     fn has(&self, process: &Process, event: &Event<'_>) -> bool {
@@ -217,16 +276,17 @@ impl<'r> Selected<'r> {
                 (None, arrived_ns.map(span))
             }
             Event::Sample(HostSample { span, .. }) | Event::Call(HostCall { span, .. }) => {
-                let is_in = self.stages.is_empty() || self.stage_times.touches(process, *span);
-                return is_in && self.is_in_window(*span);
+                let is_in = self.stages.is_empty() || self.times.touches_stage(process, *span);
+                return is_in && self.is_in_window(process, *span);
             }
         };
         let is_in = self.stages.is_empty() || stage.is_some_and(|stage| self.has_stage(stage));
-        is_in && (self.window.is_none() || span.is_some_and(|span| self.is_in_window(span)))
+        is_in && (!self.has_window || span.is_some_and(|span| self.is_in_window(process, span)))
     }
 
-    fn is_in_window(&self, span: Span) -> bool {
-        self.window.is_none_or(|of| span.start_ns < of.end_ns && span.end_ns >= of.start_ns)
+    fn is_in_window(&self, process: &Process, span: Span) -> bool {
+        let touches = |of: &Span| span.start_ns < of.end_ns && span.end_ns >= of.start_ns;
+        !self.has_window || self.times.window.get(&process.pid).is_some_and(touches)
     }
 
     /// Passes the selected events of `process` that a format holds to `each`, and counts them. Only [`Holds::Work`]
@@ -299,17 +359,26 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_read_in_seconds_and_refused_where_they_hold_nothing() {
-        let window = |text: &str| text.parse::<Window>().ok().map(|w| (w.from_ns, w.to_ns));
+    fn windows_are_read_in_seconds_or_steps_and_refused_where_they_hold_nothing() {
+        let window = |text: &str| match text.parse().ok()? {
+            Window::Time { from_ns, to_ns } => Some((from_ns, to_ns)),
+            Window::Steps { .. } => None,
+        };
         assert_eq!(window("0.5..1.25"), Some((500_000_000, 1_250_000_000)));
         assert_eq!(window("2s.."), Some((2_000_000_000, i64::MAX)));
         assert_eq!(window("..1"), Some((0, 1_000_000_000)));
-        for text in ["0.5..1.25", "2..", "0.000000001..7"] {
+        for text in
+            ["0.5..1.25", "2..", "0.000000001..7", "decode:3..7", "a..b:c:..9", "decode:4.."]
+        {
             let again = text.parse::<Window>().expect(text);
             assert_eq!(again.to_string().parse::<Window>().ok(), Some(again), "{text}");
         }
         for wrong in ["", "1", "1..1", "2..1", "a..b", "-1..2", "0..inf", "0..1e30"] {
             assert_eq!(window(wrong), None, "{wrong}");
+        }
+        for wrong in ["decode:3", "decode:3..3", "decode:-1..2", "decode:1.5..2", "decode:a..b"] {
+            let refused = wrong.parse::<Window>().expect_err(wrong).to_string();
+            assert!(refused.contains("decode:100..110"), "{refused}");
         }
     }
 }

@@ -8,7 +8,7 @@ use stage2_read::files;
 use stage2_read::trace::events::{Amount, Span};
 
 use crate::output::{folder_of, is_packed};
-use crate::{ExportError, Format, Run, Selection};
+use crate::{ExportError, Format, Run, Selection, Window};
 
 /// Bytes of a format, by what it holds. Measured: tests compare them with exports.
 #[derive(Clone, Copy, Debug)]
@@ -82,16 +82,31 @@ impl Cost {
             bytes += amounts.iter().filter(is_in).map(|amount| self.bytes(amount)).sum::<f64>();
             bytes += process.file.sample_count() as f64 * self.sample;
         }
-        (bytes / self.packed * share(run.span(), selection)) as u64
+        let steps = match &selection.window {
+            Some(Window::Steps { stage, .. }) => {
+                let of_stage = run.conclusions.rank_stages.iter().filter(|of| of.stage == *stage);
+                of_stage.map(|of| of.instances).max().unwrap_or(0)
+            }
+            _ => 0,
+        };
+        (bytes / self.packed * share(run.span(), steps, selection)) as u64
     }
 }
 
-/// The part of the run that its window is.
-fn share(span: Option<Span>, selection: &Selection) -> f64 {
-    let Some((window, span)) = selection.window.zip(span) else { return 1.0 };
-    let to_ns = window.to_ns.min(span.ns());
-    let part = to_ns.saturating_sub(window.from_ns).max(0) as f64 / span.ns().max(1) as f64;
-    part.min(1.0)
+/// The part of the run that its window is, as if its stage were all of it.
+fn share(span: Option<Span>, steps: u64, selection: &Selection) -> f64 {
+    let (part, whole) = match &selection.window {
+        None => return 1.0,
+        Some(Window::Time { from_ns, to_ns }) => {
+            let whole = span.map_or(0, Span::ns);
+            (to_ns.min(&whole).saturating_sub(*from_ns).max(0) as f64, whole as f64)
+        }
+        Some(Window::Steps { from, to, .. }) => {
+            (to.min(&steps).saturating_sub(*from) as f64, steps as f64)
+        }
+    };
+    // Where the whole is not known, it may be all of it.
+    if whole > 0.0 { (part / whole).min(1.0) } else { 1.0 }
 }
 
 /// What an export needs, and what there is.
@@ -154,9 +169,13 @@ mod tests {
         let span = Some(Span { start_ns: 0, end_ns: 10_000_000_000 });
         let share = |window: &str| {
             let window = Some(window.parse().expect("window"));
-            share(span, &Selection { window, ..Selection::default() })
+            share(span, 40, &Selection { window, ..Selection::default() })
         };
         assert_eq!([share("0..1"), share("9..20"), share("..")], [0.1, 0.1, 1.0]);
-        assert_eq!(super::share(span, &Selection::default()), 1.0);
+        assert_eq!(
+            [share("decode:0..4"), share("decode:36..60"), share("decode:..")],
+            [0.1, 0.1, 1.0]
+        );
+        assert_eq!(super::share(span, 0, &Selection::default()), 1.0);
     }
 }

@@ -216,8 +216,9 @@ pub(crate) struct ExportArgs {
     /// Export this stage only (an outermost range, as the report names it); may be repeated
     #[arg(long, value_name = "STAGE")]
     pub(crate) stage: Vec<String>,
-    /// Export this window of time only, in seconds since the first event of the run
-    #[arg(long, value_name = "START..END")]
+    /// Export this window only: seconds since the first event of the run (0.5..1.25), or steps of a stage in each
+    /// process, from 0 (decode:100..110)
+    #[arg(long, value_name = "[STAGE:]START..END")]
     pub(crate) window: Option<Window>,
     /// Write it even if the file system has less space than it will take
     #[arg(long)]

@@ -232,7 +232,7 @@ fn write<'a>(
         job,
         run: &run.name,
         stages: &selection.stages,
-        window: selection.window.map(|window| window.to_string()),
+        window: selection.window.as_ref().map(ToString::to_string),
         clocks: run.clocks(),
         sample: run.processes().iter().find_map(|process| process.file.sample()),
         notes,
@@ -283,7 +283,7 @@ fn run_key(selected: &Selected<'_>, job: &str, selection: &Selection) -> String 
 }
 
 fn part_key(selection: &Selection) -> String {
-    let window = selection.window.map_or_else(String::new, |window| window.to_string());
+    let window = selection.window.as_ref().map_or_else(String::new, ToString::to_string);
     key(std::iter::once(&window).chain(&selection.stages))
 }
 

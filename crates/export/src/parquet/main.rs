@@ -39,7 +39,7 @@ struct Arguments {
     /// Export this stage only; may be repeated
     #[arg(long)]
     stage: Vec<String>,
-    /// Export this window only: START..END in seconds since the first event
+    /// Export this window only: START..END in seconds since the first event, or STAGE:FIRST..END in steps
     #[arg(long)]
     window: Option<Window>,
 }

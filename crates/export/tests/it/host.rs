@@ -56,7 +56,7 @@ fn idle_time_is_folded_by_stage_stack_and_what_was_waited_for() {
     let expected = "decode;step:x (core.py:10);(waiting for a lock or a thread) 3000\n\
                     decode;step:x (core.py:10);schedule (queue.py:20) 3000\n";
     assert_eq!(fs::read_to_string(&out).expect("file"), expected);
-    let window = Some(Window { from_ns: 0, to_ns: 1 });
+    let window = Some(Window::Time { from_ns: 0, to_ns: 1 });
     let part = Selection { window, ..Selection::default() };
     let refused = export(&run, Format::FoldedHost, &part, &folder.path().join("y"));
     assert!(matches!(refused, Err(ExportError::NoWindowOfHost)), "{refused:?}");

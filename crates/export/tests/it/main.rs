@@ -224,6 +224,24 @@ fn a_stage_or_a_window_is_a_part() {
     };
     let counts = scratch.select(Format::Perfetto, "window", &window).expect("window").counts;
     assert_eq!((counts.kernels, counts.ranges, counts.not_selected), (3, 3, 12));
+    // In each process by its own clock.
+    let two = run_of(&[(110, "a"), (111, "b")]);
+    let steps = |text: &str| Selection {
+        window: Some(text.parse().expect("steps")),
+        ..Selection::default()
+    };
+    let counts = two.select(Format::Csv, "steps", &steps("decode:0..1")).expect("steps").counts;
+    let whole = two.select(Format::Csv, "whole", &Selection::default()).expect("all").counts;
+    assert!(counts.kernels > 0 && counts.kernels < whole.kernels, "{counts:?}");
+    assert_eq!(counts.kernels % 2, 0, "the same of both: {counts:?}");
+    for (text, parts) in [
+        ("decode:70000..", ["so many instances of `decode`", "there are "]),
+        ("warm-up:0..1", ["`warm-up`", "`decode`, `never closed`"]),
+    ] {
+        let refused = two.select(Format::Csv, "no steps", &steps(text)).expect_err(text);
+        assert!(refused.is_usage());
+        assert!(parts.iter().all(|part| refused.to_string().contains(part)), "{refused}");
+    }
     let late = Selection { window: Some("9..".parse().expect("window")), ..Selection::default() };
     let refused = scratch.select(Format::Folded, "none", &late).expect_err("nothing is left");
     assert!(refused.to_string().contains("leave nothing"), "{refused}");
@@ -234,6 +252,16 @@ fn a_stage_or_a_window_is_a_part() {
         assert!(refused.contains(part), "{refused}");
     }
     assert!(!scratch.path("none").exists());
+}
+
+#[test]
+fn of_many_hosts_a_line_names_a_few() {
+    let hosts = ["a", "b", "c", "d", "e", "f", "g"];
+    let processes: Vec<(u32, &str)> = (110..).zip(hosts).collect();
+    let scratch = run_of(&processes);
+    let clocks = scratch.select(Format::Folded, "many", &Selection::default()).expect("all").clocks;
+    let clocks = clocks.expect("there are several hosts");
+    assert!(clocks.contains("a, b, c, d, e and 2 more; their"), "{clocks}");
 }
 
 #[test]
