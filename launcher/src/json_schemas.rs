@@ -4,6 +4,7 @@ use std::path::Path;
 
 use snapbox::data::{Data, DataFormat};
 use stage2_model::schema::json_schema;
+use stage2_summary::job;
 
 use crate::bundle::{self, RunRecord};
 use crate::commands::ctl::why;
@@ -25,6 +26,7 @@ fn json_schemas_are_those_of_the_types() {
     check("run", &json_schema::<RunRecord>("run", bundle::SCHEMA));
     check("diff", &json_schema::<stage2_diff::Diff>("diff", stage2_diff::SCHEMA_VERSION));
     check("why", &json_schema::<why::Why<'_>>("why", why::SCHEMA));
+    check("job", &json_schema::<job::Job>("job", job::SCHEMA_VERSION));
     check("doctor", &json_schema::<doctor::Diagnosis>("doctor", doctor::SCHEMA));
     for (name, schema) in stage2_ask::json_schemas::all() {
         check(name, &schema);

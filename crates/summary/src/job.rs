@@ -29,9 +29,19 @@ const LOW_CLOCK_PERCENT: u64 = 95;
 /// Clocks of hosts, and moves of wall clocks, that are listed, ms.
 const CLOCK_APART_MS: u64 = 100;
 
-/// What a job did.
+/// Name of the format of `job.json`.
+pub const SCHEMA: &str = "stage2.job";
+/// Its version: it grows when a field changes its meaning or goes away.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What summaries of all ranks say of a job, as `job.json` has it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
     /// What wrote it.
     pub generator: String,
     /// Ranks that were seen.
@@ -80,6 +90,7 @@ pub struct Job {
 
 /// The files that were read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Files {
     /// Files of the job.
     pub read: u64,
@@ -107,6 +118,7 @@ pub struct Files {
 
 /// How clocks lie to each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Clocks {
     /// Ends of one collective are apart so far on the corrected clocks, in the middle, ns.
     pub error_ns: Option<u64>,
@@ -118,6 +130,7 @@ pub struct Clocks {
 
 /// What the comparison of collectives rests on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Collectives {
     /// Sampled calls that were compared.
     pub samples: u64,
@@ -139,6 +152,7 @@ pub struct Collectives {
 
 /// Why a rank is late.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Its GPU has no more work than the others': its host is late.
@@ -152,6 +166,7 @@ pub enum Cause {
 
 /// How lateness recurs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// In one minute or two.
@@ -165,6 +180,7 @@ pub enum Pattern {
 
 /// A rank that others waited for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateRank {
     /// Its number; nothing for a process without one.
     pub rank: Option<u64>,
@@ -196,6 +212,7 @@ pub struct LateRank {
 
 /// A stage over all ranks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRow {
     /// Its name.
     pub stage: String,
@@ -213,6 +230,7 @@ pub struct StageRow {
 
 /// Ranks against time: how long others waited for the latest rank of a row, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Heat {
     /// Minutes of a column.
     pub column_minutes: u64,
@@ -224,6 +242,7 @@ pub struct Heat {
 
 /// Ranks next to each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeatRow {
     /// The first of them.
     pub first_rank: u64,
@@ -415,6 +434,7 @@ impl Fold {
         let settled = &self.all.settled;
         let (first_minute, last_minute) = self.span.unwrap_or_default();
         (job.first_minute, job.last_minute) = (first_minute, last_minute);
+        (job.schema, job.schema_version) = (SCHEMA.to_owned(), SCHEMA_VERSION);
         job.generator = format!("stage2 {}", env!("CARGO_PKG_VERSION"));
         let name = |(path, why): &(std::path::PathBuf, String)| {
             (stage2_contract::text::visible_path(path), why.clone())
