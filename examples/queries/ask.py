@@ -71,13 +71,23 @@ def spark(dataset: Path, workers: int, url: str | None) -> Iterator[Ask]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = url or f"local-cluster[{workers},1,1024]"
     builder = SparkSession.builder.master(master).appName("stage2")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": str(2 * workers),
-        "spark.executor.memory": "1g",
-    }.items():
+    options = {
+        # A thousand ranks are more than a thousand folders: as a job of Spark, a task would list each.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    }
+    if not url:
+        # These processes live for a minute: most of it would go to compiling Spark as well as possible.
+        java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        options |= {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": java,
+            "spark.executor.extraJavaOptions": java,
+            "spark.executor.memory": "1g",
+            "spark.sql.shuffle.partitions": str(2 * workers),
+        }
+    for key, value in options.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

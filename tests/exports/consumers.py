@@ -1,6 +1,6 @@
 """Open exports of a run in the tools that they are for, and compare sums with its metrics.json.
 
-    python consumers.py LAUNCHER RUN_DIR [--engine FOLDER]
+    python consumers.py LAUNCHER RUN_DIR [--engine FOLDER] [--only NAME...]
 
 LAUNCHER is `stage2-launch`, RUN_DIR a bundle. Needs HolisticTraceAnalysis, llnl-hatchet, duckdb,
 polars, pyspark, dask and protobuf from PyPI (`requirements.txt` beside this file); Java for Spark;
@@ -224,11 +224,11 @@ def dataset(run: Run, engine: str) -> None:
     wanted_late = {(r["stage"], r["rank"]): tuple(r[n] for n in names) for r in ranks["late"]}
     rows = found.get("late_collectives", [])
     same(f"{engine}, late ranks", {(r[2], r[4]): tuple(r[5:9]) for r in rows}, wanted_late)
-    stages = (run.report["host"] or {}).get("stages", [])
+    stages = (run.report.get("host") or {}).get("stages", [])
     causes = sorted((s["stage"], c["kind"], c["percent"]) for s in stages for c in s["causes"])
     rows = found.get("idle_causes", [])
     same(f"{engine}, causes of idle time", sorted((r[2], r[3], r[5]) for r in rows), causes)
-    requests = (run.report["engine"] or {}).get("requests")
+    requests = (run.report.get("engine") or {}).get("requests")
     if requests:
         first = requests["first_token"]
         numbers = ("count", "p50_ns", "p90_ns", "p99_ns", "max_ns")
@@ -327,6 +327,7 @@ def main() -> int:
     parser.add_argument("launcher")
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--engine", type=Path, help="folder with Perfetto's engine_bundle.js")
+    parser.add_argument("--only", nargs="+", help="these consumers, and not the others")
     arguments = parser.parse_args()
     checks: dict[str, Callable[[Run], None]] = {
         "chrome": chrome,
@@ -343,8 +344,12 @@ def main() -> int:
         "pprof": pprof,
         "folded": folded,
     }
+    chosen = arguments.only or list(checks)
+    if unknown := set(chosen) - set(checks):
+        parser.error(f"there are {', '.join(checks)}; not {', '.join(sorted(unknown))}")
     passed = skipped = failed = 0
-    for name, check in checks.items():
+    for name in chosen:
+        check = checks[name]
         with tempfile.TemporaryDirectory() as scratch:
             try:
                 check(Run(arguments.launcher, arguments.run_dir, Path(scratch)))
