@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stage2_contract::trace::{Reader as TraceReader, Record};
 use stage2_summary::{Entry, Reader, Summariser};
 
-use crate::common::Guest;
+use crate::common::{Guest, cut};
 
 fn file_with(folder: &Path, ending: &str) -> PathBuf {
     let entries = std::fs::read_dir(folder).expect("the folder of the guest");
@@ -80,4 +80,62 @@ fn a_summary_alone_leaves_facts_and_losses_in_the_trace() {
     assert!(matches!(trace.last(), Some(Record::End { .. })));
     let written = entries(&file_with(left.out(), "s2s"));
     assert!(written.iter().any(|entry| matches!(entry, Entry::Period(_))));
+}
+
+/// Hazard (Jobs of many ranks): One step among many takes far longer, and nobody looked.
+/// Promise: With `STAGE2_DETAIL=auto` the records around it stay, the first piece stays, the dull ones go, and the
+///  summary has all.
+#[test]
+fn the_records_around_a_long_step_stay_and_dull_ones_go() {
+    let guest = Guest::new("obey").env("STAGE2_DETAIL", "auto").env("STAGE2_FLUSH_MS", "10");
+    let mut guest = guest.env("STAGE2_ROTATE", "every=300ms").spawn();
+    guest.tell("cuda");
+    for _ in 0..80 {
+        guest.does(["push step", "launch 1", "pop"]);
+    }
+    // Steps of a busy machine may be long by themselves: what is dull has none.
+    let dull = |guest: &mut crate::common::Running| {
+        for _ in 0..20 {
+            guest.tell("launch 2");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    };
+    dull(&mut guest);
+    guest.does(["push step", "launch 7"]);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    guest.tell("pop");
+    dull(&mut guest);
+    assert!(guest.end().success(), "{}", guest.stderr());
+    let files: Vec<(u64, PathBuf)> = cut::files(guest.out()).into_values().flatten().collect();
+    let newest = files.iter().map(|(number, _)| *number).max().expect("there are pieces");
+    assert!(files.len() + 4 <= newest as usize, "{} of {newest} pieces are left", files.len());
+    assert!(files.iter().any(|(number, _)| *number == 1), "the first one: {files:?}");
+    let of = |records: &[Record]| {
+        let work = records.iter().filter(|record| matches!(record, Record::Work(_))).count();
+        let mut opened = std::collections::BTreeMap::new();
+        let mut longest = 0;
+        for record in records {
+            match record {
+                Record::RangeOpen(open) => drop(opened.insert(open.range, open.start)),
+                Record::RangeClose { range, end } => {
+                    let start = opened.get(range).copied().unwrap_or(*end);
+                    longest = longest.max(end.since(start));
+                }
+                _ => {}
+            }
+        }
+        (work, longest)
+    };
+    let all: Vec<(usize, u64)> = files.iter().map(|(_, path)| of(&records(path))).collect();
+    assert!(all.iter().any(|(_, longest)| *longest > 600_000_000), "the long step: {all:?}");
+    let left: usize = all.iter().map(|(work, _)| work).sum();
+    let written = entries(&file_with(guest.out(), "s2s"));
+    let calls = written.iter().filter_map(|entry| match entry {
+        Entry::Period(period) => Some(period),
+        Entry::Member(_) => None,
+    });
+    let sums = calls.flat_map(|period| period.stages.values()).flat_map(|of| of.classes.values());
+    let calls: u64 = sums.map(|sum| sum.calls).sum();
+    assert!((7..167).contains(&left), "work in the pieces that are left: {left}");
+    assert!((160..=167).contains(&calls), "work in the summary: {calls} of 167");
 }
