@@ -72,11 +72,11 @@ def spark(dataset: Path, workers: int, url: str | None) -> Iterator[Ask]:
     master = url or f"local-cluster[{workers},1,1024]"
     builder = SparkSession.builder.master(master).appName("stage2")
     options = {
-        # A thousand ranks are more than a thousand folders: as a job of Spark, a task would list each.
+        # A thousand ranks are more than a thousand folders: Spark would start a task for each.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
     if not url:
-        # These processes live for a minute: most of it would go to compiling Spark as well as possible.
+        # These processes live for a minute, which would go to compiling Spark well.
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         options |= {
             "spark.ui.enabled": "false",

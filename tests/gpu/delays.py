@@ -1,11 +1,11 @@
-"""Delays of 0, 50, 250 and 1,000 us before the collectives of one of two ranks -> what `job` finds of them.
+"""Delays of 0, 50, 250 and 1,000 us before the collectives of one of two ranks -> what `job` finds.
 
     python delays.py PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 
-A kernel that spins delays the GPU of rank 1 before every all_reduce; the program times it with events.
-Records only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs under
-`stage2-launch run` with a summary alone. Takes about a minute, prints PASS, FAIL and NOTE lines,
-and keeps everything in OUTDIR. Exit status: 1 when something failed; 77 without two GPUs.
+A kernel that spins delays the GPU of rank 1 before every all_reduce; the program times it with
+events. Records only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs
+under `stage2-launch run` with a summary alone. Takes about a minute, prints PASS, FAIL and NOTE
+lines, and keeps everything in OUTDIR. Exit status: 1 when something failed; 77 without two GPUs.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from typing import Any
 import delays
 
 
-def job(rank: int, late_us: float, cause: str = "gpu_work", error_us: float = 1.0) -> dict[str, Any]:
+def job(
+    rank: int, late_us: float, cause: str = "gpu_work", error_us: float = 1.0
+) -> dict[str, Any]:
     """Return what `job` says of one late rank."""
     row = {"rank": rank, "late_ns": late_us * 1e3, "error_ns": error_us * 1e3, "cause": cause}
     return {"late": [row], "collectives": {"samples": 24}}
