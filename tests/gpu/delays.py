@@ -85,10 +85,10 @@ def under_collector(library: Path, launcher: Path, out: Path, delay_us: int) -> 
     if environment["STAGE2_DETAIL"] == "summary":
         del environment["STAGE2_ROTATE"]
     ranks = []
-    for rank in range(2):
-        own = {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-        with (folder / f"rank.{rank}.log").open("w") as log:
-            words = rank_words(rank, 2, delay_us, folder)
+    for number in range(2):
+        own = {**environment, "RANK": str(number), "LOCAL_RANK": str(number)}
+        with (folder / f"rank.{number}.log").open("w") as log:
+            words = rank_words(number, 2, delay_us, folder)
             ranks.append(subprocess.Popen(words, env=own, stdout=log, stderr=log))
     try:
         ended = [rank.wait(timeout=SECONDS) for rank in ranks]
