@@ -59,10 +59,12 @@ impl Codes {
         }
     }
 
-    /// Returns the number of the code object at this address. `None`: there is none.
+    /// Returns the number of the code object at this address. `None`: there is none, or another one has taken its
+    /// place while it was read. `held` is the address of a frame's pointer to it, and that pointer.
     pub(super) fn find(
         &mut self,
         address: u64,
+        held: Option<(u64, u64)>,
         python: (&Layout, &Interpreter),
         memory: &mut Memory,
         round: &mut Round,
@@ -74,17 +76,7 @@ impl Codes {
         {
             return Some(known.id);
         }
-        let (layout, interpreter) = python;
-        let mut head = [0; LONGEST as usize];
-        let head = head.get_mut(..layout.code.bytes() as usize)?;
-        if !memory.read(address, head) || number(head, TYPE)? != interpreter.code_type {
-            return None;
-        }
-        let of = |offset: u64| number(head, offset as usize);
-        let first_line = of(layout.code.first_line)? as u32;
-        let (name, file, lines) =
-            (of(layout.code.name)?, of(layout.code.file)?, of(layout.code.lines)?);
-        let parts = [name, file, lines, first_line.into()];
+        let parts = parts(address, python, memory)?;
         if let Some(known) = before.filter(|known| known.parts == parts) {
             known.seen = self.now;
             return Some(known.id);
@@ -92,15 +84,20 @@ impl Codes {
         if self.known.len() >= 2 * MAX_CODES || self.table_bytes >= 2 * MAX_TABLES {
             return None;
         }
+        let [name, file, lines, first_line] = parts;
         let begin = round.bytes.len();
         let read = Self::texts([name, file, lines], python, memory, &mut round.bytes);
-        let Some([name, file, table]) = read else {
+        // While this thread waited for a processor, the function may have returned, and another one may have taken
+        // its memory. Then the frame has another code object, or this one has other parts.
+        let is_same = is_held(held, memory) && self::parts(address, python, memory) == Some(parts);
+        let Some([name, file, table]) = read.filter(|_| is_same) else {
             round.bytes.truncate(begin);
             return None;
         };
         self.last += 1;
         self.table_bytes += table;
         self.known.insert(address, Known { id: self.last, parts, seen: self.now });
+        let first_line = first_line as u32;
         round.codes.push(CodeText { id: self.last, first_line, name, file, table });
         Some(self.last)
     }
@@ -127,6 +124,29 @@ impl Codes {
         memory.read(lines.checked_add(BYTES_DATA)?, table).then_some(())?;
         Some([behind_name - begin, behind_file - behind_name, size])
     }
+}
+
+/// The parts of the code object at this address, as it is now. `None`: there is none.
+fn parts(
+    address: u64,
+    (layout, interpreter): (&Layout, &Interpreter),
+    memory: &Memory,
+) -> Option<[u64; 4]> {
+    let mut head = [0; LONGEST as usize];
+    let head = head.get_mut(..layout.code.bytes() as usize)?;
+    if !memory.read(address, head) || number(head, TYPE)? != interpreter.code_type {
+        return None;
+    }
+    let of = |offset: u64| number(head, offset as usize);
+    let code = layout.code;
+    let first_line = of(code.first_line)? as u32;
+    Some([of(code.name)?, of(code.file)?, of(code.lines)?, first_line.into()])
+}
+
+/// Whether a frame still has this pointer to its code object.
+fn is_held(held: Option<(u64, u64)>, memory: &Memory) -> bool {
+    let mut now = [0; 8];
+    held.is_none_or(|(at, pointer)| memory.read(at, &mut now) && u64::from_le_bytes(now) == pointer)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u64> {
@@ -257,7 +277,7 @@ mod tests {
         let layout = LAYOUT();
         let mut find = |codes: &mut Codes, generation| {
             codes.begin(generation);
-            codes.find(address, (&layout, &TYPES), &mut memory, &mut round)
+            codes.find(address, None, (&layout, &TYPES), &mut memory, &mut round)
         };
         assert_eq!(find(&mut codes, 0), Some(1));
         assert_eq!(find(&mut codes, 0), Some(1));
@@ -278,6 +298,59 @@ mod tests {
         assert_eq!(round.bytes[8..16], *b"ga.py\x80\0\0");
     }
 
+    /// Hazard (Host samples): While a code object is read, it is freed and another one takes its memory.
+    /// Promise: The name of one is never reported with the line of the other.
+    #[test]
+    fn a_code_object_that_changes_while_it_is_read_is_left_out() {
+        use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+        let (name, file, lines) =
+            (text(1, true, 1, b"a"), text(1, true, 4, b"a.py"), vec![1, 2, 3, 0, 0x80]);
+        let shared = |words: &[u64]| words.iter().map(|word| AtomicU64::new(*word)).collect();
+        let name: Vec<AtomicU64> = shared(&name);
+        let mut object = code(&[], &file, &lines);
+        object[128 / 8] = name.as_ptr() as u64;
+        let object: Vec<AtomicU64> = shared(&object);
+        let (address, ends) = (object.as_ptr() as u64, AtomicBool::new(false));
+        let (layout, mut whole) = (LAYOUT(), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for line in 1..u64::from(u32::MAX) {
+                    if ends.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    object[1].store(0, Ordering::SeqCst);
+                    name[5].store(u64::from(b'a') + line % 26, Ordering::SeqCst);
+                    object[8].store(line << 32, Ordering::SeqCst);
+                    object[1].store(TYPES.code_type, Ordering::SeqCst);
+                    (0..200).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            let mut memory = Memory::open(false).expect("own memory");
+            for _ in 0..20_000 {
+                let (mut codes, mut round) = (Codes::default(), Round::default());
+                let python = (&layout, &TYPES);
+                if codes.find(address, None, python, &mut memory, &mut round).is_some() {
+                    whole += 1;
+                    let line = round.codes[0].first_line;
+                    let expected = b'a' + (line % 26) as u8;
+                    if line != 7 && round.bytes[0] != expected {
+                        ends.store(true, Ordering::Relaxed);
+                        panic!("line {line} has the name {:?}", char::from(round.bytes[0]));
+                    }
+                }
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+        assert!(whole > 0, "none was read");
+        // The frame has gone on to another code object.
+        let (mut memory, mut round) = (Memory::open(false).expect("own memory"), Round::default());
+        let pointer = address + 64;
+        let held = Some(((&raw const pointer) as u64, address));
+        let python = (&layout, &TYPES);
+        assert_eq!(Codes::default().find(address, held, python, &mut memory, &mut round), None);
+        assert!(round.codes.is_empty() && round.bytes.is_empty());
+    }
+
     #[test]
     fn codes_are_forgotten_together_and_stay_bounded() {
         let (mut codes, mut round) = (Codes::default(), Round::default());
@@ -291,7 +364,7 @@ mod tests {
         let object = code(&name, &file, &lines);
         let mut memory = Memory::open(false).expect("own memory");
         let found =
-            codes.find(object.as_ptr() as u64, (&LAYOUT(), &TYPES), &mut memory, &mut round);
+            codes.find(object.as_ptr() as u64, None, (&LAYOUT(), &TYPES), &mut memory, &mut round);
         assert_eq!(found, None);
     }
 }

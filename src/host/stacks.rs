@@ -151,7 +151,7 @@ impl Python {
         memory: &mut Memory,
         round: &mut Round,
     ) -> Option<(u32, i32)> {
-        frame(told, (&self.layout, &self.interpreter), &mut self.codes, memory, round)
+        frame(told, None, (&self.layout, &self.interpreter), &mut self.codes, memory, round)
     }
 
     /// Whether what the layout says leads where it should: the innermost frame of some thread is one of Python.
@@ -410,7 +410,8 @@ impl Thread {
             let owner = layout.frame.owner.and_then(|owner| bytes.get(owner as usize)).copied();
             if layout.is_python_frame(owner.unwrap_or(0)) {
                 let told = (field(layout.frame.code)?, field(layout.frame.instruction)?);
-                let frame = frame(told, python, codes, memory, round)?;
+                let code_at = at.wrapping_add(layout.frame.code);
+                let frame = frame(told, Some(code_at), python, codes, memory, round)?;
                 round.frames.push(frame);
             }
             at = field(layout.frame.previous)?;
@@ -419,17 +420,19 @@ impl Thread {
     }
 }
 
-/// Code object and offset of the instruction of a frame that keeps these two values.
+/// Code object and offset of the instruction of a frame that keeps these two values, the first one at `code_at`.
 fn frame(
-    (code, instruction): (u64, u64),
+    (pointer, instruction): (u64, u64),
+    code_at: Option<u64>,
     python: (&Layout, &Interpreter),
     codes: &mut Codes,
     memory: &mut Memory,
     round: &mut Round,
 ) -> Option<(u32, i32)> {
     // 3.14 and later keep a mark in the lowest bits of the pointer.
-    let code = code & !3;
-    let id = codes.find(code, python, memory, round)?;
+    let code = pointer & !3;
+    let held = code_at.map(|at| (at, pointer));
+    let id = codes.find(code, held, python, memory, round)?;
     let offset = match python.0.code.instructions {
         Some(first) => instruction.wrapping_sub(code).wrapping_sub(first) as i32,
         None => (instruction as i32).wrapping_mul(2),
