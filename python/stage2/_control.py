@@ -36,7 +36,7 @@ class Answer:
         """Read an answer.
 
         Raises:
-            ControlError: It is no whole answer, or a refusal.
+            ControlError: It is incomplete, or a refusal.
 
         """
         lines = text.split("\n")

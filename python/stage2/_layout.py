@@ -34,7 +34,7 @@ def with_kernel_rows(metrics: dict[str, Any]) -> dict[str, Any]:
     try:
         return {**metrics, "kernels": _rows(table)}
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise LayoutError(f"`kernels` is no table of kernels: {error!r}") from error
+        raise LayoutError(f"`kernels` is not a table of kernels: {error!r}") from error
 
 
 def _rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _row(
 
 def _index(value: Any) -> int:
     if not isinstance(value, int) or value < 0:
-        raise IndexError(f"{value!r} is no index")
+        raise IndexError(f"{value!r} is not an index")
     return value
 
 

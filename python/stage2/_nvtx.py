@@ -281,7 +281,7 @@ def _attach(library: ctypes.CDLL) -> Any:
     try:
         initialize = library.InitializeInjectionNvtx2
     except AttributeError:
-        raise NvtxError(f"{library._name} is no NVTX tool") from None
+        raise NvtxError(f"{library._name} is not an NVTX tool") from None
     slots = [(c_void_p * _SLOTS)() for _ in range(_MODULES)]
     tables = []
     for module in slots:

@@ -16,6 +16,7 @@ SCHEMA_VERSIONS = (1, 2)
 _FILE = "metrics.json"
 _TIMELINES = "timelines.json"
 _MAX_BYTES = 2**30
+_LATEST = "tmp/stage2/latest"
 _NAMED_STAGES = 6
 
 
@@ -103,9 +104,10 @@ class Run:
         """One row for each range, kernel, launch configuration and device.
 
         `total_ns` is the sum of `calls` GPU times (None: not one of them is known). Kernels that
-        overlap count fully in their sums: a sum is no wall time. `launch.grid` and `launch.block`
-        are tuples (x, y, z). `mangled` is the symbol, `short` a readable name. Columns that begin
-        with `counters.` come from ncu or from samples; `sources.counters` says which.
+        overlap count fully in their sums: a sum is not a wall time. `launch.grid` and
+        `launch.block` are tuples (x, y, z). `mangled` is the symbol, `short` a readable name.
+        Columns that begin with `counters.` come from ncu or from samples; `sources.counters` says
+        which.
         """
         return self.table("kernels")
 
@@ -229,14 +231,16 @@ class Run:
         return self.table(table).to_polars()
 
 
-def load(run: str | os.PathLike[str] = "tmp/stage2/latest") -> Run:
-    """Load a run: its folder, or its `metrics.json`.
+def load(run: str | os.PathLike[str] = _LATEST) -> Run:
+    """Load a run: its folder, its `metrics.json`, or `latest` for `tmp/stage2/latest`.
 
     Raises:
-        RunError: There is none, or it is no report that this version can read.
+        RunError: There is none, or it is not a report that this version can read.
 
     """
     path = Path(run)
+    if str(run) == "latest" and not path.exists():
+        path = Path(_LATEST)
     windows = sorted(path.glob(f"windows/*/{_FILE}"))
     if path.is_dir():
         path = path / _FILE
@@ -245,10 +249,12 @@ def load(run: str | os.PathLike[str] = "tmp/stage2/latest") -> Run:
         raise RunError(f"{run} is a dormant run, which has a folder for each window: {of_run}")
     again = "write it again: stage2-launch report RUN_DIR"
     if not path.is_file():
-        raise RunError(f"{path} is no file: name the folder of a run, e.g. tmp/stage2/latest")
+        raise RunError(
+            f"{run} has no {_FILE}: name the folder of a run, for instance tmp/stage2/latest"
+        )
     metrics = _read(path, again)
     if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
-        raise RunError(f"{path} is no report of stage2: its `schema` is not {SCHEMA!r}")
+        raise RunError(f"{path} is not a report of stage2: its `schema` is not {SCHEMA!r}")
     version = metrics.get("schema_version")
     if version not in SCHEMA_VERSIONS:
         raise RunError(
@@ -273,7 +279,7 @@ def _read(path: Path, again: str) -> Any:
     """Return what is in a file.
 
     Raises:
-        RunError: It cannot be read, or is no JSON.
+        RunError: It cannot be read, or is not JSON.
 
     """
     try:
@@ -286,4 +292,6 @@ def _read(path: Path, again: str) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, RunError):
             raise
-        raise RunError(f"{path} is no whole JSON ({error}); {again}") from error
+        raise RunError(
+            f"{path} is not JSON, or is cut short ({error}); name the folder of a run, or {again}"
+        ) from error

@@ -44,14 +44,14 @@ class Table(List[Dict[str, Any]]):
         super().__init__({name: row.get(name) for name in columns} for row in flat)
         self.name = name
         """Its name in `Run.table`."""
-        self.columns = columns
-        """The names of the columns; none where there are no rows."""
+        self.columns = columns if flat else _FIRST.get(name, "").split()
+        """The names of the columns. Without rows, only the most important ones."""
         self.absent = absent
         """Why there are no rows, and what to do to get some; None where there are rows."""
 
     def __repr__(self) -> str:
         """Show the first rows and the most important columns as text."""
-        if not self._shown():
+        if not self or not self._shown():
             return self._size()
         columns = [[_heading(name), *self._texts(name)] for name in self._shown()]
         lines = zip(*([text.ljust(max(map(len, column))) for text in column] for column in columns))
@@ -59,7 +59,7 @@ class Table(List[Dict[str, Any]]):
 
     def _repr_html_(self) -> str:
         """Show the first rows and the most important columns in a notebook."""
-        if not self._shown():
+        if not self or not self._shown():
             return f"<p>{escape(self._size())}</p>"
         columns = []
         for name in self._shown():
@@ -124,7 +124,9 @@ class Table(List[Dict[str, Any]]):
             return f"{self.name}: no rows" + (f": {self.absent}" if self.absent else "")
         shown = min(len(self), _SHOWN_ROWS)
         of_rows = f"{shown} of {len(self)} rows" if shown < len(self) else f"{len(self)} rows"
-        return f"{self.name}: {of_rows}, {len(self.columns)} columns"
+        cut = any(name.endswith("_ns") for name in self._shown())
+        note = "; the headings leave out `_ns`" if cut else ""
+        return f"{self.name}: {of_rows}, {len(self.columns)} columns{note}"
 
     def _shown(self) -> list[str]:
         """Return the names of the columns that are shown of it."""
@@ -143,6 +145,14 @@ _FIRST: dict[str, str] = {
     "kernel_sum_percent counters.roofline.bound",
     "stages": "stage role instances host_warm_mean_ns gpu_window_ns gpu_busy_ns gpu_busy_percent "
     "kernels kernel_sum_ns",
+    "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
+    "host_self_ns host_mean_ns kernels_inclusive",
+    "ranks": "stage who rank instances host_total_ns host_warm_median_ns gpu_busy_ns gpu_idle_ns "
+    "waiting_ns transfer_ns communication_ns kernels",
+    "late_ranks": "stage who rank collectives late_collectives late_total_ns late_max_ns "
+    "delays.collectives delays.mean_ns delays.max_ns",
+    "steps": "stage path file first steps min_ns mean_ns max_ns",
+    "timelines": "stage file step kind lane name class depth start_ns length_ns",
     "collectives": "stage operation members calls time_ns transfer_ns waiting_ns bytes_total "
     "bus_gb_per_s",
     "host_causes": "stage kind frame.function frame.file frame.line called percent error_percent "
@@ -243,7 +253,7 @@ def _rows(value: Any, where: str) -> list[dict[str, Any]]:
         return []
     if isinstance(value, list) and all(isinstance(row, dict) for row in value):
         return value
-    raise TableError(f"`{where}` is no list of objects")
+    raise TableError(f"`{where}` is not a list of objects")
 
 
 def _with_names(rows: list[dict[str, Any]], metrics: Metrics) -> list[dict[str, Any]]:

@@ -125,12 +125,12 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no whole JSON"),
-        (GOLDEN.read_bytes()[:5000], "no whole JSON"),
-        (b"\xff\xfe", "no whole JSON"),
-        (b"[" * 200_000, "no whole JSON"),
-        (b"[]", "no report of stage2"),
-        (b'{"schema": "other"}', "no report of stage2"),
+        (b"", "not JSON, or is cut short"),
+        (GOLDEN.read_bytes()[:5000], "not JSON, or is cut short"),
+        (b"\xff\xfe", "not JSON, or is cut short"),
+        (b"[" * 200_000, "not JSON, or is cut short"),
+        (b"[]", "not a report of stage2"),
+        (b'{"schema": "other"}', "not a report of stage2"),
         (b'{"schema": "stage2.report", "schema_version": 99}', "version 99"),
     ],
 )
@@ -244,7 +244,7 @@ def test_timelines_are_put_back_or_do_not_fit(tmp_path: Path) -> None:
 def test_a_broken_table_of_kernels_is_named(tmp_path: Path, key: str, value: object) -> None:
     metrics = json.loads(GOLDEN.read_text())
     metrics["kernels"][key] = value
-    with pytest.raises(stage2.RunError, match=r"no table of kernels.*write it again"):
+    with pytest.raises(stage2.RunError, match=r"not a table of kernels.*write it again"):
         saved(tmp_path, metrics)
 
 
@@ -258,6 +258,33 @@ def test_every_table_is_a_frame(library: str) -> None:
             frame: Any = getattr(run, f"to_{library}")(name)
             assert frame.shape == (rows, len(table.columns)), (sample, name)
             assert list(frame.columns) == table.columns
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_table_without_rows_still_has_its_columns(tmp_path: Path, library: str) -> None:
+    pytest.importorskip(library)
+    run = saved(tmp_path, report())
+    full = stage2.load(SAMPLES / "vllm_two_gpus")
+    names = ["stages", "kernels", "ranks", "late_ranks", "collectives", "steps", "host_causes"]
+    for name in [*names, "timelines"]:
+        # Only a run with counters has the bound of kernels.
+        columns = set(run.table(name).columns) - {"counters.roofline.bound"}
+        assert columns <= set(full.table(name).columns), name
+        frame = getattr(run.table(name), f"to_{library}")()
+        assert frame.shape[0] == 0 and "stage" in frame.columns, name
+        assert repr(run.table(name)).startswith(f"{name}: no rows")
+
+
+def test_the_latest_run_is_loaded_by_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(stage2.RunError, match=r"latest has no metrics\.json: name the folder"):
+        stage2.load("latest")
+    folder = tmp_path / "tmp/stage2/latest"
+    folder.mkdir(parents=True)
+    (folder / "metrics.json").write_bytes(GOLDEN.read_bytes())
+    assert stage2.load("latest").path == stage2.load().path
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
