@@ -323,7 +323,7 @@ fn tell_lag(processes: &mut [Watched]) {
         if lag_ns > LAG_NS {
             process.lags = true;
             process.notes.push(format!(
-                "its data is {} s older than the newest: it stands still, the folder lags, or the clocks differ",
+                "its data is {} s older than the newest: it hangs, the folder lags, or the clocks differ",
                 lag_ns / 1_000_000_000
             ));
         }

@@ -251,7 +251,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             param(
                 "for_s",
                 Kind::Number(LONGEST_RUN_S),
-                "For start and snapshot: record so many seconds",
+                "For start and snapshot: record this many seconds",
             ),
         ],
         needs_consent: true,
