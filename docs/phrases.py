@@ -3,10 +3,12 @@
 
     docs/phrases.py [FILE]...    FILE: without one, all pages and sources below
 
-Code in pages does not count. Of sources, only string literals with a space count, without tests.
+Code in pages does not count. Of sources (Rust, and the Python package), only string literals with a
+space count, without tests.
 Exit status 1: a phrase was found.
 """
 
+import ast
 import re
 import subprocess
 import sys
@@ -54,7 +56,7 @@ def read_phrases(text: str) -> list[tuple[re.Pattern[str], str]]:
 
 def default_files() -> list[Path]:
     """Return the pages and the sources of the repository that are checked."""
-    command = ["git", "ls-files", "*.md", "*.rs"]
+    command = ["git", "ls-files", "*.md", "*.rs", "python/stage2/*.py"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [
         Path(name) for name in names.splitlines() if is_checked(name) and (ROOT / name).exists()
@@ -65,13 +67,13 @@ def is_checked(name: str) -> bool:
     """Tell whether a file of the repository is a page or a source with messages."""
     if name.endswith(".md"):
         return not name.startswith(FOREIGN) and not GENERATED.search(name)
-    return bool(SOURCES.match(name)) and not TESTS.search(name)
+    return name.endswith(".py") or (bool(SOURCES.match(name)) and not TESTS.search(name))
 
 
 def search(path: Path, phrases: list[tuple[re.Pattern[str], str]]) -> list[str]:
     """Return a line for each phrase in a file."""
     text = (ROOT / path).read_text(encoding="utf-8")
-    prose = page(text) if path.suffix == ".md" else messages(text)
+    prose = {".md": page, ".py": python_messages}.get(path.suffix, messages)(text)
     found = []
     for pattern, instead in phrases:
         for match in pattern.finditer(prose):
@@ -85,6 +87,16 @@ def search(path: Path, phrases: list[tuple[re.Pattern[str], str]]) -> list[str]:
 def page(text: str) -> str:
     """Return a page with its code replaced by a sign, on the same lines."""
     return CODE.sub(lambda match: "`" + "\n" * match[0].count("\n"), text)
+
+
+def python_messages(text: str) -> str:
+    """Return the string literals of a Python source that hold a space, each from its line on."""
+    kept = ""
+    nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    for node in sorted(nodes, key=lambda node: node.lineno):
+        if isinstance(node.value, str) and " " in node.value:
+            kept += BETWEEN + "\n" * (node.lineno - 1 - kept.count("\n")) + page(node.value)
+    return kept
 
 
 def messages(text: str) -> str:

@@ -26,7 +26,7 @@ _NOTHING = "nothing is recorded here"
 
 
 class ControlError(RuntimeError):
-    """There is no collector in this process, or it refuses. The text says why, and what to do."""
+    """There is no collector in this process, or it refuses. The text has reason and remedy."""
 
 
 class Answer:
@@ -132,7 +132,7 @@ def _find() -> str:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether nobody else can have put a socket there."""
+    """Whether no other user can have put a socket there."""
     try:
         status = folder.lstat()
     except OSError:

@@ -20,7 +20,7 @@ Side = Union[OneRun, Sequence[OneRun]]
 
 
 class DiffError(RuntimeError):
-    """Runs could not be compared. The text says why, and what to do."""
+    """Runs could not be compared. The text explains why, and what to do."""
 
 
 class Diff:
@@ -54,7 +54,7 @@ class Diff:
     def metrics(self) -> Table:
         """One row for each stage and metric, with its `unit`; `run` is the whole run.
 
-        `before` and `after` are medians over the runs of a side, and `verdict` says whether the
+        `before` and `after` are medians over the runs of a side, and `verdict` tells whether the
         change is more than noise.
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
@@ -103,7 +103,7 @@ def diff(
     """Compare runs, as `stage2-launch diff` does; see docs/diff.md for what counts as a change.
 
     Each side is a run (a folder, a `metrics.json`, a `Run`) or a list of runs. `fail_if` are
-    conditions such as `decode.step_ms>+5%`: `Diff.failed` says whether one failed. With `strict`,
+    conditions such as `decode.step_ms>+5%`: `Diff.failed` is true if one failed. With `strict`,
     one also fails for a difference that is within noise.
 
     Raises:

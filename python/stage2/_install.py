@@ -25,7 +25,7 @@ def library_path() -> Path:
     STAGE2_COLLECTOR names another one, as it does for `stage2-launch`.
 
     Raises:
-        InstallError: It is not there; the text says where it was looked for.
+        InstallError: It is not there; the text lists the places.
     """
     named = os.environ.get("STAGE2_COLLECTOR")
     path = Path(named or Path(__file__).with_name(LIBRARY)).absolute()
@@ -39,7 +39,7 @@ def launcher_path() -> Path:
     """Return the absolute path of the program `stage2-launch` that belongs to this package.
 
     Raises:
-        InstallError: It is not there; the text says where it was looked for.
+        InstallError: It is not there; the text lists the places.
     """
     places = list(dict.fromkeys(_launchers()))
     for path in places:

@@ -78,7 +78,7 @@ class Window(NamedTuple):
     """A window of recording that is over."""
 
     number: int
-    """Its number in the process, from 1 on, as in the name of its file; warm-ups count."""
+    """Its number in the process, counted from 1, as in the name of its file; warm-ups count."""
     began_ns: int
     """When it began, in nanoseconds since 1970, exact to a millisecond."""
     ended_ns: int
@@ -187,7 +187,7 @@ class profile:
         self._now = Action.NONE
         self._is_running = False
         self.step_num = 0
-        """The number of the step that runs, from 0 on."""
+        """The number of the step that runs, counted from 0."""
         self.windows: list[Window] = []
         """The windows that were recorded and kept, in their order."""
 

@@ -21,11 +21,11 @@ _NAMED_STAGES = 6
 
 
 class RunError(ValueError):
-    """A run cannot be read. The text says which, why, and what to do."""
+    """A run cannot be read. The text names it, and explains why, and what to do."""
 
 
 class Run:
-    """What a run measured: `metrics.json` of its folder, and `timelines.json` beside it.
+    """What a run measured: `metrics.json` of its folder, and `timelines.json` next to it.
 
     Each property below is a `Table`, a list of dictionaries with `to_pandas()` and `to_polars()`.
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`. None
@@ -106,8 +106,8 @@ class Run:
         `total_ns` is the sum of `calls` GPU times (None: not one of them is known). Kernels that
         overlap count fully in their sums: a sum is not a wall time. `launch.grid` and
         `launch.block` are tuples (x, y, z). `mangled` is the symbol, `short` a readable name.
-        Columns that begin with `counters.` come from ncu or from samples; `sources.counters` says
-        which.
+        Columns that begin with `counters.` come from ncu or from samples; `sources.counters` names
+        the source.
         """
         return self.table("kernels")
 
@@ -147,7 +147,7 @@ class Run:
     def steps(self) -> Table:
         """Host time of the steps of each stage, in their order.
 
-        A row stands for `steps` steps that follow each other, from number `first` on.
+        A row stands for `steps` steps that follow each other, starting with number `first`.
         """
         return self.table("steps")
 
@@ -174,7 +174,7 @@ class Run:
         """Steps of an inference engine, one row for each stage.
 
         `p50_ns` and `p99_ns` are host times of a step, `decode_context_mean` is in tokens, and
-        `tokens_counted` says which tokens `tokens_per_s` counts.
+        `tokens_per_s` counts the tokens that `tokens_counted` names.
         """
         return self.table("engine_steps")
 

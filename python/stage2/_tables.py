@@ -209,7 +209,7 @@ _ABSENT = {
     "ranks": "fewer than two ranks were recorded",
     "energy": "the run has no readings of NVML",
     "layers": "the run has no parts of the model",
-    "step_timelines": "timelines.json, which holds them, is not beside metrics.json, or has none",
+    "step_timelines": "timelines.json, which holds them, is not next to metrics.json, or has none",
 }
 
 

@@ -43,6 +43,12 @@ class Phrases(unittest.TestCase):
         self.assertEqual(self.found(phrases.messages(source)), ["says nothing", "is \ntold"])
         self.assertEqual(phrases.messages(source).count("\n"), source.count("\n"))
 
+    def test_texts_of_python_are_found_on_their_lines(self) -> None:
+        source = 'def f():\n  """Look beside it."""\n  x = "beside"\n  return f"{x} says nothing"\n'
+        prose = phrases.python_messages(source)
+        self.assertEqual(self.found(prose), ["beside", "says nothing"])
+        self.assertEqual(prose[: prose.index("says")].count("\n"), 3)
+
 
 if __name__ == "__main__":
     unittest.main()
