@@ -40,6 +40,10 @@ impl Terminal {
         Terminal { verbosity, progress }
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.verbosity == Verbosity::Quiet
+    }
+
     pub(crate) fn progress(&self, text: &str) {
         if self.progress {
             line(Style::new().dimmed(), text);

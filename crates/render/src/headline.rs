@@ -7,7 +7,7 @@ use super::ranks;
 use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::kernels::stage_kernels;
-use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow};
+use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow, Status};
 
 // How many of a kind are shown.
 const STAGES: usize = 4;
@@ -15,6 +15,8 @@ const STEPS: usize = 3;
 const KERNELS: usize = 3;
 const LATE_RANKS: usize = 2;
 const NAME_CHARS: usize = 60;
+/// Not much more than three lines of a terminal with 80 columns, behind their label.
+const BRIEF_CHARS: usize = 230;
 
 /// The end of a run in short, without line ends and without anything that acts on a terminal.
 #[derive(Clone, Debug, Default)]
@@ -34,9 +36,38 @@ impl Headline {
     }
 }
 
-/// What a terminal shows of the report of the bundle `folder`.
+/// What a terminal shows of the report of the bundle `folder`: the answer as far as it fits on a small screen, and
+/// all else of it as evidence.
 pub fn headline(report: &Report, folder: &Path) -> Headline {
-    Headline { answer: answer(report, folder), evidence: evidence(report) }
+    let mut evidence = evidence(report);
+    let all = answer(report, folder);
+    // The verdict ends with what to do first, and begins with the window.
+    let verdict = all.iter().find(|line| line.label == "verdict");
+    let has_all = verdict.is_some_and(|line| line.text.contains("First: "));
+    let mut answer = Vec::new();
+    for line in all {
+        let text = match &*line.label {
+            "window" | "first" if has_all => None,
+            "host" | "late rank" | "outliers" | "kernel" => Some(brief(&line.text)),
+            COVERAGE if report.coverage.verdict.status == Status::Complete => {
+                line.text.split(" (").next().map(str::to_owned)
+            }
+            _ => Some(line.text.clone()),
+        };
+        if text.as_ref() != Some(&line.text) {
+            evidence.push(format!("{}: {}", line.label, line.text));
+        }
+        answer.extend(text.map(|text| AnswerLine { label: line.label, text }));
+    }
+    Headline { answer, evidence }
+}
+
+/// A text up to the end of a clause, if it is long.
+fn brief(text: &str) -> String {
+    let Some((end, _)) = text.char_indices().nth(BRIEF_CHARS) else { return text.to_owned() };
+    let fits = text.get(..end).unwrap_or(text);
+    let at = ["; ", ", ", ": "].iter().filter_map(|clause| fits.rfind(clause)).max();
+    format!("{} ...", fits.get(..at.unwrap_or(end)).unwrap_or(fits).trim_end())
 }
 
 fn answer(report: &Report, folder: &Path) -> Vec<AnswerLine> {
@@ -120,7 +151,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
 mod tests {
     use super::*;
     use crate::testing::{answer as answer_of_pages, rich};
-    use stage2_model::{Empty, EmptyCause, EmptyReason};
+    use stage2_model::{Answer, Empty, EmptyCause, EmptyReason};
 
     fn labels(headline: &Headline) -> Vec<&str> {
         headline.answer.iter().map(|line| &*line.label).collect()
@@ -132,6 +163,34 @@ mod tests {
         let lines = headline(&report, Path::new("run"));
         assert_eq!(labels(&lines), ["time", "window", "floor", "first", "coverage"]);
         assert!(lines.evidence[0].starts_with("stage0: "), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_terminal_shows_in_short_what_the_pages_show_in_full() {
+        let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
+        let long = format!("decode waits 1.83 ms: {}", "26 % of it in run_fullgraph, ".repeat(9));
+        let lines = vec![
+            line("verdict", "decode takes 3.26 ms. First: CUDA graphs"),
+            line("window", "decode is bound by the host"),
+            line("host", &long),
+            line("first", "decode up to 2.4x faster"),
+            line(COVERAGE, "complete: no record is known to be lost (9 GPU records in ranges)"),
+        ];
+        let mut report = Report { answer: Answer { lines, ..answer_of_pages() }, ..rich() };
+        report.coverage.verdict.status = Status::Complete;
+        let short = headline(&report, Path::new("run"));
+        assert_eq!(labels(&short), ["verdict", "host", COVERAGE]);
+        let host = &short.answer[1].text;
+        assert!(host.ends_with("in run_fullgraph ...") && host.chars().count() <= 234, "{host}");
+        assert_eq!(short.answer[2].text, "complete: no record is known to be lost");
+        for whole in ["window: decode is bound by the host", "first: decode up to 2.4x faster"] {
+            assert!(short.evidence.iter().any(|line| line == whole), "{:#?}", short.evidence);
+        }
+        assert!(short.evidence.contains(&format!("host: {long}")));
+        // Without a verdict nothing else says what the window holds and what to do first.
+        report.answer.lines.remove(0);
+        let short = headline(&report, Path::new("run"));
+        assert_eq!(labels(&short), ["window", "host", "first", COVERAGE]);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(super) fn tell_findings(
     for finding in &record.report_findings {
         match finding.severity {
             Severity::Warning if is_empty => terminal.detail(&format!("warning: {finding}")),
+            // The last lines show it, unless nothing is to be shown but errors.
+            Severity::Error if is_empty && finding.id == Id::GpuNoWork && !terminal.is_quiet() => {}
             _ => terminal.finding(finding),
         }
     }

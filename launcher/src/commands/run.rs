@@ -220,13 +220,12 @@ impl Job {
         list_files(&outcome, &run_dir, terminal);
         let holds_nothing = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)
             && !lost
-            && bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure);
+            && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
         if (holds_nothing || failed)
             && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
         {
-            let why = if holds_nothing { "this run holds nothing" } else { "the workload failed" };
             let (link, target) = (earlier.link.display(), earlier.target.display());
-            terminal.result(&format!("{why}: {link} points to {target} again"));
+            terminal.result(&format!("{link} still points to the run before, {target}"));
         }
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);

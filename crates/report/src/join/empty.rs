@@ -171,7 +171,7 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     let Some(mut empty) = Empty::of(reasons) else { return };
     // A workload that failed has told its reason itself.
     if empty.first.cause != EmptyCause::WorkloadFailed {
-        add_doctor(&mut empty.first.remedy, doctor);
+        add_doctor(&mut empty.first, doctor);
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
@@ -223,13 +223,14 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
     ))
 }
 
-fn add_doctor(remedy: &mut String, doctor: &Doctor) {
-    if let Some(first) = doctor.found.first() {
+fn add_doctor(empty: &mut EmptyReason, doctor: &Doctor) {
+    // Where there is no GPU, the remedy says what its finding does.
+    if let Some(first) = doctor.found.first().filter(|_| empty.cause != EmptyCause::NoGpu) {
         // The command below shows them all; a remedy is one line of a log.
-        remedy.push_str(&format!("; doctor found: {first}"));
+        empty.remedy.push_str(&format!("; doctor found: {first}"));
     }
     if let Some(next) = &doctor.next {
-        remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
+        empty.remedy.push_str(&format!("; `{next}` checks everything that a run needs"));
     }
 }
 
@@ -268,7 +269,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         reasons.push(reason(
             EmptyCause::WorkloadFailed,
             end.text.clone(),
-            "correct what it complains of on its own output, and run again",
+            "see its own output, correct the command, and run again",
         ));
     }
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));
