@@ -48,6 +48,13 @@ impl ProcessStatus {
     }
 }
 
+/// What `s` does, and in how many processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    Start(usize),
+    Stop(usize),
+}
+
 /// What the thread that asks tells.
 enum News {
     Standings(Vec<ProcessStatus>),
@@ -138,26 +145,29 @@ impl LiveSource {
         self.standings = standings;
     }
 
-    /// Processes that record, which [`LiveSource::switch`] would stop.
-    pub(crate) fn recording(&self) -> usize {
-        let records =
-            |standing: &&ProcessStatus| matches!(standing.phase.as_str(), "on" | "starting");
-        self.standings.iter().filter(records).count()
+    /// What the user may want now: to stop, where any process records. `None`: no process can be asked.
+    pub(crate) fn possible_switch(&mut self) -> Option<Switch> {
+        if self.requests.is_none() || self.standings.is_empty() {
+            self.said = Some("no process has a socket: files are only read".to_owned());
+            return None;
+        }
+        let records = |of: &&ProcessStatus| matches!(of.phase.as_str(), "on" | "starting");
+        Some(match self.standings.iter().filter(records).count() {
+            0 => Switch::Start(self.standings.len()),
+            some => Switch::Stop(some),
+        })
     }
 
-    /// Starts recording in all processes, or stops it where any of them records.
-    pub(crate) fn switch(&mut self) {
-        let Some(requests) = &self.requests else {
-            self.said = Some("there is no socket: files are only read".to_owned());
-            return;
+    /// Starts or stops recording in all processes.
+    pub(crate) fn switch(&mut self, to: Switch) {
+        let Some(requests) = &self.requests else { return };
+        let (verb, doing) = match to {
+            Switch::Stop(_) => (Verb::Stop, "stopping"),
+            Switch::Start(_) => (Verb::Start(Start::default()), "starting"),
         };
-        let stops = self.recording() > 0;
-        let verb = if stops { Verb::Stop } else { Verb::Start(Start::default()) };
-        let verb = together(verb, self.standings.len());
-        let doing = if stops { "stop" } else { "start" };
-        self.said = Some(match requests.send(verb) {
-            Ok(()) => format!("{doing} was asked for"),
-            Err(_) => "nobody answers".to_owned(),
+        self.said = Some(match requests.send(together(verb, self.standings.len())) {
+            Ok(()) => format!("{doing} the recording ..."),
+            Err(_) => "no process answers".to_owned(),
         });
     }
 

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use page::{State, View, is_over, page, stages};
+use anstream::{AutoStream, ColorChoice};
+use page::{State, View, is_over, neighbour, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use stage2_contract::text::numbers::counted;
+use signal_hook::consts::SIGTSTP;
 use stage2_read::files;
 
 use crate::cli::TopArgs;
@@ -80,7 +81,7 @@ fn show(watched: &LiveSource) -> Result<bool, Failure> {
 fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result: io::Result<()> = (|| {
-        let mut view = View { name: watched.name.clone(), ..View::default() };
+        let mut view = look(watched, State::default());
         let (mut next, stdin) = (Instant::now(), io::stdin());
         while !stop.is_set() {
             if Instant::now() >= next {
@@ -110,9 +111,12 @@ fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
             }
             // One reading may hold several keys.
             while !stdin.revents().is_empty() && poll(Duration::ZERO)? {
-                if let Event::Key(key) = read()?
-                    && !obey(key, &mut view, watched)
-                {
+                let Event::Key(key) = read()? else { continue };
+                if is_control(key, 'z') {
+                    ratatui::try_restore()?;
+                    signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+                    terminal = ratatui::try_init()?;
+                } else if !obey(key, &mut view, watched) {
                     return Ok(());
                 }
             }
@@ -138,7 +142,12 @@ fn look(watched: &LiveSource, state: State) -> View {
         phases: phases.collect(),
         now_ns: now_ns(),
         state,
+        has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
     }
+}
+
+fn is_control(key: KeyEvent, letter: char) -> bool {
+    key.code == KeyCode::Char(letter) && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
 /// Does what a key says; false where it ends the program.
@@ -146,19 +155,18 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     if key.kind == KeyEventKind::Release {
         return true;
     }
-    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+    if is_control(key, 'c') {
         return false;
     }
-    if view.state.help {
-        view.state.help = false;
-        return key.code != KeyCode::Char('q');
+    if std::mem::take(&mut view.state.help) {
+        return true;
     }
     let state = &mut view.state;
     state.said = None;
-    if std::mem::take(&mut state.stops) {
+    if let Some(switch) = state.asked.take() {
         match key.code {
-            KeyCode::Char('y') => watched.switch(),
-            _ => watched.said = Some("recording goes on".to_owned()),
+            KeyCode::Char('y') => watched.switch(switch),
+            _ => watched.said = Some("nothing was changed".to_owned()),
         }
         state.said = watched.said.take();
         return true;
@@ -171,14 +179,10 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         KeyCode::Char('f') => state.frozen = !state.frozen,
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
-        KeyCode::Char('s') => match watched.recording() {
-            0 => watched.switch(),
-            some => {
-                state.stops = true;
-                let all = counted(some as u64, "process");
-                state.said = Some(format!("stop recording of {all}? y: stop, any other key: no"));
-            }
-        },
+        KeyCode::Left | KeyCode::Right => {
+            view.state.only = neighbour(view, key.code == KeyCode::Right);
+        }
+        KeyCode::Char('s') => state.asked = watched.possible_switch(),
         KeyCode::Char('w') => write_bundle(watched),
         _ => {}
     }
@@ -254,7 +258,7 @@ fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::cli::WatchOptions;
-    use crate::live_source::ProcessStatus;
+    use crate::live_source::{ProcessStatus, Switch};
 
     #[test]
     fn keys_do_what_the_page_says() {
@@ -267,38 +271,44 @@ mod tests {
         let mut view = View::default();
         let mut press =
             |code| obey(KeyEvent::new(code, KeyModifiers::NONE), &mut view, &mut watched);
-        assert!(press(KeyCode::Char('?')) && press(KeyCode::Char('x')));
+        assert!(press(KeyCode::Char('?')) && press(KeyCode::Char('q')), "the help goes, no more");
         assert!(press(KeyCode::Char('f')) && press(KeyCode::Down) && press(KeyCode::Up));
         assert!(press(KeyCode::Char('s')));
         assert!(!press(KeyCode::Char('q')));
         assert!(view.state.frozen && !view.state.help && view.state.chosen == 0);
         assert_eq!(view.state.said, None, "a key takes the last message away");
         obey(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view, &mut watched);
-        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("no socket")));
+        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("has a socket")));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(!obey(end, &mut view, &mut watched));
     }
 
-    /// Hazard (Watching what runs): A stray key would stop the recording of all processes.
+    /// Hazard (Watching what runs): A stray key would stop the recording of all processes, or attach CUPTI to them.
     /// Promise: It asks first.
     #[test]
-    fn recording_stops_only_where_a_second_key_says_so() {
+    fn recording_starts_and_stops_only_where_a_second_key_says_so() {
         let folder = tempfile::tempdir().expect("a folder");
         let target = folder.path().to_str().map(str::to_owned);
         let wanted = WatchOptions { all: false, tokens: Vec::new(), target };
         let mut watched = LiveSource::open(wanted).expect("a folder");
-        watched.standings = vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "dormant")];
-        let mut view = View::default();
-        let mut press = |code| {
-            let key = KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE);
-            assert!(obey(key, &mut view, &mut watched));
-            view.state.said.clone().unwrap_or_default()
-        };
-        assert!(press('s').starts_with("stop recording of 1 process?"));
-        assert_eq!(press('n'), "recording goes on");
-        assert_eq!(press('y'), "", "no question is open");
-        press('s');
-        assert_eq!(press('y'), "stop was asked for");
+        for (phases, asked, doing) in [
+            (["on", "dormant"], Switch::Stop(1), "stopping the recording ..."),
+            (["dormant", "dormant"], Switch::Start(2), "starting the recording ..."),
+        ] {
+            watched.standings =
+                vec![ProcessStatus::of(7, phases[0]), ProcessStatus::of(8, phases[1])];
+            let mut view = View::default();
+            let mut press = |code| {
+                let key = KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE);
+                assert!(obey(key, &mut view, &mut watched));
+                (view.state.asked, view.state.said.clone().unwrap_or_default())
+            };
+            assert_eq!(press('s'), (Some(asked), String::new()));
+            assert_eq!(press('n'), (None, "nothing was changed".to_owned()));
+            assert_eq!(press('y'), (None, String::new()), "no question is open");
+            press('s');
+            assert_eq!(press('y'), (None, doing.to_owned()));
+        }
     }
 
     #[test]

@@ -1,16 +1,22 @@
-//! A look at processes -> the lines of a page, for a width and a height. No colour: bold and reversed text
-//! only, and a mark at the chosen stage, so that it reads the same without.
+//! A look at processes -> the lines of a page, for a width and a height. Colour only repeats what a mark, a sign
+//! or a word says, so that the page reads the same without.
 
+mod gpus;
+
+use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use ratatui::style::{Modifier, Style};
+use gpus::{counters, gpus};
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use stage2_contract::control::START_COST;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible, wrapped_at_most};
-use stage2_contract::trace::counters::{self, Names};
-use stage2_live::{Counter, FileState, GpuState, Look, StageNumbers, Watched, class_label};
+use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
+
+use crate::live_source::Switch;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
@@ -20,8 +26,10 @@ pub(crate) struct State {
     pub(crate) kernels_by: KernelOrder,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
-    /// The next key says whether recording is to stop.
-    pub(crate) stops: bool,
+    /// The process whose numbers are shown, by host and number; `None`: all.
+    pub(crate) only: Option<(String, u32)>,
+    /// The next key says whether this is to be done.
+    pub(crate) asked: Option<Switch>,
     /// What came of the last key.
     pub(crate) said: Option<String>,
 }
@@ -69,15 +77,16 @@ pub(crate) struct View {
     pub(crate) phases: Vec<(u32, String)>,
     pub(crate) now_ns: u64,
     pub(crate) state: State,
+    pub(crate) has_colour: bool,
 }
 
 const HELP: [&str; 22] = [
     "up, down, k, j     choose a stage: its kernels and its last minute are shown",
-    "o                  sort processes by rank, step time, BUSY or LOST",
-    "t                  sort kernels by time or by mean",
-    "s                  start recording in all processes, or stop it (asks first)",
-    "f, w               freeze the page; write a bundle of all that was read",
-    "q, Ctrl-C          end",
+    "left, right        show one process alone, or all again",
+    "o, t               sort processes by rank, step time, BUSY or LOST; kernels by",
+    "                   time or mean",
+    "s                  start or stop recording; names the cost, and asks first",
+    "f, w, q            freeze the page; write a bundle of all that was read; end",
     "",
     "All rates are of the last 10 s of the data, per process: the mean of those with",
     "the stage. A number is final 3 s after its event, so the data is about 4 s old.",
@@ -85,7 +94,7 @@ const HELP: [&str; 22] = [
     "                   how long they were open",
     "BUSY       part of the time in steps in which GPU work of the stage ran",
     "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
-    "REQS       mean number of requests of a step, where an engine says it",
+    "REQS       mean number of requests of a step, if an engine reports it",
     "TOKENS/S   where an engine or a field `tokens` of the ranges gives them, or",
     "           with --tokens STAGE, where the payload of its ranges does",
     "WORK/S     kernels, copies, fills and graphs in a second",
@@ -108,7 +117,11 @@ const WIDE: usize = 130;
 const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
 
-const KEYS: &str = "q end  s start/stop  j/k stage  o,t sort  f freeze  w write  ? help";
+const KEYS: &str =
+    "q end  s start/stop  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help";
+
+/// Lines of what a recording costs.
+const COST_LINES: usize = 4;
 
 /// A process that wrote nothing for so long has ended, and could not say so.
 const SILENT_NS: u64 = 15_000_000_000;
@@ -129,7 +142,40 @@ struct Row {
 
 /// How many stages can be chosen.
 pub(crate) fn stages(view: &View) -> usize {
-    rows(&view.look).len()
+    rows(&seen(view).look).len()
+}
+
+/// What is shown of processes one by one: all of them, or the chosen one alone.
+fn seen(view: &View) -> Cow<'_, View> {
+    let is_chosen = |of: &&Watched| view.state.only.as_ref() == Some(&id(of));
+    match view.look.processes.iter().find(is_chosen) {
+        Some(process) => Cow::Owned(View {
+            look: Look { processes: vec![process.clone()], ..Look::default() },
+            state: view.state.clone(),
+            has_colour: view.has_colour,
+            ..View::default()
+        }),
+        None => Cow::Borrowed(view),
+    }
+}
+
+fn id(process: &Watched) -> (String, u32) {
+    (process.host.clone(), process.pid)
+}
+
+/// The process that the page shows above or below the chosen one; `None`, for all, is above the first.
+pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
+    let rows = rows(&seen(view).look);
+    let sorted = sorted_processes(view, rows.get(view.state.chosen));
+    let chosen = view.state.only.as_ref();
+    let at = sorted.iter().position(|process| Some(&id(process)) == chosen);
+    let next = match (at, is_below) {
+        (None, true) => 0,
+        (None, false) | (Some(0), false) => return None,
+        (Some(at), true) => (at + 1).min(sorted.len().saturating_sub(1)),
+        (Some(at), false) => at - 1,
+    };
+    sorted.get(next).map(|process| id(process))
 }
 
 /// The page, `height` lines at most.
@@ -140,7 +186,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         return lines.take(height).collect();
     }
     let mut lines = head(view, width);
-    let rows = rows(&view.look);
+    let seen = &*seen(view);
+    let rows = rows(&seen.look);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
     let foot = foot(view, width);
     // What is left is shared; kernels get what the others leave.
@@ -148,18 +195,19 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
     let (minute, gpus) = match left >= 14 {
-        true => (minute(view, rows.get(chosen), width), gpus(view, left / 8, width)),
+        true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
-    let counters = counters(view, (left / 8).max(1), width);
-    let hosts = hosts(view, (left / 4).max(1), width);
+    let counters = counters(seen, (left / 8).max(1), width);
+    let hosts = hosts(seen, (left / 4).max(1), width);
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
     let others = minute.len() + gpus.len() + counters.len();
     let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + others);
-    lines.extend(stage_table(&rows, chosen, for_stages, width));
+    let alone = view.state.only.as_ref().map_or_else(String::new, |(_, pid)| format!(" of {pid}"));
+    lines.extend(stage_table((&rows, &alone), chosen, for_stages, width));
     lines.extend(minute);
-    lines.extend(kernel_table(view, rows.get(chosen), for_kernels, width));
+    lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
     lines.extend(gpus);
     lines.extend(counters);
     lines.extend(hosts);
@@ -194,14 +242,16 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let (coverage, in_ranges) =
         (part(placed, work), part(sum(|process| process.counts.attributed), work));
     let lost = lost_text(sum(lost), look.processes.iter().any(is_incomplete), count);
-    let behind = match (look.behind_bytes, look.skipped_bytes) {
+    let behind = match (look.behind_bytes >> 20, look.skipped_bytes >> 20) {
         (0, 0) => String::new(),
-        (behind, skipped) => format!("  {} MB behind, {} MB skipped", behind >> 20, skipped >> 20),
+        (behind, skipped) => format!("  {behind} MB behind, {skipped} MB skipped"),
     };
     let work = count(work);
     let second =
         format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{behind}");
-    vec![bold(&first, width), plain(&second, width)]
+    let second = plain(&second, width);
+    let second = if lost == "0" { second } else { coloured(second, Color::Red, view) };
+    vec![bold(&first, width), second]
 }
 
 fn rows(look: &Look) -> Vec<Row> {
@@ -227,11 +277,16 @@ fn rows(look: &Look) -> Vec<Row> {
     rows
 }
 
-fn stage_table(rows: &[Row], chosen: usize, height: usize, width: usize) -> Vec<Line<'static>> {
+fn stage_table(
+    (rows, of): (&[Row], &str),
+    chosen: usize,
+    height: usize,
+    width: usize,
+) -> Vec<Line<'static>> {
     let name_width = width.saturating_sub(62).clamp(8, STAGE_COLUMNS);
     let title = format!(
         "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}{}",
-        padded("STAGE", name_width),
+        padded(&format!("STAGE{of}"), name_width),
         "STEPS/S",
         "P50 ms",
         "P99 ms",
@@ -357,7 +412,8 @@ fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
     let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
     let lines = [("STEP ms", trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
     let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
-    lines.map(|(label, trend)| plain(&format!("  {label:<7} {trend}"), width)).collect()
+    let line = |(label, trend)| plain(&format!("  {label:<7} {trend}"), width);
+    lines.map(|of| coloured(line(of), Color::Green, view)).collect()
 }
 
 /// The mean time of the steps of a stage that ended so many seconds before the newest data.
@@ -395,128 +451,6 @@ fn bar(value: Option<f64>, full: f64) -> char {
     BARS.get((part * 7.0).round() as usize).copied().unwrap_or(' ')
 }
 
-/// What the driver says of the GPUs, as many lines as there is room for.
-fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
-    let mut all: Vec<String> = Vec::new();
-    for process in &view.look.processes {
-        let of = match process.rank.filter(|_| view.look.processes.len() > 1) {
-            Some(rank) => format!("rank {rank} "),
-            None => String::new(),
-        };
-        all.extend(process.gpus.iter().map(|gpu| format!("{of}{}", gpu_text(gpu))));
-    }
-    let mut lines: Vec<String> = Vec::new();
-    for gpu in &all {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + gpu.chars().count() + 3 <= width => {
-                line.push_str(&format!("   {gpu}"));
-            }
-            _ => lines.push(format!("  {gpu}")),
-        }
-    }
-    lines.into_iter().take(height).map(|line| plain(&line, width)).collect()
-}
-
-fn gpu_text(gpu: &GpuState) -> String {
-    let gb = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
-    let memory = match (gpu.memory_used_bytes, gpu.memory_bytes) {
-        (Some(used), Some(all)) => Some(format!("{} of {} GiB", gb(used), gb(all))),
-        (Some(used), None) => Some(format!("{} GiB", gb(used))),
-        (None, _) => None,
-    };
-    let parts = [
-        gpu.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3)),
-        gpu.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),
-        gpu.memory_clock_mhz.map(|mhz| format!("memory {mhz} MHz")),
-        gpu.temperature_c.map(|degrees| format!("{degrees} C")),
-        memory,
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    format!("GPU{} {}", gpu.device, parts.join(" "))
-}
-
-/// The hardware counters: a line for each GPU, as many as there is room for.
-fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
-    let mut gpus: Vec<(String, Vec<String>)> = Vec::new();
-    for process in &view.look.processes {
-        let devices: BTreeSet<u32> = process.counters.iter().map(|of| of.device).collect();
-        gpus.extend(devices.into_iter().map(|device| {
-            let of: Vec<&Counter> =
-                process.counters.iter().filter(|of| of.device == device).collect();
-            let rank = process.rank.filter(|_| view.look.processes.len() > 1);
-            let rank = rank.map_or_else(String::new, |rank| format!("rank {rank} "));
-            (format!("{rank}GPU{device} "), counter_texts(&of))
-        }));
-    }
-    let hidden = gpus.len().saturating_sub(height);
-    let (end, last) = match hidden {
-        0 => (String::new(), 0),
-        some => (format!("  ({} more)", counted(some as u64, "GPU")), height.saturating_sub(1)),
-    };
-    let mut lines = Vec::new();
-    for (at, (gpu, texts)) in gpus.iter().take(height).enumerate() {
-        let end = if at == last { end.as_str() } else { "" };
-        let room = width.saturating_sub(end.len());
-        let mut line = format!("  {gpu}");
-        // A name or a number is never cut.
-        for (at, text) in texts.iter().enumerate() {
-            let between = if at > 0 { " · " } else { "" };
-            if line.chars().count() + between.chars().count() + text.chars().count() > room {
-                break;
-            }
-            line.push_str(between);
-            line.push_str(text);
-        }
-        lines.push(plain(&format!("{line}{end}"), width));
-    }
-    lines
-}
-
-/// What the counters of a GPU say, the most important first; those without a name of their own are called as CUPTI does.
-fn counter_texts(all: &[&Counter]) -> Vec<String> {
-    let of = |names: Names| {
-        let is_it =
-            |of: &&&Counter| names.iter().any(|name| of.metric.as_bytes() == name.to_bytes());
-        all.iter().find(is_it).map(|found| found.value)
-    };
-    let sum = |names: [Names; 2]| names.map(of).into_iter().flatten().reduce(|a, b| a + b);
-    let bytes =
-        |label: &str, value: Option<f64>| Some(format!("{label} {}B/s", short_unit(value?)));
-    let percent =
-        |label: &str, value: Option<f64>| Some(format!("{label} {}", share(value? / 100.0)));
-    let known = [
-        bytes("DRAM", sum([counters::DRAM_READ, counters::DRAM_WRITE])),
-        percent("tensor", of(counters::TENSOR)),
-        of(counters::CYCLES).map(|hz| format!("SM clock {}Hz", short_unit(hz))),
-        percent("SM active", of(counters::SM_ACTIVE)),
-        percent("issue", of(counters::ISSUE)),
-        bytes("L2", of(counters::L2_SECTORS).map(|sectors| sectors * 32.0)),
-        bytes("PCIe", sum([counters::PCIE_READ, counters::PCIE_WRITE])),
-        bytes("NVLink", sum([counters::NVLINK_RECEIVED, counters::NVLINK_SENT])),
-    ];
-    let is_other = |of: &&&Counter| {
-        let mut names = counters::ALL.iter().copied().flatten();
-        names.all(|name| of.metric.as_bytes() != name.to_bytes())
-    };
-    let others = all.iter().filter(is_other).map(|of| match of.is_percent {
-        true => format!("{} {}", of.metric, share(of.value / 100.0)),
-        false => format!("{} {}/s", of.metric, short(of.value)),
-    });
-    known.into_iter().flatten().chain(others).collect()
-}
-
-/// A number and the prefix of its unit.
-fn short_unit(value: f64) -> String {
-    let (scaled, prefix) = match value {
-        v if v >= 1e12 => (v / 1e12, "T"),
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => (v, ""),
-    };
-    format!("{} {prefix}", short(scaled))
-}
-
 /// What the host did while the GPUs were idle: for each process as many causes as there is room for, at most [`CAUSES`], or
 /// why there are none.
 fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
@@ -536,7 +470,7 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let causes = host.causes.iter().take(for_causes);
+        let causes = host.causes.iter().filter(|cause| cause.percent >= 0.05).take(for_causes);
         let causes: Vec<(String, String)> = causes
             .map(|cause| {
                 let text = cause.text(true);
@@ -570,9 +504,10 @@ fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumb
     process.window.stages.get(&row?.name)
 }
 
-/// Sorts processes, which are in the order of their ranks.
-fn sort_processes(all: &mut [&Watched], by: ProcessOrder, row: Option<&Row>) {
-    match by {
+/// The processes in the order of their rows; without another one, that of their ranks.
+fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
+    let mut all: Vec<&Watched> = view.look.processes.iter().collect();
+    match view.state.processes_by {
         ProcessOrder::Rank => {}
         ProcessOrder::StepTime => all.order_by_cached_key(|process| {
             Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
@@ -586,13 +521,15 @@ fn sort_processes(all: &mut [&Watched], by: ProcessOrder, row: Option<&Row>) {
             all.order_by_key(|process| Reverse((is_incomplete(process), lost(process))));
         }
     }
+    all
 }
 
 fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
     let host_width = width.saturating_sub(66).clamp(8, HOST_COLUMNS);
     let by = view.state.processes_by;
-    let mut sorted: Vec<&Watched> = view.look.processes.iter().collect();
-    sort_processes(&mut sorted, by, row);
+    let sorted = sorted_processes(view, row);
+    let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
+    let chosen = sorted.iter().position(|process| is_chosen(process));
     let title = format!(
         "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}{}",
         "RANK",
@@ -607,16 +544,19 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         if width >= WIDE { " TOKENS/S   IDLE  TRACE FILE" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
-    let shown = if view.look.processes.len() > height { height.saturating_sub(1) } else { height };
-    for process in sorted.into_iter().take(shown) {
+    let shown = if sorted.len() > height { height.saturating_sub(1) } else { height };
+    // The chosen one is always among those that are seen.
+    let first = (chosen.unwrap_or(0) + 1).saturating_sub(shown.max(1));
+    for process in sorted.iter().skip(first).take(shown) {
         let seconds = process.window.ns as f64 / 1e9;
         let sum = of_stage(process, row);
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let busy: Vec<f64> = devices.map(|device| device.busy_ns as f64 / 1e9 / seconds).collect();
         let is_known = !busy.is_empty() && seconds != 0.0;
         let gpu = or_dash(is_known.then(|| share(busy.iter().sum::<f64>() / busy.len() as f64)));
+        let mark = if is_chosen(process) { ">" } else { " " };
         let text = format!(
-            "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}{}",
+            "{mark} {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}{}",
             or_dash(process.rank.map(|rank| rank.to_string())),
             process.pid,
             padded(&process.host, host_width),
@@ -627,11 +567,17 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
             lost_text(lost(process), is_incomplete(process), lost_count),
             if width >= WIDE { more_of_process(process, sum, width) } else { String::new() },
         );
-        lines.push(plain(&text, width));
+        let is_whole = lost(process) == 0 && !is_incomplete(process) && !is_silent(view, process);
+        let line = match (is_chosen(process), is_whole) {
+            (true, _) => plain(&text, width).style(Modifier::REVERSED),
+            (false, true) => plain(&text, width),
+            (false, false) => coloured(plain(&text, width), Color::Red, view),
+        };
+        lines.push(line);
     }
-    if shown < view.look.processes.len() {
-        let more = view.look.processes.len() - shown;
-        lines.push(plain(&format!("       {} more", counted(more as u64, "process")), width));
+    if shown < sorted.len() {
+        let more = counted((sorted.len() - shown) as u64, "process");
+        lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
     }
     lines
 }
@@ -722,8 +668,23 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     let problem = view.look.problems.last().cloned();
     // The most urgent one has the line.
     let said = view.state.said.clone().or(problem).or(files).or_else(|| notes.into_iter().next());
-    let said = said.map(|said| plain(&visible(said.as_bytes()), width));
-    said.into_iter().chain([bold(KEYS, width)]).collect()
+    let mut lines = match view.state.asked {
+        Some(switch) => question(switch, width),
+        None => said.iter().map(|said| plain(&visible(said.as_bytes()), width)).collect(),
+    };
+    lines.push(bold(KEYS, width));
+    lines
+}
+
+fn question(switch: Switch, width: usize) -> Vec<Line<'static>> {
+    let of = |some: usize| counted(some as u64, "process");
+    let (doing, some, cost) = match switch {
+        Switch::Start(some) => ("start", some, START_COST),
+        Switch::Stop(some) => ("stop", some, ""),
+    };
+    let text = format!("{doing} recording of {}? y: {doing}, any other key: no", of(some));
+    let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
+    std::iter::once(bold(&text, width)).chain(cost).collect()
 }
 
 /// The title of a column, with a mark where the rows are sorted by it.
@@ -737,6 +698,10 @@ fn plain(text: &str, width: usize) -> Line<'static> {
 
 fn bold(text: &str, width: usize) -> Line<'static> {
     Line::from(Span::styled(clip(text, width), Style::new().add_modifier(Modifier::BOLD)))
+}
+
+fn coloured(line: Line<'static>, colour: Color, view: &View) -> Line<'static> {
+    if view.has_colour { line.style(colour) } else { line }
 }
 
 fn clip(text: &str, width: usize) -> String {

@@ -205,7 +205,9 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         tmux.press("s");
         tmux.shows(&["stop recording of 1 process? y: stop, any other key: no"]);
         tmux.press("n");
-        tmux.shows(&["recording goes on"]);
+        tmux.shows(&["nothing was changed"]);
+        tmux.press("Right");
+        tmux.shows(&[&format!("STAGE of {}", guest.pid())]);
         tmux.press("q");
         guest.tell("work decode 1");
         guest.finish();

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use stage2_live::{Counts, DeviceBusy, HostIdle, KernelRow, Minute, Window};
+use stage2_live::{Counter, Counts, DeviceBusy, GpuState, HostIdle, KernelRow, Minute, Window};
 use stage2_model::{HostCause, HostCauseKind, HostFrame};
 
 use super::*;
@@ -98,6 +98,7 @@ fn view() -> View {
         phases: vec![(72, "stopping".into())],
         now_ns: 103_200_000_000,
         state: State::default(),
+        has_colour: false,
     }
 }
 
@@ -123,8 +124,73 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     let small = text(&view(), 80, 16).join("\n");
     assert!(small.contains(" others ") && small.contains("q end"), "{small}");
     let styles = page(&view(), 80, 24);
-    let spans = styles.iter().flat_map(|line| &line.spans);
-    assert!(spans.into_iter().all(|span| span.style.fg.is_none() && span.style.bg.is_none()));
+    let spans = styles.iter().flat_map(|line| &line.spans).map(|span| span.style);
+    let mut all = spans.chain(styles.iter().map(|line| line.style));
+    assert!(all.all(|style| style.fg.is_none() && style.bg.is_none()));
+}
+
+#[test]
+fn colour_adds_nothing_to_what_the_page_says() {
+    let mut coloured = view();
+    coloured.look.processes[1].state = FileState::Cut;
+    let plain = text(&coloured, 80, 24);
+    coloured.has_colour = true;
+    assert_eq!(text(&coloured, 80, 24), plain);
+    let lines = page(&coloured, 80, 24);
+    let of = |colour| {
+        let its = lines.iter().filter(|line| line.style.fg == Some(colour));
+        its.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(of(Color::Green).iter().all(|line| line.contains('▁') || line.contains('█')));
+    let red = of(Color::Red);
+    assert!(red[0].contains("lost ?") && red[1].contains(" cut "), "{red:#?}");
+    assert_eq!((of(Color::Green).len(), red.len()), (2, 2));
+}
+
+/// Hazard (Watching what runs): One rank of many is to be looked at.
+/// Promise: It can be chosen in the order of the rows, is always among them, and all other tables are of it alone.
+#[test]
+fn one_process_can_be_shown_alone() {
+    let mut view = view();
+    view.look.processes.extend((2..40).map(|rank| process(71 + rank as u32, rank)));
+    view.look.processes[1].window.kernels.truncate(1);
+    let all = text(&view, 80, 50).join("\n");
+    assert!(all.contains("flash_fwd") && all.contains(" more (left, right"), "{all}");
+    let (mut seen, below, above) = (Vec::new(), true, false);
+    while let Some(next) =
+        neighbour(&view, below).filter(|next| Some(next) != view.state.only.as_ref())
+    {
+        view.state.only = Some(next.clone());
+        let shown = text(&view, 80, 50);
+        let rows: Vec<&String> = shown.iter().filter(|line| line.starts_with("> ")).collect();
+        assert!(rows.len() == 2 && rows[1].contains(&next.1.to_string()), "{shown:#?}");
+        assert!(shown.iter().any(|line| line.contains(&format!("STAGE of {}", next.1))));
+        let has_all = shown.join("\n").contains("flash_fwd");
+        assert_eq!(has_all, next.1 != 72, "{shown:#?}");
+        seen.push(next.1);
+    }
+    assert_eq!(seen, (71..111).collect::<Vec<_>>());
+    view.state.only = neighbour(&view, above);
+    assert_eq!(view.state.only, Some(("node-1".to_owned(), 109)));
+    view.state.only = Some(("node-1".to_owned(), 71));
+    assert_eq!(neighbour(&view, above), None, "all again");
+    // It has ended, and is no longer there.
+    view.state.only = Some(("node-1".to_owned(), 9));
+    assert!(text(&view, 80, 50).join("\n").contains("flash_fwd"));
+}
+
+#[test]
+fn a_question_names_what_it_costs() {
+    let mut view = view();
+    view.state.asked = Some(Switch::Start(2));
+    let shown = text(&view, 80, 24);
+    let at =
+        shown.iter().position(|line| line.starts_with("start recording of 2 processes? y: start"));
+    let cost = shown[at.expect("a question") + 1..23].join(" ");
+    assert_eq!(cost.split_whitespace().collect::<Vec<_>>().join(" "), START_COST);
+    view.state.asked = Some(Switch::Stop(1));
+    let shown = text(&view, 80, 24);
+    assert_eq!(shown[22], "stop recording of 1 process? y: stop, any other key: no");
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! What the driver and the hardware counters say of the GPUs -> lines of the page.
+
+use std::collections::BTreeSet;
+
+use ratatui::text::Line;
+use stage2_contract::text::numbers::counted;
+use stage2_contract::trace::counters::{self, Names};
+use stage2_live::{Counter, GpuState};
+
+use super::{View, plain, share, short};
+
+/// What the driver says of the GPUs, as many lines as there is room for.
+pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
+    let mut all: Vec<String> = Vec::new();
+    for process in &view.look.processes {
+        let of = match process.rank.filter(|_| view.look.processes.len() > 1) {
+            Some(rank) => format!("rank {rank} "),
+            None => String::new(),
+        };
+        all.extend(process.gpus.iter().map(|gpu| format!("{of}{}", gpu_text(gpu))));
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for gpu in &all {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + gpu.chars().count() + 3 <= width => {
+                line.push_str(&format!("   {gpu}"));
+            }
+            _ => lines.push(format!("  {gpu}")),
+        }
+    }
+    lines.into_iter().take(height).map(|line| plain(&line, width)).collect()
+}
+
+fn gpu_text(gpu: &GpuState) -> String {
+    let gb = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
+    let memory = match (gpu.memory_used_bytes, gpu.memory_bytes) {
+        (Some(used), Some(all)) => Some(format!("{} of {} GiB", gb(used), gb(all))),
+        (Some(used), None) => Some(format!("{} GiB", gb(used))),
+        (None, _) => None,
+    };
+    let parts = [
+        gpu.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3)),
+        gpu.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),
+        gpu.memory_clock_mhz.map(|mhz| format!("memory {mhz} MHz")),
+        gpu.temperature_c.map(|degrees| format!("{degrees} C")),
+        memory,
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("GPU{} {}", gpu.device, parts.join(" "))
+}
+
+/// The hardware counters: a line for each GPU, as many as there is room for.
+pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
+    let mut gpus: Vec<(String, Vec<String>)> = Vec::new();
+    for process in &view.look.processes {
+        let devices: BTreeSet<u32> = process.counters.iter().map(|of| of.device).collect();
+        gpus.extend(devices.into_iter().map(|device| {
+            let of: Vec<&Counter> =
+                process.counters.iter().filter(|of| of.device == device).collect();
+            let rank = process.rank.filter(|_| view.look.processes.len() > 1);
+            let rank = rank.map_or_else(String::new, |rank| format!("rank {rank} "));
+            (format!("{rank}GPU{device} "), counter_texts(&of))
+        }));
+    }
+    let hidden = gpus.len().saturating_sub(height);
+    let (end, last) = match hidden {
+        0 => (String::new(), 0),
+        some => (format!("  ({} more)", counted(some as u64, "GPU")), height.saturating_sub(1)),
+    };
+    let mut lines = Vec::new();
+    for (at, (gpu, texts)) in gpus.iter().take(height).enumerate() {
+        let end = if at == last { end.as_str() } else { "" };
+        let room = width.saturating_sub(end.len());
+        let mut line = format!("  {gpu}");
+        // A name or a number is never cut.
+        for (at, text) in texts.iter().enumerate() {
+            let between = if at > 0 { " · " } else { "" };
+            if line.chars().count() + between.chars().count() + text.chars().count() > room {
+                break;
+            }
+            line.push_str(between);
+            line.push_str(text);
+        }
+        lines.push(plain(&format!("{line}{end}"), width));
+    }
+    lines
+}
+
+/// What the counters of a GPU say, the most important first; those without a name of their own are called as CUPTI does.
+fn counter_texts(all: &[&Counter]) -> Vec<String> {
+    let of = |names: Names| {
+        let is_it =
+            |of: &&&Counter| names.iter().any(|name| of.metric.as_bytes() == name.to_bytes());
+        all.iter().find(is_it).map(|found| found.value)
+    };
+    let sum = |names: [Names; 2]| names.map(of).into_iter().flatten().reduce(|a, b| a + b);
+    let bytes =
+        |label: &str, value: Option<f64>| Some(format!("{label} {}B/s", short_unit(value?)));
+    let percent =
+        |label: &str, value: Option<f64>| Some(format!("{label} {}", share(value? / 100.0)));
+    let known = [
+        bytes("DRAM", sum([counters::DRAM_READ, counters::DRAM_WRITE])),
+        percent("tensor", of(counters::TENSOR)),
+        of(counters::CYCLES).map(|hz| format!("SM clock {}Hz", short_unit(hz))),
+        percent("SM active", of(counters::SM_ACTIVE)),
+        percent("issue", of(counters::ISSUE)),
+        bytes("L2", of(counters::L2_SECTORS).map(|sectors| sectors * 32.0)),
+        bytes("PCIe", sum([counters::PCIE_READ, counters::PCIE_WRITE])),
+        bytes("NVLink", sum([counters::NVLINK_RECEIVED, counters::NVLINK_SENT])),
+    ];
+    let is_other = |of: &&&Counter| {
+        let mut names = counters::ALL.iter().copied().flatten();
+        names.all(|name| of.metric.as_bytes() != name.to_bytes())
+    };
+    let others = all.iter().filter(is_other).map(|of| match of.is_percent {
+        true => format!("{} {}", of.metric, share(of.value / 100.0)),
+        false => format!("{} {}/s", of.metric, short(of.value)),
+    });
+    known.into_iter().flatten().chain(others).collect()
+}
+
+/// A number and the prefix of its unit.
+fn short_unit(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, "T"),
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    format!("{} {prefix}", short(scaled))
+}
