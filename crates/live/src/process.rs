@@ -46,6 +46,8 @@ pub struct GpuState {
     pub memory_clock_mhz: Option<u32>,
     /// Temperature, degrees Celsius.
     pub temperature_c: Option<u32>,
+    /// Why the clocks are lower than they could be, bits of `CLOCK_LIMITS`.
+    pub clock_reasons: Option<u64>,
     /// Memory that all processes use, bytes.
     pub memory_used_bytes: Option<u64>,
     /// Memory that it has, bytes.
@@ -209,6 +211,7 @@ impl Process {
                     gpu.sm_clock_mhz = state.sm_clock_mhz.or(gpu.sm_clock_mhz);
                     gpu.memory_clock_mhz = state.memory_clock_mhz.or(gpu.memory_clock_mhz);
                     gpu.temperature_c = state.temperature_c.or(gpu.temperature_c);
+                    gpu.clock_reasons = state.clock_reasons.or(gpu.clock_reasons);
                     let used = Some(state.memory_used_bytes).filter(|bytes| *bytes > 0);
                     gpu.memory_used_bytes = used.or(gpu.memory_used_bytes);
                 }
@@ -752,6 +755,7 @@ mod tests {
         let full = DeviceState {
             power_mw: Some(400_000),
             sm_clock_mhz: Some(1_000),
+            clock_reasons: Some(4),
             memory_used_bytes: 20 << 30,
             ..DeviceState::default()
         };
@@ -761,6 +765,7 @@ mod tests {
         let expected = GpuState {
             power_mw: Some(400_000),
             sm_clock_mhz: Some(1_980),
+            clock_reasons: Some(4),
             memory_used_bytes: Some(20 << 30),
             memory_bytes: Some(80 << 30),
             ..GpuState::default()

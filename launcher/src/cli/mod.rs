@@ -334,7 +334,8 @@ Examples:
   stage2-launch top --once --tokens decode traces
       one page of text of a folder of trace files; the payload of decode is a number of tokens
 
-Keys: q end, s start or stop recording, j and k choose a stage, f freeze, w write a bundle, ? help.
+Keys: q end, s start or stop recording (asks first), j and k choose a stage, left and right one process,
+PgUp and PgDn scroll the kernels, o and t sort, f freeze, w write a bundle, ? help.
 Without TARGET, it is the run that is live on this host, if there is only one.
 Exit status: 0; 2 for wrong usage or a path that does not exist; 70 if there is no such process.
 docs/live.md has more.";

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
-use page::{State, View, is_over, neighbour, page, stages};
+use page::{State, View, is_over, kernels, neighbour, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -26,6 +26,9 @@ use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
 /// Size of a page of plain text.
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
+
+/// Kernels that a key scrolls by: as many as a page of 24 lines shows.
+const SCROLLED: usize = 5;
 
 /// Runs `stage2-launch top`: one page, pages as plain text, or a screen that goes on.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
@@ -179,6 +182,11 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         KeyCode::Char('f') => state.frozen = !state.frozen,
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
+        KeyCode::PageUp => state.above = state.above.saturating_sub(SCROLLED),
+        KeyCode::PageDown => {
+            let above = state.above.saturating_add(SCROLLED);
+            view.state.above = above.min(kernels(view).saturating_sub(1));
+        }
         KeyCode::Left | KeyCode::Right => {
             view.state.only = neighbour(view, key.code == KeyCode::Right);
         }

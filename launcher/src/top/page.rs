@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) chosen: usize,
     pub(crate) processes_by: ProcessOrder,
     pub(crate) kernels_by: KernelOrder,
+    /// Kernels above the first one that is shown.
+    pub(crate) above: usize,
     pub(crate) frozen: bool,
     pub(crate) help: bool,
     /// The process whose numbers are shown, by host and number; `None`: all.
@@ -80,9 +82,10 @@ pub(crate) struct View {
     pub(crate) has_colour: bool,
 }
 
-const HELP: [&str; 22] = [
+const HELP: [&str; 23] = [
     "up, down, k, j     choose a stage: its kernels and its last minute are shown",
     "left, right        show one process alone, or all again",
+    "PgUp, PgDn         scroll the kernels",
     "o, t               sort processes by rank, step time, BUSY or LOST; kernels by",
     "                   time or mean",
     "s                  start or stop recording; names the cost, and asks first",
@@ -120,6 +123,9 @@ const CAUSES_WIDE: usize = 6;
 const KEYS: &str =
     "q end  s start/stop  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help";
 
+/// Lines of a message.
+const SAID_LINES: usize = 2;
+
 /// Lines of what a recording costs.
 const COST_LINES: usize = 4;
 
@@ -143,6 +149,13 @@ struct Row {
 /// How many stages can be chosen.
 pub(crate) fn stages(view: &View) -> usize {
     rows(&seen(view).look).len()
+}
+
+/// How many kernels the chosen stage has.
+pub(crate) fn kernels(view: &View) -> usize {
+    let seen = seen(view);
+    let rows = rows(&seen.look);
+    rows.get(view.state.chosen).map_or(0, |row| kernels_of(&seen, row).0.len())
 }
 
 /// What is shown of processes one by one: all of them, or the chosen one alone.
@@ -336,13 +349,10 @@ fn more_of_stage(sum: &StageNumbers) -> String {
     format!(" {:>7} {:>7} {:>9}", or_dash(idle.map(share)), or_dash(p90), or_dash(work))
 }
 
-fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
-    let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
-    let total: u64 = row.sum.class_ns.iter().sum();
-    let mut classes: Vec<(u64, u8)> =
-        row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
-    classes.retain(|(ns, _)| *ns > 0);
-    classes.order_by(|a, b| b.cmp(a));
+/// Time and launches of each kernel of a stage, by name, and their classes.
+type Kernels<'v> = (Vec<(&'v str, (u64, u64))>, BTreeMap<&'v str, u8>);
+
+fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
     let mut kernels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut class_of: BTreeMap<&str, u8> = BTreeMap::new();
     let all = view.look.processes.iter().flat_map(|process| &process.window.kernels);
@@ -351,7 +361,17 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         let sum = kernels.entry(&kernel.name).or_default();
         *sum = (sum.0.saturating_add(kernel.ns), sum.1 + kernel.launches);
     }
-    let mut kernels: Vec<(&str, (u64, u64))> = kernels.into_iter().collect();
+    (kernels.into_iter().collect(), class_of)
+}
+
+fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
+    let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
+    let total: u64 = row.sum.class_ns.iter().sum();
+    let mut classes: Vec<(u64, u8)> =
+        row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
+    classes.retain(|(ns, _)| *ns > 0);
+    classes.order_by(|a, b| b.cmp(a));
+    let (mut kernels, class_of) = kernels_of(view, row);
     let by = view.state.kernels_by;
     let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
     let size = |sum: (u64, u64)| match by {
@@ -359,6 +379,10 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         KernelOrder::Mean => (mean_ns(sum), sum.0),
     };
     kernels.order_by(|a, b| size(b.1).cmp(&size(a.1)).then_with(|| a.0.cmp(b.0)));
+    // At least one is shown.
+    let above = view.state.above.min(kernels.len().saturating_sub(1));
+    let kernels = kernels.split_off(above);
+    let from = if above > 0 { format!("KERNEL from {}", above + 1) } else { "KERNEL".to_owned() };
     let is_wide = width >= WIDE;
     let besides = if is_wide { 75 } else { 41 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
@@ -366,7 +390,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         "  {} {:>6}  {} {:>6} {:>8}{}",
         padded("CLASS", 14),
         "TIME",
-        padded("KERNEL", name_width),
+        padded(&from, name_width),
         marked("TIME", by == KernelOrder::Time),
         marked("MEAN us", by == KernelOrder::Mean),
         if is_wide { "   CALLS/S      ms/S  CLASS" } else { "" }
@@ -666,11 +690,15 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     let left_out = view.look.files_left_out;
     let files = (left_out > 0).then(|| format!("{left_out} trace files are not followed"));
     let problem = view.look.problems.last().cloned();
-    // The most urgent one has the line.
+    // The most urgent one has the lines.
     let said = view.state.said.clone().or(problem).or(files).or_else(|| notes.into_iter().next());
     let mut lines = match view.state.asked {
         Some(switch) => question(switch, width),
-        None => said.iter().map(|said| plain(&visible(said.as_bytes()), width)).collect(),
+        None => {
+            let said = said.map_or_else(String::new, |said| visible(said.as_bytes()));
+            let lines = wrapped_at_most(&said, width, SAID_LINES).into_iter();
+            lines.filter(|line| !line.is_empty()).map(|line| plain(&line, width)).collect()
+        }
     };
     lines.push(bold(KEYS, width));
     lines

@@ -374,6 +374,18 @@ pub struct CounterSamples {
 /// Samples that one record holds at most.
 pub const MAX_SAMPLES: usize = 4096;
 
+/// Bits of [`DeviceState::clock_reasons`] and what they mean. Idleness, 1, holds nothing down.
+pub const CLOCK_LIMITS: [(u64, &str); 8] = [
+    (2, "clocks set by the user"),
+    (4, "power limit"),
+    (8, "hardware slowdown"),
+    (16, "sync boost with other GPUs"),
+    (32, "temperature (software)"),
+    (64, "temperature (hardware)"),
+    (128, "power brake (hardware)"),
+    (256, "display clocks"),
+];
+
 /// What the driver says of a GPU at one moment. `None`: it does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceState {

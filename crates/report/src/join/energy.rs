@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::join::{Labels, Mapping};
 use stage2_contract::order::Order as _;
-use stage2_contract::trace::DeviceState;
+use stage2_contract::trace::{CLOCK_LIMITS, DeviceState};
 use stage2_model::Evidence;
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -365,17 +365,6 @@ impl Span {
     }
 }
 
-/// Bits of `nvmlClocksEventReasons` and what they mean. Idleness, 1, holds nothing down.
-const LIMITS: [(u64, &str); 8] = [
-    (2, "clocks set by the user"),
-    (4, "power limit"),
-    (8, "hardware slowdown"),
-    (16, "sync boost with other GPUs"),
-    (32, "temperature (software)"),
-    (64, "temperature (hardware)"),
-    (128, "power brake (hardware)"),
-    (256, "display clocks"),
-];
 const IDLE: u64 = 1;
 
 /// Readings in the making.
@@ -387,7 +376,7 @@ struct Clocks {
     temperature_max_c: Option<u32>,
     /// Readings that tell reasons, and those of each.
     told: u64,
-    limits: [u64; LIMITS.len()],
+    limits: [u64; CLOCK_LIMITS.len()],
     unnamed: u64,
 }
 
@@ -431,7 +420,7 @@ impl Clocks {
         let Some(reasons) = state.clock_reasons else { return };
         self.told += 1;
         let mut named = IDLE;
-        for (count, (bit, _)) in self.limits.iter_mut().zip(LIMITS) {
+        for (count, (bit, _)) in self.limits.iter_mut().zip(CLOCK_LIMITS) {
             *count += u64::from(reasons & bit != 0);
             named |= bit;
         }
@@ -451,7 +440,8 @@ impl Clocks {
     }
 
     fn finish(&self) -> ClockUse {
-        let named = self.limits.iter().zip(LIMITS).map(|(&reads, (_, reason))| (reads, reason));
+        let named =
+            self.limits.iter().zip(CLOCK_LIMITS).map(|(&reads, (_, reason))| (reads, reason));
         let all = named.chain([(self.unnamed, "another reason of the driver's")]);
         let limits = all.filter(|(reads, _)| *reads > 0);
         let limits = limits.map(|(reads, reason)| ClockLimit { reason: reason.to_owned(), reads });

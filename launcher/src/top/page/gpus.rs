@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ratatui::text::Line;
 use stage2_contract::text::numbers::counted;
+use stage2_contract::trace::CLOCK_LIMITS;
 use stage2_contract::trace::counters::{self, Names};
 use stage2_live::{Counter, GpuState};
 
@@ -38,12 +39,16 @@ fn gpu_text(gpu: &GpuState) -> String {
         (Some(used), None) => Some(format!("{} GiB", gb(used))),
         (None, _) => None,
     };
+    let reasons = gpu.clock_reasons.unwrap_or(0);
+    let limit = CLOCK_LIMITS.iter().find(|(bit, _)| reasons & bit != 0);
+    let limit = limit.map(|(_, name)| format!("! {name}"));
     let parts = [
         gpu.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3)),
         gpu.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),
         gpu.memory_clock_mhz.map(|mhz| format!("memory {mhz} MHz")),
         gpu.temperature_c.map(|degrees| format!("{degrees} C")),
         memory,
+        limit,
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("GPU{} {}", gpu.device, parts.join(" "))

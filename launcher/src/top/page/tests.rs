@@ -52,6 +52,7 @@ fn process(pid: u32, rank: u64) -> Watched {
             sm_clock_mhz: Some(1_980),
             memory_clock_mhz: Some(2_619),
             temperature_c: Some(61),
+            clock_reasons: (rank == 0).then_some(4),
             memory_used_bytes: Some(20 << 30),
             memory_bytes: Some(80 << 30),
         }],
@@ -180,6 +181,22 @@ fn one_process_can_be_shown_alone() {
 }
 
 #[test]
+fn kernels_below_the_first_ones_can_be_scrolled_to() {
+    let mut view = view();
+    assert_eq!(kernels(&view), 9);
+    let shown = |view: &View| {
+        let lines = text(view, 80, 24);
+        let at = lines.iter().position(|line| line.contains("KERNEL")).expect("a title");
+        (lines[at].contains("KERNEL from 6"), lines[at + 1].contains("silu"))
+    };
+    assert_eq!(shown(&view), (false, false));
+    view.state.above = 5;
+    assert_eq!(shown(&view), (true, true));
+    view.state.above = 99;
+    assert!(text(&view, 80, 24).join("\n").contains("KERNEL from 9"), "one is always shown");
+}
+
+#[test]
 fn a_question_names_what_it_costs() {
     let mut view = view();
     view.state.asked = Some(Switch::Start(2));
@@ -205,9 +222,10 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
     assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
     assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
     let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
-    assert_eq!(find("  rank 0"), format!("  rank 0 {gpu}"), "one line at 80 columns");
+    let limited = format!("  rank 0 {gpu} ! power limit");
+    assert_eq!(find("  rank 0"), limited, "one line at 80 columns");
     let wide = text(&view(), 200, 50);
-    let both = format!("  rank 0 {gpu}   rank 1 {gpu}");
+    let both = format!("{limited}   rank 1 {gpu}");
     assert!(wide.contains(&both), "{wide:#?}");
     // Another stage has no steps in this minute.
     let mut other = view();
@@ -379,6 +397,13 @@ fn what_went_wrong_is_said_and_nothing_obeys_it() {
     assert!(text(&view, 80, 24).join("\n").contains("damaged at byte 7"));
     view.state.said = Some("71: \x1b[2Jstart".into());
     assert!(text(&view, 80, 24).join("\n").contains("71: \\x1b[2Jstart"));
+    // A long one has a second line.
+    view.state.said = Some(format!("stage2-top was not made: {}", "no space is left ".repeat(4)));
+    let shown = text(&view, 80, 24);
+    assert!(
+        shown[22].ends_with("is left") && shown[21].starts_with("stage2-top was"),
+        "{shown:#?}"
+    );
     view.state.help = true;
     let help = text(&view, 80, 24).join("\n");
     assert!(HELP.iter().all(|line| help.contains(line)), "a line of it is cut:\n{help}");
