@@ -66,6 +66,8 @@ pub(super) struct Standstill<'a> {
 struct Place {
     python: Vec<String>,
     switches: u64,
+    /// The thread that held the GIL when this one was seen to wait for it in this place; 0: it was not.
+    gil_holder: u32,
 }
 
 impl<'a> Standstill<'a> {
@@ -156,17 +158,23 @@ impl<'a> Standstill<'a> {
         };
         let is_waiting = |seen: &Seen| seen.tid == std::process::id() || !seen.python.is_empty();
         let spin = works && threads.iter().any(|seen| is_waiting(seen) && stays(seen));
+        // Whoever waits for the GIL wakes up now and then, and may be waiting for a processor at this look.
+        let gil_holder = |seen: &Seen| match self.before.get(&seen.tid) {
+            Some(before) if seen.gil_holder == 0 && stays(seen) => before.gil_holder,
+            _ => seen.gil_holder,
+        };
         let gil = threads.iter().any(|seen| {
-            let holder =
-                threads.iter().find(|other| other.tid == seen.gil_holder && other.holds_gil);
-            seen.gil_holder != 0 && stays(seen) && holder.is_some_and(stays)
+            let wanted = gil_holder(seen);
+            let holder = threads.iter().find(|other| other.tid == wanted && other.holds_gil);
+            stays(seen) && holder.is_some_and(stays)
         });
         begin(&mut self.since.spin, spin);
         begin(&mut self.since.gil, gil);
         self.before = threads
             .iter()
             .map(|seen| {
-                (seen.tid, Place { python: seen.python.clone(), switches: seen.all_switches })
+                let (python, switches) = (seen.python.clone(), seen.all_switches);
+                (seen.tid, Place { python, switches, gil_holder: gil_holder(seen) })
             })
             .collect();
     }
