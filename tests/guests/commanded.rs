@@ -85,6 +85,8 @@ pub fn obey() {
             // A thread that waits for a kernel that does not end: alone, in a graph, or in a full queue.
             "stuck" => stuck = Some(be_stuck(words[1].to_owned(), words[2].to_owned())),
             "release" => cuda::release(),
+            // A thread that allocates on the GPU, in a range.
+            "allocate" => stuck = Some(be_allocating()),
             // What was stuck goes on.
             "unstuck" => stuck.take().expect("stuck").join().expect("ends"),
             "fork" => said = format!(" {}", forked()),
@@ -150,6 +152,15 @@ fn be_stuck(how: String, kernel: String) -> std::thread::JoinHandle<()> {
             stream.work(b"behind", 1);
         })
         .expect("a thread")
+}
+
+fn be_allocating() -> std::thread::JoinHandle<()> {
+    let allocates = || {
+        client().push(b"load");
+        cuda::allocate(1 << 20);
+        client().pop();
+    };
+    std::thread::Builder::new().name("allocates".to_owned()).spawn(allocates).expect("a thread")
 }
 
 /// A thread that does what it is told, with a stream of its own.

@@ -262,6 +262,45 @@ fn a_step_that_stands_on_the_host_is_told() {
     assert_eq!(guest.stderr().lines().count(), 1, "{}", guest.stderr());
 }
 
+/// Hazard (Standstill): A call of the driver does not return.
+/// Promise: The answer names it with its thread, its range and for how long; the process goes on once it returns.
+#[test]
+fn a_call_that_does_not_return_is_named() {
+    let guest = Guest::new("obey").env("STAGE2_HOST", "on");
+    let mut guest = guest.env("STAGE2_SIM_FAULT", "slow-alloc=4000").spawn();
+    guest.does(["cuda", "work first 5", "allocate"]);
+    let long = |told: Told| {
+        let work = told.work.expect("it records");
+        let call = work["calls"].as_array().expect("calls").first()?.clone();
+        (call["ms"].as_u64() > Some(500)).then_some((told.threads, work, call))
+    };
+    let (threads, work, call) = wait_for(|| "a long call".to_owned(), || long(why(&guest)));
+    assert_eq!(call["name"], "cuMemAlloc", "{work}");
+    let thread = threads.iter().find(|thread| thread["tid"] == call["tid"]).expect("a thread");
+    assert_eq!(thread["name"], "allocates");
+    assert_eq!(work["open_ranges"][0]["path"], "load", "{work}");
+    guest.does(["unstuck", "work after 5"]);
+    assert!(guest.end().success());
+    assert_eq!(guest.stderr(), "");
+}
+
+/// Hazard (Standstill): CUPTI's flush does not return, so that the thread that reads records cannot answer.
+/// Promise: The answer comes in time, says that, and has the threads.
+#[test]
+fn a_flush_that_does_not_return_costs_the_records_only() {
+    let mut guest = Guest::new("obey").env("STAGE2_SIM_FAULT", "flush-hang=4000").spawn();
+    guest.does(["cuda", "work first 5"]);
+    let hangs = |told: Told| {
+        let part = "the thread that reads records has not answered";
+        let is_it = told.answer.all("missing").any(|note| note.contains(part));
+        is_it.then_some(told)
+    };
+    let told = wait_for(|| "a flush that hangs".to_owned(), || hangs(why(&guest)));
+    assert!(told.work.is_none());
+    assert!(told.threads.iter().any(|thread| thread["name"] == "guest"));
+    guest.tell("work after 5");
+}
+
 /// Hazard (Standstill): Two ask at once, and one look takes most of the time that both have.
 /// Promise: Both get the same answer, of one look.
 #[test]

@@ -329,6 +329,35 @@ fn on_a_full_disk(guest: &Guest, words: &[&str]) -> Option<Output> {
     run(&[&[LAUNCH], words].concat()).ok()
 }
 
+/// Hazard (Standstill): A rank is killed while another one waits for it in a collective; later the collective ends.
+/// Promise: The first sentence names the rank, that it has ended, and who waits; that one goes on.
+#[test]
+fn a_rank_that_was_lost_in_a_collective_is_named() {
+    let mut waits = Guest::new("on", &[("RANK", "0")]);
+    let both = [("RANK", "1"), ("STAGE2_FLUSH_MS", "50")];
+    let mut lost = Guest::new_in(std::rc::Rc::clone(&waits.folder), "on", &both);
+    for guest in [&mut waits, &mut lost] {
+        guest.tell("work step 5");
+    }
+    waits.tell(&format!("stuck kernel {SPIN}_ncclDevKernel_AllReduce"));
+    lost.ctl_ends(&[&lost.pid(), "flush"], 0);
+    lost.child.kill().expect("lives");
+    lost.child.wait().expect("ended");
+    let mut said = String::new();
+    // Work that ended within the last second shows that kernels end.
+    wait_until("the collective stands", || {
+        said = why(&waits, &[&waits.traces(), "why"], 0);
+        said.lines().next().is_some_and(|line| line.contains("in the collective"))
+    });
+    let parts = [
+        format!("has ended; rank 0 (process {}) waits in the collective", waits.pid()),
+        format!("rank 1 (process {}): it has ended (its trace file", lost.pid()),
+    ];
+    expect_parts(&said, "said", &parts.each_ref().map(String::as_str));
+    waits.does(["release", "unstuck"]);
+    goes_on(waits);
+}
+
 /// Hazard (Standstill): Ranks on several hosts stand, of which nobody asks any; their watches have written files.
 /// Promise: The files, judged together, name the rank that did not enter the collective.
 #[test]

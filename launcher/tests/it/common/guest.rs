@@ -43,9 +43,18 @@ pub(crate) struct Guest {
 impl Guest {
     /// `start`: what `STAGE2_START` is; `more`: further variables.
     pub(crate) fn new(start: &str, more: &[(&str, &str)]) -> Guest {
+        Guest::new_in(new_folder(), start, more)
+    }
+
+    /// As [`Self::new`], in this folder.
+    pub(crate) fn new_in(
+        folder: Rc<tempfile::TempDir>,
+        start: &str,
+        more: &[(&str, &str)],
+    ) -> Guest {
         let mut command = Command::new(built("examples/guest"));
         command.env("STAGE2_START", start).envs(more.iter().copied());
-        Guest::preloaded(command, new_folder())
+        Guest::preloaded(command, folder)
     }
 
     /// A dormant process in a folder of its own.
