@@ -122,9 +122,7 @@ DAMAGED: dict[str, dict[str, Damage]] = {
         "a process of text": put("processes/0/evidence/process/pid", "7"),
         "a negative time": put("processes/0/evidence/process/unix_ms", -1),
         "a frame of number": put("processes/0/evidence/threads/0/native", [7]),
-        "a range that is late by number": put(
-            "processes/1/evidence/work/open_ranges/0/overdue", 1
-        ),
+        "a range that is late by number": put("processes/1/evidence/work/open_ranges/0/overdue", 1),
     },
     "job": {
         "no version": put("schema_version", None),
