@@ -218,7 +218,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let others = minute.len() + gpus.len() + counters.len();
     let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + others);
     let alone = view.state.only.as_ref().map_or_else(String::new, |(_, pid)| format!(" of {pid}"));
-    lines.extend(stage_table((&rows, &alone), chosen, for_stages, width));
+    let nothing = match dormant(view) {
+        0 => "nothing has run in the last 10 s of the data".to_owned(),
+        some => format!("{} dormant: press s to record", counted(some as u64, "process")),
+    };
+    lines.extend(stage_table((&rows, &alone, &nothing), chosen, for_stages, width));
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
     lines.extend(gpus);
@@ -237,8 +241,10 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
     let on = look.processes.iter().filter(recording).count();
-    let phases = view.phases.iter().filter(|(_, phase)| phase == "dormant").count();
-    let dormant = if phases > 0 { format!(", {phases} dormant") } else { String::new() };
+    let dormant = match dormant(view) {
+        0 => String::new(),
+        some => format!(", {some} dormant"),
+    };
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest {
@@ -267,6 +273,11 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     vec![bold(&first, width), second]
 }
 
+/// Processes that wait for a start.
+fn dormant(view: &View) -> usize {
+    view.phases.iter().filter(|(_, phase)| phase == "dormant").count()
+}
+
 fn rows(look: &Look) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
     for process in &look.processes {
@@ -291,7 +302,7 @@ fn rows(look: &Look) -> Vec<Row> {
 }
 
 fn stage_table(
-    (rows, of): (&[Row], &str),
+    (rows, of, nothing): (&[Row], &str, &str),
     chosen: usize,
     height: usize,
     width: usize,
@@ -312,7 +323,7 @@ fn stage_table(
     );
     let mut lines = vec![bold(&title, width)];
     if rows.is_empty() {
-        lines.push(plain("  nothing has run in the last 10 s of the data", width));
+        lines.push(plain(&format!("  {nothing}"), width));
     }
     // The chosen one is always among those that are seen.
     let first = (chosen + 1).saturating_sub(height);

@@ -197,6 +197,15 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
 }
 
 #[test]
+fn a_dormant_process_is_recorded_at_the_press_of_a_key_and_the_page_says_which() {
+    let dormant = View { phases: vec![(7, "dormant".to_owned())], ..View::default() };
+    let shown = text(&dormant, 80, 24);
+    assert!(shown[0].contains("0 recording, 1 dormant"), "{shown:#?}");
+    assert_eq!(shown[3], "  1 process dormant: press s to record");
+    assert!(text(&View::default(), 80, 24)[3].contains("nothing has run"));
+}
+
+#[test]
 fn a_question_names_what_it_costs() {
     let mut view = view();
     view.state.asked = Some(Switch::Start(2));
