@@ -45,8 +45,10 @@ impl Failure {
 
 impl Acceptance {
     /// Why reports of this coverage are no result; none: they are one.
-    fn objection(&self, status: Status) -> Option<&'static str> {
-        match status {
+    fn objection(&self, outcome: &Outcome) -> Option<&'static str> {
+        match outcome.status {
+            // What was asked for is there.
+            Status::Empty if outcome.is_summary() => None,
             Status::Empty if !self.allow_empty => {
                 Some("no GPU work was recorded (--allow-empty lets such a run pass)")
             }
@@ -69,7 +71,7 @@ impl Acceptance {
 
     /// Whether the reports are what the user takes for a result.
     pub(crate) fn is_met(&self, outcome: &Outcome, passes: &[PassRecord]) -> bool {
-        self.objection(outcome.status).is_none() && self.unmet(passes, &outcome.read).is_empty()
+        self.objection(outcome).is_none() && self.unmet(passes, &outcome.read).is_empty()
     }
 
     /// The exit status: the workload's where it failed, for that says more; 70 without a result; else
@@ -87,7 +89,7 @@ impl Acceptance {
         let Some(outcome) = outcome else { return EXIT_NO_RESULT };
         let unmet = self.unmet(passes, &outcome.read);
         let unmet = (!unmet.is_empty()).then(|| format!("--require: {}", unmet.join("; ")));
-        let objection = self.objection(outcome.status).map(str::to_owned);
+        let objection = self.objection(outcome).map(str::to_owned);
         let reasons: Vec<String> = objection.into_iter().chain(unmet).collect();
         for why in &reasons {
             terminal.error(&format!("exit status {EXIT_NO_RESULT}: {why}"));
@@ -163,7 +165,8 @@ mod tests {
             (rules(false, true), [true, false, false]),
             (rules(true, true), [true, false, true]),
         ] {
-            let passes = |status| rules.objection(status).is_none();
+            let passes =
+                |status| rules.objection(&Outcome { status, ..Outcome::default() }).is_none();
             assert_eq!(passes(Status::Complete), complete, "{rules:?}");
             assert_eq!(passes(Status::Partial), partial, "{rules:?}");
             assert_eq!(passes(Status::Empty), empty, "{rules:?}");

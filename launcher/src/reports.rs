@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use stage2_model::{DeviceRow, Finding, ProcessRow, Report, Status};
+use stage2_model::{DeviceRow, EmptyCause, Finding, ProcessRow, Report, Status};
 use stage2_render::Headline;
 use stage2_report::{Analysis, Settings, Sources, WorkloadFacts, analyse};
 
@@ -75,4 +75,11 @@ pub struct Outcome {
     pub tools: BTreeMap<String, String>,
     /// What the workload's own configuration says.
     pub workload: WorkloadFacts,
+}
+
+impl Outcome {
+    /// Whether summaries were asked for in place of records.
+    pub(crate) fn is_summary(&self) -> bool {
+        self.coverage["empty"]["cause"] == serde_json::json!(EmptyCause::SummaryAlone)
+    }
 }

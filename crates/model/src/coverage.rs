@@ -133,6 +133,8 @@ pub enum EmptyCause {
     InnerRun,
     /// Processes that the workload left behind still run.
     StillRunning,
+    /// Summaries were asked for, and no records of GPU work.
+    SummaryAlone,
     /// The collector was not loaded into the workload: a static program, another libc, ...
     CollectorNotLoaded,
     /// There are trace files, and none of them can be read.

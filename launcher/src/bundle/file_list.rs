@@ -83,6 +83,9 @@ fn meaning(name: &str) -> &'static str {
         ("", _, "timelines.json") => {
             "timelines of steps, and sampled counters of steps and kernels, for programs"
         }
+        ("", _, "job.html" | "job.md" | "job.json" | "job.s2s") => {
+            "what the summaries say of the job: docs/jobs.md"
+        }
         ("", _, "ncu_regions.csv") => "counters of whole ranges, by ncu's range replay",
         ("hook", "json", _) => "what a worker of the engine was configured with",
         ("hook", ..) => "code that marks ranges in the workload",
@@ -91,6 +94,7 @@ fn meaning(name: &str) -> &'static str {
             "trace file of a process in the counters pass: sampled counters"
         }
         (_, "s2t", _) => "trace file of a process",
+        (_, "s2s", _) => "summary of a process, minute by minute",
         (_, _, "log.txt") => "what the commands of the pass and the workload wrote",
         (_, _, "cmd.txt") => "the commands of the pass",
         (COLLECTOR_DIR, _, "stdout.log" | "stderr.log") => "output of the workload",

@@ -123,9 +123,27 @@ pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
         [only] if only.is_dir() => only.clone(),
         _ => PathBuf::from("."),
     });
-    fs::create_dir_all(&out).map_err(|error| unwritable(&out, &error))?;
+    printed(&write(&args.paths, &out, &racks, terminal)?)
+}
+
+/// The page of the job that a run is, in its bundle.
+pub(crate) fn of_run(run_dir: &Path, traces: &Path, terminal: &Terminal) {
+    match write(&[traces.to_owned()], run_dir, &BTreeMap::new(), terminal) {
+        Ok(text) => text.lines().for_each(|line| terminal.result(line)),
+        Err(failure) => terminal.error(&format!("there is no page of the job: {failure}")),
+    }
+}
+
+/// Writes the pages of the job of all files below `paths`; gives what the terminal shows.
+fn write(
+    paths: &[PathBuf],
+    out: &Path,
+    racks: &BTreeMap<String, String>,
+    terminal: &Terminal,
+) -> Result<String, Failure> {
+    fs::create_dir_all(out).map_err(|error| unwritable(out, &error))?;
     let mut found = Found::default();
-    for path in &args.paths {
+    for path in paths {
         found.take(path, DEPTH).map_err(|error| {
             Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
         })?;
@@ -136,7 +154,7 @@ pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
         found.summaries.retain(|path| !same(path, &own));
     }
     let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
-    let temporary = tempfile::tempdir_in(&out).map_err(|error| unwritable(&out, &error))?;
+    let temporary = tempfile::tempdir_in(out).map_err(|error| unwritable(out, &error))?;
     for trace in &found.traces {
         if trace.with_extension(SUMMARY).exists() {
             continue;
@@ -166,12 +184,12 @@ pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let mut fold = Fold::default();
     let merged = whole(&mut inventory, temporary.path(), &own, &mut fold);
-    merged.map_err(|error| unwritable(&out, &error))?;
+    merged.map_err(|error| unwritable(out, &error))?;
     let job = fold.finish(&inventory, |host| racks.get(host).cloned());
-    let pages = write_job(&job, &out).map_err(Failure::no_result)?;
+    let pages = write_job(&job, out).map_err(Failure::no_result)?;
     let mut text: String = job_lines(&job).iter().map(|line| format!("{line}\n")).collect();
     pages.iter().for_each(|page| text.push_str(&format!("{}\n", visible_path(page))));
-    printed(&text)
+    Ok(text)
 }
 
 /// Merges all files, and writes the summary of all ranks beside the pages.

@@ -16,6 +16,7 @@ use super::ending::{
     list_files, make_room, open_report, printed, take_signals, tell_answer, tell_findings,
 };
 use super::import::BundleMaker;
+use super::job;
 use crate::bundle::{
     self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, Manifest, RunFolder, RunRecord,
 };
@@ -216,6 +217,9 @@ impl Job {
             let text = "the reports are written; the clean-up of older bundles was interrupted";
             signals.say(text.to_owned());
             make_room(folder, settings, &mut bundle, terminal);
+        }
+        if outcome.as_ref().is_ok_and(Outcome::is_summary) {
+            job::of_run(&run_dir, &traces, terminal);
         }
         list_files(&outcome, &run_dir, terminal);
         let holds_nothing = outcome.as_ref().is_ok_and(|found| found.status == Status::Empty)

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::common::simulated::{collector, demo_script};
 use crate::common::{Sandbox, json, names_in, read, repository, stderr, stdout};
 
 const TWO_GPUS: &str = "docs/sample/vllm_two_gpus/collector";
@@ -46,6 +47,25 @@ fn traces_become_summaries_and_the_page_of_their_job() {
     assert_eq!(names_in(&sandbox.path("node")), ["job.html", "job.json", "job.md", "job.s2s"]);
     // A page that is written again is no further rank.
     sandbox.launch_strictly(&["job", "summaries"]).assert().success();
+}
+
+/// Hazard (Jobs of many ranks): A run is recorded as summaries alone, under the launcher.
+/// Promise: It is a result: the page of the job is in its bundle, and the report says where, not that something failed.
+#[test]
+fn a_run_of_summaries_alone_has_the_page_of_its_job() {
+    let sandbox = Sandbox::new();
+    demo_script(&sandbox, "", "--rounds 3 --steps 4");
+    let words = ["run.mode=light", "profiling.collector.detail=summary", "--", "./demo"];
+    let said = sandbox.launch(&words).envs(collector()).assert().success();
+    let shown = format!("{}{}", stdout(&said), stderr(&said));
+    assert!(shown.contains("job.html") && !shown.contains("exit status 70"), "{shown}");
+    let job = sandbox.json("job.json");
+    let calls = job["stages"].as_array().into_iter().flatten();
+    assert!(calls.filter(|of| of["steps"].as_u64() > Some(0)).count() > 0, "{}", job["stages"]);
+    let empty = &sandbox.json("metrics.json")["coverage"]["empty"];
+    assert_eq!(empty["cause"], "summary_alone", "{empty}");
+    assert!(sandbox.read("report.md").contains("summary of a process, minute by minute"));
+    assert!(!sandbox.read("report.md").contains("of a kind that this version does not know"));
 }
 
 #[test]

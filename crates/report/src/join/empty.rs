@@ -26,6 +26,8 @@ pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";
+/// What a process records where that is not all.
+const META_DETAIL: &str = "detail";
 /// Reasons of one kind that are quoted.
 const QUOTED: usize = 3;
 
@@ -52,6 +54,18 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
                 "see the findings about each file, and run again",
             ),
         }];
+    }
+    // Nothing is wrong, and what else is missing is missing for this reason.
+    if processes
+        .iter()
+        .any(|process| process.meta.get(META_DETAIL).is_some_and(|of| of == "summary"))
+    {
+        return vec![reason(
+            EmptyCause::SummaryAlone,
+            "summaries alone were asked for (STAGE2_DETAIL=summary)",
+            "see job.html, or `stage2-launch job RUN_DIR`; for this report record with \
+             STAGE2_DETAIL=auto (profiling.collector.detail), which keeps the minutes that are unusual",
+        )];
     }
     let mut reasons = Vec::new();
     let values = |key: &'static str| processes.iter().filter_map(move |p| p.meta.get(key));
