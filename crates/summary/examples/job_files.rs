@@ -1,5 +1,6 @@
 //! Summaries of a job that never ran, for measuring: `job_files DIR RANKS MINUTES`. Rank 37 comes 4 ms late in every
-//! third of five minutes from a third of the time on. `job_files DIR merge` says who is late, without a page.
+//! third of five minutes from a third of the time on, and is on host 9999 from two thirds on. `job_files DIR merge` says
+//! who is late, without a page.
 
 #[path = "../tests/made/mod.rs"]
 mod made;
@@ -26,6 +27,11 @@ fn main() {
     made.late = Box::new(move |minute| {
         (minute >= minutes / 3 && minute / 5 % 3 == 0).then_some((37, 4_000_000, 0))
     });
+    made.host = Box::new(
+        move |rank, minute| {
+            if rank == 37 && minute >= minutes * 2 / 3 { 9_999 } else { rank / 8 }
+        },
+    );
     println!("{} files", made.write(folder.as_ref()).len());
 }
 

@@ -20,6 +20,8 @@ const GROUP: usize = 128;
 const BUFFER: usize = 1 << 15;
 /// Calls of a file that tie its clock to others.
 const TIES: usize = 24;
+/// Files that are looked at together.
+const LOOKED: usize = 1 << 12;
 /// Files that are named where something is wrong with them.
 const NAMED: usize = 16;
 
@@ -80,54 +82,14 @@ pub struct Inventory {
 
 /// Looks at all files. They may be of several jobs: the one with the most ranks stays.
 pub fn look(paths: &[PathBuf]) -> Inventory {
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads() {
-            scope.spawn(|| {
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let looked = look_at(path);
-                    if let Ok(mut found) = found.lock() {
-                        found.push((path.clone(), looked));
-                    }
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap_or_default();
-    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut paths: Vec<&PathBuf> = paths.iter().collect();
+    paths.sort();
     let mut faults = Faults::default();
     let mut sources = Vec::new();
     let mut known: BTreeSet<u64> = BTreeSet::new();
-    for (path, looked) in found {
-        let (source, damaged, torn, unknown) = match looked {
-            Ok(looked) => looked,
-            Err(error) => {
-                faults.unreadable += 1;
-                faults.name(&path, format!("cannot be read: {error}"));
-                continue;
-            }
-        };
-        faults.damaged += damaged;
-        faults.unknown += unknown;
-        if torn {
-            faults.torn += 1;
-            faults.name(&path, "ends within a frame");
-        } else if damaged > 0 {
-            faults.name(&path, format!("{damaged} damaged frames"));
-        }
-        let Some(source) = source else {
-            faults.empty += 1;
-            faults.name(&path, "holds no minute");
-            continue;
-        };
-        if source.members.iter().any(|member| known.contains(&member.id)) {
-            faults.doubled += 1;
-            faults.name(&path, "holds ranks that another file has already");
-            continue;
-        }
-        known.extend(source.members.iter().map(|member| member.id));
-        sources.push(source);
+    // Of a folder full of copies, only a part is in memory at a time.
+    for part in paths.chunks(LOOKED) {
+        look_at_all(part, &mut faults, &mut known, &mut sources);
     }
     let mut sources = one_job(sources, &mut faults);
     let clock_error_ns = tie_clocks(&mut sources);
@@ -137,6 +99,60 @@ pub fn look(paths: &[PathBuf]) -> Inventory {
         first.map(|first| (first.host.clone(), first.rank, first.id))
     });
     Inventory { sources, faults, clock_error_ns }
+}
+
+fn look_at_all(
+    paths: &[&PathBuf],
+    faults: &mut Faults,
+    known: &mut BTreeSet<u64>,
+    sources: &mut Vec<Source>,
+) {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads() {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let looked = look_at(path);
+                    if let Ok(mut found) = found.lock() {
+                        found.push((*path, looked));
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_default();
+    found.sort_by_key(|(path, _)| *path);
+    for (path, looked) in found {
+        let (source, damaged, torn, unknown) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                faults.unreadable += 1;
+                faults.name(path, format!("cannot be read: {error}"));
+                continue;
+            }
+        };
+        faults.damaged += damaged;
+        faults.unknown += unknown;
+        if torn {
+            faults.torn += 1;
+            faults.name(path, "ends within a frame");
+        } else if damaged > 0 {
+            faults.name(path, format!("{damaged} damaged frames"));
+        }
+        let Some(source) = source else {
+            faults.empty += 1;
+            faults.name(path, "holds no minute");
+            continue;
+        };
+        if source.members.iter().any(|member| known.contains(&member.id)) {
+            faults.doubled += 1;
+            faults.name(path, "holds ranks that another file has already");
+            continue;
+        }
+        known.extend(source.members.iter().map(|member| member.id));
+        sources.push(source);
+    }
 }
 
 pub(crate) fn threads() -> usize {
