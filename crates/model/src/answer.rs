@@ -170,7 +170,7 @@ impl StepUnit {
     /// What every page calls one of them.
     pub fn noun(self) -> &'static str {
         match self {
-            StepUnit::Instance => "instance",
+            StepUnit::Instance => "call",
             StepUnit::RangeWithin | StepUnit::OfEngine => "step",
             StepUnit::Inferred => "inferred step",
         }

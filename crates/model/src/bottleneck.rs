@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
-    /// What is divided: the mean `token`, `step` or `instance`, or the whole `window` if single steps cannot be
+    /// What is divided: the mean `token`, `step` or `call`, or the whole `window` if single steps cannot be
     /// separated.
     pub of: String,
     /// Its time, which is the sum of the parts, ns.

@@ -115,10 +115,10 @@ impl Outliers {
         if self.left_out { all_ns.saturating_sub(self.gpu.gpu_window_ns) } else { all_ns }
     }
 
-    /// `instance` or `step`.
+    /// `call` or `step`.
     pub fn unit_word(&self) -> &'static str {
         match self.unit {
-            StepUnit::Instance => "instance",
+            StepUnit::Instance => "call",
             _ => "step",
         }
     }

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::KernelName;
 
-use crate::answer::{Answer, StepSeries, StepTimeline};
+use crate::answer::{Answer, StepSeries, StepTimeline, StepUnit};
 use crate::coverage::{Coverage, META_SAMPLE};
 use crate::engine::EngineRun;
 use crate::finding::Finding;
@@ -141,6 +141,14 @@ impl Report {
     pub fn is_sampled_throughout(&self) -> bool {
         let mut processes = self.coverage.processes.iter();
         self.is_sampled() && processes.all(|process| process.meta.contains_key(META_SAMPLE))
+    }
+
+    /// What an instance of a stage is called: a step of an engine, or else a call.
+    pub fn noun_of(&self, stage: &str) -> &'static str {
+        match self.engine.as_ref().and_then(|run| run.timed(stage)) {
+            Some(_) => StepUnit::OfEngine.noun(),
+            None => StepUnit::Instance.noun(),
+        }
     }
 
     /// Why the report has no range, to be read after "none, because".

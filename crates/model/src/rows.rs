@@ -364,8 +364,8 @@ impl StageRow {
         let only = self.only()?;
         let steps = self.steps.as_ref()?.per_instance.round();
         Some(match only.instances {
-            1 => format!("its only instance, {steps} steps"),
-            all => format!("{all} instances, the only one of each process, {steps} steps each"),
+            1 => format!("its only call, {steps} steps"),
+            all => format!("{all} calls, the only one of each process, {steps} steps each"),
         })
     }
 

@@ -21,7 +21,7 @@ pub(super) fn costs_in_brief(report: &Report, is_shown: impl Fn(&StageCost) -> b
             .right("Median (ms)", |row| row.host_warm_median_ns.map(ms3))
             .right("Times the baseline", |row| row.ratio.map(ratio3));
         out.push_str(&table.markdown_with_rest_in("report.md"));
-        out.push_str("Host times of warm instances; the baseline pass records ranges only.\n\n");
+        out.push_str("Host times of warm calls; the baseline pass records ranges only.\n\n");
     }
     match (&costs.absent, rows.is_empty()) {
         (None, true) => none("no stage was measured in two passes", ""),

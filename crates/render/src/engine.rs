@@ -96,7 +96,7 @@ fn about(report: &Report, run: &EngineRun) -> String {
     let paused = match pauses {
         0 => String::new(),
         _ => format!(
-            "; it paused {} before steps that only start requests, for {} ms ({} % of the {} ms from the begin \
+            "; it paused {} before steps that only start requests, for {} ms ({} % of the {} ms from the start \
              of the first step to the end of the last one{first}){}",
             times(*pauses),
             ms3(*pause_ns),
@@ -365,7 +365,7 @@ mod tests {
         let text = section(&report, false);
         for part in [
             "vllm 0.26.0; it paused once before steps that only start requests, for 5.000 ms (5.0 % of \
-             the 100.000 ms from the begin of the first step to the end of the last one; the first step, which \
+             the 100.000 ms from the start of the first step to the end of the last one; the first step, which \
              may load and compile, took 60.000 ms of these)",
             "decode: 1,234 steps, median 2.100 ms at a mean of 16.0 requests (500 tokens of context each), \
              7,600 tokens/s; 1.800 ms + 20.000 us for each request (R2 0.99, 6 rows)",

@@ -130,7 +130,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
     // Of a sample it is said behind.
     let kernels = |kernels| match row.instances.filter(|_| of.is_empty()) {
         Some(all) => {
-            format!("{name}, all of {}: {} kernels", counted(all, "instance"), count(kernels))
+            format!("{name}, all of {}: {} kernels", counted(all, "call"), count(kernels))
         }
         None => format!("{name}: {} kernels", count(kernels)),
     };

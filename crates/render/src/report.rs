@@ -184,7 +184,7 @@ fn all_instances(report: &Report) -> String {
         .right("gpu_idle_ms", |row| row.gpu_idle_ns.map(ms3))
         .right("gpu_busy_%", |row| row.gpu_busy_percent.map(percent1))
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
-        .right("kernels per instance, min / median / max", kernels_per_instance)
+        .right("kernels per call, min / median / max", kernels_per_instance)
         .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
         .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms6));
     let mut out = table.with_note(
@@ -236,7 +236,7 @@ fn paths(report: &Report) -> String {
     let rows: Vec<_> = report.paths.iter().filter(|row| !row.is_of_library_alone()).collect();
     path_table("range path", &rows)
         + "Totals and kernels are of the whole run. The median leaves out the first instance of the \
-           range; that of a step (Stages) leaves out all steps of the first, cold instance of its \
+           range; that of a step (Stages) leaves out all steps of the first, cold call of its \
            stage. Inclusive counts a range and those within it, exclusive the range alone.\n\n"
 }
 

@@ -121,14 +121,14 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         .left("Within", |row| row.within.map(name));
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
-        "Host times, without the first, cold instance of each process unless it is the only one. \
-             p99: of {P99_VALUES} values and more. The appendix of report.md has all instances.",
+        "Host times, without the first, cold call of each process unless it is the only one. \
+             p99: of {P99_VALUES} values and more. The appendix of report.md has all calls.",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
     if steps().any(|step| step.cold) {
         out.push_str(&paragraph(
-            "Steps of a stage that has no warm instance are those of its first, cold one.",
+            "Steps of a stage that has no warm call are those of its first, cold one.",
         ));
     }
     let passed_over = steps().filter_map(|step| step.passed_over.as_deref());
@@ -140,7 +140,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     }));
     if rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
-            "A row with a step is about the part that repeats within the stage; the other rows are about whole instances.",
+            "A row with a step is about the part that repeats within the stage; the other rows are about whole calls.",
         ));
     }
     if steps().any(|step| step.unit == StepUnit::OfEngine) {
@@ -327,12 +327,12 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     let cold = with_work.iter().filter(|stage| stage.host_warm_instances == Some(0));
     let cold: Vec<&str> = cold.map(|stage| stage.stage.as_str()).collect();
     let of = match cold.len() {
-        0 => "warm instances".to_owned(),
-        all if all == with_work.len() => "all instances, of which none is warm".to_owned(),
-        _ => format!("warm instances; of {}, which have none, all", listed(&cold, APART_NAMED)),
+        0 => "warm calls".to_owned(),
+        all if all == with_work.len() => "all calls, of which none is warm".to_owned(),
+        _ => format!("warm calls; of {}, which have none, all", listed(&cold, APART_NAMED)),
     };
     format!(
-        "{}Shares of the windows of {of}. A window is from the start of an instance on the host to its end or \
+        "{}Shares of the windows of {of}. A window is from the start of a call on the host to its end or \
          to the end of its last GPU work.{notes}\n\n{without_work}",
         table.markdown_with_rest_in(file),
     )

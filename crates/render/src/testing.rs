@@ -102,7 +102,7 @@ pub(super) fn host() -> HostUse {
         cpu_ns: 4_000_000,
         ..HostProcess::default()
     };
-    let leaf = "waiting for the GIL held by `detok`";
+    let leaf = "waiting for the GIL held by 'detok'";
     let names = ["EngineCore.step (vllm/v1/engine/core.py:300)", &schedule.text(), leaf];
     HostUse { stages: vec![stage], processes: vec![process], names: names.map(Into::into).into() }
 }
@@ -113,7 +113,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
     StageAnswer {
         stage: name.into(),
         role: Role::Decode,
-        basis: "3 warm instances, the first of each process left out".into(),
+        basis: "3 warm calls, the first of each process left out".into(),
         step: Some(StepTimes {
             unit: StepUnit::RangeWithin,
             path: Some(format!("{name}/step")),

@@ -23,7 +23,7 @@ pub(super) fn utilisation(report: &Report) -> String {
     };
     let table = Table::first(ROWS, stages)
         .left("stage", |stage| name(&stage.stage))
-        .right("tokens per instance", |stage| number(&stage.tokens, 0))
+        .right("tokens per call", |stage| number(&stage.tokens, 0))
         .right("MFU, wall (%)", |stage| share(&stage.mfu_wall))
         .right("MFU, GPU busy (%)", |stage| share(&stage.mfu_busy))
         .right("MBU, wall (%)", |stage| share(&stage.mbu_wall))

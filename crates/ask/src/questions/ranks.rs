@@ -118,9 +118,7 @@ fn rank_table(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
-        Column::number("median_ms", "ms")
-            .of("host time of a warm instance")
-            .at("/host_warm_median_ns"),
+        Column::number("median_ms", "ms").of("host time of a warm call").at("/host_warm_median_ns"),
         Column::number("busy_ms", "ms").of("all instances").at("/gpu_busy_ns"),
         Column::number("idle_ms", "ms").of("all instances").at("/gpu_idle_ns"),
         Column::number("waiting_ms", "ms")

@@ -94,7 +94,7 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
 
 /// What a bottleneck is of, as far as it is one of our words.
 fn shorter(of: &str) -> &str {
-    ["token", "step", "instance", "window", "inferred step"]
+    ["token", "step", "call", "window", "inferred step"]
         .into_iter()
         .find(|word| *word == of)
         .unwrap_or("step")

@@ -147,7 +147,7 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
         }
         let Some(step) = &stage.step else { continue };
         if step.cold {
-            let meaning = "its times are of the first, cold instance: it has no other";
+            let meaning = "its times are of the first, cold call: it has no other";
             let caveat = Caveat::new(Severity::Warning, "cold", meaning).of(&stage.stage);
             found.push(caveat.at(format!("{source}/step/cold")));
         } else if step.steps < ENOUGH_INSTANCES {

@@ -376,7 +376,7 @@ pub const TABLES: &[TableSpec] = &[
         columns: &[
             STAGE_AROUND,
             own("part", "/kind", "what the time goes into"),
-            ns("ns", "/ns", "time, over all warm instances"),
+            ns("ns", "/ns", "time, over all warm calls"),
             percent("percent", "/percent", "share of the window"),
             count("steps", "^/window/steps", "steps that the time is of"),
             SOURCE_COLUMN,

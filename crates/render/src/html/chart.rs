@@ -39,9 +39,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     if steps == 0 {
         return "<p class=\"absent\">None: none has a host time.</p>\n".to_owned();
     }
-    let noun = series.noun();
     // Steps of an engine are timed until the next one begins, and the picture is of the time inside.
     let from_begin = times.filter(|times| times.unit == StepUnit::OfEngine);
+    let noun = if from_begin.is_some() { "step" } else { series.noun() };
     let times = times.filter(|_| from_begin.is_none());
     let (path, file) = (foreign(&series.path), foreign(&series.file));
     let path =
@@ -639,9 +639,7 @@ fn picture(
         Ok(marks) => marks,
         Err(why) => {
             let why = text(&why.to_string());
-            return format!(
-                "<p>The picture cannot be drawn: {why}. Its numbers stand below.</p>\n"
-            );
+            return format!("<p>The picture cannot be drawn: {why}. Its numbers are below.</p>\n");
         }
     };
     for (placeholder, variable) in COLOURS {

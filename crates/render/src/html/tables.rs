@@ -111,7 +111,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     };
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
-         the stage's kernel time, and like what is lost leave out the first, cold instance of each process where there \
+         the stage's kernel time, and like what is lost leave out the first, cold call of each process where there \
          are others. {counters}A name leads to the timeline where its median step has the \
          kernel, and its tooltip is the full name, which copying gives as well.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
@@ -216,7 +216,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     let order = if has_counters { "lose most" } else { "take longest" };
     Some(format!(
         "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. \
-         <a href=\"#all-kernels\">All kernels</a> of all stages stand below.</p>\n\
+         <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
         foreign(&shorten(&answer.stage, 60)),
@@ -253,7 +253,7 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
         "<div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
          <th class=\"n\">share, %</th><th class=\"n\">total, ms</th><th class=\"n\">calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, without the first, cold instance of each process where there are others; totals and calls are of all instances.</p>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage, without the first, cold call of each process where there are others; totals and calls are of all instances.</p>\n",
         classes.iter().map(bar).collect::<String>()
     )
 }
@@ -340,14 +340,14 @@ fn late_and_waiting(report: &Report) -> String {
         "Late: how much later the rank came to collectives than the median of the others, in all, and at how many \
          of them, by any time above the clock error; the sentences count only what is above the noise. Waiting: its time in \
          collectives before the last rank came; transfer: the rest of that time. All of these leave out the first, cold \
-         instance where there are others. The column on cold instances has the waiting in the first instance, and in \
-         outliers that are left out; GPU busy is of all instances. The darkest cell is the most of its stage. Host times of ranks that wait for each other are alike: report.md has them.",
+         call where there are others. The column on cold calls has the waiting in the first call, and in \
+         outliers that are left out; GPU busy is of all calls. The darkest cell is the most of its stage. Host times of ranks that wait for each other are alike: report.md has them.",
     );
     if rows.len() > RANKS {
-        notes.push_str(&format!(" {} more rows stand in metrics.json.", rows.len() - RANKS));
+        notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));
     }
     if more_stages {
-        notes.push_str(" More stages stand in metrics.json.");
+        notes.push_str(" More stages are in metrics.json.");
     }
     let list = if sentences.is_empty() { sentences } else { format!("<ul>\n{sentences}</ul>\n") };
     let head = [
@@ -356,8 +356,8 @@ fn late_and_waiting(report: &Report) -> String {
         "latest, ms",
         "waiting, ms",
         "transfer, ms",
-        "waiting in cold instances, ms",
-        "GPU busy in all instances, ms",
+        "waiting in cold calls, ms",
+        "GPU busy in all calls, ms",
     ];
     format!(
         "{list}<p class=\"note\">{}</p>\n<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
@@ -406,14 +406,14 @@ fn heat_map(report: &Report) -> Option<String> {
         format!("<th scope=\"col\" class=\"n\">{}, ms</th>", foreign(&shorten(stage, 60)))
     };
     let mut notes = String::from(
-        "Median host time of the warm instances. A cell is darker the longer it is than that of the \
+        "Median host time of the warm calls. A cell is darker the longer it is than that of the \
          fastest rank in its stage: the darkest is longer by 50 % or more.",
     );
     if ranks.len() > RANKS {
-        notes.push_str(&format!(" {} more ranks stand in metrics.json.", ranks.len() - RANKS));
+        notes.push_str(&format!(" {} more ranks are in metrics.json.", ranks.len() - RANKS));
     }
     if more_stages {
-        notes.push_str(" More stages stand in metrics.json.");
+        notes.push_str(" More stages are in metrics.json.");
     }
     Some(format!(
         "<p class=\"note\">{}</p>\n<div class=\"table tall\"><table class=\"heat\"><thead><tr><th \

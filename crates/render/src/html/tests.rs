@@ -195,7 +195,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
     StageAnswer {
         stage: stage.to_owned(),
         role: Role::Decode,
-        basis: "199 warm instances".into(),
+        basis: "199 warm calls".into(),
         step: (stage == decode).then(|| StepTimes {
             path: Some(decode.to_owned()),
             steps: 199,
@@ -330,7 +330,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     report.answer.stages[0].bottleneck = Some(mean);
     let page = parse(&written(&report));
     let header = page.one("header");
-    assert_eq!(page.of_class("verdict")[0].text(), "decode takes 6.24 ms");
+    assert_eq!(page.of_class("verdict")[0].text(), "decode takes 6.24\u{a0}ms");
     let bar = &page.of_class("mean")[0];
     assert!(bar.text().contains("The mean token of decode: 10.0 us"), "{}", bar.text());
     let rects = bar.all("a");
@@ -407,7 +407,7 @@ fn frames_are_as_wide_as_their_share_and_lie_under_those_that_called_them() {
     let texts = [
         "EngineCore.step (vllm/v1/engine/core.py:300): 98.0 %, 240 samples",
         "Scheduler.schedule (vllm/v1/core/scheduler.py:212): 65.3 %, 160 samples",
-        "waiting for the GIL held by `detok`: 32.7 %, 80 samples",
+        "waiting for the GIL held by 'detok': 32.7 %, 80 samples",
     ];
     let places = [[0.0, 98.0, 0.0], [0.0, 65.3, 18.0], [65.3, 32.7, 18.0]];
     let expected: Vec<_> = places.into_iter().zip(texts.map(String::from)).collect();
@@ -710,8 +710,8 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     let mut report = full("");
     let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
     let said = text(&report);
-    let tiles = "0.500ms per token, p50|0.600ms per token, p99|199warm instances|1.250times its|\
-                 3.2xof the floor by the baseline|Timeline of the median instance";
+    let tiles = "0.500ms per token, p50|0.600ms per token, p99|199warm calls|1.250times its|\
+                 3.2xof the floor by the baseline|Timeline of the median call";
     tiles.split('|').for_each(|tile| assert!(said.contains(tile), "{tile}: {said}"));
     let series = &mut report.step_series[0];
     series.buckets.truncate(2);
@@ -719,7 +719,7 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     series.buckets[1].first = 1;
     series.outliers.clear();
     let said = text(&report);
-    assert!(said.contains("No picture of 2 instances: "), "{said}");
+    assert!(said.contains("No picture of 2 calls: "), "{said}");
 }
 
 #[test]

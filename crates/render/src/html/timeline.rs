@@ -59,11 +59,11 @@ pub(super) fn has_bar(timeline: &StepTimeline, kernel: &str) -> bool {
 }
 
 /// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
-/// else the first one. Nothing where there is none.
-pub(super) fn timelines(of_stage: &[&StepTimeline], id: &str) -> Option<String> {
+/// else the first one. Nothing where there is none. `noun`: what a step of the stage is.
+pub(super) fn timelines(of_stage: &[&StepTimeline], noun: &str, id: &str) -> Option<String> {
     let Some((late, waiting)) = late_and_waiting(of_stage) else {
         let first = of_stage.first()?;
-        return Some(timeline(first, Extent::of(first), id));
+        return Some(timeline(first, noun, Extent::of(first), id));
     };
     let start_ns = late.start_ns.min(waiting.start_ns);
     let before =
@@ -75,13 +75,12 @@ pub(super) fn timelines(of_stage: &[&StepTimeline], id: &str) -> Option<String> 
         let role = if rank.is_late { "late" } else { "waits" };
         let extent = Extent { before_ns: before(found), length_ns };
         let name = format!("{} ({role})", rank.who);
-        let picture = timeline(found, extent, id);
+        let picture = timeline(found, noun, extent, id);
         format!("<div class=\"rank\">\n<h4>{}</h4>\n{picture}</div>\n", foreign(&name))
     };
     Some(format!(
-        "<p class=\"note\">The same {} of both ranks, on one scale of time.</p>\n<div class=\"ranks\">\n{}{}\
+        "<p class=\"note\">The same {noun} of both ranks, on one scale of time.</p>\n<div class=\"ranks\">\n{}{}\
          </div>\n",
-        late.noun(),
         of_rank(late, id),
         of_rank(waiting, &format!("{id}-2"))
     ))
@@ -99,14 +98,14 @@ impl Extent {
     }
 }
 
-fn timeline(timeline: &StepTimeline, extent: Extent, id: &str) -> String {
+fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> String {
     if timeline.length_ns == 0 {
         return "<p class=\"absent\">None: the step has no length.</p>\n".to_owned();
     }
     if timeline.lanes.iter().all(|lane| lane.work.is_empty()) {
         return NO_WORK.to_owned();
     }
-    let (noun, scale) = (timeline.noun(), Scale::of(&extent));
+    let scale = Scale::of(&extent);
     let ranges = timeline.ranges.iter().filter(|range| range.depth < DEPTH);
     let deepest = ranges.clone().map(|range| range.depth).max().unwrap_or(0);
     let lanes = timeline.lanes.get(..LANES.min(timeline.lanes.len())).unwrap_or_default();

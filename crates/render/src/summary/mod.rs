@@ -161,12 +161,12 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
     let mut out = table.markdown_with_rest_in("report.md");
     let warm = model_stages(report).filter_map(|stage| stage.host_warm_instances).max();
     out.push_str(&match (warm == Some(0), only.join(", ")) {
-        (false, only) if only.is_empty() => "Over warm instances.".to_owned(),
-        (false, only) => format!("Over warm instances; where a stage has none: {only}."),
+        (false, only) if only.is_empty() => "Over warm calls.".to_owned(),
+        (false, only) => format!("Over warm calls; where a stage has none: {only}."),
         (true, only) if only.is_empty() => {
-            "No stage has a warm instance: these are of the first, cold ones.".to_owned()
+            "No stage has a warm call: these are of the first, cold ones.".to_owned()
         }
-        (true, only) => format!("No stage has a warm instance: {only}."),
+        (true, only) => format!("No stage has a warm call: {only}."),
     });
     if rows.iter().any(|row| row.metric == GENERATION) {
         out.push_str(" A generation is a prefill and its decode steps.");
@@ -202,7 +202,7 @@ fn why_no_aggregates(report: &Report) -> (&'static str, &'static str) {
     }
     if !warm.is_empty() {
         return (
-            "the GPU's time in the windows of the warm instances is not known",
+            "the GPU's time in the windows of the warm calls is not known",
             "see Limits for what was not recorded; the host times below hold nevertheless",
         );
     }

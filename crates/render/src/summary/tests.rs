@@ -165,7 +165,7 @@ pub(crate) fn utilisation(hostile: &str) -> ModelUse {
         stage: format!("decode{hostile}"),
         within: None,
         role: Role::Decode,
-        basis: "mean of 2 warm instances".into(),
+        basis: "mean of 2 warm calls".into(),
         flops: Figure::of(1.234e13),
         measured_flops: none(),
         measured_percent: Some(40.0),
@@ -276,7 +276,7 @@ fn a_page_without_aggregates_says_what_they_lack() {
     for (stage, why) in [
         (sampled, "only some instances of the stages were recorded"),
         (shared, "several processes share the GPU of a stage"),
-        (unknown, "the GPU's time in the windows of the warm instances is not known"),
+        (unknown, "the GPU's time in the windows of the warm calls is not known"),
         (cold, "no stage has an instance after the first, cold one"),
     ] {
         let report = Report { stages: vec![stage], ..Report::default() };

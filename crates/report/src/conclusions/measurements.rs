@@ -87,6 +87,7 @@ fn idle(report: &Report, row: &StageRow) -> StageMeasurements {
     let each = each.filter(|_| is_warm(report, row));
     let copies_ns = over.busy_parts.filter(|_| row.gpu_idle_ns.is_some()).map(|of| of.copies_ns);
     StageMeasurements {
+        noun: report.noun_of(&row.stage),
         warm_instances: is_warm(report, row).then_some(over.instances),
         // Absent where the row does not know it: another process may have used the GPU.
         idle_percent: of_row.map(|of_row| of_window().unwrap_or(of_row)),
@@ -435,13 +436,13 @@ fn few_instances(report: &Report, row: &StageRow) -> Option<&'static str> {
     let taken = row.recorded_instances.filter(|&taken| ours && taken < all);
     match taken.unwrap_or(all) {
         0 => None,
-        1 if taken.is_some() => Some("one recorded instance"),
-        1 => Some("one instance, a cold one"),
+        1 if taken.is_some() => Some("one recorded call"),
+        1 => Some("one call, a cold one"),
         // Of a sample the first, cold instance is no part.
-        few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded instances"),
-        few if few < ENOUGH_INSTANCES => Some("two instances, the first of them cold"),
+        few if few < ENOUGH_INSTANCES && taken.is_some() => Some("two recorded calls"),
+        few if few < ENOUGH_INSTANCES => Some("two calls, the first of them cold"),
         _ if row.host_warm_instances == Some(0) => {
-            Some("no instance but the first, cold one of each process")
+            Some("no call but the first, cold one of each process")
         }
         _ => None,
     }
@@ -703,16 +704,13 @@ mod tests {
             (|row| row.instances = None, ""),
             (|row| row.kind = PathKind::OutsideRanges, outside),
             (|row| row.recorded_instances = Some(4), ""),
-            (|row| row.instances = Some(1), "one instance, a cold one: no ground for advice"),
-            (|row| row.instances = Some(2), "two instances, "),
-            (|row| row.recorded_instances = Some(1), "one recorded instance: "),
-            (
-                |row| row.recorded_instances = Some(2),
-                "two recorded instances: no ground for advice",
-            ),
+            (|row| row.instances = Some(1), "one call, a cold one: no ground for advice"),
+            (|row| row.instances = Some(2), "two calls, "),
+            (|row| row.recorded_instances = Some(1), "one recorded call: "),
+            (|row| row.recorded_instances = Some(2), "two recorded calls: no ground for advice"),
             (
                 |row| row.host_warm_instances = Some(0),
-                "no instance but the first, cold one of each process",
+                "no call but the first, cold one of each process",
             ),
         ];
         for (at, (change, begin)) in cases.into_iter().enumerate() {

@@ -69,7 +69,7 @@ fn say_what_they_rest_on(report: &mut Report) {
     let few = |row: &StageRow| {
         let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
         let only = || row.only_words().map(|words| format!("rests on {words}"));
-        let rests_on = warm.map(|warm| format!("rests on {} only", counted(warm, "warm instance")));
+        let rests_on = warm.map(|warm| format!("rests on {} only", counted(warm, "warm call")));
         Some((row.stage.clone(), rests_on.or_else(only)?))
     };
     let few: HashMap<String, String> = report.stages.iter().filter_map(few).collect();

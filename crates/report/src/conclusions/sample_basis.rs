@@ -54,6 +54,7 @@ pub(crate) fn sample_basis(report: &Report, row: &StageRow) -> SampleBasis {
 
 fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
     let all = row.instances.unwrap_or(0);
+    let noun = report.noun_of(&row.stage);
     let of_row = |instances, basis| SampleBasis {
         instances,
         window_ns: row.gpu_window_ns,
@@ -70,21 +71,19 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
         // them), or only in some processes, no time is over a known number of instances.
         let taken = row.recorded_instances.filter(|taken| (1..=all).contains(taken));
         let Some(taken) = taken.filter(|_| report.is_sampled_throughout()) else {
-            let why = format!("none of the {all} instances is known to be recorded as a whole");
+            let why = format!("none of the {all} {noun}s is known to be recorded as a whole");
             return unknown(why);
         };
         return SampleBasis {
             kernels: row.kernels.and_then(|kernels| scale(kernels, taken, all)),
-            ..of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
+            ..of_row(taken, format!("mean of the {taken} recorded of {all} {noun}s"))
         };
     }
     // Of some ranges, or in some processes, GPU work was not recorded: the numbers of the row,
     // unscaled, are over the instances that were recorded.
     match (left_out(report, row), &row.warm) {
-        (Some(0), _) => unknown(format!("GPU work of none of the {all} instances was recorded")),
-        (Some(taken), _) => {
-            of_row(taken, format!("mean of the {taken} recorded of {all} instances"))
-        }
+        (Some(0), _) => unknown(format!("GPU work of none of the {all} {noun}s was recorded")),
+        (Some(taken), _) => of_row(taken, format!("mean of the {taken} recorded of {all} {noun}s")),
         (None, Some(warm)) => SampleBasis {
             instances: warm.instances,
             window_ns: Some(warm.gpu_window_ns),
@@ -93,15 +92,15 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             busy_parts: warm.gpu_busy_parts,
             short_gaps_ns: Some(warm.gpu_short_gaps_ns),
             basis: format!(
-                "mean of {} warm instances, the first, cold one left out",
-                warm.instances
+                "mean of {}, the first, cold one left out",
+                counted(warm.instances, &format!("warm {noun}"))
             ),
         },
         (None, None) => {
             let basis = row.only_words().unwrap_or_else(|| match all {
-                1 => "the only instance, a cold one".to_owned(),
+                1 => format!("the only {noun}, a cold one"),
                 _ => format!(
-                    "mean of all {all} instances, the first, cold one included: it could not be \
+                    "mean of all {all} {noun}s, the first, cold one included: it could not be \
                      distinguished from the others"
                 ),
             });
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(whole_window_ns(&report, &row(Some(4))), Some(64_000));
         let none = sample_basis(&report, &row(Some(0)));
         assert_eq!((none.window_ns, none.busy_ns, none.kernels), (None, None, None));
-        assert_eq!(none.basis, "GPU work of none of the 64 instances was recorded");
+        assert_eq!(none.basis, "GPU work of none of the 64 calls was recorded");
         assert_eq!(whole_window_ns(&report, &row(Some(0))), None);
         assert_eq!(sample_basis(&report, &row(Some(64))), sample_basis(&report, &row(None)));
         // The rows of another tool are of all instances.

@@ -62,7 +62,7 @@ fn warning(stage: &str, Kinds { short, long }: Kinds) -> Finding {
     };
     Id::RangesUnlike.about(stage).found(
         format!(
-            "the instances of {} differ {:.0}x: {}, {}",
+            "the calls of {} differ {:.0}x: {}, {}",
             shorten(stage, NAME_CHARS),
             long.1 / short.1.max(1.0),
             take(short),
@@ -95,7 +95,7 @@ mod tests {
         let said = warning("graph", found).what;
         assert_eq!(
             said,
-            "the instances of graph differ 12x: 1 takes about 6.00 ms, 2 take about 69.50 ms"
+            "the calls of graph differ 12x: 1 takes about 6.00 ms, 2 take about 69.50 ms"
         );
         assert_eq!(of(&[900, 6, 7, 8]), None, "only the first, cold one differs");
         assert_eq!(of(&[6, 6, 6, 6, 6, 6, 6, 6, 6, 70]), None, "a single outlier");

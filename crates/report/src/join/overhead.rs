@@ -352,7 +352,7 @@ impl SlowStage<'_> {
             let median = cost.host_warm_median_ns.map(ms3).unwrap_or_default();
             let std = cost.host_warm_std_ns.map(|ns| format!(", standard deviation {}", ms3(ns)));
             let (warm, std) = (cost.host_warm_instances.map(count), std.unwrap_or_default());
-            let warm = warm.map(|warm| format!(" ({warm} warm instances{std})"));
+            let warm = warm.map(|warm| format!(" ({warm} warm calls{std})"));
             format!("{median} ms{}", warm.unwrap_or_default())
         };
         let name = &self.traced.stage;
@@ -402,8 +402,8 @@ mod tests {
         let [finding] = &found[..] else { panic!("{found:?}") };
         assert_eq!(finding.severity, Severity::Warning);
         assert!(finding.what.ends_with("under the collector: decode 1.400x"), "{finding}");
-        let numbers = "decode: median 0.140 ms (9 warm instances, standard deviation 0.003) against \
-                       0.100 ms (9 warm instances, standard deviation 0.003)";
+        let numbers = "decode: median 0.140 ms (9 warm calls, standard deviation 0.003) against \
+                       0.100 ms (9 warm calls, standard deviation 0.003)";
         assert!(finding.why.starts_with(numbers), "{finding}");
         assert!(finding.remedy.starts_with("profiling.collector.sample=1/16"), "{finding}");
         assert!(told(report(COLLECT, 125, 9, 3)).is_empty(), "within the limit");

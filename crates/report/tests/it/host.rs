@@ -207,7 +207,7 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
     // sqrt(p (1 - p) / 240).
     let expected = [
         ("Scheduler.schedule (scheduler.py:212)", (50.0, 3.2)),
-        ("waiting for the GIL held by `detok` in Tokenizer.decode (tokenizer.py:88)", (33.3, 3.0)),
+        ("waiting for the GIL held by 'detok' in Tokenizer.decode (tokenizer.py:88)", (33.3, 3.0)),
         ("runnable, waiting for a processor", (16.7, 2.4)),
     ];
     let expected = expected.map(|(text, share)| (text.to_owned(), share));
@@ -224,12 +224,12 @@ fn the_idle_time_is_divided_among_lines_locks_and_processors() {
         ]
     );
     let text = line(&report, "host");
-    let begin = "decode waits 6.00 of 10.00 ms for the host in the mean instance; of that time (± standard \
-                 error, 240 samples): 50 ± 3 % Scheduler.schedule (scheduler.py:212), 33 ± 3 % waiting for the GIL held by `detok` in Tokenizer.decode \
+    let begin = "decode waits 6.00 of 10.00 ms for the host in the mean call; of that time (± standard \
+                 error, 240 samples): 50 ± 3 % Scheduler.schedule (scheduler.py:212), 33 ± 3 % waiting for the GIL held by 'detok' in Tokenizer.decode \
                  (tokenizer.py:88)";
     assert!(text.starts_with(begin), "{text}");
     let window = line(&report, "window");
-    let begin = "decode is bound by the host: the GPU waits 6.00 of 10.00 ms for it (60.0 % of the mean instance); \
+    let begin = "decode is bound by the host: the GPU waits 6.00 of 10.00 ms for it (60.0 % of the mean call); \
                  then the kernels 4.00 ms.";
     assert_eq!(window, begin);
     let first = line(&report, "first");
@@ -337,7 +337,7 @@ fn time_in_calls_is_exact_and_the_rest_is_divided_by_samples() {
         let rest = 65.0 / 4.0;
         let near = |text: &str, share: f64| assert!((shares[text].0 - share * rest).abs() < 0.06);
         near("Scheduler.schedule (scheduler.py:212)", 0.25);
-        near("waiting for the GIL held by `detok` in Tokenizer.decode (tokenizer.py:88)", 0.5);
+        near("waiting for the GIL held by 'detok' in Tokenizer.decode (tokenizer.py:88)", 0.5);
         near("unknown", 3.0);
         assert!((total(causes) - 100.0).abs() < 1e-9, "{shares:?}");
         assert_eq!(decode(&report).samples, 10 * 6);
@@ -623,7 +623,7 @@ fn a_function_beside_gpu_work_counts_where_the_host_never_waits() {
     // 5 of 6 idle ms, and 1 of the 2 beside work: then nothing is idle.
     assert!(whole.contains("if no time goes into generate (serve.py:42)"), "{whole}");
     assert!(
-        whole.contains("for which the host never waits 1.00 = 6.00 of 10.00 ms per instance"),
+        whole.contains("for which the host never waits 1.00 = 6.00 of 10.00 ms per call"),
         "{whole}"
     );
     let idle = first(true);
@@ -703,7 +703,7 @@ fn states_and_stacks_decide_what_the_time_went_into() {
         (&[USER], HostState::Running, UserCode, "generate (serve.py:42)"),
         (&torch, HostState::Running, UserCode, "generate (serve.py:42)"),
         (&torch[1..], HostState::Running, FrameworkCode, "Module._call_impl (module.py:1700)"),
-        (&[], HostState::Running, NativeCode, "native code of the thread `engine`"),
+        (&[], HostState::Running, NativeCode, "native code of the thread 'engine'"),
         (&synchronize, HostState::Running, CudaCall, "in a CUDA call from generate (serve.py:42)"),
         (&[USER], HostState::Driver, CudaCall, "in a CUDA call from generate (serve.py:42)"),
         (

@@ -17,7 +17,7 @@ const TRANSFER: u64 = 20 * US;
 /// In as many other steps it is a little late.
 const JITTER: u64 = 3 * US;
 const LATE: u64 = STEPS / EVERY;
-const SENTENCE: &str = "rank 1 is late in 4 of 32 instances, every eighth instance, by 4.0 ms; 100 % \
+const SENTENCE: &str = "rank 1 is late in 4 of 32 calls, every eighth call, by 4.0 ms; 100 % \
     of all waiting in decode";
 
 /// Why rank 1 is late.

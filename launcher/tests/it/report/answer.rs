@@ -134,7 +134,7 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
                a step has to cover 90 %";
     assert_eq!(step.passed_over.as_deref(), Some(why));
     let time = &report.answer.lines[1].text;
-    assert!(time.starts_with("a 9.00 ms per instance (p50 of 2; longest 10.00)"), "{time}");
+    assert!(time.starts_with("a 9.00 ms per call (p50 of 2; longest 10.00)"), "{time}");
     let rests = |takeaway: &&stage2_model::Takeaway| takeaway.text.contains("rests on 2 warm");
     let told = report.insight.takeaways.iter().filter(|told| !told.rule.is_caveat());
     assert!(told.clone().count() == told.filter(rests).count(), "{:?}", report.insight.takeaways);
@@ -144,7 +144,7 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
 fn the_window_of_a_sample_is_that_of_the_recorded_instances() {
     let report = steps(|instance| Some(instance == 2)).report();
     let stage = &report.answer.stages[0];
-    assert_eq!(stage.basis, "mean of the 1 recorded of 4 instances");
+    assert_eq!(stage.basis, "mean of the 1 recorded of 4 calls");
     let window = stage.window.as_ref().expect("a window");
     assert_eq!(window.window_ns, 10 * MS);
     assert_eq!(window.parts[0].ns, 10 * 680_000);
@@ -186,7 +186,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
         (
             [(100, [20_000].as_slice()); 4],
             Rule::LaunchBound,
-            "idle 90.9 % of the window of 3 warm instances",
+            "idle 90.9 % of the window of 3 warm calls",
         ),
         // Slow Python between launches, as in eager `generate()`: one kernel every 66.6 us.
         (
@@ -196,7 +196,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
         ),
         ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one begins every 21.6 us"),
         // The first instance compiles for a second; the others keep the GPU busy.
-        (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm instances"),
+        (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm calls"),
     ] {
         let report = launched(&instances);
         let (rule, text, advised) = verdict(&report);
@@ -208,7 +208,7 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
 
 #[test]
 fn fewer_than_three_instances_are_a_number_with_a_label() {
-    for (instances, label) in [(1, "one instance, a cold one"), (2, "two instances")] {
+    for (instances, label) in [(1, "one call, a cold one"), (2, "two calls")] {
         let report = launched(&vec![(100, [20_000].as_slice()); instances]);
         let (rule, text, advised) = verdict(&report);
         assert_eq!((rule, advised), (Rule::GpuIdle, false), "{text}");
@@ -239,12 +239,12 @@ fn only_instance(steps: &[u64]) -> Report {
 fn the_steps_of_an_only_instance_give_advice_with_a_label() {
     let report = only_instance(&[20; 60]);
     let (_, text, advised) = verdict(&report);
-    assert!(advised && text.ends_with("(rests on its only instance, 60 steps)"), "{text}");
+    assert!(advised && text.ends_with("(rests on its only call, 60 steps)"), "{text}");
     assert!(text.contains("idle 90.0 % of the window:"), "{text}");
     // Few steps are no ground for advice.
     let report = only_instance(&[20; 7]);
     let (_, text, advised) = verdict(&report);
-    assert!(!advised && text.contains("one instance, a cold one"), "{text}");
+    assert!(!advised && text.contains("one call, a cold one"), "{text}");
 }
 
 /// The first step compiles for a second.

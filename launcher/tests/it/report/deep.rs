@@ -136,7 +136,7 @@ fn means_leave_the_cold_instance_out() {
     let numbers = used.numbers.stages.iter().find(|s| s.stage == "decode").expect("decode");
     assert_eq!(numbers.tokens_per_s.value().map(f64::round), Some((8.0_f64 / 332e-6).round()));
     assert_eq!(numbers.kernels_per_token, Figure::Known(0.25));
-    assert_eq!(numbers.basis, "mean of 2 warm instances, the first, cold one left out");
+    assert_eq!(numbers.basis, "mean of 2 warm calls, the first, cold one left out");
 }
 
 #[test]

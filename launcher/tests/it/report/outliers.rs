@@ -92,10 +92,10 @@ fn one_pause_or_three_turn_nothing_round() {
     let plain = steps(|_| Odd::default()).report();
     assert_eq!(line(&plain, "outliers"), None);
     for (of, said) in [
-        (&[100u64][..], "a: 1 of 199 instances holds 96.8 % of the time: a pause of 60."),
+        (&[100u64][..], "a: 1 of 199 calls holds 96.8 % of the time: a pause of 60."),
         (
             &[20, 100, 199],
-            "a: 3 of 199 instances hold 98.9 % of the time: the longest is a pause of 60.",
+            "a: 3 of 199 calls hold 98.9 % of the time: the longest is a pause of 60.",
         ),
     ] {
         let mut build = steps(|number| pause(number, of, 60 * SECOND));
@@ -180,7 +180,7 @@ fn a_pause_in_a_short_stage_does_not_make_it_the_one_to_change() {
     let dominant = said.iter().find(|text| text.contains("of the time of all stages"));
     assert!(dominant.expect("the long one").starts_with("b: 91.7 %"), "{said:?}");
     let told = line(&report, "outliers").expect("a line");
-    assert!(told.starts_with("a: 1 of 19 instances holds 97."), "{told}");
+    assert!(told.starts_with("a: 1 of 19 calls holds 97."), "{told}");
 }
 
 #[test]
@@ -197,10 +197,7 @@ fn two_populations_are_no_outliers_and_of_few_one_is_only_named() {
     }
     let report = b.anchor(at).report();
     let told = line(&report, "outliers").expect("a line");
-    assert!(
-        told.starts_with("a: 1 of 4 instances holds 99.5 % of the time: a pause of 6"),
-        "{told}"
-    );
+    assert!(told.starts_with("a: 1 of 4 calls holds 99.5 % of the time: a pause of 6"), "{told}");
     assert!(told.contains("so nothing is advised"), "{told}");
     assert_eq!(report.answer.first, None);
     assert!(report.insight.takeaways.iter().all(|said| said.recommendation.is_none()));
@@ -221,7 +218,7 @@ fn in_one_rank_it_is_named_with_its_rank() {
         .collect();
     let (report, _) = written(&mut ranks);
     let told = line(&report, "outliers").expect("a line");
-    assert!(told.starts_with("a: 1 of 398 instances holds 93.8 % of the time"), "{told}");
+    assert!(told.starts_with("a: 1 of 398 calls holds 93.8 % of the time"), "{told}");
     assert!(told.contains(" UTC in rank 1;"), "{told}");
 }
 

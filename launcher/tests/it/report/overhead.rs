@@ -43,7 +43,7 @@ fn a_stage_that_the_collector_slowed_down_is_told_on_every_page() {
     let finding = told(&slow).expect("a finding");
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.what.contains("under the collector: decode 1.488x"), "{finding}");
-    assert!(finding.why.contains("4 warm instances") && finding.remedy.contains("STAGE2_SAMPLE"));
+    assert!(finding.why.contains("4 warm calls") && finding.remedy.contains("STAGE2_SAMPLE"));
     for page in ["report.md", "stakeholder_summary.md", "report.html"] {
         let text = folder.plain(page);
         assert!(text.contains("x their baseline under the collector"), "{page}");

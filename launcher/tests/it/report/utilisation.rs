@@ -109,7 +109,7 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
     near(&metrics, "/utilisation/model/generated_tokens_per_s/known", 100_000.0);
     let rows = metrics["utilisation"]["stages"].as_array().expect("stages");
     for row in rows {
-        assert_eq!(row["basis"], "mean of the 1 recorded of 4 instances");
+        assert_eq!(row["basis"], "mean of the 1 recorded of 4 calls");
     }
     let summary = folder.text("stakeholder_summary.md");
     assert!(summary.contains("Only some instances of ranges were recorded"), "{summary}");

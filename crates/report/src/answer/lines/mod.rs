@@ -142,7 +142,7 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     let (name, answer) = (told.name(), &told.answer);
     let Some(step) = &answer.step else {
         return Some(match told.row.host_first_ns {
-            Some(ns) => format!("{name} {} (its first, cold instance)", shown_time(ns as f64)),
+            Some(ns) => format!("{name} {} (its first, cold call)", shown_time(ns as f64)),
             None => format!("{name}: no step was timed"),
         });
     };
@@ -188,7 +188,7 @@ fn step_time(step: &StepTimes) -> StepTime {
         (None, steps) => vec![format!("p50 of {}", count(steps))],
         (Some(_), _) => vec!["p50".to_owned()],
     };
-    of.extend((step.cold && step.steps > 1).then(|| "of a first, cold instance".to_owned()));
+    of.extend((step.cold && step.steps > 1).then(|| "of a first, cold call".to_owned()));
     of.extend(step.tail().map(|(of, ns)| format!("{of} {}", number(step.shown_ns(ns)))));
     StepTime { shown: format!("{} {unit}", number(p50)), of }
 }
@@ -399,7 +399,7 @@ impl AnsweredStage<'_> {
     /// What its times are of, where they are of no warm instances.
     fn which_instances(&self) -> Option<String> {
         let is_cold = self.row.instances == Some(1);
-        let cold = || is_cold.then(|| "its only instance, a cold one".to_owned());
+        let cold = || is_cold.then(|| "its only call, a cold one".to_owned());
         self.row.only_words().or_else(cold)
     }
 }
@@ -529,7 +529,7 @@ mod tests {
             lines,
             [
                 "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; prefill 9.70 ms per \
-             instance (p50 of 2; longest 9.90; 1.50x its baseline)",
+             call (p50 of 2; longest 9.90; 1.50x its baseline)",
                 "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
                 "not known: no model is configured (choose one, also for stage2-launch report RUN_DIR: \
              model/llm=NAME, or model.llm.config_json=PATH)",
@@ -631,7 +631,7 @@ mod tests {
         let mut report = Report { simulated: true, ..report() };
         report.insight.utilisation = Some(used);
         let lines = texts(&report, &[told], None);
-        let time = "simulated GPU: decode 1.00 ms per token (the only warm instance), ";
+        let time = "simulated GPU: decode 1.00 ms per token (the only warm call), ";
         assert!(lines[0].starts_with(time), "{lines:?}");
         assert_eq!(
             lines[2],
@@ -669,7 +669,7 @@ mod tests {
             let stages: Vec<AnsweredStage<'_>> = rows.iter().map(stage).collect();
             outliers(&report(), &stages).expect("a line")
         };
-        let hold = "1 of 200 instances holds 22.5 % of the time";
+        let hold = "1 of 200 calls holds 22.5 % of the time";
         assert_eq!(
             line([row("a", true), row("b", false)]),
             format!(

@@ -29,7 +29,7 @@ fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u6
         measured_percent: None,
         one_launch_percent: None,
         sampled: None,
-        basis: "mean of 2 warm instances".to_owned(),
+        basis: "mean of 2 warm calls".to_owned(),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) window_ns: Option<u64>,
     /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
     pub(crate) no_gpu_work: bool,
+    /// What its instances are called.
+    pub(crate) noun: &'static str,
     /// Instances that the next three are over, where the cold ones are left out.
     pub(crate) warm_instances: Option<u64>,
     /// Part of the window in which the GPU was idle, percent.

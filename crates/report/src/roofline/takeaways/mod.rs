@@ -255,7 +255,7 @@ impl Speaker<'_> {
             let evidence = std::iter::once(is_high()).chain(more).chain(of_kernels).collect();
             self.say(rule, Some(idle / 100.0), evidence, text, then)
         };
-        let warm = |n| format!(" of {n} warm instance{}", plural(n));
+        let warm = |n| format!(" of {n} warm {}{}", s.noun, plural(n));
         let of = s.warm_instances.map_or_else(String::new, warm);
         if idle <= IDLE_LOW_PERCENT {
             let text = format!("the GPU is busy {:.1} % of the window{of}", 100.0 - idle);

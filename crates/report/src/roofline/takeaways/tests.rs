@@ -179,11 +179,12 @@ fn a_host_that_does_not_feed_the_gpu_is_not_said_to_wait_for_something_else() {
         short_gaps_percent: Some(31.0),
         interval_us: Some(66.6),
         kernel_mean_us: Some(2.0),
+        noun: "call",
         warm_instances: Some(19),
         ..eager_decode()
     }]);
     let gaps = text(&said, HostGaps);
-    for words in ["97.0 % of the window of 19 warm instances", "every 66.6 us", "do not show why"] {
+    for words in ["97.0 % of the window of 19 warm calls", "every 66.6 us", "do not show why"] {
         assert!(gaps.contains(words), "{words}: {gaps}");
     }
     let advice = advice(&said, HostGaps);
@@ -218,7 +219,7 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
 
 #[test]
 fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
-    let caveat = Some("one instance, a cold one: no ground for advice".to_owned());
+    let caveat = Some("one call, a cold one: no ground for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
     (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
     let stage = StageMeasurements { caveat, decode: false, ..eager_decode() };
