@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::{count, counted, ms3};
 pub use stage2_contract::text::operation::Operation;
 
+use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame};
+
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -252,6 +254,76 @@ pub struct LateRow {
     /// Those of the delays that are more than noise; null: none is.
     #[serde(default)]
     pub delays: Option<LateDelays>,
+    /// What its host did in the steps in which it is late; null: it was not sampled, or too rarely, or it is late on
+    /// the GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<LateHost>,
+}
+
+/// What the host of a late rank did while its GPU was idle: in the steps in which it is late, and in others. A step
+/// begins where the last collective of the step before ended, and so contains the host code between the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateHost {
+    /// Late steps with known times.
+    pub late_steps: u64,
+    /// The steps that they are compared with.
+    pub other_steps: u64,
+    /// These are steps of the same rank; else of the other ranks, because it is late in nearly all of its own.
+    pub of_same_rank: bool,
+    /// Samples in all these steps.
+    pub samples: u64,
+    /// Functions, and what the threads waited for, the largest difference first.
+    pub rows: Vec<LateHostRow>,
+}
+
+/// A function, or something that a thread waited for, in late steps and in others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateHostRow {
+    /// The kind of cause.
+    pub kind: HostCauseKind,
+    /// The line of the function with the most time; null: not known.
+    pub frame: Option<HostFrame>,
+    /// The thread that was waited for, or that ran without a stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Idle time in a late step, on average, ns.
+    pub late_ns: u64,
+    /// Idle time in another step, on average, ns.
+    pub other_ns: u64,
+    /// Standard error of the difference, from the number of samples, ns.
+    pub error_ns: u64,
+    /// Samples of both.
+    pub samples: u64,
+}
+
+impl LateHostRow {
+    /// What the thread did: see [`HostCause::text`].
+    pub fn text(&self, short: bool) -> String {
+        let (kind, frame, thread) = (self.kind, self.frame.clone(), self.thread.clone());
+        HostCause { kind, frame, thread, ..HostCause::default() }.text(short)
+    }
+
+    /// How much longer it takes in a late step, ns.
+    pub fn longer_ns(&self) -> i64 {
+        self.late_ns as i64 - self.other_ns as i64
+    }
+}
+
+impl LateHost {
+    /// What takes longer in late steps, by more than the error of sampling; `None`: nothing does.
+    pub fn finding(&self) -> Option<&LateHostRow> {
+        self.rows.iter().find(|row| {
+            row.kind != HostCauseKind::Unknown
+                && row.longer_ns() as f64 > row.error_ns as f64 * HOST_ERRORS_LEAST
+        })
+    }
+
+    /// What the late steps are compared with.
+    pub fn against(&self) -> &'static str {
+        if self.of_same_rank { "its other steps" } else { "steps of the other ranks" }
+    }
 }
 
 /// The collectives that a rank delayed by more than all ranks do now and then.
@@ -285,7 +357,7 @@ pub struct LateDelays {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateSteps {
-    /// `step`, or `instance` where the instances of the stage are not known to be steps.
+    /// `step`, or `call` where the instances of the stage are not known to be steps.
     pub noun: String,
     /// How many it is late in.
     pub late: u64,
@@ -397,7 +469,7 @@ impl LateDelays {
 impl LatePeriod {
     /// `, every eighth step`, and where these are, if not everywhere.
     fn phrase(self) -> String {
-        let what = if self.of_steps { "step" } else { "instance" };
+        let what = if self.of_steps { "step" } else { "call" };
         let every = match self.every {
             None => String::new(),
             Some(1) => format!(", every {what}"),
@@ -474,7 +546,7 @@ mod tests {
         );
         let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
         let steps = LateSteps {
-            noun: "instance".into(),
+            noun: "call".into(),
             late: 5,
             of: 96,
             median_ns: 10_684_000,
@@ -490,7 +562,7 @@ mod tests {
         let rare = LateDelays { period: Some(of_stage), steps: Some(steps), ..delays.clone() };
         assert_eq!(
             told(rare),
-            "rank 1 is late in 5 of 96 instances from instance 91 to 96 of 96, by 10.7 ms at the median (up \
+            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by 10.7 ms at the median (up \
              to 30.0 ms), in decode/step; 87 % of all waiting in decode"
         );
         let why = LateRow { delays: Some(delays), ..row }.sentence().expect("late");

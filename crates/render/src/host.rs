@@ -8,7 +8,7 @@ use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
-    Report, StageRow,
+    LateHost, LateRow, Report, StageRow,
 };
 
 /// Heading of the section.
@@ -29,7 +29,8 @@ pub(super) fn host_md(report: &Report) -> String {
     let mut out = String::new();
     let stages = host.stages.iter().filter(|stage| !apart.contains(stage.stage.as_str()));
     for stage in stages.take(STAGES) {
-        out.push_str(&format!("### {}\n\n{}", code_in_text(&stage.stage), stage_md(stage)));
+        let late = late_md(report, &stage.stage);
+        out.push_str(&format!("### {}\n\n{}{late}", code_in_text(&stage.stage), stage_md(stage)));
     }
     if host.stages.is_empty() {
         let remedy = "a sample counts if its thread opened the range of the stage, or if it launches GPU \
@@ -41,7 +42,7 @@ pub(super) fn host_md(report: &Report) -> String {
              samples of its launching threads. ±: standard error, from the number of samples. Causes below \
              {HOST_ERRORS_LEAST:.0} standard errors are combined in one row. The time of a line may include \
              that of neighbouring lines; the time of a function is exact. A row is named by the innermost \
-             function outside of libraries, and by its line with the most time. A row `line … of it` is a part \
+             function outside of libraries, and by its line with the most time. A row `of which line …` is a part \
              of the row above it. During GPU work: the launching thread ran the function for this share of the \
              window while the GPU worked. If the host never waits for the GPU, a change that removes the function \
              saves this time too, until the GPU is the limit.\n\n"
@@ -84,13 +85,13 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
     };
     let rows: Vec<Row<'_>> = stage.causes.iter().flat_map(rows_of).collect();
     let table = Table::first(CAUSES, &rows)
+        .left("what the host did", |row| match row {
+            Row::Cause(cause) => text(&cause.text(false)),
+            Row::Line(line) => format!("of which line {}", line.line),
+        })
         .right("% of the idle time", |row| percent1(row.share().percent))
         .right("±", |row| percent1(row.share().error_percent))
         .right("ms", ns)
-        .left("what the host did", |row| match row {
-            Row::Cause(cause) => text(&cause.text(false)),
-            Row::Line(line) => format!("line {} of it", line.line),
-        })
         .right("% in launch gaps", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)
@@ -111,6 +112,48 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         ));
     }
     if stage.advice.is_empty() { out } else { out + "\n" }
+}
+
+/// What the hosts of late ranks do in the steps in which they are late, against other steps.
+pub(super) fn late_md(report: &Report, stage: &str) -> String {
+    let late = report.ranks.late.iter().filter(|row| row.stage == stage);
+    let known = late.filter_map(|row| Some((row, row.host.as_ref()?)));
+    known.map(|(late, host)| late_steps(late, host)).collect()
+}
+
+fn late_steps(late: &LateRow, host: &LateHost) -> String {
+    let result = match host.finding() {
+        Some(row) => format!(
+            "Its host spends {} ± {} ms more in {} in a late step",
+            signed_ms(row.longer_ns()),
+            ms3(row.error_ns),
+            row.text(true)
+        ),
+        None => format!(
+            "Nothing takes longer in a late step by more than {HOST_ERRORS_LEAST:.0} standard errors: record \
+             for longer, or sample more often: STAGE2_HOST=1000"
+        ),
+    };
+    let head = format!(
+        "{} late steps of {} against {} of {}, {} of its host while the GPU was idle",
+        count(host.late_steps),
+        late.who,
+        count(host.other_steps),
+        host.against(),
+        counted(host.samples, "sample")
+    );
+    let table = Table::first(CAUSES, &host.rows)
+        .left("what the host did", |row| text(&row.text(false)))
+        .right("longer in a late step, ms", |row| signed_ms(row.longer_ns()))
+        .right("±", |row| ms3(row.error_ns))
+        .right("in a late step, ms", |row| ms3(row.late_ns))
+        .right("in another step, ms", |row| ms3(row.other_ns))
+        .right("samples", |row| count(row.samples));
+    format!("**{}.** {}.\n\n{}", plain(&head), plain(&result), table.markdown())
+}
+
+fn signed_ms(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { "-" } else { "" }, ms3(ns.unsigned_abs()))
 }
 
 /// A cause, or a line of its function.
@@ -170,6 +213,7 @@ fn processes(host: &HostUse) -> String {
 mod tests {
     use super::*;
     use crate::testing::host;
+    use stage2_model::{HostCauseKind, HostFrame, LateHostRow, Ranks};
 
     #[test]
     fn the_section_has_the_shares_their_errors_and_the_faults() {
@@ -178,19 +222,54 @@ mod tests {
         for words in [
             "### `decode`",
             "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
-            "| 65.3 | 3.1 | 3.918 | Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) |",
-            "| 40.0 | 3.2 | 2.400 | line 212 of it |",
-            "| 20.0 | 2.6 | 1.200 | line 214 of it |",
-            "waiting for the GIL held by \\`detok\\` in",
+            "| Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 3.918 |",
+            "| of which line 212 | 40.0 | 3.2 | 2.400 |",
+            "| of which line 214 | 20.0 | 2.6 | 1.200 |",
+            "waiting for the GIL held by 'detok' in",
             "- 32.7 ± 3.0 % of the idle time passed while the launching thread waited",
             "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",
         ] {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
-        assert!(!markdown.contains("line 230 of it"), "it is within its error: {markdown}");
+        assert!(!markdown.contains("of which line 230"), "it is within its error: {markdown}");
         let sum: f64 = host().stages[0].causes.iter().map(|cause| cause.percent).sum();
         assert!((sum - 100.0).abs() < 1e-9);
         assert_eq!(host_md(&Report::default()), "");
+    }
+
+    #[test]
+    fn late_steps_are_compared_with_others() {
+        let frame = HostFrame { function: "f".into(), file: "a.py".into(), line: 3 };
+        let row = |late_ns| LateHostRow {
+            kind: HostCauseKind::UserCode,
+            frame: Some(frame.clone()),
+            late_ns,
+            other_ns: 500_000,
+            error_ns: 100_000,
+            samples: 40,
+            ..LateHostRow::default()
+        };
+        let told = |rows: Vec<LateHostRow>| {
+            let of =
+                LateHost { late_steps: 5, other_steps: 9, of_same_rank: true, samples: 40, rows };
+            let (stage, who) = ("decode".to_owned(), "rank 1".to_owned());
+            let late = vec![LateRow { stage, who, host: Some(of), ..LateRow::default() }];
+            let ranks = Ranks { late, ..Ranks::default() };
+            late_md(&Report { ranks, ..Report::default() }, "decode")
+        };
+        let found = told(vec![row(2_500_000), row(300_000)]);
+        for words in [
+            "**5 late steps of rank 1 against 9 of its other steps, 40 samples of its host",
+            "Its host spends 2.000 ± 0.100 ms more in f (a.py:3) in a late step.",
+            "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
+            "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
+        ] {
+            assert!(found.contains(words), "{words}: {found}");
+        }
+        assert!(
+            told(vec![row(600_000)]).contains("Nothing takes longer in a late step by more than 2")
+        );
+        assert_eq!(late_md(&Report::default(), "decode"), "");
     }
 
     #[test]

@@ -30,6 +30,8 @@ const SAMPLES: usize = 1 << 18;
 const MEMBERS: usize = 1 << 21;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
+/// The most samples of a stage whose times are kept; of more, every second one stands for two, and so on.
+const MOMENTS: usize = 1 << 16;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 pub const LONGEST_NS: u64 = 60_000_000_000;
 /// A call that waits for a copy may seem to begin after the end of the copy, or to end before it, by up to this time:
@@ -98,6 +100,21 @@ pub struct StageIdle {
     pub cold: Idle,
     /// Samples of outliers.
     pub outliers: Idle,
+    /// When the GPU was idle in the usual instances, in the order of time: of processes with collectives.
+    pub moments: Vec<Moment>,
+    /// What the threads did at the moments.
+    pub causes: Vec<Cause>,
+}
+
+/// A sample while no work of the stage ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// On the monotonic clock, ns.
+    pub at: u64,
+    /// The time that it stands for, ns.
+    pub ns: u64,
+    /// Index of what the thread did.
+    pub cause: u32,
 }
 
 impl StageIdle {
@@ -537,9 +554,16 @@ impl StageSamples {
         }
     }
 
-    fn sums(mut self, pending: &Pending, any_work: &[bool], waits: &Waits) -> StageIdle {
+    fn sums(
+        mut self,
+        pending: &Pending,
+        any_work: &[bool],
+        waits: &Waits,
+        with_moments: bool,
+    ) -> StageIdle {
         self.spread();
         let mut found = StageIdle::default();
+        let mut moments = Moments::default();
         let mut hits: [Hits; 3] = Default::default();
         let busy = self.times.busy();
         let work = self.before.iter().zip(&self.ending).zip(&self.next);
@@ -568,10 +592,6 @@ impl StageSamples {
                 }
                 continue;
             }
-            if call.is_some() {
-                idle.in_calls.add(&sum);
-                continue;
-            }
             let holder_stack = pending.stack_at(sample.holder, sample.at);
             let cause = Cause {
                 state: sample.state,
@@ -587,10 +607,53 @@ impl StageSamples {
                     After::Other
                 },
             };
-            idle.cause(cause, &sum);
+            match call {
+                Some(_) => idle.in_calls.add(&sum),
+                None => idle.cause(cause, &sum),
+            }
+            if with_moments && *kind == InstanceKind::Usual {
+                moments.push(sample, cause);
+            }
         }
+        (found.moments, found.causes) = (moments.all, moments.causes);
         [found.usual.calls, found.cold.calls, found.outliers.calls] = self.calls.sums(&mut hits);
         found
+    }
+}
+
+/// Samples of a stage with their times.
+#[derive(Debug, Default)]
+struct Moments {
+    all: Vec<Moment>,
+    causes: Vec<Cause>,
+    known: FxHashMap<Cause, u32>,
+    /// One of so many is kept, by a power of two.
+    halvings: u32,
+    seen: u64,
+}
+
+impl Moments {
+    fn push(&mut self, sample: &Sample, cause: Cause) {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(1 << self.halvings) {
+            return;
+        }
+        let next = self.causes.len() as u32;
+        let number = *self.known.entry(cause).or_insert(next);
+        if number == next {
+            self.causes.push(cause);
+        }
+        let ns = sample.interval_ns.saturating_mul(1 << self.halvings);
+        self.all.push(Moment { at: sample.at, ns, cause: number });
+        if self.all.len() >= MOMENTS {
+            self.halvings += 1;
+            let mut at = 0;
+            self.all.retain_mut(|moment| {
+                at += 1;
+                moment.ns = moment.ns.saturating_mul(2);
+                at % 2 == 0
+            });
+        }
     }
 }
 
@@ -635,8 +698,11 @@ pub fn read_idle(capture: &mut ProcessCapture, libraries: &RangeNames) -> Result
     }
     let any_work = any_work.busy();
     let waits = Waits::of(&pending, &capture.names);
-    let sums =
-        stages.into_iter().map(|(path, stage)| (path, stage.sums(&pending, &any_work, &waits)));
+    // Only then can a rank be late.
+    let with_moments = !capture.collectives.calls.is_empty();
+    let sums = stages
+        .into_iter()
+        .map(|(path, stage)| (path, stage.sums(&pending, &any_work, &waits, with_moments)));
     let sums: BTreeMap<PathIndex, StageIdle> = sums.collect();
     if let Some(host) = &mut capture.host {
         host.stages = sums;

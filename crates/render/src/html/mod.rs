@@ -27,10 +27,10 @@ use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
 use stage2_contract::text::shorten;
 use stage2_model::{
     AnswerLine, DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries,
-    StepTimeline, StepTimes, WindowKind, WindowPart, WindowSplit,
+    StepTimeline, StepTimes, StepUnit, WindowKind, WindowPart, WindowSplit,
 };
 
-use crate::host::stage_md;
+use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
@@ -252,7 +252,10 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
     if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
         let verdict = lines.remove(at);
-        out.push_str(&format!("<p class=\"verdict\">{}</p>\n", text(&verdict.text)));
+        let link = late_link(report).unwrap_or_default();
+        // A number and its unit stay on one line.
+        let said = text(&verdict.text).replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms");
+        out.push_str(&format!("<p class=\"verdict\">{said}{link}</p>\n"));
     }
     let bar = mean_step::bar(report);
     out.push_str(bar.as_deref().unwrap_or_default());
@@ -271,6 +274,16 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         out.push_str(&format!("<details>\n<summary>{labels}</summary>\n{rows}</details>\n"));
     }
     out + &first_numbers(report, parts) + "</header>\n"
+}
+
+/// Leads from the verdict to the host code of the late steps.
+fn late_link(report: &Report) -> Option<String> {
+    let mut stages = report.answer.stages.iter().take(STAGES).zip(1..);
+    let is_compared = |stage: &str| {
+        report.ranks.late.iter().any(|late| late.stage == stage && late.host.is_some())
+    };
+    let (_, number) = stages.find(|(answer, _)| is_compared(&answer.stage))?;
+    Some(format!(" <a href=\"#stage-{number}-late\">Host code of the late steps</a>"))
 }
 
 /// Lines that the bar of the mean step makes less urgent.
@@ -349,9 +362,10 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let times = answer.and_then(|answer| answer.step.as_ref());
     let steps = report.step_timelines.iter().filter(|timeline| timeline.stage == stage);
     let steps: Vec<&StepTimeline> = steps.collect();
-    let noun = steps.first().map_or("instance", |step| step.noun());
+    let of_engine = Some(report.noun_of(stage)).filter(|noun| *noun != StepUnit::Instance.noun());
+    let noun = of_engine.unwrap_or(steps.first().map_or("call", |step| step.noun()));
     let series = report.step_series.iter().find(|series| series.stage == stage);
-    let timed = series.map_or(noun, StepSeries::noun);
+    let timed = of_engine.unwrap_or(series.map_or(noun, StepSeries::noun));
     let series = series.map(|series| latency(series, times, &id("latency")));
     let series = series.unwrap_or_else(|| absent("the times of single steps are not known", ""));
     let latency = format!("<h3>Latency of each {timed} over the run</h3>\n{series}");
@@ -359,17 +373,18 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
     let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
-    let host = report.host.as_ref().map_or_else(String::new, |host| host_of(host, stage, &id));
+    let host = report.host.as_ref();
+    let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
     let body = if has_gpu_work(report, stage) {
         let unit = times.map_or("step", |times| times.unit.noun());
         let split = answer.and_then(|answer| {
             Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
         });
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
-        let steps = timelines(&steps, &id("timeline")).unwrap_or_else(|| {
+        let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
-                "no median instance or step of this stage was read",
-                "timelines are of the four longest stages with warm instances in a trace file of the \
+                "no median call or step of this stage was read",
+                "timelines are of the four longest stages with warm calls in a trace file of the \
                  collector",
             )
         });
@@ -411,13 +426,17 @@ fn has_gpu_work(report: &Report, stage: &str) -> bool {
 }
 
 /// What the host does while the GPU has nothing to do for a stage; nothing where it was not sampled.
-fn host_of(host: &HostUse, stage: &str, id: &impl Fn(&str) -> String) -> String {
+fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> String) -> String {
     let Some(found) = host.stages.iter().find(|found| found.stage == stage) else {
         return String::new();
     };
     let picture = flame(host, found, &id("flame")).unwrap_or_default();
+    let late = match late_md(report, stage) {
+        late if late.is_empty() => late,
+        late => format!("<div id=\"{}\">\n{}</div>\n", id("late"), html(&late)),
+    };
     format!(
-        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{}{picture}",
+        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{late}{}{picture}",
         id("host"),
         html(&stage_md(found))
     )
@@ -437,7 +456,7 @@ fn figures(
 ) -> String {
     let ms = |ns: f64| format!("{:.3}", ns / 1e6);
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
-    let unit = step.map_or("instance", StepTimes::shown_unit);
+    let unit = step.map_or("call", StepTimes::shown_unit);
     // report.md's table of stages has the floors, too.
     const TIMES: &str = "per-stage-timings";
     const FLOORS: &str = "stages";
@@ -508,7 +527,7 @@ fn mark(kind: WindowKind) -> &'static str {
 fn over(basis: &str) -> String {
     match basis.trim_end_matches('.') {
         "" => String::new(),
-        basis => format!("The times are sums, not those of one instance; basis: {basis}. "),
+        basis => format!("The times are sums, not those of one call; basis: {basis}. "),
     }
 }
 

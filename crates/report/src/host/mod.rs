@@ -2,6 +2,7 @@
 //! 100 %, and the known problems among them.
 
 pub(crate) mod advice;
+mod late;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,7 @@ pub(crate) struct HostTotals {
     frames: IndexSet<HostFrame>,
     stages: BTreeMap<u32, Stage>,
     processes: Vec<HostProcess>,
+    moments: late::Moments,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +81,7 @@ struct Part {
 const OUTLIER_CAUSES: usize = 3;
 
 /// What distinguishes one row from another.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct CauseKey {
     kind: HostCauseKind,
     frame: Option<u32>,
@@ -128,8 +130,14 @@ impl CauseSum {
 }
 
 impl HostTotals {
-    /// Adds a process. `path` returns the number in the run of a stage of the process.
-    pub(crate) fn add_process(&mut self, process: &mut ProcessCapture, path: impl Fn(u32) -> u32) {
+    /// Adds a process. `file` is the number of its file, and `path` returns the number in the run of a stage of the
+    /// process.
+    pub(crate) fn add_process(
+        &mut self,
+        file: u32,
+        process: &mut ProcessCapture,
+        path: impl Fn(u32) -> u32,
+    ) {
         let Some(host) = process.host.take() else {
             self.processes.extend(off(process));
             return;
@@ -142,6 +150,7 @@ impl HostTotals {
             known.usual.add(&idle.usual, &mut reading);
             known.cold.add(&idle.cold, &mut reading);
             known.outliers.add(&idle.outliers, &mut reading);
+            self.moments.add((path(*stage), file), idle, &mut reading);
         }
     }
 
@@ -227,6 +236,27 @@ impl Reading<'_> {
         has_room.then(|| self.frames.insert_full(frame).0 as u32)
     }
 
+    /// What a thread was doing.
+    fn told(&mut self, cause: &Cause) -> Told {
+        let own = self.stack(cause.stack);
+        let holder = waits_for(cause.state, cause.holder);
+        let kind = match cause.other_work {
+            true => HostCauseKind::OtherWork,
+            false => doing(cause.state, &self.calls(&own)),
+        };
+        // If the thread waits for another thread, that thread's line is responsible.
+        let responsible =
+            if holder.is_some() { self.stack(cause.holder_stack) } else { own.clone() };
+        let calls = self.calls(&responsible);
+        let row = calls.row().filter(|_| kind.has_line());
+        // What a call of CUDA is called, only the call itself says.
+        let called = row.filter(|_| kind != HostCauseKind::CudaCall);
+        let called = called.and_then(|row| calls.called(row));
+        let frame = row.and_then(|row| responsible.get(row)).copied();
+        let thread = named_thread(kind, cause.thread, holder).map(|thread| self.thread(thread));
+        Told { key: CauseKey { kind, frame, thread, call: None }, own, responsible, called }
+    }
+
     fn calls(&self, stack: &[u32]) -> Calls<'_> {
         Calls::of(stack.iter().filter_map(|at| self.frames.get_index(*at as usize)))
     }
@@ -236,6 +266,14 @@ impl Reading<'_> {
         let name = known.map_or_else(String::new, |thread| visible(&thread.name));
         events::Thread { os_tid: known.map_or(0, |thread| thread.os_tid), name: &name }.shown()
     }
+}
+
+/// A cause, the stack of the launching thread, that of the responsible one, and what it called in a library.
+struct Told {
+    key: CauseKey,
+    own: Vec<u32>,
+    responsible: Vec<u32>,
+    called: Option<String>,
 }
 
 /// The time of a stack: that of samples, and that of calls whose times are known.
@@ -343,26 +381,9 @@ impl Part {
         if cause.thread != NONE && self.threads.len() < THREADS {
             self.threads.insert(reading.thread(cause.thread));
         }
-        let own = reading.stack(cause.stack);
-        let holder = waits_for(cause.state, cause.holder);
-        let of_holder =
-            if holder.is_some() { reading.stack(cause.holder_stack) } else { Vec::new() };
-        let of_own = reading.calls(&own);
-        let kind = match cause.other_work {
-            true => HostCauseKind::OtherWork,
-            false => doing(cause.state, &of_own),
-        };
-        // If the thread waits for another thread, that thread's line is responsible.
-        let responsible = if holder.is_some() { &of_holder } else { &own };
-        let calls = reading.calls(responsible);
-        let row = calls.row().filter(|_| kind.has_line());
-        // What a call of CUDA is called, only the call itself says.
-        let called = row.filter(|_| kind != HostCauseKind::CudaCall);
-        let called = called.and_then(|row| calls.called(row));
-        let frame = row.and_then(|row| responsible.get(row)).copied();
-        self.signs.add(cause, kind, &of_own, frame, sum);
-        let thread = named_thread(kind, cause.thread, holder).map(|thread| reading.thread(thread));
-        let (key, known) = self.known(CauseKey { kind, frame, thread, call: None });
+        let Told { key, own, responsible, called } = reading.told(cause);
+        self.signs.add(cause, key.kind, &reading.calls(&own), key.frame, sum);
+        let (key, known) = self.known(key);
         known.sum.add(sum);
         known.in_process(reading.number, sum.ns);
         let gap_ns = if cause.launch_gap { sum.ns } else { 0 };

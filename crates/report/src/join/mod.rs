@@ -28,8 +28,8 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text;
 use stage2_contract::trace::{Device, Shape};
 use stage2_model::{
-    CaptureRow, Finding, ModelWindows, Origin, PathKind, PathRow, Report, RunInfo, SCHEMA,
-    SCHEMA_VERSION, StageRow, StepUnit,
+    CaptureRow, Finding, LateCause, ModelWindows, Origin, PathKind, PathRow, Report, RunInfo,
+    SCHEMA, SCHEMA_VERSION, StageRow, StepUnit,
 };
 use stage2_read::path_label::{
     OUTSIDE_RANGES, UNATTRIBUTED_WORK, UNDEFINED_KERNEL, UNDEFINED_RANGE, WHOLE_PROCESS, element,
@@ -85,7 +85,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         paths.add_process(process, &mapping);
         devices.add_process(process, &mapping);
         energy.add_process(process, &mapping);
-        host.add_process(process, |path| mapping.path(path));
+        host.add_process(file as u32, process, |path| mapping.path(path));
         if let Some(windows) = process.model_windows.filter(|_| process.gpu_recorded()) {
             let windows = ModelWindows { all_ns: windows.all_ns, warm_ns: windows.warm_ns };
             model_windows = Some(model_windows.map_or(windows, |sum| sum.plus(windows)));
@@ -121,7 +121,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut longest = kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows);
     kernels::keep_cold_of(&stage_rows, &mut rows.kernels, &mut longest);
     let device_rows = devices.rows(&groups, &labels);
-    let (processes, mut ranks, of_ranks) =
+    let (processes, mut ranks, late_spans, of_ranks) =
         job.finish(|p| labels.stage(p), |p| labels.path(p), &stage_rows, &device_rows);
     // An instance of a stage that stands for steps of an engine is a step.
     let is_step = |stage: &str| engine.as_ref().is_some_and(|run| run.timed(stage).is_some());
@@ -129,6 +129,10 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         if let Some(steps) = late.delays.as_mut().and_then(|delays| delays.steps.as_mut()) {
             steps.noun = StepUnit::OfEngine.noun().to_owned();
         }
+    }
+    for (late, spans) in ranks.late.iter_mut().zip(&late_spans) {
+        let on_host = late.delays.as_ref().is_some_and(|of| of.cause() != LateCause::Gpu);
+        late.host = spans.as_ref().filter(|_| on_host).and_then(|spans| host.late(spans));
     }
     if let Some(compared) = ranks.compared.filter(|_| coverage.gpu_records() > 0) {
         coverage.verdict.text.push_str(&format!("; {}", compared.sentence()));

@@ -9,6 +9,7 @@ mod rows;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+pub(crate) use self::rows::{LateSpans, StepSpan};
 use crate::ranks::identity::{Job, Process};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;
@@ -56,7 +57,7 @@ impl JobProcesses {
         }
     }
 
-    /// Everything that follows. `label` names a stage, and `path` a path; `stages` and `devices` are the rows of the
+    /// Everything that follows, and for each late rank the times of its steps. `label` names a stage, and `path` a path; `stages` and `devices` are the rows of the
     /// report, the devices by their identifier in the run.
     pub(crate) fn finish<'l>(
         mut self,
@@ -64,7 +65,7 @@ impl JobProcesses {
         path: impl Fn(u32) -> &'l str,
         stages: &[StageRow],
         devices: &[DeviceRow],
-    ) -> (Vec<ProcessRow>, Ranks, Vec<Finding>) {
+    ) -> (Vec<ProcessRow>, Ranks, Vec<Option<LateSpans>>, Vec<Finding>) {
         let Job { seen, expected, mut findings } = identity::settle(&mut self.processes);
         // Clocks of one host need not be tied.
         if self.wall_ahead_ns.len() < 2 {
@@ -81,7 +82,8 @@ impl JobProcesses {
         let names = self.names();
         let who = |member| self.who(member, &names, devices);
         let mut late = rows::late_rows(&found, &label, path, who);
-        late.order_by_key(|row| place(&row.stage));
+        late.order_by_key(|(row, _)| place(&row.stage));
+        let (late, spans) = late.into_iter().unzip();
         if self.kernels_left_out > 0 {
             findings.push(Id::RanksUnmatched.found(
                 format!(
@@ -123,7 +125,7 @@ impl JobProcesses {
                 ..process.row
             }
         };
-        (self.processes.into_iter().map(row).collect(), ranks, findings)
+        (self.processes.into_iter().map(row).collect(), ranks, spans, findings)
     }
 
     fn host_clocks(&self, clocks: &[(usize, clock::HostCorrection)]) -> Vec<HostClock> {

@@ -204,7 +204,7 @@ struct Stage<'c> {
     took_part: BTreeMap<Member, Estimate>,
     /// Paths and numbers of the instances that each member took part in: of the stage, and of the ranges right
     /// within it.
-    took_part_in: BTreeMap<Member, BTreeSet<(u32, u32)>>,
+    took_part_in: BTreeMap<Member, BTreeSet<Step>>,
     late: BTreeMap<Member, Vec<Delay<'c>>>,
     waiting_ns: Estimate,
 }
@@ -217,7 +217,7 @@ pub(super) fn late_rows<'l>(
     stage: impl Fn(u32) -> &'l str,
     path: impl Fn(u32) -> &'l str,
     who: impl Fn(Member) -> LateRow,
-) -> Vec<LateRow> {
+) -> Vec<(LateRow, Option<LateSpans>)> {
     let mut stages: BTreeMap<u32, Stage<'_>> = BTreeMap::new();
     // Instances of the stages, and of the ranges right within them, by their paths.
     let mut instances: BTreeMap<u32, u32> = BTreeMap::new();
@@ -266,10 +266,14 @@ pub(super) fn late_rows<'l>(
             let told = above_noise(&late, &every_ns, members, took_part);
             let told = told
                 .filter(|told| percent(waiting_of(told), of.waiting_ns.get()) >= NOTABLE_PERCENT);
+            let mut spans = None;
             let delays = told.map(|told| {
                 let (range, period) = where_and_when(told, &instances);
                 let steps = period.and_then(|period| {
-                    late_steps(told, period.of_steps, of.took_part_in.get(&member)?)
+                    let late = late_in(told, period.of_steps)?;
+                    let at = LateAt { stage: place, member, of_steps: period.of_steps };
+                    spans = at.spans(&late, &of.took_part_in, found);
+                    late_steps(late, period.of_steps, of.took_part_in.get(&member)?)
                 });
                 LateDelays {
                     collectives: sum(told, |_| 1),
@@ -283,7 +287,7 @@ pub(super) fn late_rows<'l>(
                     steps,
                 }
             });
-            rows.push(LateRow {
+            let row = LateRow {
                 stage: stage(place).to_owned(),
                 collectives: took_part,
                 late_collectives: sum(&late, |_| 1),
@@ -291,10 +295,11 @@ pub(super) fn late_rows<'l>(
                 late_max_ns: late.first().map_or(0, |delay| delay.ns),
                 delays,
                 ..who(member)
-            });
+            };
+            rows.push((row, spans));
         }
     }
-    rows.order_by_key(|row| {
+    rows.order_by_key(|(row, _)| {
         Reverse((row.delays.as_ref().map(|delays| delays.total_ns), row.late_total_ns))
     });
     rows
@@ -417,27 +422,112 @@ fn where_and_when(
     (range, period)
 }
 
-/// How many of the steps that a member took part in it delays, and by how much each; nothing of a sample.
-fn late_steps(
-    delays: &[Delay<'_>],
-    of_steps: bool,
-    took_part_in: &BTreeSet<(u32, u32)>,
-) -> Option<LateSteps> {
+/// The path and the number of a step.
+type Step = (u32, u32);
+
+/// The step of a call: an instance of a range right within the stage, or else of the stage.
+fn step_of(call: &Call, of_steps: bool) -> Option<Step> {
+    if of_steps { call.step } else { Some((call.stage, call.instance)) }
+}
+
+/// The steps that delays are in, and how late each is, ns; nothing of a sample.
+fn late_in(delays: &[Delay<'_>], of_steps: bool) -> Option<BTreeMap<Step, u64>> {
     if delays.iter().any(|delay| delay.call.weight.is_part()) {
         return None;
     }
-    let mut late_ns: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut late_ns: BTreeMap<Step, u64> = BTreeMap::new();
     for delay in delays {
-        let call = delay.call;
-        let step = if of_steps { call.step? } else { (call.stage, call.instance) };
-        let sum = late_ns.entry(step).or_default();
+        let sum = late_ns.entry(step_of(delay.call, of_steps)?).or_default();
         *sum = sum.saturating_add(delay.ns);
     }
+    Some(late_ns)
+}
+
+/// From when to when a step lasted, on the monotonic clock of its process, ns.
+pub(crate) type StepSpan = (u64, u64);
+
+/// The times of the steps in which a rank is late, and of those that they are compared with.
+#[derive(Debug)]
+pub(crate) struct LateSpans {
+    pub(crate) stage: u32,
+    /// Number of the file of the late rank.
+    pub(crate) process: u32,
+    pub(crate) late: Vec<StepSpan>,
+    /// Other steps of the rank.
+    pub(crate) own: Vec<StepSpan>,
+    /// Steps of the other ranks, by the numbers of their files.
+    pub(crate) of_others: Vec<(u32, Vec<StepSpan>)>,
+}
+
+/// Who is late where.
+#[derive(Clone, Copy)]
+struct LateAt {
+    stage: u32,
+    member: Member,
+    of_steps: bool,
+}
+
+impl LateAt {
+    fn spans(
+        self,
+        late: &BTreeMap<Step, u64>,
+        took_part_in: &BTreeMap<Member, BTreeSet<Step>>,
+        found: &Collectives<'_>,
+    ) -> Option<LateSpans> {
+        let &(path, _) = late.keys().next()?;
+        let (mut late_spans, mut own, mut of_others) = (Vec::new(), Vec::new(), Vec::new());
+        for (&member, steps) in took_part_in {
+            let all = step_spans(found, member, self.of_steps);
+            let of_path =
+                all.into_iter().filter(|(step, _)| step.0 == path && steps.contains(step));
+            if member == self.member {
+                for (step, span) in of_path {
+                    if late.contains_key(&step) { late_spans.push(span) } else { own.push(span) }
+                }
+            } else {
+                of_others.push((member.process, of_path.map(|(_, span)| span).collect()));
+            }
+        }
+        let (stage, process) = (self.stage, self.member.process);
+        Some(LateSpans { stage, process, late: late_spans, own, of_others })
+    }
+}
+
+/// The steps of a member in the order of time, each from the end of the last collective before it to that of its own
+/// last one: host code that delays a collective runs before it.
+fn step_spans(found: &Collectives<'_>, member: Member, of_steps: bool) -> Vec<(Step, StepSpan)> {
+    let all = found.split.iter().flat_map(|split| &split.members);
+    let own = all.filter(|(made, ..)| made.member() == member);
+    let mut calls: Vec<&Call> = own.map(|(made, ..)| made.call).collect();
+    calls.order_by_key(|call| (call.start_ns, call.end_ns));
+    let mut spans: Vec<(Step, StepSpan)> = Vec::new();
+    let (mut last, mut end_ns) = (None, None);
+    for call in calls {
+        let step = step_of(call, of_steps).or(Some((call.stage, call.instance)));
+        if step == last {
+            if let Some((_, span)) = spans.last_mut() {
+                span.1 = span.1.max(call.end_ns);
+            }
+        } else if let (Some(step), Some(before_ns)) = (step, end_ns) {
+            spans.push((step, (before_ns, call.end_ns)));
+        }
+        last = step;
+        end_ns = end_ns.max(Some(call.end_ns));
+    }
+    spans
+}
+
+/// How many of the steps that a member took part in it delays, and by how much each.
+fn late_steps(
+    late_ns: BTreeMap<Step, u64>,
+    of_steps: bool,
+    took_part_in: &BTreeSet<Step>,
+) -> Option<LateSteps> {
     let &(path, _) = late_ns.keys().next()?;
     let mut ns: Vec<u64> = late_ns.into_values().collect();
     ns.sort_unstable();
     Some(LateSteps {
-        noun: if of_steps { "step" } else { "instance" }.to_owned(),
+        noun: if of_steps { "step" } else { "call" }.to_owned(),
         late: ns.len() as u64,
         of: took_part_in.range((path, 0)..=(path, u32::MAX)).count() as u64,
         median_ns: *ns.get((ns.len() - 1) / 2)?,
@@ -515,7 +605,38 @@ mod tests {
             ..LateRow::default()
         };
         let name = |stage: u32| if stage == 0 { "decode" } else { "prefill" };
-        late_rows(&found, name, name, who)
+        late_rows(&found, name, name, who).into_iter().map(|(row, _)| row).collect()
+    }
+
+    #[test]
+    fn a_step_begins_where_the_last_collective_before_it_ended() {
+        let mut calls = Calls::default();
+        for _ in 0..2 {
+            let call = |at: u32| Call {
+                instance: at,
+                start_ns: u64::from(at) * 100,
+                end_ns: u64::from(at) * 100 + 10,
+                ..Call::default()
+            };
+            let calls_of = (0..40).map(call).collect();
+            calls.processes.push(ProcessCalls { calls: calls_of, ..ProcessCalls::default() });
+        }
+        let split = |at: u32| {
+            let made = calls.set(&[(0, at as usize), (1, at as usize)]);
+            let late_ns = if at % 2 == 0 { 10_000 } else { 0 };
+            let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
+            Split { members, last: made.get(1).copied(), late_ns, ..Split::default() }
+        };
+        let split: Vec<Split<'_>> = (0..40).map(split).collect();
+        let found = Collectives { split, ..Collectives::default() };
+        let rows = late_rows(&found, |_| "decode", |_| "decode", |_| LateRow::default());
+        let spans = rows[0].1.as_ref().expect("rank 1 is late in every second step");
+        assert_eq!((spans.process, spans.late.len(), spans.own.len()), (1, 19, 20));
+        assert_eq!((spans.late[0], spans.own[0]), ((110, 210), (10, 110)));
+        assert_eq!(
+            spans.of_others,
+            [(0, (1..40).map(|at| (at * 100 - 90, at * 100 + 10)).collect())]
+        );
     }
 
     fn sentences(rows: &[LateRow]) -> Vec<String> {
@@ -537,10 +658,8 @@ mod tests {
         };
         assert_eq!(
             sentences(&rows(2, 768, late)),
-            [
-                "rank 1 is late in 24 of 767 instances, every 32nd instance, by 10.7 ms; 87 % of all \
-              waiting in decode"
-            ]
+            ["rank 1 is late in 24 of 767 calls, every 32nd call, by 10.7 ms; 87 % of all \
+              waiting in decode"]
         );
     }
 
@@ -551,10 +670,8 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [50_000]);
         assert_eq!(
             sentences(&rows),
-            [
-                "rank 1 is late in 99 of 99 instances, every instance, by 50.0 us; 100 % of all waiting in \
-              decode"
-            ]
+            ["rank 1 is late in 99 of 99 calls, every call, by 50.0 us; 100 % of all waiting in \
+              decode"]
         );
         let only = self::rows(2, 1, |_| (0, 131_000_000));
         assert_eq!(only.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [131_000_000]);
@@ -575,7 +692,7 @@ mod tests {
         let late = |at: u32| if at % 10 == 3 { (0, 30_000) } else { (1, 50_000) };
         assert_eq!(
             sentences(&rows(2, 1_000, late)),
-            ["rank 1 is late in 899 of 999 instances, by 50.0 us; 94 % of all waiting in decode"]
+            ["rank 1 is late in 899 of 999 calls, by 50.0 us; 94 % of all waiting in decode"]
         );
     }
 
@@ -591,7 +708,7 @@ mod tests {
         let rows = staged(2, 784, |_| Sampled::default(), stage, late);
         assert_eq!(
             sentences(&rows)[..1],
-            ["rank 1 is late in 96 of 767 instances, every eighth instance, by 4.0 ms; 100 % of \
+            ["rank 1 is late in 96 of 767 calls, every eighth call, by 4.0 ms; 100 % of \
               all waiting in decode"]
         );
     }

@@ -4,8 +4,8 @@ use super::{AnsweredStage, step_time};
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::shorten;
 use stage2_model::{
-    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateRow, Report, Rule,
-    times_faster,
+    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateHost, LateRow, Report,
+    Rule, times_faster,
 };
 
 /// Parts of the mean step that are named, ...
@@ -121,6 +121,13 @@ fn action(report: &Report, first: &FirstStep) -> String {
             _ => "",
         };
         let who = shorten(&late.who, NAME_CHARS);
+        if let Some(row) = late.host.as_ref().and_then(LateHost::finding) {
+            return format!(
+                "find out why the host of {who} spends {} more in {} in its late steps",
+                shown_time(row.longer_ns() as f64),
+                row.text(true)
+            );
+        }
         return format!("find out what {whose}{who} does before it communicates");
     }
     // The name of a function stands in front of what to do about it.
