@@ -65,14 +65,21 @@ pub fn compare(
     let sides = [gather(before), gather(after)];
     let mut stages: Vec<StageChange> =
         names(before, after).into_iter().map(|name| stage(name, &sides)).collect();
-    // Those of the model first; then by how much changed.
+    // Those of the model first; then those whose time changed, and then by how much changed.
     let weight = |change: &StageChange| {
         let step = change.metric("step_ms").and_then(|step| step.change).unwrap_or(0.0).abs() * 1e6;
         change.work_total.change_ns.abs().max(step)
     };
     let is_beside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
+    // What is noise comes behind what is none, however large.
+    let is_noise = |change: &StageChange| {
+        let time = crate::lines::time_of(change);
+        let is_change = time.is_some_and(|(metric, _)| metric.verdict.is_change());
+        change.presence == Presence::Both && !is_change
+    };
     stages.order_by(|a, b| {
-        is_beside(a).cmp(&is_beside(b)).then_with(|| weight(b).total_cmp(&weight(a)))
+        let places = [a, b].map(|change| (is_beside(change), is_noise(change)));
+        places[0].cmp(&places[1]).then_with(|| weight(b).total_cmp(&weight(a)))
     });
     let [a, b] =
         [before, after].map(|side| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>());

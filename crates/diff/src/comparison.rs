@@ -206,7 +206,7 @@ pub struct StageChange {
     pub per: Per,
     /// What the GPU work and its metrics are per, in words, with the reason for it.
     pub per_text: String,
-    /// What a step is whose times are compared (`instance`, `step`, `inferred step`); null: none are.
+    /// What a step is whose times are compared (`call`, `step`, `inferred step`); null: none are.
     #[serde(default)]
     pub step: Option<String>,
     /// Its metrics.
@@ -225,6 +225,15 @@ pub struct StageChange {
 }
 
 impl StageChange {
+    /// [`Self::per`] in a word: an instance of a stage is a step of an engine, or else a call.
+    pub fn per_word(&self) -> &'static str {
+        match (self.per, self.step.as_deref()) {
+            (Per::Instance, Some("step")) => "step",
+            (Per::Instance, _) => "call",
+            (per, _) => per.word(),
+        }
+    }
+
     /// A metric of it by its name.
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)

@@ -18,7 +18,7 @@ const NAME_LIMIT: usize = 60;
 const TIMES: [(&str, &str); 5] = [
     ("token_ms", "token"),
     ("step_ms", STEP),
-    ("host_ms", "host time per instance"),
+    ("host_ms", "host time per call"),
     ("gpu_busy_ms", "GPU busy"),
     ("kernel_ms", "kernel time"),
 ];
@@ -40,7 +40,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if let Some(more) = times.len().checked_sub(STAGES).filter(|&more| more > 0) {
         texts.push(format!("{} below", counted(more as u64, "more stage")));
     }
-    let mut others = other_metrics(of, &stages);
+    // Where a stage is slower or faster, the others are details.
+    let named = if texts.is_empty() { OTHERS } else { 0 };
+    let mut others = other_metrics(of, &stages, named);
     others.extend(changed_work(&stages));
     let first = match (texts.is_empty(), others.is_empty()) {
         (false, _) => format!("Changed: {}", texts.join("; ")),
@@ -67,15 +69,15 @@ fn changed_time(stage: &StageChange) -> Option<String> {
 }
 
 /// The time of a stage that the lines give, and what it is of.
-fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
+pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     TIMES.iter().find_map(|(metric, label)| {
         let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
         Some((metric, *label))
     })
 }
 
-/// How many metrics other than the times of the stages changed, with the largest of those that got worse.
-fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Vec<String> {
+/// How many metrics other than the times of the stages changed, with the largest of those that got worse: `most`.
+fn other_metrics(of: &Comparison, stages: &[&StageChange], most: usize) -> Vec<String> {
     let of_stages = stages.iter().flat_map(|stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
         let other = stage.metrics.iter().filter(move |metric| Some(metric.metric.as_str()) != time);
@@ -92,10 +94,11 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Vec<String> {
         let metric_name = shorten(&metric.metric, NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))
     };
-    let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
-    let worse = match named.is_empty() {
-        true => String::new(),
-        false => format!(", {} of them worse: {}", worse.len(), named.join("; ")),
+    let named: Vec<String> = worse.iter().take(most).map(text).collect();
+    let worse = match (worse.len(), named.join("; ")) {
+        (0, _) => String::new(),
+        (number, named) if named.is_empty() => format!(", {number} of them for the worse"),
+        (number, named) => format!(", {number} of them for the worse: {named}"),
     };
     let all = counted(changed.len() as u64, "other number");
     (!changed.is_empty()).then(|| format!("{all} changed{worse}")).into_iter().collect()
@@ -174,11 +177,11 @@ fn window_of(stage: &StageChange) -> String {
     let idle = known("idle_ms").map(|metric| format!("idle {}", in_short(metric)));
     // Idle time has it already.
     let gaps = known("launch_gaps_ms").filter(|metric| metric.verdict.is_change());
-    let gaps = gaps.map(|metric| format!("of it launch gaps {}", in_short(metric)));
+    let gaps = gaps.map(|metric| format!("of which launch gaps {}", in_short(metric)));
     let texts: Vec<String> = [busy, idle, gaps].into_iter().flatten().collect();
     match texts.is_empty() {
         true => format!("{}: busy and idle time are not known on both sides", name(stage)),
-        false => format!("{} per {}: {}", name(stage), stage.per.word(), texts.join(", ")),
+        false => format!("{} per {}: {}", name(stage), stage.per_word(), texts.join(", ")),
     }
 }
 
@@ -213,7 +216,7 @@ fn kernels(stages: &[&StageChange]) -> String {
             name(stage),
             work_name(row, NAME_LIMIT),
             signed(row.change_ns / 1e3, 3),
-            stage.per.word(),
+            stage.per_word(),
         ),
     }
 }
@@ -309,7 +312,7 @@ fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
             "one run a side: noise between runs is not known; a difference has to exceed 5 % and the \
-             noise of the instances"
+             noise within the runs"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(

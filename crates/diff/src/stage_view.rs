@@ -216,7 +216,7 @@ impl Basis {
         };
         if all_have(StepUnit::RangeWithin) {
             let path = steps.first().and_then(|steps| steps.path.clone()).unwrap_or_default();
-            return Self::of(Per::Step, format!("step, an instance of {path}"));
+            return Self::of(Per::Step, format!("step, a call of {path}"));
         }
         if all_have(StepUnit::Inferred) {
             let text = "step, inferred from the kernel sequence; what runs outside of steps is spread \
@@ -234,9 +234,9 @@ impl Basis {
         match tokens.filter(differ) {
             Some(_) => Self::of(
                 Per::Token,
-                "token of one sequence: an instance holds different numbers of them",
+                "token of one sequence: a call holds different numbers of them",
             ),
-            None => Self::of(Per::Instance, "instance of the stage"),
+            None => Self::of(Per::Instance, "call of the stage"),
         }
     }
 

@@ -285,8 +285,8 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
     let found = diff(&[&of(Some("decode/step"))], &[&of(None)], &[], false);
     let warning = found.differences.iter().find(|d| d.what == "a step of decode");
     let told = warning.map(|d| (d.severity, &*d.before, &*d.after));
-    assert_eq!(told, Some((Severity::Warning, "step (decode/step)", "instance")));
-    assert_eq!(found.stages[0].step.as_deref(), Some("instance"));
+    assert_eq!(told, Some((Severity::Warning, "step (decode/step)", "call")));
+    assert_eq!(found.stages[0].step.as_deref(), Some("call"));
     let same = diff(&[&of(None)], &[&of(None)], &[], false);
     assert!(same.differences.is_empty(), "{:?}", same.differences);
     assert_eq!(same.verdict, "No measurable change (one run a side; repeat to decide)");
@@ -328,6 +328,22 @@ fn assert_nothing_changed(comparison: &Comparison) {
 }
 
 #[test]
+fn a_time_that_changed_comes_before_larger_noise() {
+    let stages = |prefill, decode| {
+        report(&[("prefill", 9, prefill, Vec::new()), ("decode", 9, decode, Vec::new())])
+    };
+    let (before, after) = (stages(90_000_000, 4_000_000), stages(91_000_000, 3_000_000));
+    let found = diff(&[&before], &[&after], &[], false);
+    let names: Vec<&str> = found.stages.iter().map(|stage| stage.stage.as_str()).collect();
+    assert_eq!(names, ["decode", "prefill"]);
+    assert!(
+        found.verdict.starts_with("Changed: decode call (-25.0 %, better)"),
+        "{}",
+        found.verdict
+    );
+}
+
+#[test]
 fn real_reports_add_up_and_equal_themselves() {
     let (llama, moe) = (sample("llama_1b"), sample("moe_small"));
     let same = diff(&[&llama], &[&llama], &[], false);
@@ -344,9 +360,9 @@ fn real_reports_add_up_and_equal_themselves() {
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
     assert!(verdict.starts_with("No measurable change of the time of a stage; "), "{verdict}");
-    assert!(verdict.contains(" of them worse: ") && other.any_worse(), "{verdict}");
+    assert!(verdict.contains(" of them for the worse: ") && other.any_worse(), "{verdict}");
     let window = &other.lines[1].text;
-    assert!(window.contains("per instance: GPU busy"), "{window}");
+    assert!(window.contains("per call: GPU busy"), "{window}");
     assert!(window.matches(" → ").count() >= 4 && window.contains("; "), "{window}");
     assert!(
         other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %, within noise)")
@@ -526,8 +542,8 @@ fn a_step_is_called_what_it_is() {
     let conditions = ["decode.step_ms>+5%", "decode.step_p99_ms>+5%", "decode.ttft_ms>+5%"];
     let (a, b) = (run(261_000_000, None), run(300_000_000, None));
     let found = diff(&[&a], &[&b], &conditions, true);
-    assert!(found.lines[0].text.starts_with("decode: instance 261.000 ms"), "{:?}", found.lines);
-    assert!(found.conditions[0].text.starts_with("of one instance: 261.000 ms"), "{found:?}");
+    assert!(found.lines[0].text.starts_with("decode: call 261.000 ms"), "{:?}", found.lines);
+    assert!(found.conditions[0].text.starts_with("of one call: 261.000 ms"), "{found:?}");
     for condition in &found.conditions[1..] {
         assert_eq!(condition.outcome, Outcome::NotEvaluated, "{condition:?}");
     }

@@ -10,7 +10,7 @@ use stage2_diff::{
     Verdict, WorkChange, WorkSide, signed,
 };
 use stage2_model::finding::Id;
-use stage2_model::{Finding, Severity};
+use stage2_model::{AnswerLine, Finding, Severity};
 
 use crate::html::markdown::{html as from_markdown, text as escaped};
 use crate::table::{Table, name, paragraph, sentence, text};
@@ -187,7 +187,7 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
     const TIMES: [(&str, &str); 5] = [
         ("token_ms", "token, median"),
         ("step_ms", "step, median"),
-        ("host_ms", "instance, mean"),
+        ("host_ms", "call, mean"),
         ("gpu_busy_ms", "GPU busy"),
         ("kernel_ms", "sum of kernels"),
     ];
@@ -197,7 +197,7 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
     };
     let (metric, label) = find(|metric| metric.change.is_some()).or_else(|| find(|_| true))?;
     let label = match (metric.metric.as_str(), stage.step.as_deref()) {
-        ("step_ms", Some("instance")) => "instance, median",
+        ("step_ms", Some("call")) => "call, median",
         ("step_ms", Some("inferred step")) => "inferred step, median",
         _ => label,
     };
@@ -240,10 +240,12 @@ fn stages(of: &Comparison) -> String {
 
 fn details(stage: &StageChange) -> String {
     let mut out = format!("## {}\n\n", name(&stage.stage));
+    // What an instance of a stage is called, the reports know.
+    let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
     out.push_str(&sentence(&format!(
         "GPU work, busy, idle and window times are per {}. Its GPU work takes {} us before and {} us \
          after (sum of durations, {} us)",
-        stage.per_text,
+        per,
         us_cell(stage.work_total.before_ns),
         us_cell(stage.work_total.after_ns),
         us_difference_cell(stage.work_total.change_ns),
@@ -277,7 +279,7 @@ const HOST_ROWS: usize = 12;
 
 /// What the host did while the GPU idled; nothing where a run was not sampled.
 fn host(stage: &StageChange) -> String {
-    let per = stage.per.word();
+    let per = stage.per_word();
     Table::first(HOST_ROWS, &stage.host)
         .left(&format!("idle time by what the host did, ms/{per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
@@ -318,7 +320,7 @@ fn work(stage: &StageChange) -> String {
     }
     // The largest changes come first, and so none of those that are left out is larger.
     let (shown, others) = stage.work.split_at(WORK_ROWS.min(different));
-    let per = stage.per.word();
+    let per = stage.per_word();
     let table = Table::new(shown)
         .left("GPU work", kernel)
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
@@ -380,6 +382,8 @@ const BARS: usize = 12;
 /// Stages with bars.
 const BAR_STAGES: usize = 4;
 const BAR_NAME_CHARS: usize = 70;
+/// Lines ahead of the first picture of the page.
+const FIRST_LINES: [&str; 3] = ["time", "comparable", "noise"];
 
 /// One page for a browser that needs no network and no script.
 ///
@@ -409,15 +413,22 @@ fn comparison(of: &Comparison) -> String {
         () if of.any_worse() => "fair",
         () => "good",
     };
-    let lines = of.lines.iter().map(|line| (escaped(&line.label), escaped(&line.text)));
-    let lines: String =
-        lines.map(|(label, said)| format!("<p><b>{label}</b> {said}</p>\n")).collect();
-    let shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
-    let bars: String = shown.map(bars).collect();
+    let line = |line: &AnswerLine| {
+        let (label, said) = (escaped(&line.label), escaped(&line.text));
+        format!("<dt>{label}</dt><dd>{said}</dd>\n")
+    };
+    // What happened and how far to trust it, then the picture, then why.
+    let is_first = |line: &&AnswerLine| FIRST_LINES.contains(&line.label.as_str());
+    let first: String = of.lines.iter().filter(is_first).map(line).collect();
+    let others: String = of.lines.iter().filter(|line| !is_first(line)).map(line).collect();
+    let mut shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
+    let picture = shown.next().map(bars).unwrap_or_default();
+    let pictures: String = shown.map(bars).collect();
     let tables = body(of);
     let verdict = escaped(&of.verdict);
     format!(
-        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n<p><b>{verdict}</b></p>\n{lines}</div>\n{bars}{}</section>\n",
+        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n<p class=\"verdict\">{verdict}</p>\n\
+         <dl>\n{first}</dl>\n</div>\n{picture}<dl>\n{others}</dl>\n{pictures}{}</section>\n",
         escaped(&title(of)),
         from_markdown(&tables)
     )
@@ -431,7 +442,7 @@ fn bars(stage: &StageChange) -> String {
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
-    let title = format!("Largest changes in {}, us per {}", stage.stage, stage.per.word());
+    let title = format!("Largest changes in {}, per {}", stage.stage, stage.per_word());
     let bar = |row: &PartChange<'_>| {
         let width = (row.change_ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let (class, x) = match (row.verdict.is_change(), row.change_ns > 0.0) {
@@ -446,7 +457,7 @@ fn bars(stage: &StageChange) -> String {
              height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
              <span>{}</span>\n",
             escaped(&screen::part_name(row, BAR_NAME_CHARS)),
-            escaped(&format!("{} {}", us_difference_cell(row.change_ns), row.word())),
+            escaped(&format!("{} {}", screen::signed_time(row.change_ns), row.word())),
         )
     };
     let bars: String = rows.map(bar).collect();

@@ -1,10 +1,10 @@
 //! A comparison -> one screen of a terminal of 80 columns: the largest change first, with bars.
 
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
-use stage2_diff::{Comparison, MetricUnit, PartChange, Presence, StageChange, signed};
+use stage2_diff::{Comparison, PartChange, Presence, StageChange, signed};
 
-use super::{difference_cell, is_shown, stage_time, title, value_cell, verdict_words};
+use super::{is_shown, stage_time, title, value_cell, verdict_words};
 
 const WIDTH: usize = 80;
 /// Lines in all: a terminal has 24, and the command and the prompt take two.
@@ -20,7 +20,7 @@ const WORD_CHARS: usize = 8;
 const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
 /// Lines of the comparison below the bars, and how many lines of the screen each may take.
 const BELOW: [(&str, usize); 4] =
-    [("window", 3), ("libraries", 2), ("comparable", 2), ("noise", 2)];
+    [("window", 2), ("libraries", 2), ("comparable", 2), ("noise", 1)];
 const LABEL_CHARS: usize = 12;
 /// Lines of the verdict.
 const VERDICT: usize = 2;
@@ -34,7 +34,7 @@ pub(super) fn screen(of: &Comparison) -> Vec<String> {
 
 /// The screen below its title.
 pub(super) fn picture(of: &Comparison) -> Vec<String> {
-    let mut lines = wrapped_at_most(&of.verdict, WIDTH - 1, VERDICT);
+    let mut lines = fitted(&of.verdict, WIDTH - 1, VERDICT);
     lines.extend(stages(of));
     let below: Vec<String> =
         BELOW.iter().flat_map(|(label, most)| labelled(of, label, *most)).collect();
@@ -83,11 +83,11 @@ fn bars(of: &Comparison, most: usize) -> Vec<String> {
         return vec![String::new(), why.to_owned()];
     };
     let parts = stage.parts();
-    let total = difference_cell(Some(stage.work_total.change_ns / 1e3), MetricUnit::Ms);
+    let total = signed_time(stage.work_total.change_ns);
     let head = format!(
-        "{}, us per {}, largest change first; all GPU work {total}:",
+        "{}: change per {}, the largest first (all GPU work {total}):",
         shorten(&stage.stage, STAGE_CHARS),
-        stage.per.word()
+        stage.per_word()
     );
     let longest = parts.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
     let mut lines = vec![String::new(), shorten(&head, WIDTH - 1)];
@@ -99,9 +99,39 @@ fn bar(part: &PartChange<'_>, longest_ns: f64) -> String {
     let share = (part.change_ns.abs() / longest_ns).clamp(0.0, 1.0);
     let chars = ((share * BAR_CHARS as f64).round() as usize).max(1);
     let fill = if part.verdict.is_change() { "█" } else { "░" };
-    let number = difference_cell(Some(part.change_ns / 1e3), MetricUnit::Ms);
+    let number = signed_time(part.change_ns);
     let (bar, word, name) = (fill.repeat(chars), part.word(), part_name(part, NAME_CHARS));
     format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
+}
+
+/// `+70.36 ms`.
+pub(super) fn signed_time(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { '-' } else { '+' }, shown_time(ns.abs()))
+}
+
+/// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
+fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
+    let all = wrapped_at_most(text, width, usize::MAX);
+    if all.len() <= most {
+        return all;
+    }
+    let mut depth = 0usize;
+    let mut ends = Vec::new();
+    for (at, char) in text.char_indices() {
+        match char {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' | ';' if depth == 0 && text[at..].chars().nth(1) == Some(' ') => ends.push(at),
+            _ => {}
+        }
+    }
+    let without = |end: &usize| {
+        let kept = text.get(..*end)?;
+        let lines = wrapped_at_most(&format!("{kept}; more: --full"), width, usize::MAX);
+        (lines.len() <= most).then_some(lines)
+    };
+    let fits = ends.iter().rev().find_map(without);
+    fits.unwrap_or_else(|| wrapped_at_most(text, width, most))
 }
 
 /// Work by its name after the change, or what the GPU was idle for.
@@ -119,7 +149,21 @@ pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
 /// A line of the comparison with its label before it.
 fn labelled(of: &Comparison, label: &str, most: usize) -> Vec<String> {
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
-    let wrapped = wrapped_at_most(&line.text, WIDTH - LABEL_CHARS - 1, most);
+    let wrapped = fitted(&line.text, WIDTH - LABEL_CHARS - 1, most);
     let labels = std::iter::once(label).chain(std::iter::repeat(""));
     labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_loses_whole_clauses() {
+        let text = "with care: clocks (2,619 → 3,201), GPU (a; b), sampling";
+        assert_eq!(fitted(text, 79, 1), [text]);
+        assert_eq!(fitted(text, 54, 1), ["with care: clocks (2,619 → 3,201); more: --full"]);
+        assert_eq!(fitted("one clause that is too long", 12, 1), ["one clause…"]);
+        assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
+    }
 }
