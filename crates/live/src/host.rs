@@ -570,7 +570,7 @@ mod tests {
             rows(&idle),
             [
                 (50, "Scheduler.schedule (serve.py:212)".to_owned()),
-                (30, "waiting for the GIL held by `detok` in decode (text.py:88)".to_owned()),
+                (30, "waiting for the GIL held by 'detok' in decode (text.py:88)".to_owned()),
                 (20, "blocked in cuMemAlloc from Scheduler.schedule (serve.py:212)".to_owned()),
             ]
         );

@@ -233,7 +233,7 @@ impl HostCause {
             Some(frame) => format!("{what} {word} {frame}"),
             None => what.to_owned(),
         };
-        let thread = self.thread.as_ref().map(|thread| format!("`{thread}`"));
+        let thread = self.thread.as_ref().map(|thread| format!("'{thread}'"));
         match self.kind {
             HostCauseKind::UserCode | HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
                 let called = self.called.as_ref().map(|called| format!(" in {called}"));

@@ -30,7 +30,7 @@ pub(crate) fn takeaways(report: &Report) -> String {
     Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("Takeaway", |(_, (takeaway, _))| sentence(&takeaway.text))
-        .right("Of so many more stages", |(_, (_, more))| (*more > 0).then(|| count(*more)))
+        .right("Other stages like it", |(_, (_, more))| (*more > 0).then(|| count(*more)))
         .left("Rule", |(_, (takeaway, _))| code(takeaway.rule.label()))
         .or_none(NO_TAKEAWAYS, "")
 }

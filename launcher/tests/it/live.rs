@@ -183,7 +183,7 @@ fn what_the_host_does_while_the_gpu_is_idle_is_seen_live() {
     // What the guest does, the part of the page that shows it, and the share of idle time.
     let runs: [(&str, &Variables<'_>, &str, &str); 4] = [
         ("shares", &[sampled], "%  Scheduler.spin (host.py:", "100%"),
-        ("gil", &[sampled], "%  GIL held by `", "100%"),
+        ("gil", &[sampled], "%  GIL held by '", "100%"),
         ("blocked", &slow, "%  blocked in cuMemAlloc from allocate (host.py:", "100%"),
         ("shares", &[("STAGE2_HOST", "off")], "  not sampled: STAGE2_HOST is off", "-"),
     ];

@@ -189,7 +189,7 @@ fn chrome_has_a_row_for_each_thread_with_the_words_of_reports() {
     };
     let schedule = "Scheduler.schedule (scheduler.py:212)";
     let decode = "BaseTokenizer.decode; <b> (detok.py:9)";
-    let waits = format!("waiting for the GIL held by `detok` in {decode}");
+    let waits = format!("waiting for the GIL held by 'detok' in {decode}");
     // Times are since the first event, the begin of the first step.
     let expected = [
         [json!(schedule), json!(0.0), json!(40.0)],

@@ -21,6 +21,8 @@ const FRAMES_READ: usize = 1 << 22;
 
 /// The most characters of the name of a thread.
 const THREAD_CHARS: usize = 40;
+/// The longest name of a thread that the kernel keeps, bytes.
+const COMM_BYTES: usize = 15;
 
 /// A sample of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,8 @@ impl Thread<'_> {
         match (self.name, self.os_tid) {
             ("", 0) => "an unknown thread".to_owned(),
             ("", os_tid) => format!("thread {os_tid}"),
+            // The kernel keeps no more of it.
+            (name, _) if name.len() == COMM_BYTES => format!("{name}…"),
             (name, _) => shorten(name, THREAD_CHARS),
         }
     }
@@ -234,5 +238,17 @@ impl<'f> HostEvents<'f> {
         let known = Rc::new(Known { doing, frame });
         self.known.insert((stack, state), known.clone());
         known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_kernel_may_have_cut_says_so() {
+        let shown = |name| Thread { os_tid: 7, name }.shown();
+        assert_eq!(shown("VLLM::EngineCor"), "VLLM::EngineCor…");
+        assert_eq!([shown("python3"), shown("")], ["python3", "thread 7"]);
     }
 }

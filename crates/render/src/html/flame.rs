@@ -18,6 +18,9 @@ const DEPTH: usize = 60;
 const FRAMES: usize = 800;
 const LEAST_PERCENT: f64 = 0.1;
 const NAME_CHARS: usize = 160;
+/// So many frames of which each called one only are drawn as one, if hardly a stack ends in them.
+const CHAIN: usize = 3;
+const NEARLY_ALL: f64 = 0.95;
 /// Heights of a row and of its bar, in pixels.
 const ROW: usize = 18;
 const BAR: usize = 17;
@@ -49,7 +52,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
     }
     let all_ns = stage.stacks_of_ns.max(root.ns);
     let mut picture = Picture { names: &host.names, all_ns, ..Picture::default() };
-    picture.draw_from_first_branch(&root);
+    picture.draw(&root, 0.0, 0);
     let height = (picture.deepest + 1) * ROW;
     let left_out = match picture.left_out {
         0 => String::new(),
@@ -78,6 +81,21 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
     ))
 }
 
+/// A frame and the frames below it, as long as each called one frame only, or hardly another. The innermost frame of a
+/// stack stays one of its own.
+fn chain(name: usize, node: &Node) -> (Vec<usize>, &Node) {
+    let (mut names, mut at) = (vec![name], node);
+    while let Some((name, only)) = at.called.first_key_value()
+        && at.called.len() == 1
+        && !only.called.is_empty()
+        && only.ns as f64 >= at.ns as f64 * NEARLY_ALL
+    {
+        names.push(*name);
+        at = only;
+    }
+    (names, at)
+}
+
 #[derive(Default)]
 struct Picture<'h> {
     names: &'h [String],
@@ -100,32 +118,21 @@ impl Picture<'_> {
                 self.left_out += 1;
                 continue;
             }
-            let shown = self.name(*name);
-            self.frame(node, &shown, "", (x, depth), name % SHADES);
-            self.draw(node, x, depth + 1);
+            let (outer, end) = chain(*name, node);
+            if outer.len() < CHAIN {
+                let shown = self.name(*name);
+                self.frame(node, &shown, "", (x, depth), name % SHADES);
+                self.draw(node, x, depth + 1);
+            } else {
+                let names: Vec<String> = outer.iter().map(|name| self.name(*name)).collect();
+                let innermost = names.last().map_or("", String::as_str);
+                let shown = format!("{innermost} ({} frames)", names.len());
+                let more = format!("\n{}", names.join("\n"));
+                self.frame(node, &shown, &more, (x, depth), name % SHADES);
+                self.draw(end, x, depth + 1);
+            }
             x += percent;
         }
-    }
-
-    /// Draws the outermost frames that all stacks have in common as one frame, and what they called below it.
-    fn draw_from_first_branch(&mut self, root: &Node) {
-        let (mut common, mut at): (Vec<usize>, &Node) = (Vec::new(), root);
-        while let Some((name, only)) = at.called.first_key_value()
-            && at.called.len() == 1
-            // The frame below which nothing is stays one of its own.
-            && !only.called.is_empty()
-        {
-            common.push(*name);
-            at = only;
-        }
-        let (Some(last), true) = (common.last(), common.len() > 1) else {
-            return self.draw(root, 0.0, 0);
-        };
-        let shown = format!("{} ({} outer frames)", self.name(*last), common.len());
-        let outer: Vec<String> = common.iter().map(|name| self.name(*name)).collect();
-        let outer = format!("\n{}", outer.join("\n"));
-        self.frame(at, &shown, &outer, (0.0, 0), last % SHADES);
-        self.draw(at, 0.0, 1);
     }
 
     /// Draws one frame; `more` is what its tooltip says below its share.
@@ -162,7 +169,7 @@ mod tests {
     use super::flame;
 
     #[test]
-    fn outer_frames_that_all_stacks_have_are_one_frame() {
+    fn frames_that_call_one_frame_only_are_one_frame() {
         let names = ["main", "run", "step", "sample", "wait"].map(String::from).to_vec();
         let host = HostUse { names, ..HostUse::default() };
         let stack = |stack: &[usize], ns| HostStackTime { stack: stack.to_vec(), ns, samples: 1 };
@@ -170,7 +177,7 @@ mod tests {
         let stage = HostStage { stacks, stacks_of_ns: 100, ..HostStage::default() };
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(
-            picture.contains("step (3 outer frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
+            picture.contains("step (3 frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
             "{picture}"
         );
         assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");

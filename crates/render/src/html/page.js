@@ -362,7 +362,8 @@
       if (picked) picked.classList.remove("picked");
       picked = frame;
       frame.classList.add("picked");
-      say(about(frame));
+      // The names of several frames in one are in its tooltip only.
+      say(about(frame).split("\n")[0]);
     };
     const zoomInto = (frame) => {
       if (!frame) return;

@@ -339,7 +339,7 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let line = "Scheduler.schedule (scheduler.py:212)";
     let two = text(&view, 80, 24);
     let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
-    let gil = "                   22.0%  GIL held by `detokenizer` i…schedule (scheduler.py:99)";
+    let gil = "                   22.0%  GIL held by 'detokenizer' i…schedule (scheduler.py:99)";
     assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
     assert!(of_hosts(&text(&view, 100, 50)).len() == 6);
     view.look.processes.truncate(1);
@@ -351,7 +351,7 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     ];
     assert_eq!(of_hosts(&one), expected, "{one:#?}");
     let wide = text(&view, 200, 50).join("\n");
-    let whole = "waiting for the GIL held by `detokenizer` in Scheduler.schedule (scheduler.py:99)";
+    let whole = "waiting for the GIL held by 'detokenizer' in Scheduler.schedule (scheduler.py:99)";
     assert!(wide.contains(whole), "{wide}");
 }
 
@@ -376,7 +376,7 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
     let shown = text(&view, 80, 24);
     let expected = [
         "        71  35.0%  41.0%  code",
-        "                   22.0%  waiting for the GIL held by `detokenizer`",
+        "                   22.0%  waiting for the GIL held by 'detokenizer'",
         "                          the memory layout of Python 3.9 is not known: samples…",
     ];
     assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
