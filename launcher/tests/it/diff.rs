@@ -102,7 +102,7 @@ fn the_first_line_says_whether_anything_changed() {
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
-    let answer = format!("<div class=\"answer good\">\n<p><b>{verdict}</b></p>");
+    let answer = format!("<div class=\"answer good\">\n<p class=\"verdict\">{verdict}</p>");
     assert!(page.contains(&answer) && page.matches("noise between runs").count() == 1, "{page}");
     let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox
@@ -183,7 +183,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
-    let screen = contains("largest change first");
+    let screen = contains("the largest first");
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");

@@ -711,7 +711,7 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
     let said = text(&report);
     let tiles = "0.500ms per token, p50|0.600ms per token, p99|199warm calls|1.250times its|\
-                 3.2xof the floor by the baseline|Timeline of the median call";
+                 3.2xof the floor by the baseline|Timeline of the median step";
     tiles.split('|').for_each(|tile| assert!(said.contains(tile), "{tile}: {said}"));
     let series = &mut report.step_series[0];
     series.buckets.truncate(2);

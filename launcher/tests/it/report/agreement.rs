@@ -154,7 +154,8 @@ fn every_place_has_the_lines_of_the_answer() {
             // Of a run without GPU work the console has the reason and the remedy only.
             let is_short = |place: &str| told.name == "empty" && place == "console";
             for (place, text) in told.texts.iter().filter(|(place, _)| !is_short(place)) {
-                let said = unescaped(text).contains(&unescaped(&line.text));
+                let text = unescaped(text).replace('\u{a0}', " ");
+                let said = text.contains(&unescaped(&line.text));
                 assert!(said, "{}, {place}: {} {}", told.name, line.label, line.text);
             }
         }
