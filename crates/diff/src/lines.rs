@@ -320,8 +320,8 @@ fn noise(of: &Comparison) -> String {
              the values lie apart by more than the several spread, and by 5 %"
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "{a} runs against {b}, too few for a test at 0.05: a difference is one if the values of \
-             the sides lie apart by more than either side spreads, and by 1 %; 4 a side are enough"
+            "{a} runs against {b}, too few for a test at 0.05 (4 a side are enough); a difference has to \
+             exceed the spread of either side, and 1 %"
         ),
         (a, b) if !is_tested(a, b) => format!(
             "{a} runs against {b}, too many for the exact test: a difference is one if the values of \

@@ -20,7 +20,7 @@ const WORD_CHARS: usize = 8;
 const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
 /// Lines of the comparison below the bars, and how many lines of the screen each may take.
 const BELOW: [(&str, usize); 4] =
-    [("window", 2), ("libraries", 2), ("comparable", 2), ("noise", 1)];
+    [("window", 2), ("libraries", 2), ("comparable", 2), ("noise", 2)];
 const LABEL_CHARS: usize = 12;
 /// Lines of the verdict.
 const VERDICT: usize = 2;

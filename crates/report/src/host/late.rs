@@ -16,11 +16,14 @@ use crate::ranks::{LateSpans, StepSpan};
 const STEPS_LEAST: usize = 8;
 const ROWS: usize = 6;
 
-/// The samples of each stage of each file in the order of time: when, for how long, ns, and what the thread did.
+/// When, for how long, ns, and what the thread did.
+type Samples = Vec<(u64, u64, usize)>;
+
+/// The samples of each stage of each file, in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Moments {
     keys: IndexSet<CauseKey>,
-    of: BTreeMap<(u32, u32), Vec<(u64, u64, usize)>>,
+    of: BTreeMap<(u32, u32), Samples>,
 }
 
 impl Moments {
@@ -155,9 +158,11 @@ mod tests {
 
     #[test]
     fn what_takes_longer_in_late_steps_comes_first() {
-        let (late, usual): (&[(u32, u64)], &[(u32, u64)]) = (&[(1, 2), (0, 6)], &[(1, 2), (0, 1)]);
-        let steps: Vec<(u64, &[(u32, u64)])> =
-            (0..20).map(|at| (at * 100, if at % 2 == 0 { late } else { usual })).collect();
+        let late: &[(u32, u64)] = &[(1, 2), (0, 6)];
+        let usual: &[(u32, u64)] = &[(1, 2), (0, 1)];
+        let steps: Vec<(u64, &[(u32, u64)])> = (0..20)
+            .map(|at| (at * 100, if u64::is_multiple_of(at, 2) { late } else { usual }))
+            .collect();
         let span = |at: u64| (at * 100, at * 100 + 100);
         let mut spans = LateSpans {
             stage: 0,

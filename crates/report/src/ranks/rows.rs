@@ -623,7 +623,7 @@ mod tests {
         }
         let split = |at: u32| {
             let made = calls.set(&[(0, at as usize), (1, at as usize)]);
-            let late_ns = if at % 2 == 0 { 10_000 } else { 0 };
+            let late_ns = if at.is_multiple_of(2) { 10_000 } else { 0 };
             let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
             Split { members, last: made.get(1).copied(), late_ns, ..Split::default() }
         };
