@@ -15,6 +15,8 @@ use stage2_contract::trace::{
 
 use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Call, Calls, Hits, Part, StageCalls};
+pub use super::host_moments::Moment;
+use super::host_moments::Moments;
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
@@ -30,8 +32,6 @@ const SAMPLES: usize = 1 << 18;
 const MEMBERS: usize = 1 << 21;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
-/// The most samples of a stage whose times are kept; of more, every second one stands for two, and so on.
-const MOMENTS: usize = 1 << 16;
 /// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
 pub const LONGEST_NS: u64 = 60_000_000_000;
 /// A call that waits for a copy may seem to begin after the end of the copy, or to end before it, by up to this time:
@@ -104,17 +104,6 @@ pub struct StageIdle {
     pub moments: Vec<Moment>,
     /// What the threads did at the moments.
     pub causes: Vec<Cause>,
-}
-
-/// A sample while no work of the stage ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
-    /// On the monotonic clock, ns.
-    pub at: u64,
-    /// The time that it stands for, ns.
-    pub ns: u64,
-    /// Index of what the thread did.
-    pub cause: u32,
 }
 
 impl StageIdle {
@@ -612,48 +601,12 @@ impl StageSamples {
                 None => idle.cause(cause, &sum),
             }
             if with_moments && *kind == InstanceKind::Usual {
-                moments.push(sample, cause);
+                moments.push(sample.at, sample.interval_ns, cause);
             }
         }
         (found.moments, found.causes) = (moments.all, moments.causes);
         [found.usual.calls, found.cold.calls, found.outliers.calls] = self.calls.sums(&mut hits);
         found
-    }
-}
-
-/// Samples of a stage with their times.
-#[derive(Debug, Default)]
-struct Moments {
-    all: Vec<Moment>,
-    causes: Vec<Cause>,
-    known: FxHashMap<Cause, u32>,
-    /// One of so many is kept, by a power of two.
-    halvings: u32,
-    seen: u64,
-}
-
-impl Moments {
-    fn push(&mut self, sample: &Sample, cause: Cause) {
-        self.seen += 1;
-        if !self.seen.is_multiple_of(1 << self.halvings) {
-            return;
-        }
-        let next = self.causes.len() as u32;
-        let number = *self.known.entry(cause).or_insert(next);
-        if number == next {
-            self.causes.push(cause);
-        }
-        let ns = sample.interval_ns.saturating_mul(1 << self.halvings);
-        self.all.push(Moment { at: sample.at, ns, cause: number });
-        if self.all.len() >= MOMENTS {
-            self.halvings += 1;
-            let mut at = 0;
-            self.all.retain_mut(|moment| {
-                at += 1;
-                moment.ns = moment.ns.saturating_mul(2);
-                at % 2 == 0
-            });
-        }
     }
 }
 
