@@ -3,7 +3,7 @@
     python delays.py PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 
 A kernel that spins delays the GPU of rank 1 before every all_reduce; the program times it with
-events. Records only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs
+events. Both GPUs work for longer than their hosts need to launch, so that no host is late. Records only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs
 under `stage2-launch run` with a summary alone. Takes about a minute, prints PASS, FAIL and NOTE
 lines, and keeps everything in OUTDIR. Exit status: 1 when something failed; 77 without two GPUs.
 """
@@ -23,7 +23,9 @@ DELAYS_US = (0, 50, 250, 1_000)
 LATE_RANK = 1
 STEPS = 120
 CALLS = 20
-"""In a step; after it, the host waits for its GPU."""
+"""In a step."""
+WORK_US = 400
+"""Of each rank in a call."""
 LONG_STEP = 100
 """The step that takes longer by LONG_S."""
 LONG_S = 0.5
@@ -183,9 +185,11 @@ def be_rank(rank: int, world: int, delay_us: float, folder: Path) -> None:
     for _ in range(400):
         matrix @ matrix
     spun_us(100_000, 100)
-    cycles = round(100_000 * delay_us / spun_us(100_000, 200))
+    cycles_of_us = 100_000 / spun_us(100_000, 200)
+    cycles, work = round(cycles_of_us * delay_us), round(cycles_of_us * WORK_US)
 
     def call() -> None:
+        torch.cuda._sleep(work)
         if is_late:
             torch.cuda._sleep(cycles)
         for _ in range(3):
@@ -205,7 +209,7 @@ def be_rank(rank: int, world: int, delay_us: float, folder: Path) -> None:
                 time.sleep(LONG_S)
             for _ in range(CALLS):
                 call()
-            torch.cuda.synchronize()
+    torch.cuda.synchronize()
     after_us = spun_us(cycles, 100) if is_late else 0.0
     truth = {"delay_us": (before_us + after_us) / 2, "before_us": before_us, "after_us": after_us}
     (folder / f"rank.{rank}.json").write_text(json.dumps(truth) + "\n")

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
 use stage2_contract::trace::Ending;
+use stage2_contract::trace::pieces::piece_of;
 use stage2_read::files;
 use stage2_read::trace::file::Trace;
 use stage2_read::trace::folder::trace_files;
@@ -64,6 +65,15 @@ fn traces_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     trace_files(path).map_err(|error| {
         Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
     })
+}
+
+/// The summary that the collector writes beside a trace file; pieces of a trace have one for all.
+fn summary_beside(trace: &Path) -> PathBuf {
+    let name = trace.file_name().unwrap_or_default().to_string_lossy();
+    let plain = files::plain_name(&name);
+    let whole = plain.strip_suffix(".s2t").unwrap_or(plain);
+    let stem = piece_of(&name).map_or(whole, |(stem, _)| stem);
+    trace.with_file_name(format!("{stem}.{SUMMARY}"))
 }
 
 /// Gives the path of the summary, and what the trace lacks.
@@ -156,7 +166,7 @@ fn write(
     let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
     let temporary = tempfile::tempdir_in(out).map_err(|error| unwritable(out, &error))?;
     for trace in &found.traces {
-        if trace.with_extension(SUMMARY).exists() {
+        if summary_beside(trace).exists() {
             continue;
         }
         // Traces of several folders may have one name.

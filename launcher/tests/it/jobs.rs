@@ -45,6 +45,13 @@ fn traces_become_summaries_and_the_page_of_their_job() {
     }
     assert_eq!(node, job);
     assert_eq!(names_in(&sandbox.path("node")), ["job.html", "job.json", "job.md", "job.s2s"]);
+    // Pieces of a trace have one summary, which counts alone.
+    for name in ["vm-3413", "vm-3419", "vm-3420"] {
+        let of = |end: &str| sandbox.path("job").join(format!("{name}{end}"));
+        fs::rename(of(".s2t"), of("-p000003.s2t")).expect("renamed");
+    }
+    sandbox.launch_strictly(&["job", "job", "--out", "pieces"]).assert().success();
+    assert_eq!(json(&sandbox.path("pieces/job.json")), json(&sandbox.path("summaries/job.json")));
     // A page that is written again is no further rank.
     sandbox.launch_strictly(&["job", "summaries"]).assert().success();
 }
