@@ -1,6 +1,7 @@
 //! Answers about every sample and every kept report: their numbers are where they say, they fit their
 //! budget, and what a workload calls things stays data.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -209,6 +210,50 @@ fn answers_are_short() {
     let median = sizes[sizes.len() / 2];
     println!("{table}median {median}");
     assert!(median <= 500 * BYTES_PER_TOKEN, "median {median}\n{table}");
+}
+
+/// The report divides the mean token; every number of an answer is of a step.
+#[test]
+fn a_step_of_several_tokens_has_one_basis_in_every_answer() {
+    const TOKENS: u64 = 8;
+    let mut compared = BTreeSet::new();
+    for name in ["sampled_counters", "vllm_server", "vllm_two_gpus"] {
+        let before = read(&format!("docs/sample/{name}/metrics.json"));
+        let mut after = before.clone();
+        for stage in &mut after.report.answer.stages {
+            let (Some(step), Some(bottleneck)) = (&mut stage.step, &mut stage.bottleneck) else {
+                continue;
+            };
+            step.tokens_per_step = Some(TOKENS);
+            bottleneck.of = "token".to_owned();
+            bottleneck.ns /= TOKENS;
+            bottleneck.parts.iter_mut().for_each(|part| part.ns /= TOKENS);
+            bottleneck.ranks.iter_mut().for_each(|rank| rank.ns /= TOKENS);
+        }
+        for question in questions() {
+            let tables =
+                |read: &ReadReport| answer(&run(read), question, None).expect("an answer").tables;
+            for (before, after) in tables(&before).iter().zip(&tables(&after)) {
+                for (before_row, after_row) in before.rows.iter().zip(&after.rows) {
+                    let cells = before_row.cells.iter().zip(&after_row.cells).zip(&after.columns);
+                    for ((before, after), column) in cells {
+                        let (Some(b), Some(a)) = (before.as_f64(), after.as_f64()) else {
+                            continue;
+                        };
+                        let is_equal = (a - b).abs() <= b.abs() * 1e-3 + 1e-4;
+                        let of = format!("{name} {question:?} {}: {b} and {a}", column.name);
+                        assert!(is_equal || column.name == "tokens_per_step", "{of}");
+                        compared.insert(column.name);
+                    }
+                }
+            }
+        }
+        let told = answer(&run(&after), Question::Time, None).expect("an answer").summary;
+        assert!(told.contains(" per token (median") && told.contains(" of the mean "), "{told}");
+        assert!(!told.contains("mean token"), "{told}");
+    }
+    let per_step = ["ms", "idle_ms", "per_step_ms", "kernels_ms", "lost_ms", "floor_ms"];
+    assert!(per_step.iter().all(|name| compared.contains(name)), "{compared:?}");
 }
 
 #[test]

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
 
-use super::{Subject, WITH_HOST, count, ms, ms_of, name_of, number, quoted, shown, shown_ms, text};
+use super::{
+    Subject, WITH_HOST, count, ms, ms_of, ms_of_step, name_of, number, quoted, shown, shown_ms,
+    text,
+};
 use crate::answer::{Answer, Column, Row, Table};
 
 /// Causes of idle time in the answer to `idle`: `host` has all.
@@ -88,14 +91,14 @@ fn by_rank(stages: &[(usize, &StageAnswer)]) -> Table {
     let mut rows = Vec::new();
     for (at, stage) in stages {
         for (rank_at, rank) in stage.bottleneck.iter().flat_map(|b| b.ranks.iter().enumerate()) {
-            let cells = vec![text(&stage.stage), text(&rank.who), ms(rank.ns)];
+            let cells = vec![text(&stage.stage), text(&rank.who), ms_of_step(stage, rank.ns)];
             rows.push(Row::new(format!("/answer/stages/{at}/bottleneck/ranks/{rank_at}"), cells));
         }
     }
     let columns = vec![
         Column::workload("stage"),
         Column::workload("rank").at("/who"),
-        Column::number("idle_ms", "ms").of("mean step of the rank").at("/ns"),
+        Column::number("idle_ms", "ms").of("the mean step of the rank"),
     ];
     Table::new("idle_by_rank", columns, rows)
 }

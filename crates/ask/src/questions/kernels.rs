@@ -1,6 +1,6 @@
 //! What kernels lose against the rate that the hardware allows, and what memory bandwidth bounds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
@@ -10,8 +10,8 @@ use stage2_model::{BottleneckKind, Report};
 
 use super::time::no_floor;
 use super::{
-    Subject, WITH_COUNTERS, count, figure, ms, ms_of, name_of, number, percent_of_share, quoted,
-    shown, shown_ms, text, us,
+    Subject, WITH_COUNTERS, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number,
+    percent_of_share, quoted, shown, shown_ms, text, us,
 };
 use crate::answer::{Answer, Column, Row, Source, Table};
 
@@ -21,7 +21,7 @@ const MEMORY_BOUND: usize = 6;
 
 pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     let kernels = kernels(subject);
-    let steps = steps(subject.report);
+    let steps = steps_of_stages(subject.report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     // What is not known comes behind what is, in both the most time first.
     losses.order_by(|a, b| {
@@ -73,6 +73,18 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         let question = format!("what {unknown} of {} kernels lose", losses.len());
         answer.unknown(&question, "no hardware counters of them were recorded", &WITH_COUNTERS);
     }
+}
+
+/// How many steps of each stage all GPUs took. The model counts tokens where a step has several.
+fn steps_of_stages(report: &Report) -> BTreeMap<&str, f64> {
+    let mut counts = steps(report);
+    for stage in &report.answer.stages {
+        let tokens = stage.step.as_ref().and_then(|step| step.tokens_per_step);
+        if let (Some(count), Some(tokens)) = (counts.get_mut(stage.stage.as_str()), tokens) {
+            *count /= tokens.max(1) as f64;
+        }
+    }
+    counts
 }
 
 /// Time of the run, without cold instances, that a kernel would not need at the attainable rate, ns.
@@ -183,7 +195,7 @@ fn stages(subject: &Subject<'_>) -> Table {
         let cells = vec![
             text(&stage.stage),
             kernels.map_or(Value::Null, |part| name_of(&part.kind)),
-            ms(kernels.map(|part| part.ns)),
+            kernels.map_or(Value::Null, |part| ms_of_step(stage, part.ns)),
             ms_of(stage.floor.memory_ns.value()),
             ms_of(stage.floor.compute_ns.value()),
             number(bottleneck.kernels_over_floor),
@@ -191,16 +203,17 @@ fn stages(subject: &Subject<'_>) -> Table {
         ];
         rows.push(Row::new(format!("/answer/stages/{at}"), cells));
     }
+    let of = mean_of(subject.answers().map(|(_, stage)| stage));
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::text("kernels_bound_by").of("kernels: far from the floor, or not known"),
-        Column::number("kernels_ms", "ms").of("mean step"),
+        Column::number("kernels_ms", "ms").of(of),
         Column::number("memory_floor_ms", "ms")
             .of("weights and KV cache of a step at the peak bandwidth")
             .at("/floor/memory_ns/known"),
         Column::number("compute_floor_ms", "ms").at("/floor/compute_ns/known"),
         Column::number("kernels_over_floor", "ratio").at("/bottleneck/kernels_over_floor"),
-        Column::number("percent", "percent").of("kernels in the mean step"),
+        Column::number("percent", "percent").of(format!("kernels in {of}")),
     ];
     Table::new("stages", columns, rows)
 }

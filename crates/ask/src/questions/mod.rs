@@ -22,6 +22,8 @@ use crate::question::{AskError, Question};
 
 pub use compare::compare;
 
+/// [`Bottleneck::of`] of the mean token.
+const TOKEN: &str = "token";
 /// Longest name in a sentence, characters.
 const NAME_CHARS: usize = 60;
 
@@ -98,6 +100,36 @@ impl<'r> Subject<'r> {
     fn answers(&self) -> impl Iterator<Item = (usize, &'r StageAnswer)> {
         let all = self.report.answer.stages.iter().enumerate();
         all.filter(|(_, answer)| self.has(&answer.stage))
+    }
+}
+
+/// How many tokens the times of a bottleneck have to be multiplied by to be those of a step: answers are of steps, and
+/// the report divides the mean token where a step has several.
+fn tokens_of_step(stage: &StageAnswer) -> u64 {
+    let is_of_token = stage.bottleneck.as_ref().is_some_and(|bottleneck| bottleneck.of == TOKEN);
+    let tokens = stage.step.as_ref().and_then(|step| step.tokens_per_step);
+    tokens.filter(|_| is_of_token).unwrap_or(1).max(1)
+}
+
+/// Milliseconds of a step.
+fn ms_of_step(stage: &StageAnswer, ns: u64) -> Value {
+    ms(ns.saturating_mul(tokens_of_step(stage)))
+}
+
+/// What times of bottlenecks are of: of a stage whose steps are not told apart it is the whole window.
+fn mean_of<'a>(stages: impl Iterator<Item = &'a StageAnswer>) -> &'static str {
+    let of_steps = |stage: &StageAnswer| match &stage.bottleneck {
+        Some(bottleneck) => Some(bottleneck.is_of_step()),
+        None => stage.window.as_ref().map(|window| window.steps.is_some()),
+    };
+    let (mut steps, mut windows) = (false, false);
+    for is_of_step in stages.filter_map(of_steps) {
+        *(if is_of_step { &mut steps } else { &mut windows }) = true;
+    }
+    match (steps, windows) {
+        (true, true) => "the mean step; the whole window of a stage without step times",
+        (false, true) => "the whole window",
+        (_, false) => "the mean step",
     }
 }
 

@@ -7,7 +7,7 @@ use stage2_model::{BottleneckKind, Rule, StageAnswer, WindowKind};
 
 use super::time::sentence;
 use super::trust::warnings;
-use super::{Subject, ms, name_of, number, text};
+use super::{Subject, mean_of, ms, name_of, number, text, tokens_of_step};
 use crate::answer::{Answer, Column, Row, Table};
 use crate::budget::rounded;
 use crate::question::Question;
@@ -40,6 +40,7 @@ fn trust(subject: &Subject<'_>) -> String {
 }
 
 fn stage_table(stages: &[(usize, &StageAnswer)]) -> Table {
+    let of = mean_of(stages.iter().map(|(_, stage)| *stage));
     let rows = stages.iter().map(|(at, stage)| {
         let step = stage.step.as_ref();
         let cells = vec![
@@ -54,7 +55,7 @@ fn stage_table(stages: &[(usize, &StageAnswer)]) -> Table {
         Column::workload("stage"),
         Column::number("step_ms", "ms").of("median").at("/step/p50_ns"),
         Column::text("step"),
-        Column::number("shares", "percent").of("of the mean step"),
+        Column::number("shares", "percent").of(format!("of {of}")),
     ];
     Table::new("stages", columns, rows.collect()).usually(STAGES)
 }
@@ -70,8 +71,8 @@ fn shares(stage: &StageAnswer) -> Value {
 /// A part of the mean step, or of the window where the bottleneck is not known.
 struct Part {
     name: String,
-    /// In the mean step, ns; none: steps are not told apart.
-    ns: Option<f64>,
+    /// In the mean step, ns, or in the whole window where steps are not told apart.
+    ns: f64,
     percent: f64,
     /// Time over the whole run, ns.
     total_ns: f64,
@@ -94,7 +95,7 @@ fn parts(stage: &StageAnswer) -> Vec<Part> {
             };
             Part {
                 name: string(name_of(&part.kind)),
-                ns: Some(part.ns as f64),
+                ns: part.ns as f64 * tokens_of_step(stage) as f64,
                 percent,
                 total_ns: window_ns * percent / 100.0,
                 lost,
@@ -105,7 +106,7 @@ fn parts(stage: &StageAnswer) -> Vec<Part> {
     let Some(window) = &stage.window else { return Vec::new() };
     let parts = window.parts.iter().map(|part| Part {
         name: string(name_of(&part.kind)),
-        ns: window.steps.map(|_| window.per_step(part.ns)),
+        ns: window.per_step(part.ns),
         percent: part.percent,
         total_ns: part.ns as f64,
         lost: if matches!(part.kind, WindowKind::Compute | WindowKind::Busy) { 0.0 } else { 1.0 },
@@ -115,6 +116,7 @@ fn parts(stage: &StageAnswer) -> Vec<Part> {
 
 /// The largest losses of the run. Of kernels it is what exceeds the floor.
 fn loss_table(stages: &[(usize, &StageAnswer)]) -> Table {
+    let of = mean_of(stages.iter().map(|(_, stage)| *stage));
     let mut losses: Vec<(usize, &StageAnswer, Part)> = Vec::new();
     for (at, stage) in stages {
         let lost = parts(stage).into_iter().filter(|part| part.lost * part.percent >= 1.0);
@@ -124,17 +126,13 @@ fn loss_table(stages: &[(usize, &StageAnswer)]) -> Table {
     // `time` has all parts.
     losses.truncate(LOSSES);
     let rows = losses.iter().map(|(at, stage, part)| {
-        let cells = vec![
-            text(&stage.stage),
-            text(&part.name),
-            number(part.ns.map(|ns| ns * part.lost / 1e6)),
-        ];
+        let cells = vec![text(&stage.stage), text(&part.name), number(part.ns * part.lost / 1e6)];
         Row::new(format!("/answer/stages/{at}"), cells)
     });
     let columns = vec![
         Column::workload("stage"),
         Column::text("lost_to"),
-        Column::number("lost_ms", "ms").of("per step; kernels: over floor"),
+        Column::number("lost_ms", "ms").of(format!("of {of}; kernels: over floor")),
     ];
     Table::new("losses", columns, rows.collect())
 }

@@ -1,9 +1,12 @@
 //! How long a step takes, what its time goes into, and what the hardware would need.
 
 use stage2_contract::text::listed;
-use stage2_model::{Absent, Figure, StageAnswer};
+use stage2_model::{Absent, Figure, StageAnswer, StepTimes};
 
-use super::{Subject, count, figure, ms, ms_of, name_of, number, quoted, shown, shown_ms, text};
+use super::{
+    Subject, TOKEN, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, quoted, shown,
+    shown_ms, text, tokens_of_step,
+};
 use crate::answer::{Answer, Column, Row, Table, Unknown, words};
 
 /// Rows of what the time goes into, of all stages.
@@ -67,13 +70,19 @@ fn none() -> String {
 pub(super) fn sentence(stage: &StageAnswer) -> String {
     let name = quoted(&stage.stage);
     let mut said = match &stage.step {
-        Some(step) => format!(
-            "{name} takes {} ms per {} (median of {} {})",
-            shown(step.shown_ns(step.p50_ns) / 1e6),
-            step.shown_unit(),
-            step.steps,
-            step.warmth()
-        ),
+        Some(step) => {
+            let per_token = match step.tokens_per_step {
+                Some(2..) => format!(", {} per token", shown_ms(step.shown_ns(step.p50_ns))),
+                _ => String::new(),
+            };
+            format!(
+                "{name} takes {} ms per {}{per_token} (median of {} {})",
+                shown_ms(step.p50_ns as f64),
+                unit_of(step),
+                step.steps,
+                step.warmth()
+            )
+        }
         None => format!("Times of the steps of {name} are not known"),
     };
     if let Some(distance) = stage.floor.distance.value() {
@@ -81,23 +90,25 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
     }
     if let Some((bottleneck, first)) = stage.bottleneck.as_ref().and_then(|b| Some((b, b.first()?)))
     {
+        let tokens = tokens_of_step(stage) as f64;
+        let of = match (bottleneck.is_of_step(), &stage.step) {
+            (true, Some(step)) => format!("the mean {}", unit_of(step)),
+            (true, None) => "the mean step".to_owned(),
+            (false, _) => "its window".to_owned(),
+        };
         said.push_str(&format!(
-            "; it is bound by {}: {} of {} ms of the mean {}",
+            "; it is bound by {}: {} of {} ms of {of}",
             first.kind.label(),
-            shown_ms(first.ns as f64),
-            shown_ms(bottleneck.ns as f64),
-            shorter(&bottleneck.of)
+            shown_ms(first.ns as f64 * tokens),
+            shown_ms(bottleneck.ns as f64 * tokens),
         ));
     }
     said + "."
 }
 
-/// What a bottleneck is of, as far as it is one of our words.
-fn shorter(of: &str) -> &str {
-    ["token", "step", "call", "window", "inferred step"]
-        .into_iter()
-        .find(|word| *word == of)
-        .unwrap_or("step")
+/// What a step is called: a token, if it has one.
+fn unit_of(step: &StepTimes) -> &'static str {
+    if step.tokens_per_step == Some(1) { TOKEN } else { step.unit.noun() }
 }
 
 fn step_row(at: usize, stage: &StageAnswer) -> Row {
@@ -129,15 +140,17 @@ fn parts(stages: &[(usize, &StageAnswer)]) -> Table {
         let Some(bottleneck) = &stage.bottleneck else { continue };
         for (part_at, part) in bottleneck.parts.iter().enumerate() {
             let percent = number(bottleneck.percent(part));
-            let cells = vec![text(&stage.stage), name_of(&part.kind), ms(part.ns), percent];
+            let part_ms = ms_of_step(stage, part.ns);
+            let cells = vec![text(&stage.stage), name_of(&part.kind), part_ms, percent];
             rows.push(Row::new(format!("/answer/stages/{at}/bottleneck/parts/{part_at}"), cells));
         }
     }
+    let of = mean_of(stages.iter().map(|(_, stage)| *stage));
     let columns = vec![
         Column::workload("stage"),
         Column::text("spent_on").at("/kind"),
-        Column::number("ms", "ms").of("mean step, over its ranks").at("/ns"),
-        Column::number("percent", "percent").of("of the mean step"),
+        Column::number("ms", "ms").of(format!("{of}, over its ranks")),
+        Column::number("percent", "percent").of(format!("of {of}")),
     ];
     Table::new("parts", columns, rows).usually(PARTS)
 }
