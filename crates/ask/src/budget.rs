@@ -44,18 +44,20 @@ impl Budget {
 impl Answer {
     /// The answer as one line of JSON.
     pub fn to_json(&self, budget: Budget) -> String {
-        fitted(self, budget, |view| view.json())
+        fitted(self, budget, true)
     }
 
     /// The answer as Markdown.
     pub fn to_markdown(&self, budget: Budget) -> String {
-        fitted(self, budget, |view| view.markdown())
+        fitted(self, budget, false)
     }
 }
 
-fn fitted(answer: &Answer, budget: Budget, render: fn(&View<'_>) -> String) -> String {
+fn fitted(answer: &Answer, budget: Budget, is_json: bool) -> String {
     let limit = budget.bytes(answer);
-    let whole = render(&View::whole(answer));
+    let everything = || View { is_json, ..View::whole(answer) };
+    let render = |view: &View<'_>| if is_json { view.json() } else { view.markdown() };
+    let whole = render(&everything());
     let order = order(answer, budget);
     let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
     if whole.len() <= limit && order.len() == rows {
@@ -65,23 +67,26 @@ fn fitted(answer: &Answer, budget: Budget, render: fn(&View<'_>) -> String) -> S
     let more = (whole.len() / (BYTES_PER_TOKEN * 100)).saturating_add(2).saturating_mul(100);
     let cut = |rows: usize, unknown: usize| {
         let kept = order.get(..rows).unwrap_or(&order);
-        let view = View { unknown, more: Some(more), ..View::whole(answer).with_rows(kept) };
+        let view = View { unknown, more: Some(more), ..everything().with_rows(kept) };
         Some(render(&view)).filter(|text| text.len() <= limit)
     };
-    let all_unknown = answer.unknown.len();
-    // The text is longer with each row.
-    let (mut fits, mut least, mut beyond) = (None, 0, order.len() + 1);
+    let unknown = answer.unknown.len();
+    let fits = longest(order.len(), |rows| cut(rows, unknown));
+    let fits = fits.or_else(|| longest(unknown, |unknown| cut(0, unknown)));
+    fits.unwrap_or_else(|| render(&View { unknown: 0, short: true, ..everything().with_rows(&[]) }))
+}
+
+/// The text of the most parts that there is one of: a text is longer with each part.
+fn longest(parts: usize, text: impl Fn(usize) -> Option<String>) -> Option<String> {
+    let (mut fits, mut least, mut beyond) = (None, 0, parts.saturating_add(1));
     while least < beyond {
         let middle = least + (beyond - least) / 2;
-        match cut(middle, all_unknown) {
+        match text(middle) {
             Some(text) => (fits, least) = (Some(text), middle + 1),
             None => beyond = middle,
         }
     }
-    let fits = fits.or_else(|| (0..all_unknown).rev().find_map(|unknown| cut(0, unknown)));
-    fits.unwrap_or_else(|| {
-        render(&View { unknown: 0, short: true, ..View::whole(answer).with_rows(&[]) })
-    })
+    fits
 }
 
 /// The table of each row, in the order of importance: the usual rows of every table, then the others.
@@ -110,6 +115,8 @@ struct View<'a> {
     more: Option<usize>,
     /// Not even the sentence fits.
     short: bool,
+    /// It is printed as JSON, and so is what the command brings.
+    is_json: bool,
 }
 
 /// What was cut.
@@ -176,7 +183,8 @@ pub(crate) struct Json<'a> {
 impl<'a> View<'a> {
     fn whole(answer: &'a Answer) -> Self {
         let rows = answer.tables.iter().map(|table| table.rows.len()).collect();
-        Self { answer, rows, unknown: answer.unknown.len(), more: None, short: false }
+        let unknown = answer.unknown.len();
+        Self { answer, rows, unknown, more: None, short: false, is_json: false }
     }
 
     /// With the rows that `order` names.
@@ -225,7 +233,8 @@ impl<'a> View<'a> {
     fn more(&self) -> Vec<String> {
         let Some(tokens) = self.more else { return Vec::new() };
         let call = self.answer.call.iter().map(|word| visible(word.as_bytes()));
-        call.chain(["--budget".to_owned(), tokens.to_string()]).collect()
+        let json = self.is_json.then(|| "--json".to_owned());
+        call.chain(json).chain(["--budget".to_owned(), tokens.to_string()]).collect()
     }
 
     fn json(&self) -> String {

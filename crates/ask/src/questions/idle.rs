@@ -1,6 +1,6 @@
 //! How long the GPU is idle, and what the host does meanwhile.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
@@ -106,9 +106,11 @@ fn by_rank(stages: &[(usize, &StageAnswer)]) -> Table {
 /// What the launching threads did while the GPU was idle.
 fn causes(subject: &Subject<'_>) -> Table {
     let names = process_names(subject.report);
+    let idle: HashMap<&str, f64> =
+        subject.answers().filter_map(|(_, stage)| idle_per_step(stage)).collect();
     let mut rows = Vec::new();
     for (at, stage) in host_stages(subject) {
-        let idle = idle_per_step(subject.report, stage);
+        let idle = idle.get(stage.stage.as_str()).copied();
         for (cause_at, cause) in stage.causes.iter().enumerate() {
             let cells = cause_cells(stage, cause, idle, &names);
             rows.push(Row::new(format!("/host/stages/{at}/causes/{cause_at}"), cells));
@@ -159,11 +161,10 @@ fn process_names(report: &Report) -> BTreeMap<&str, String> {
     ranks.map(|row| (row.file.as_str(), row.who.clone())).collect()
 }
 
-/// Idle time of the mean step that the answer speaks of, ns.
-fn idle_per_step(report: &Report, stage: &HostStage) -> Option<f64> {
-    let answer = report.answer.stages.iter().find(|answer| answer.stage == stage.stage)?;
+/// A stage, and the idle time of the mean step that its answer speaks of, ns.
+fn idle_per_step(answer: &StageAnswer) -> Option<(&str, f64)> {
     let window = answer.window.as_ref().filter(|window| window.steps.is_some())?;
-    Some(window.per_step(idle_ns(answer)?))
+    Some((&answer.stage, window.per_step(idle_ns(answer)?)))
 }
 
 fn host_stages<'r>(subject: &Subject<'r>) -> Vec<(usize, &'r HostStage)> {
@@ -203,9 +204,16 @@ fn outliers(subject: &Subject<'_>) -> Table {
 
 pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
-    answer.summary = first_cause(subject).unwrap_or_else(|| {
-        "What the host does while the GPU is idle is not known: see unknown.".to_owned()
-    });
+    answer.summary = match first_cause(subject) {
+        None => "What the host does while the GPU is idle is not known: see unknown.".to_owned(),
+        Some((stage, cause)) => format!(
+            "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
+            quoted(&stage.stage),
+            shown(cause.percent),
+            shown(cause.error_percent),
+            quoted(&cause.text(true)),
+        ),
+    };
     answer.push(causes(subject));
     answer.push(advice(subject));
     answer.push(outlier_causes(subject));
@@ -215,23 +223,15 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
 }
 
 /// The cause with the most idle time, as far as one is known.
-fn first_cause(subject: &Subject<'_>) -> Option<String> {
-    let stages = host_stages(subject);
-    let found = stages.iter().flat_map(|(_, stage)| {
+fn first_cause<'r>(subject: &Subject<'r>) -> Option<(&'r HostStage, &'r HostCause)> {
+    let found = host_stages(subject).into_iter().flat_map(|(_, stage)| {
         let causes = stage.causes.iter().filter(|cause| cause.is_finding());
-        causes.map(move |cause| (*stage, cause))
+        causes.map(move |cause| (stage, cause))
     });
     let time = |(stage, cause): &(&HostStage, &HostCause)| {
         stage.idle_ns.unwrap_or(0) as f64 * cause.percent
     };
-    let (stage, cause) = found.max_by(|a, b| time(a).total_cmp(&time(b)))?;
-    Some(format!(
-        "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
-        quoted(&stage.stage),
-        shown(cause.percent),
-        shown(cause.error_percent),
-        quoted(&cause.text(true)),
-    ))
+    found.max_by(|a, b| time(a).total_cmp(&time(b)))
 }
 
 fn advice(subject: &Subject<'_>) -> Table {
@@ -292,24 +292,27 @@ fn outlier_causes(subject: &Subject<'_>) -> Table {
     Table::new("outlier_causes", columns, rows).usually(CAUSES)
 }
 
-/// The innermost frames of the largest cause of the first stage that has one.
+/// The innermost frames of the cause that the answer names, or of the largest cause of the first stage that has some.
 fn stack(subject: &Subject<'_>) -> Table {
     let stages = host_stages(subject);
-    let found = stages.iter().find_map(|(at, stage)| {
-        let mut causes = stage.causes.iter().enumerate();
-        let (cause_at, cause) = causes.find(|(_, cause)| !cause.stack.is_empty())?;
-        Some((at, cause_at, cause))
+    let all = stages.iter().flat_map(|(at, stage)| {
+        stage.causes.iter().enumerate().map(move |(cause_at, cause)| (*at, cause_at, cause))
     });
-    let rows = found.iter().flat_map(|(at, cause_at, cause)| {
+    let has_stack: Vec<_> = all.filter(|(_, _, cause)| !cause.stack.is_empty()).collect();
+    let named = first_cause(subject).map(|(_, cause)| cause);
+    let is_named = |cause: &HostCause| named.is_some_and(|named| std::ptr::eq(named, cause));
+    let found = has_stack.iter().find(|(_, _, cause)| is_named(cause)).or(has_stack.first());
+    let of = found.map_or_else(String::new, |(at, cause_at, _)| {
+        format!("/host/stages/{at}/causes/{cause_at}")
+    });
+    let rows = found.iter().flat_map(|(_, _, cause)| {
         let frames = cause.stack.iter().enumerate().rev();
-        frames.map(move |(frame_at, frame)| {
-            let source = format!("/host/stages/{at}/causes/{cause_at}/stack/{frame_at}");
-            Row::new(source, vec![text(frame)])
-        })
+        frames.map(|(at, frame)| Row::new(format!("{of}/stack/{at}"), vec![text(frame)]))
     });
-    let frame =
-        Column::workload("frame").of("of the first cause, the innermost frame first").at("");
-    Table::new("stack", vec![frame], rows.collect()).usually(FRAMES)
+    let rows = rows.collect();
+    let basis = format!("the stack of the cause {of}, the innermost frame first");
+    let frame = Column::workload("frame").of(basis).at("");
+    Table::new("stack", vec![frame], rows).usually(FRAMES)
 }
 
 fn threads(subject: &Subject<'_>) -> Table {
@@ -342,8 +345,10 @@ fn not_sampled(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)], answer: 
         answer.unknown(QUESTION, "the host was not sampled in this run", &WITH_HOST);
         return;
     };
+    let sampled: HashMap<&str, &HostStage> =
+        host.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
     for (_, stage) in stages.iter().filter(|(_, stage)| idle_ns(stage).is_some_and(|ns| ns > 0)) {
-        let sampled = host.stages.iter().find(|sampled| sampled.stage == stage.stage);
+        let sampled = sampled.get(stage.stage.as_str());
         if sampled.is_some_and(|sampled| !sampled.causes.is_empty()) {
             continue;
         }

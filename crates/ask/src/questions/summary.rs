@@ -13,7 +13,7 @@ use crate::budget::rounded;
 use crate::question::Question;
 
 /// Tokens of a summary where no budget was asked for.
-const TOKENS: usize = 400;
+const TOKENS: usize = 500;
 /// Stages, and losses, that a summary has.
 const STAGES: usize = 3;
 const LOSSES: usize = 3;
