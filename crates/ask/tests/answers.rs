@@ -1,16 +1,17 @@
 //! Answers about every sample and every kept report: their numbers are where they say, they fit their
 //! budget, and what a workload calls things stays data.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
+use stage2_ask::answer::{Answer, Row};
 use stage2_ask::{
     AskError, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS, Question, RunFiles, answer, compare, next,
 };
 use stage2_diff::{ReadReport, Run, read_report};
-use stage2_model::{HostStage, StageAnswer};
+use stage2_model::{Empty, EmptyCause, EmptyReason, HostStage, StageAnswer, Status, Timelines};
 
 const BUNDLES: [&str; 8] = [
     "docs/sample/regions/metrics.json",
@@ -67,16 +68,21 @@ fn check_pointers(answer: &Value, report: &Value, of: &str) -> usize {
         let (columns, rows) = (&table["columns"], table["rows"].as_array().expect("rows"));
         for (at, row) in rows.iter().enumerate() {
             let columns = columns.as_array().expect("columns").iter();
-            let cells = columns.zip(row.as_array().expect("row"));
+            let cells = columns.clone().zip(row.as_array().expect("row"));
             let source = match &table["sources"][at] {
                 Value::String(source) => source,
                 Value::Array(places) => {
+                    for (column, shown) in columns.clone().zip(row.as_array().expect("row")) {
+                        let is_of_one_place = column["field"].is_string() && !shown.is_null();
+                        let is_sum = column["summed"].is_string();
+                        assert!(is_sum || !is_of_one_place, "{of}: {column} of {places:?}");
+                    }
                     checked += check_sums(places, cells, report, of);
                     continue;
                 }
                 _ => {
-                    // Questions to ask next are no numbers, and a report may have no takeaway.
-                    let is_known = ["ask_next", "experiment", "caveats"]
+                    // Questions to ask next are no numbers, and a report may have no takeaway or advice.
+                    let is_known = ["ask_next", "experiment", "caveats", "first"]
                         .iter()
                         .any(|name| table["name"] == *name);
                     assert!(is_known, "{of}: {} row {at} has no source", table["name"]);
@@ -190,8 +196,8 @@ fn answers_are_short() {
             if question == Question::Summary && !read.report.answer.stages.is_empty() {
                 let names: Vec<&str> = answer.tables.iter().map(|table| table.name).collect();
                 let is_there = |name: &&str| names.contains(name);
-                assert!(["stages", "ask_next", "losses"].iter().all(is_there), "{names:?}");
-                assert_eq!(is_there(&"first"), read.report.answer.first.is_some(), "{names:?}");
+                let all = ["stages", "first", "ask_next", "losses"];
+                assert!(all.iter().all(is_there), "{names:?}");
                 let shown = json(&answer.to_json(Budget::Usual));
                 let losses = shown["tables"]
                     .as_array()
@@ -356,6 +362,101 @@ fn a_stack_says_whose_it_is() {
     }
 }
 
+/// The rows of a table, by the names of its columns.
+fn rows(answer: &Answer, table: &str) -> Vec<BTreeMap<&'static str, Value>> {
+    let Some(table) = answer.tables.iter().find(|found| found.name == table) else {
+        return Vec::new();
+    };
+    let named = |row: &Row| {
+        let names = table.columns.iter().map(|column| column.name);
+        names.zip(row.cells.iter().cloned()).collect()
+    };
+    table.rows.iter().map(named).collect()
+}
+
+fn asked(read: &ReadReport, question: Question) -> Answer {
+    answer(&run(read), question, None).expect("an answer")
+}
+
+#[test]
+fn a_stage_with_one_cold_instance_has_a_caveat_and_no_advice() {
+    let read = read("docs/sample/regions/metrics.json");
+    let caveats = rows(&asked(&read, Question::Caveats), "caveats");
+    for stage in ["prefill", "decode"] {
+        let is_of = |row: &&BTreeMap<_, Value>| row["stage"] == stage && row["id"] == "no_ground";
+        let caveat = caveats.iter().find(is_of).expect(stage);
+        assert_eq!(caveat["severity"], "warning");
+        assert!(caveat["detail"].as_str().is_some_and(|why| why.contains("a cold one")));
+    }
+    let summary = asked(&read, Question::Summary);
+    assert!(summary.summary.contains("2 caveats"), "{}", summary.summary);
+    let first = &rows(&summary, "first")[0]["do"];
+    assert!(first.as_str().is_some_and(|todo| todo.contains("see caveats")), "{first}");
+    assert_eq!(
+        rows(&asked(&read, Question::Time), "basis")[0]["of"],
+        "the only instance, a cold one"
+    );
+    for question in questions() {
+        let text = asked(&read, question).to_markdown(Budget::Tokens(100_000));
+        assert!(!text.contains("mean step") && !text.contains("all warm"), "{text}");
+    }
+}
+
+#[test]
+fn numbers_that_are_scaled_from_a_sample_say_so() {
+    let read = read("docs/sample/server_window/metrics.json");
+    let kernels = asked(&read, Question::KernelsByLoss);
+    let kernels = rows(&kernels, "kernels");
+    assert!(kernels.iter().any(|row| row["calls"] == 26_448 && row["recorded"] == 1_648));
+    let caveats = rows(&asked(&read, Question::Caveats), "caveats");
+    let sampled = caveats.iter().find(|row| row["id"] == "sampled").expect("a caveat");
+    assert_eq!(sampled["severity"], "warning");
+    let detail = sampled["detail"].as_str().expect("a text");
+    assert!(detail.contains("103 of 1653 instances of decode"), "{detail}");
+    let basis = rows(&asked(&read, Question::Time), "basis");
+    assert!(basis.iter().any(|row| row["of"] == "mean of the 103 recorded of 1653 instances"));
+}
+
+#[test]
+fn kernels_without_counters_are_told_from_those_whose_counters_do_not_tell() {
+    let mut sampled = read("docs/sample/sampled_counters/metrics.json");
+    let without = sampled.clone();
+    let timelines = std::fs::read(path("docs/sample/sampled_counters/timelines.json")).expect("it");
+    let timelines: Timelines = serde_json::from_slice(&timelines).expect("JSON");
+    timelines.put_into(&mut sampled.report).expect("the samples");
+    for question in [Question::KernelsByLoss, Question::MemoryBound] {
+        let counts = |read: &ReadReport, reason: &str| -> u64 {
+            let unknown = asked(read, question).unknown;
+            let found = unknown.iter().filter(|unknown| unknown.reason.contains(reason));
+            let number = |text: &str| text.split(' ').find_map(|word| word.parse::<u64>().ok());
+            found.filter_map(|unknown| number(&unknown.question)).sum()
+        };
+        let [none, silent] = ["were recorded", "do not say it"].map(|why| counts(&sampled, why));
+        // Of what was not counted nothing has a bound.
+        let bounds = rows(&asked(&sampled, Question::KernelsByLoss), "kernels");
+        let bounds = bounds.iter().filter(|row| !row["bound"].is_null()).count() as u64;
+        assert!(silent > 0 && none + bounds <= 97, "{question:?}: {none} {silent} {bounds}");
+        assert!(counts(&without, "were recorded") > none, "{question:?}");
+        let mut broken = without.clone();
+        broken.left_out.push("timelines.json (it is not next to metrics.json)".to_owned());
+        assert_eq!(counts(&broken, "were recorded"), 0);
+        assert!(counts(&broken, "timelines.json") > none);
+    }
+}
+
+#[test]
+fn advice_says_what_it_removes_and_what_its_numbers_are_of() {
+    let read = read("docs/sample/vllm_two_gpus/metrics.json");
+    let first = &rows(&asked(&read, Question::Summary), "first")[0];
+    let removes = first["removes"].as_str().expect("a text");
+    let expected = "waiting for ranks 29.32 % + idle time of the late rank meanwhile 29.3 %";
+    assert_eq!(removes, expected);
+    let evidence = rows(&asked(&read, Question::Next), "evidence");
+    let shares = evidence.iter().filter(|row| row["unit"] == "percent");
+    let of: Vec<&Value> = shares.map(|row| &row["of"]).collect();
+    assert!(!of.is_empty() && of.iter().all(|of| of.is_string()), "{of:?}");
+}
+
 #[test]
 fn what_does_not_exist_is_answered_with_what_does() {
     let error = "kernels".parse::<Question>().expect_err("no question").to_string();
@@ -416,4 +517,20 @@ fn an_empty_run_is_answered_with_the_reason() {
         assert!(!answer.summary.is_empty(), "{text}");
         assert!(json(&text)["tables"].is_array() && !answer.to_markdown(Budget::Usual).is_empty());
     }
+    let cause = EmptyCause::WorkloadFailed;
+    let reason = EmptyReason { cause, why: "exit status 1".into(), remedy: String::new() };
+    let mut failed = empty;
+    failed.report.coverage.verdict.status = Status::Empty;
+    failed.report.coverage.empty = Some(Empty { first: reason, also: Vec::new() });
+    for question in questions() {
+        let answer = asked(&failed, question);
+        let expected = usize::from(question != Question::Coverage);
+        assert_eq!(answer.unknown.len(), expected, "{question:?}: {:?}", answer.unknown);
+        let leads =
+            answer.unknown.iter().all(|unknown| unknown.command.contains(&"coverage".into()));
+        assert!(leads && answer.summary.starts_with("EMPTY"), "{question:?}");
+    }
+    let next = rows(&asked(&failed, Question::Summary), "ask_next");
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert_eq!(next[0]["question"], "coverage");
 }

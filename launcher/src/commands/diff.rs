@@ -166,8 +166,12 @@ pub(super) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
 pub(super) fn whole_report_of(path: &Path) -> Result<ReadReport, Failure> {
     let (_, mut read) = report_of(path)?;
     let beside = path.with_file_name("timelines.json");
-    // Older reports have them in metrics.json.
     if !beside.exists() {
+        // Older reports have them in metrics.json.
+        let has_samples = read.report.kernels.iter().any(|row| row.sampled.is_some());
+        if read.report.sampled.is_some() && !has_samples {
+            read.left_out.push("timelines.json (it is not next to metrics.json)".to_owned());
+        }
         return Ok(read);
     }
     let timelines = files::read(&beside, REPORT_LIMIT_BYTES).map_err(|error| error.to_string());

@@ -70,6 +70,7 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
             text(&evidence.name),
             value,
             evidence.unit.as_deref().map_or(Value::Null, text),
+            evidence.basis.as_deref().map_or(Value::Null, text),
             number(evidence.error),
             number(evidence.threshold),
         ];
@@ -79,7 +80,8 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
         // Some quote what the workload wrote.
         Column::workload("evidence"),
         Column::number("value", "unit").at(""),
-        Column::text("unit"),
+        Column::workload("unit"),
+        Column::workload("of").of("what a share is a share of"),
         Column::number("error", "unit").of("standard error"),
         Column::number("threshold", "unit").of("of the rule"),
     ];

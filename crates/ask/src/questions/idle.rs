@@ -6,8 +6,8 @@ use serde_json::Value;
 use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
 
 use super::{
-    Subject, WITH_HOST, count, ms, ms_of, ms_of_step, name_of, number, quoted, shown, shown_ms,
-    text,
+    Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, quoted, shown,
+    shown_ms, text,
 };
 use crate::answer::{Answer, Column, Row, Table};
 
@@ -25,6 +25,7 @@ pub(super) fn idle(subject: &Subject<'_>, answer: &mut Answer) {
     causes.usual = CAUSES;
     answer.push(causes);
     answer.push(outliers(subject));
+    answer.push(basis(subject));
     for (_, stage) in stages.iter().filter(|(_, stage)| stage.window.is_none()) {
         let question = format!("idle time of {}", quoted(&stage.stage));
         let reason = "its window could not be divided, for instance because processes shared a GPU";
@@ -82,7 +83,7 @@ fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
         Column::text("idle_in").of("launch_gaps: gaps of at most 50 us").at("/kind"),
         Column::number("per_step_ms", "ms").of("mean step: ns over the steps of the window"),
         Column::number("percent", "percent").of("of the GPU window").at("/percent"),
-        Column::number("total_ms", "ms").of("all warm calls, summed over processes").at("/ns"),
+        Column::number("total_ms", "ms").of("all its calls, summed over processes").at("/ns"),
     ];
     Table::new("idle", columns, rows)
 }

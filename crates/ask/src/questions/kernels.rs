@@ -6,12 +6,12 @@ use serde_json::Value;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
-use stage2_model::{BottleneckKind, Report};
+use stage2_model::{BottleneckKind, KernelRow, Report};
 
 use super::time::no_floor;
 use super::{
-    Subject, WITH_COUNTERS, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number,
-    percent_of_share, quoted, shown, shown_ms, text, us,
+    Subject, WITH_COUNTERS, WITH_NCU, count, figure, mean_of, ms, ms_of, ms_of_step, name_of,
+    number, percent_of_share, quoted, shown, shown_ms, text, us,
 };
 use crate::answer::{Answer, Column, Row, Source, Table};
 
@@ -32,7 +32,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         None => "No kernel was recorded.".to_owned(),
         Some(loss) => sentence(loss),
     };
-    let sources = sources(subject.report);
+    let (sources, recorded) = (sources(subject.report), recorded_calls(subject.report));
     let rows = losses.iter().map(|loss| {
         let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
         let cells = vec![
@@ -47,15 +47,16 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             ms(*total_ns),
             number(*percent),
             count(*calls),
+            count(recorded.get(&(row.stage.as_str(), row.name_index)).copied()),
             us(*mean_ns),
         ];
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
-        Column::text("id").at("/kernel_id"),
-        Column::workload("kernel").at("/kernel"),
-        Column::workload("stage").at("/stage"),
-        Column::text("class"),
+        Column::text("id"),
+        Column::workload("kernel"),
+        Column::workload("stage"),
+        Column::workload("class"),
         Column::text("bound"),
         Column::number("attains_percent", "percent")
             .of("of the rate that the hardware allows at its operations per byte"),
@@ -65,14 +66,62 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("percent", "percent")
             .of("of the kernel time of the stage, without cold instances"),
         Column::number("calls", "count").at("/calls").sum_of("/4"),
-        Column::number("mean_us", "us").at("/mean_ns"),
+        Column::number("recorded", "count")
+            .of("calls that were recorded, from which calls and total_ms are scaled; null: all"),
+        Column::number("mean_us", "us"),
     ];
     answer.push(Table::new("kernels", columns, rows.collect()));
-    let unknown = losses.iter().filter(|loss| loss.attainable.is_none()).count();
-    if unknown > 0 {
-        let question = format!("what {unknown} of {} kernels lose", losses.len());
-        answer.unknown(&question, "no hardware counters of them were recorded", &WITH_COUNTERS);
+    let unknown = losses.iter().filter(|loss| loss.attainable.is_none());
+    let unknown: Vec<&Kernel<'_>> = unknown.map(|loss| loss.kernel).collect();
+    not_known(subject, &unknown, &|kernels| format!("what {kernels} lose"), losses.len(), answer);
+}
+
+/// Says of so many kernels why something is not known of these.
+fn not_known(
+    subject: &Subject<'_>,
+    unknown: &[&Kernel<'_>],
+    question: &dyn Fn(&str) -> String,
+    all: usize,
+    answer: &mut Answer,
+) {
+    let is_counted =
+        |kernel: &&&Kernel<'_>| kernel.counters.is_some() || kernel.row.sampled.is_some();
+    let counted = unknown.iter().filter(is_counted).count();
+    let question = |count: usize| question(&format!("{count} of {all} kernels"));
+    let is_without_samples =
+        subject.run.left_out.iter().any(|left_out| left_out.starts_with("timelines.json"));
+    let not_counted = unknown.len() - counted;
+    if not_counted > 0 && is_without_samples {
+        let reason =
+            "what sampled counters say of them is in timelines.json, which could not be read";
+        answer.unknown(&question(not_counted), reason, &["report", subject.run.label]);
+    } else if not_counted > 0 {
+        let reason = "no hardware counters of them were recorded";
+        answer.unknown(&question(not_counted), reason, &WITH_COUNTERS);
     }
+    if counted > 0 {
+        let reason = "their hardware counters do not say it: too few calls were sampled, or ncu did not measure \
+                      what it follows from";
+        answer.unknown(&question(counted), reason, &WITH_NCU);
+    }
+}
+
+/// Calls that were recorded, of the kernels whose calls are scaled from a sample.
+fn recorded_calls(report: &Report) -> HashMap<(&str, usize), u64> {
+    let is_scaled = |row: &&KernelRow| row.times.recorded_calls.is_some();
+    let scaled = report.kernels.iter().filter(is_scaled);
+    let mut recorded: HashMap<_, u64> = scaled.map(|row| (kernel_of(row), 0)).collect();
+    for row in &report.kernels {
+        let Some(sum) = recorded.get_mut(&kernel_of(row)) else { continue };
+        // Those of other rows of the kernel were all recorded.
+        *sum = sum.saturating_add(row.times.recorded_calls.unwrap_or(row.times.calls));
+    }
+    recorded
+}
+
+/// Rows with the same are one kernel of a stage.
+fn kernel_of(row: &KernelRow) -> (&str, usize) {
+    (&row.stage, row.name_index)
 }
 
 /// How many steps of each stage all GPUs took. The model counts tokens where a step has several.
@@ -133,7 +182,7 @@ fn sources(report: &Report) -> HashMap<(&str, usize), Source> {
         sources.insert((row.stage.as_str(), row.name_index), place);
     }
     for (at, row) in report.kernels.iter().enumerate() {
-        let source = sources.entry((row.stage.as_str(), row.name_index));
+        let source = sources.entry(kernel_of(row));
         if let Source::Sum(places) = source.or_insert_with(|| Source::Sum(Vec::new())) {
             places.push(format!("/kernels/rows/{at}"));
         }
@@ -170,17 +219,21 @@ pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(sampled(subject));
     answer.push(memory_kernels(subject.report, &memory));
     no_floor(subject, "memory floor", |stage| &stage.floor.memory_ns, answer);
-    let unknown = kernels.iter().filter(|kernel| kernel.known_bound().is_none()).count();
-    if unknown > 0 {
-        let question = format!("what bounds {unknown} of {} kernels", kernels.len());
-        answer.unknown(&question, "no hardware counters of them were recorded", &WITH_COUNTERS);
-    }
+    let unknown: Vec<&Kernel<'_>> = kernels.iter().filter(|kernel| !has_bound(kernel)).collect();
+    not_known(subject, &unknown, &|of| format!("what bounds {of}"), kernels.len(), answer);
 }
 
 /// The id of a kernel; null where the report has none, or something else in its place.
 fn id(id: &str) -> Value {
     let is_id = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric());
     if is_id { text(id) } else { Value::Null }
+}
+
+fn has_bound(kernel: &Kernel<'_>) -> bool {
+    match kernel.counters {
+        Some(counters) => counters.roofline.bound.is_some(),
+        None => kernel.known_bound().is_some(),
+    }
 }
 
 fn is_memory(kernel: &Kernel<'_>) -> bool {
@@ -299,9 +352,9 @@ fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
-        Column::text("id").at("/kernel_id"),
-        Column::workload("kernel").at("/kernel"),
-        Column::workload("stage").at("/stage"),
+        Column::text("id"),
+        Column::workload("kernel"),
+        Column::workload("stage"),
         Column::text("bound"),
         Column::number("dram_percent", "percent").of("of the peak bandwidth"),
         Column::number("attains_percent", "percent").of("of the attainable rate"),

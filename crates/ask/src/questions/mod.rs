@@ -16,7 +16,7 @@ use stage2_contract::text::{code_in_text, shorten, visible};
 use stage2_diff::Run;
 use stage2_model::{Figure, Report, StageAnswer};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Column, Row, Table};
 use crate::budget::{cell_text, rounded};
 use crate::question::{AskError, Question};
 
@@ -24,6 +24,8 @@ pub use compare::compare;
 
 /// [`Bottleneck::of`] of the mean token.
 const TOKEN: &str = "token";
+/// Stages of which an answer says which instances it is of.
+const BASES: usize = 6;
 /// Longest name in a sentence, characters.
 const NAME_CHARS: usize = 60;
 
@@ -51,19 +53,20 @@ pub fn answer(run: &Run<'_>, question: Question, stage: Option<&str>) -> Result<
         Question::Coverage => trust::coverage(&subject, &mut answer),
     }
     let of_stages = [Question::Summary, Question::Time, Question::Idle, Question::MemoryBound];
-    if run.report.answer.stages.is_empty() && of_stages.contains(&question) {
-        let reason =
-            "the report has no times of stages: an older version wrote it, or there are none";
-        answer.unknown(question.help(), reason, &["report", run.label]);
-    }
     if let Some(empty) = &run.report.coverage.empty {
         let ask = ["ask", run.label, Question::Coverage.name()];
         answer.summary = "EMPTY: no GPU work was recorded.".to_owned();
+        // Whatever else is not known follows from it.
+        answer.unknown.clear();
         if question != Question::Coverage {
             let cause = name_of(&empty.first.cause);
             let cause = cause.as_str().unwrap_or_default().replace('_', " ");
             answer.unknown(question.help(), format!("no GPU work was recorded: {cause}"), &ask);
         }
+    } else if run.report.answer.stages.is_empty() && of_stages.contains(&question) {
+        let reason =
+            "the report has no times of stages: an older version wrote it, or there are none";
+        answer.unknown(question.help(), reason, &["report", run.label]);
     }
     Ok(answer)
 }
@@ -133,9 +136,24 @@ fn mean_of<'a>(stages: impl Iterator<Item = &'a StageAnswer>) -> &'static str {
     }
 }
 
+/// Which instances windows and their parts are of: the warm ones, the only one, those that a sample recorded.
+fn basis(subject: &Subject<'_>) -> Table {
+    let stages = subject.answers().filter(|(_, stage)| stage.window.is_some());
+    let rows = stages.map(|(at, stage)| {
+        Row::new(format!("/answer/stages/{at}"), vec![text(&stage.stage), text(&stage.basis)])
+    });
+    let columns = vec![
+        Column::workload("stage").at("/stage"),
+        Column::workload("of").of("the instances that windows and their parts are of").at("/basis"),
+    ];
+    Table::new("basis", columns, rows.collect()).usually(BASES)
+}
+
 /// The command that records hardware counters.
 const WITH_COUNTERS: [&str; 5] =
     ["run", "--light", "profiling.collector.counters=on", "--", "COMMAND"];
+/// The command that lets ncu measure kernels.
+const WITH_NCU: [&str; 3] = ["run", "--", "COMMAND"];
 /// The command that samples the host, often.
 const WITH_HOST: [&str; 5] = ["run", "--light", "profiling.collector.host=1000", "--", "COMMAND"];
 

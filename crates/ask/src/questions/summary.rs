@@ -6,8 +6,8 @@ use stage2_contract::text::numbers::counted;
 use stage2_model::{BottleneckKind, Rule, StageAnswer, WindowKind};
 
 use super::time::sentence;
-use super::trust::warnings;
-use super::{Subject, mean_of, ms, name_of, number, text, tokens_of_step};
+use super::trust::{has_no_ground, warnings};
+use super::{Subject, mean_of, ms, name_of, number, shown, text, tokens_of_step};
 use crate::answer::{Answer, Column, Row, Table};
 use crate::budget::rounded;
 use crate::question::Question;
@@ -148,18 +148,40 @@ fn first(subject: &Subject<'_>) -> Table {
             subject.report.answer.first.as_ref().map(|first| ("/answer/first".to_owned(), first))
         }
     };
-    let rows = found.map(|(source, first)| {
-        let (todo, _) = advice(first.rule);
-        let stage = first.stage.as_deref().map_or(Value::Null, text);
-        Row::new(source, vec![name_of(&first.rule), stage, number(first.factor), text(todo)])
-    });
+    let row = found.map_or_else(
+        || nothing(subject),
+        |(source, first)| {
+            let (todo, _) = advice(first.rule);
+            let stage = first.stage.as_deref().map_or(Value::Null, text);
+            let removes = first.removes.iter();
+            let removes = removes.map(|part| format!("{} {} %", part.what, shown(part.percent)));
+            let removes =
+                Some(removes.collect::<Vec<_>>().join(" + ")).filter(|all| !all.is_empty());
+            let removes = removes.map_or(Value::Null, Value::from);
+            let factor = number(first.factor);
+            Row::new(source, vec![name_of(&first.rule), stage, factor, removes, text(todo)])
+        },
+    );
     let columns = vec![
         Column::text("rule").at("/rule"),
         Column::workload("stage"),
-        Column::number("times_faster", "ratio").of("at most").at("/factor"),
+        Column::number("times_faster", "ratio")
+            .of("at most, without what it removes")
+            .at("/factor"),
+        Column::workload("removes").of("of the window"),
         Column::text("do"),
     ];
-    Table::new("first", columns, rows.into_iter().collect())
+    Table::new("first", columns, vec![row])
+}
+
+/// That nothing is advised, and why.
+fn nothing(subject: &Subject<'_>) -> Row {
+    let todo = match has_no_ground(subject) {
+        true => "nothing is advised from so few or unusual instances: see caveats",
+        false => "no change is known to help",
+    };
+    let cells = vec![Value::Null, Value::Null, Value::Null, Value::Null, text(todo)];
+    Row { cells, source: None }
 }
 
 /// What a rule advises in short, and the question that shows its evidence.
@@ -202,6 +224,10 @@ fn advice(rule: Rule) -> (&'static str, Question) {
 /// The questions that lead on.
 fn ask_next(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)]) -> Table {
     const MOST: usize = 3;
+    if subject.report.coverage.empty.is_some() {
+        let row = Row { cells: vec![text(Question::Coverage.name())], source: None };
+        return Table::new("ask_next", vec![Column::text("question")], vec![row]);
+    }
     let mut questions: Vec<Question> = Vec::new();
     let first = subject.report.answer.first.as_ref().filter(|_| subject.stage.is_none());
     let first = first.or_else(|| stages.first().and_then(|(_, stage)| stage.first.as_ref()));

@@ -4,8 +4,8 @@ use stage2_contract::text::listed;
 use stage2_model::{Absent, Figure, StageAnswer, StepTimes};
 
 use super::{
-    Subject, TOKEN, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, quoted, shown,
-    shown_ms, text, tokens_of_step,
+    Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, quoted,
+    shown, shown_ms, text, tokens_of_step,
 };
 use crate::answer::{Answer, Column, Row, Table, Unknown, words};
 
@@ -26,7 +26,7 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
         vec![
             Column::workload("stage").at("/stage"),
             Column::text("step").at("/step/unit"),
-            Column::number("steps", "count").at("/step/steps"),
+            Column::number("steps", "count").of("all, recorded or not").at("/step/steps"),
             Column::number("p50_ms", "ms").of("median host time of a step").at("/step/p50_ns"),
             Column::number("mean_ms", "ms").at("/step/mean_ns"),
             Column::number("p99_ms", "ms").at("/step/p99_ns"),
@@ -38,12 +38,12 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
             Column::number("slowdown", "ratio")
                 .of("of the profiler, over a run without it")
                 .at("/slowdown/ratio"),
-            Column::text("steps_are").at("/basis"),
         ],
         steps.collect(),
     ));
     answer.push(parts(&stages));
     answer.push(window(&stages));
+    answer.push(basis(subject));
     answer.push(Table::new(
         "floor",
         vec![
@@ -128,7 +128,6 @@ fn step_row(at: usize, stage: &StageAnswer) -> Row {
             number(step.requests),
             figure(&stage.tokens_per_s),
             number(stage.slowdown.as_ref().map(|slowdown| slowdown.ratio)),
-            text(&stage.basis),
         ],
     )
 }

@@ -1,16 +1,24 @@
 //! What was recorded, and how far the numbers can be trusted.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::listed;
 use stage2_contract::text::numbers::counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
-use stage2_model::{Coverage, Severity, Status};
+use stage2_model::{Coverage, Severity, StageRow, Status};
 
 use super::{Subject, count, name_of, number, quoted, shown, text};
 use crate::answer::{Answer, Column, Row, Source, Table};
 
 /// A profiler that slows a stage by less is no caveat.
 const SLOWDOWN_LEAST: f64 = 1.05;
+
+/// Why nothing is advised from the times of a stage.
+const NO_GROUND: [&str; 3] = ["cold", "few_steps", "no_ground"];
+/// Stages that a caveat names.
+const STAGES_NAMED: usize = 8;
 
 /// A caveat, and where it comes from.
 struct Caveat {
@@ -79,6 +87,11 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(Table::new("caveats", columns, rows.collect()));
 }
 
+/// Whether a stage is among them from whose times nothing is advised.
+pub(super) fn has_no_ground(subject: &Subject<'_>) -> bool {
+    found(subject).iter().any(|caveat| NO_GROUND.contains(&caveat.id))
+}
+
 /// All caveats, the most severe first.
 fn found(subject: &Subject<'_>) -> Vec<Caveat> {
     let mut found = of_the_run(subject);
@@ -118,8 +131,16 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
         found.push(Caveat::new(Severity::Warning, "simulated", meaning).at("/simulated"));
     }
     if report.is_sampled() {
-        let meaning = "only some instances of ranges were recorded: counts and sums are scaled";
-        found.push(Caveat::new(Severity::Note, "sampled", meaning).at("/coverage/processes"));
+        let meaning = "GPU work of only some instances was recorded: counts and sums of kernels are scaled to all, \
+                       what the time goes into is of the recorded ones, and times of steps are of all";
+        let of = |row: &StageRow| {
+            let (recorded, all) = (row.recorded_instances?, row.instances?);
+            (recorded < all).then(|| format!("{recorded} of {all} instances of {}", row.stage))
+        };
+        let stages = report.stages.iter().filter(|row| subject.has(&row.stage));
+        let stages: Vec<String> = stages.filter_map(of).collect();
+        let caveat = Caveat::new(Severity::Warning, "sampled", meaning).at("/coverage/processes");
+        found.push(caveat.detail(&listed(&stages, STAGES_NAMED)));
     }
     if let Some(end) = &report.run.workload_end {
         let meaning = "the workload ended early: the report is of what it did until then";
@@ -127,7 +148,7 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
         found.push(caveat.detail(&end.sentence()).at("/run/workload_end"));
     }
     for left_out in subject.run.left_out {
-        let meaning = "a field of metrics.json cannot be read: write the report again";
+        let meaning = "a part of the report is missing or cannot be read: write it again";
         found.push(Caveat::new(Severity::Warning, "field_left_out", meaning).detail(left_out));
     }
     found
@@ -156,6 +177,7 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
             found.push(caveat.at(format!("{source}/step/steps")));
         }
     }
+    found.extend(no_ground(subject, &found));
     for (at, stage) in report.stages.iter().enumerate().filter(|(_, row)| subject.has(&row.stage)) {
         let Some(outliers) = &stage.outliers else { continue };
         let with = if outliers.left_out {
@@ -175,6 +197,27 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
         found.push(caveat.at(format!("/stages/{at}/outliers")));
     }
     found
+}
+
+/// Stages from whose times nothing is advised, as far as no other caveat says why.
+fn no_ground(subject: &Subject<'_>, others: &[Caveat]) -> Vec<Caveat> {
+    let said: HashSet<&str> = others
+        .iter()
+        .filter(|caveat| NO_GROUND.contains(&caveat.id))
+        .filter_map(|caveat| caveat.stage.as_deref())
+        .collect();
+    let answered: HashSet<&str> =
+        subject.answers().map(|(_, stage)| stage.stage.as_str()).collect();
+    let rows = subject.report.insight.stage_numbers.iter().enumerate();
+    let caveats = rows.filter_map(|(at, row)| {
+        let is_new = answered.contains(row.stage.as_str()) && !said.contains(row.stage.as_str());
+        let why = row.caveat.as_deref().filter(|_| is_new)?;
+        let meaning =
+            "nothing is advised from its times: they are of too few, or of unusual instances";
+        let caveat = Caveat::new(Severity::Warning, "no_ground", meaning).of(&row.stage);
+        Some(caveat.detail(why).at(format!("/stage_numbers/{at}/caveat")))
+    });
+    caveats.collect()
 }
 
 pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
@@ -206,7 +249,7 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(empty(subject));
     answer.push(counts(subject));
     answer.push(processes(subject));
-    if coverage.processes.is_empty() {
+    if coverage.processes.is_empty() && coverage.empty.is_none() {
         let reason = "the report is of captures without a trace file of the collector";
         answer.unknown("what each process lost", reason, &["doctor"]);
     }
