@@ -92,7 +92,8 @@ impl Schema {
                         Holds::Texts(TextOrigin::Stage2) => "text",
                         Holds::Texts(TextOrigin::Workload) => "text of the workload",
                     };
-                    let (name, meaning, field) = (column.name, column.meaning, column.field);
+                    let (name, meaning, field) =
+                        (column.name, column.meaning, table.field_of(column));
                     out.push_str(&format!("| {name} | {holds} | {meaning} | {field} |\n"));
                 }
             } else {
@@ -118,7 +119,7 @@ impl Schema {
             meaning: table.meaning,
             from: self.in_full.then(|| from(table)),
             columns: match self.in_full {
-                true => Columns::InFull(table.columns.iter().map(JsonColumn::of).collect()),
+                true => Columns::InFull(JsonColumn::of(table)),
                 false => Columns::Names(table.columns.iter().map(|column| column.name).collect()),
             },
         });
@@ -183,26 +184,36 @@ struct JsonColumn {
     text: Option<TextOrigin>,
     /// What the values are.
     meaning: &'static str,
-    /// The field below the `source` of a row that holds the value; empty: it is computed.
-    field: &'static str,
+    /// The field below the `source` of a row that holds the value; empty: it is computed, or is where `from` says.
+    field: String,
 }
 
 impl JsonColumn {
-    fn of(column: &ColumnSpec) -> Self {
-        let (unit, text) = match column.holds {
-            Holds::Numbers(unit) => (Some(unit), None),
-            Holds::Texts(text) => (None, Some(text)),
+    fn of(table: &TableSpec) -> Vec<Self> {
+        let column = |column: &ColumnSpec| {
+            let (unit, text) = match column.holds {
+                Holds::Numbers(unit) => (Some(unit), None),
+                Holds::Texts(text) => (None, Some(text)),
+            };
+            let field = table.field_of(column);
+            Self { name: column.name, unit, text, meaning: column.meaning, field }
         };
-        Self { name: column.name, unit, text, meaning: column.meaning, field: column.field }
+        table.columns.iter().map(column).collect()
     }
 }
 
-/// Where the rows come from, in a sentence without a full stop.
+/// Where the rows come from, as sentences without the last full stop.
 fn from(table: &TableSpec) -> String {
     match table.rows {
-        Rows::Report { at, has } => {
-            let only = has.map_or_else(String::new, |has| format!(", where it has {has}"));
-            format!("A row is an element {at} of metrics.json{only}")
+        Rows::Report { has, .. } => {
+            let only = match has {
+                Some("/counters") => ", where ncu measured it",
+                Some(_) => ", where samples tell something of it",
+                None => "",
+            };
+            let elsewhere = table.elsewhere().map(|text| format!(". {text}")).unwrap_or_default();
+            let place = table.place().unwrap_or_default();
+            format!("A row is an element {place} of metrics.json{only}{elsewhere}")
         }
         Rows::View { .. } => "It is computed from other tables".to_owned(),
         Rows::Traces => "It is filled from the trace files when a query names it".to_owned(),

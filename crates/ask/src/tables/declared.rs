@@ -689,7 +689,13 @@ pub const TABLES: &[TableSpec] = &[
         meaning: "what the numbers say, the most important first",
         rows: elements("/takeaways/*"),
         columns: &[
+            foreign(
+                "id",
+                "/id",
+                "its name: the rule, the stage, and what of the stage it is about",
+            ),
             own("rule", "/rule", "rule that says it"),
+            own("confidence", "/confidence", "how sure it is: high, medium or low"),
             STAGE,
             foreign("text", "/text", "what it says; it may quote names of the workload"),
             foreign("recommendation", "/recommendation", "what to do"),

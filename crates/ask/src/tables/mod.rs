@@ -5,7 +5,7 @@ mod declared;
 
 use serde::Serialize;
 use serde_json::Value;
-use stage2_model::Report;
+use stage2_model::{KERNEL_COLUMNS, Report};
 
 use crate::answer::TextOrigin;
 pub use declared::TABLES;
@@ -142,6 +142,55 @@ const OF_TRACES: &str = "";
 pub const TRACE_ROWS_MOST: usize = 1_000_000;
 /// Where `metrics.json` has the rows of kernels.
 const KERNELS_AT: &str = "/kernels/rows";
+
+impl TableSpec {
+    /// Where its elements are in `metrics.json`, which has kernels as a table; none: they are not in it.
+    pub fn place(&self) -> Option<String> {
+        let Rows::Report { at, .. } = self.rows else { return None };
+        Some(match at.strip_prefix("/kernels") {
+            Some(rest) => format!("{KERNELS_AT}{rest}"),
+            None => at.to_owned(),
+        })
+    }
+
+    /// Where the value of a column is below the `source` of its row; empty: it is computed, or is
+    /// [elsewhere](Self::elsewhere).
+    pub fn field_of(&self, column: &ColumnSpec) -> String {
+        let Some(field) = column.field.strip_prefix('/') else { return String::new() };
+        if !self.is_of_kernels() {
+            return column.field.to_owned();
+        }
+        // Of GPUs and launch configurations, rows have indexes.
+        let name = field.split('/').next().unwrap_or_default();
+        let rest = field.strip_prefix(name).unwrap_or_default();
+        let place = KERNEL_COLUMNS.iter().position(|(column, _)| *column == name);
+        let place = place.filter(|_| !["device", "launch"].contains(&name));
+        place.map_or_else(String::new, |place| format!("/{place}{rest}"))
+    }
+
+    /// Where values are that are not below the `source` of their row, as sentences without the last full stop.
+    pub fn elsewhere(&self) -> Option<String> {
+        if self.is_of_kernels() {
+            let text = "The element is an array: /kernels/columns names its values, and what is null or 0 at its end \
+                        is left out. Names, stages, GPUs and launch configurations are in the lists beside the rows \
+                        (/kernels/names, ranges, devices, launches), full names in /kernel_names, and what samples \
+                        say in timelines.json";
+            return Some(text.to_owned());
+        }
+        let place = self.place()?;
+        let around = place.get(..place.rfind('*')?)?;
+        let around = around.get(..=around.rfind('*')?)?;
+        let fields = self.columns.iter().filter_map(|column| {
+            let field = column.field.strip_prefix('^')?;
+            Some(format!("{} is at {around}{field}", column.name))
+        });
+        Some(fields.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+    }
+
+    fn is_of_kernels(&self) -> bool {
+        matches!(self.rows, Rows::Report { at, .. } if at.starts_with("/kernels/"))
+    }
+}
 
 /// The table of this name; SQL does not tell upper from lower case.
 pub fn table(name: &str) -> Option<&'static TableSpec> {
