@@ -48,6 +48,8 @@ pub(crate) enum ChildError {
     Cancelled,
     #[error("{0} cannot be started: {1}")]
     NotStarted(String, String),
+    #[error("there is no folder {0} to run it in: give another `directory`, or none")]
+    NoFolder(String),
     #[error(
         "it took more than {0} s and was ended: ask for less, or run the command in a terminal"
     )]
@@ -166,6 +168,9 @@ impl Children {
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.kill_on_drop(true);
         if let Some(directory) = directory {
+            if !directory.is_dir() {
+                return Err(ChildError::NoFolder(stage2_contract::text::visible_path(directory)));
+            }
             command.current_dir(directory);
         }
         let shown = stage2_contract::text::visible_path(&self.launcher);

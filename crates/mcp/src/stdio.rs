@@ -40,6 +40,8 @@ pub(crate) struct Stdio {
     lines: mpsc::Receiver<Line>,
     out: mpsc::Sender<Vec<u8>>,
     open: Arc<OpenRequests>,
+    /// A request came: a session begins with one.
+    has_begun: bool,
 }
 
 /// Requests that have no answer yet.
@@ -64,7 +66,7 @@ pub(crate) fn open() -> (Stdio, Writing) {
         // Nobody may wait any more.
         let _ = done.send(());
     });
-    (Stdio { lines, out, open: Arc::default() }, Writing(written))
+    (Stdio { lines, out, open: Arc::default(), has_begun: false }, Writing(written))
 }
 
 impl Writing {
@@ -138,7 +140,13 @@ impl Transport<RoleServer> for Stdio {
                 Line::TooLong => answer.send(too_long().text()),
                 Line::Whole(line) => {
                     match message_of(&line).and_then(|message| self.open.admit(message)) {
-                        Ok(Some(message)) => return Some(message),
+                        Ok(Some(message)) => {
+                            self.has_begun |= matches!(message, JsonRpcMessage::Request(_));
+                            // The SDK would end the session at anything else in front.
+                            if self.has_begun {
+                                return Some(message);
+                            }
+                        }
                         Ok(None) => {}
                         Err(refusal) => answer.send(refusal.text()),
                     }

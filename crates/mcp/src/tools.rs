@@ -96,7 +96,11 @@ pub(crate) const TOOLS: &[Tool] = &[
                 summary. Each number has a unit, a basis and its place in metrics.json",
         params: &[
             RUN,
-            required("question", Kind::Text, "The question; one that does not exist lists all"),
+            param(
+                "question",
+                Kind::Text,
+                "The question; summary if not given, and one that does not exist lists all",
+            ),
             param("other", Kind::Run, "For compare: the run after the change"),
             param("stage", Kind::Text, "Only this stage, for instance decode"),
             param(
@@ -111,7 +115,9 @@ pub(crate) const TOOLS: &[Tool] = &[
             let mut words = verb("ask", given);
             words.extend(given.option("--stage", "stage"));
             words.extend(given.number("budget").map(|tokens| format!("--budget={tokens}").into()));
-            words.extend(["--".into(), given.run("run", runs)?, given.text("question").into()]);
+            let question = given.is_given("question").then(|| given.text("question"));
+            let question = question.unwrap_or("summary");
+            words.extend(["--".into(), given.run("run", runs)?, question.into()]);
             if given.is_given("other") {
                 words.push(given.run("other", runs)?);
             }
@@ -451,6 +457,7 @@ mod tests {
                 json!({"run": "a", "question": "--help", "stage": "-x", "budget": 7}),
                 &["ask", "--json", "--stage=-x", "--budget=7", "--", "ROOT/a", "--help"][..],
             ),
+            ("ask", json!({"run": "a"}), &["ask", "--json", "--", "ROOT/a", "summary"]),
             (
                 "ask",
                 json!({"run": "a", "question": "compare", "other": "b", "format": "markdown"}),
@@ -496,7 +503,7 @@ mod tests {
     #[test]
     fn arguments_that_do_not_fit_are_refused_with_what_would() {
         for (tool, given, said) in [
-            ("ask", json!({"run": "a"}), "ask: `question` has to be a text"),
+            ("ask", json!({"run": "a", "question": 7}), "ask: `question` has to be a text"),
             ("ask", json!({"run": "a", "question": "x", "budget": -1}), "from 0 to 1000000"),
             ("ask", json!({"run": "a", "question": "x", "budget": 1.5}), "whole number"),
             ("ask", json!({"run": "a", "question": "x\0"}), "`question` has to be"),

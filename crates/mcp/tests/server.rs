@@ -1,6 +1,6 @@
 //! The server as a client sees it, with a script in the place of the launcher.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -57,14 +57,18 @@ impl Client {
     /// One whose session has begun.
     fn ready(options: &[&str]) -> Self {
         let mut client = Self::new(options);
+        client.begin();
+        client
+    }
+
+    fn begin(&mut self) {
         let info = json!({"name": "test", "version": "1"});
         let params =
             json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info});
-        client.request(json!("first"), "initialize", params);
-        let answer = client.answer();
+        self.request(json!("first"), "initialize", params);
+        let answer = self.answer();
         assert_eq!(answer["result"]["serverInfo"]["name"], "stage2", "{answer}");
-        client.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.as_bytes());
-        client
+        self.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.as_bytes());
     }
 
     fn line(&mut self, line: &[u8]) {
@@ -226,6 +230,8 @@ fn a_cancelled_call_ends_its_child() {
 fn a_run_needs_consent_and_ends_with_its_client() {
     let mut client = Client::ready(&["--allow", "run,ctl"]);
     let file = client.folder.path().join("state");
+    client.call(0, "run", json!({"command": ["x"], "directory": "/does/not/exist"}));
+    assert!(client.text().1.contains("there is no folder /does/not/exist"));
     client.call(1, "run", json!({"command": ["x", file]}));
     wait_for(&file, "started");
     client.call(2, "run", json!({"command": ["x", "y"]}));
@@ -267,13 +273,22 @@ fn a_signal_ends_the_run_before_the_server() {
 
 #[test]
 fn a_client_that_never_begins_gets_an_end() {
-    let client = Client::new(&[]);
-    drop(client);
+    let initialized = b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}";
+    for lines in [&[][..], &[&initialized[..]]] {
+        let mut client = Client::new(&[]);
+        lines.iter().for_each(|line| client.line(line));
+        drop(client.input.take());
+        assert!(client.child.wait().is_ok_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn a_notification_before_the_session_does_not_end_it() {
     let mut client = Client::new(&[]);
     client.line(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}");
-    let mut rest = String::new();
-    assert!(client.child.wait().is_ok_and(|status| status.code() == Some(70)), "{rest}");
-    let _ = client.child.stderr.take().map(|mut errors| errors.read_to_string(&mut rest));
+    client.begin();
+    client.request(json!(2), "tools/list", json!({}));
+    assert!(client.answer()["result"]["tools"].is_array());
 }
 
 fn wait_for(file: &Path, state: &str) {
