@@ -172,7 +172,7 @@ impl TableSpec {
     pub fn elsewhere(&self) -> Option<String> {
         if self.is_of_kernels() {
             let text = "The element is an array: /kernels/columns names its values, and what is null or 0 at its end \
-                        is left out. Names, stages, GPUs and launch configurations are in the lists beside the rows \
+                        is left out. Names, stages, GPUs and launch configurations are in the lists next to the rows \
                         (/kernels/names, ranges, devices, launches), full names in /kernel_names, and what samples \
                         say in timelines.json";
             return Some(text.to_owned());
