@@ -81,7 +81,8 @@ def first_of(answer: Answer, want: Json) -> Json:
     """Give the rule of the first advice."""
     del want
     row = answer.first("first")
-    return row["rule"] if row else UNKNOWN
+    # Where nothing is advised, the row says why.
+    return (row and row["rule"]) or UNKNOWN
 
 
 def kernel_of(answer: Answer, want: Json) -> Json:

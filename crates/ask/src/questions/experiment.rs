@@ -4,7 +4,7 @@ use serde_json::Value;
 use stage2_model::EvidenceValue;
 
 use super::{Subject, name_of, number, quoted, shown, text};
-use crate::answer::{Answer, Column, Row, Source, Table};
+use crate::answer::{Answer, Column, Row, Source, Table, TextOrigin};
 use crate::next::{RunFiles, next};
 
 pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
@@ -79,7 +79,7 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
     let columns = vec![
         // Some quote what the workload wrote.
         Column::workload("evidence"),
-        Column::number("value", "unit").at(""),
+        Column { text: TextOrigin::Workload, ..Column::number("value", "unit").at("") },
         Column::workload("unit"),
         Column::workload("of").of("what a share is a share of"),
         Column::number("error", "unit").of("standard error"),

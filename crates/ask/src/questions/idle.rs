@@ -259,7 +259,7 @@ fn advice(subject: &Subject<'_>) -> Table {
             .of("standard error, points")
             .at("/error_percent"),
         Column::workload("where"),
-        Column::text("remedy").at("/remedy"),
+        Column::workload("remedy").at("/remedy"),
     ];
     Table::new("faults", columns, rows)
 }

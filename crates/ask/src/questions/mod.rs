@@ -153,7 +153,7 @@ fn basis(subject: &Subject<'_>) -> Table {
 const WITH_COUNTERS: [&str; 5] =
     ["run", "--light", "profiling.collector.counters=on", "--", "COMMAND"];
 /// The command that lets ncu measure kernels.
-const WITH_NCU: [&str; 3] = ["run", "--", "COMMAND"];
+const WITH_NCU: [&str; 4] = ["run", "--deep", "--", "COMMAND"];
 /// The command that samples the host, often.
 const WITH_HOST: [&str; 5] = ["run", "--light", "profiling.collector.host=1000", "--", "COMMAND"];
 

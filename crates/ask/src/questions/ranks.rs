@@ -218,8 +218,8 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("stage"),
         Column::text("operation"),
         Column::number("calls", "count").at("/calls"),
-        Column::text("why").at("/why"),
-        Column::text("remedy").at("/remedy"),
+        Column::workload("why").at("/why"),
+        Column::workload("remedy").at("/remedy"),
     ];
     answer.push(Table::new("unmatched", columns, unmatched).usually(3));
     if rows.is_empty() {
