@@ -44,6 +44,26 @@ fn what_does_not_exist_is_answered_with_the_list() {
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("one run"));
 }
 
+/// Samples of counters are in a file of their own, which may not have come along.
+#[test]
+fn a_report_without_its_timelines_says_so() {
+    let sandbox = Sandbox::new();
+    fs::create_dir(sandbox.path("alone")).expect("folder");
+    let metrics = repository("docs/sample/sampled_counters/metrics.json");
+    fs::copy(metrics, sandbox.path("alone/metrics.json")).expect("a report");
+    let missing = contains("timelines.json");
+    for question in ["caveats", "kernels-by-loss", "memory-bound"] {
+        sandbox
+            .launch_strictly(&["ask", "alone", question])
+            .assert()
+            .success()
+            .stdout(missing.clone());
+        let whole = sample("sampled_counters");
+        let assert = sandbox.launch_strictly(&["ask", &whole, question]).assert().success();
+        assert.stdout(missing.clone().not());
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_no_answer() {
     let sandbox = Sandbox::new();
