@@ -457,6 +457,14 @@ fn advice_says_what_it_removes_and_what_its_numbers_are_of() {
     assert!(!of.is_empty() && of.iter().all(|of| of.is_string()), "{of:?}");
 }
 
+#[test]
+fn every_finding_of_a_sample_has_an_id() {
+    for name in BUNDLES.iter().filter(|name| name.starts_with("docs/")) {
+        let caveats = rows(&asked(&read(name), Question::Caveats), "caveats");
+        assert!(caveats.iter().all(|row| row["id"] != "unnamed"), "{name}: {caveats:?}");
+    }
+}
+
 /// Hazard (Hostile files): somebody writes instructions for an agent into a text of a report.
 /// Promise: such texts stand in columns that are marked, or in code quotes.
 #[test]
