@@ -40,7 +40,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
             text(&row.stage),
             text(&row.class),
-            loss.kernel.known_bound().map_or(Value::Null, Value::from),
+            bound_of(loss.kernel).map_or(Value::Null, Value::from),
             percent_of_share(loss.attainable),
             ms_of(loss.ns_per_step),
             ms_of(loss.ns_of_step),
@@ -219,7 +219,8 @@ pub(super) fn memory_bound(subject: &Subject<'_>, answer: &mut Answer) {
     answer.push(sampled(subject));
     answer.push(memory_kernels(subject.report, &memory));
     no_floor(subject, "memory floor", |stage| &stage.floor.memory_ns, answer);
-    let unknown: Vec<&Kernel<'_>> = kernels.iter().filter(|kernel| !has_bound(kernel)).collect();
+    let unknown: Vec<&Kernel<'_>> =
+        kernels.iter().filter(|kernel| bound_of(kernel).is_none()).collect();
     not_known(subject, &unknown, &|of| format!("what bounds {of}"), kernels.len(), answer);
 }
 
@@ -229,11 +230,10 @@ fn id(id: &str) -> Value {
     if is_id { text(id) } else { Value::Null }
 }
 
-fn has_bound(kernel: &Kernel<'_>) -> bool {
-    match kernel.counters {
-        Some(counters) => counters.roofline.bound.is_some(),
-        None => kernel.known_bound().is_some(),
-    }
+/// What holds it up; nothing also where ncu measured it and could not tell.
+fn bound_of(kernel: &Kernel<'_>) -> Option<String> {
+    let is_told = kernel.counters.is_none_or(|counters| counters.roofline.bound.is_some());
+    kernel.known_bound().filter(|_| is_told)
 }
 
 fn is_memory(kernel: &Kernel<'_>) -> bool {
