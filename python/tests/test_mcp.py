@@ -63,7 +63,7 @@ def test_what_cannot_be_answered_is_an_error_that_says_what_would() -> None:
         for arguments, said in [
             ({"run": "../..", "question": "summary"}, "list_runs"),
             ({"run": "/etc", "question": "summary"}, "list_runs"),
-            ({"run": "regions"}, "`question` has to be"),
+            ({"run": "regions", "question": 7}, "`question` has to be"),
         ]:
             text = await call(client, "ask", **arguments)
             assert text.startswith("error: ") and said in text, text
