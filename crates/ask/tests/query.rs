@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use stage2_ask::query::{Answered, Bundle, Limits, QueryError, RowCount, query};
 use stage2_ask::schema::schema;
-use stage2_ask::tables::{Rows, TABLES, each_row};
+use stage2_ask::tables::{Rows, TABLES, TableSpec, each_row};
 use stage2_model::{Report, Timelines};
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::Settings;
@@ -452,7 +452,9 @@ fn the_places_that_the_schema_names_are_those_of_the_file() {
     let sample = Sample::of("sampled_counters");
     let file = std::fs::read(sample.folder.join("metrics.json")).expect("a file");
     let file: Value = serde_json::from_slice(&file).expect("JSON");
-    for table in TABLES {
+    // Counting the rows of the others reads the trace files.
+    let of_the_report = |table: &&TableSpec| matches!(table.rows, Rows::Report { .. });
+    for table in TABLES.iter().filter(of_the_report) {
         let text = schema(&sample.bundle(), Some(table.name)).expect("a table").to_markdown();
         assert!(!text.contains("| ^") && !text.contains("| @") && !text.contains("| #"), "{text}");
         assert!(!text.contains("/kernels/*"), "{text}");
