@@ -392,10 +392,7 @@ fn a_stage_with_one_cold_instance_has_a_caveat_and_no_advice() {
     assert!(summary.summary.contains("2 caveats"), "{}", summary.summary);
     let first = &rows(&summary, "first")[0]["do"];
     assert!(first.as_str().is_some_and(|todo| todo.contains("see caveats")), "{first}");
-    assert_eq!(
-        rows(&asked(&read, Question::Time), "basis")[0]["of"],
-        "the only instance, a cold one"
-    );
+    assert_eq!(rows(&asked(&read, Question::Time), "basis")[0]["of"], "the only call, a cold one");
     for question in questions() {
         let text = asked(&read, question).to_markdown(Budget::Tokens(100_000));
         assert!(!text.contains("mean step") && !text.contains("all warm"), "{text}");
@@ -412,9 +409,9 @@ fn numbers_that_are_scaled_from_a_sample_say_so() {
     let sampled = caveats.iter().find(|row| row["id"] == "sampled").expect("a caveat");
     assert_eq!(sampled["severity"], "warning");
     let detail = sampled["detail"].as_str().expect("a text");
-    assert!(detail.contains("103 of 1653 instances of decode"), "{detail}");
+    assert!(detail.contains("103 of 1653 calls of decode"), "{detail}");
     let basis = rows(&asked(&read, Question::Time), "basis");
-    assert!(basis.iter().any(|row| row["of"] == "mean of the 103 recorded of 1653 instances"));
+    assert!(basis.iter().any(|row| row["of"] == "mean of the 103 recorded of 1653 calls"));
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
         (Some(text), _) => text.clone(),
         (None, Experiment::Measure { shows, .. }) if shows.ends_with(WARM_INSTANCES) => {
             "Nothing has to change in the program: have it run each stage at least three times, with more requests or \
-             rounds, since a first, cold instance is no ground for advice."
+             rounds, since a first, cold call is no ground for advice."
                 .to_owned()
         }
         (None, _) => without_advice(takeaway.rule).to_owned(),
@@ -182,7 +182,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
         Experiment::Change { metric, at_best_percent, grows } => {
             let found = Expected { metric: &metric, at_best_percent, grows }.find(run, &takeaway);
             notes.extend(found.is_none().then(|| {
-                "the report has no time of the stage that diff could compare: record more instances first".to_owned()
+                "the report has no time of the stage that diff could compare: record more calls first".to_owned()
             }));
             (found, None)
         }
@@ -268,7 +268,7 @@ fn without_advice(rule: Rule) -> &'static str {
         Rule::Incomplete => "Follow the findings on coverage and run again.",
         Rule::GpuIdle | Rule::DominantStage | Rule::HostGaps => {
             "Nothing has to change: record what the host does while the GPU is idle, in at least three warm \
-             instances."
+             calls."
         }
         Rule::Nothing => "Mark the stages with NVTX ranges, for instance prefill and decode.",
         _ => {

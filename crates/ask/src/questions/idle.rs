@@ -194,7 +194,7 @@ fn outliers(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::number("outliers", "count").at("/outliers/count"),
-        Column::number("of", "count").of("instances or steps").at("/outliers/of"),
+        Column::number("of", "count").of("calls or steps").at("/outliers/of"),
         Column::number("percent", "percent").of("of their time").at("/outliers/percent"),
         Column::number("longest_ms", "ms").at("/outliers/longest/0/ns"),
         Column::number("longest_idle_ms", "ms").at("/outliers/longest/0/idle_ns"),

@@ -61,10 +61,10 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("attains_percent", "percent")
             .of("of the rate that the hardware allows at its operations per byte"),
         Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
-        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold instances"),
+        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls"),
         Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns").sum_of("/5"),
         Column::number("percent", "percent")
-            .of("of the kernel time of the stage, without cold instances"),
+            .of("of the kernel time of the stage, without cold calls"),
         Column::number("calls", "count").at("/calls").sum_of("/4"),
         Column::number("recorded", "count")
             .of("calls that were recorded, from which calls and total_ms are scaled; null: all"),
@@ -293,9 +293,7 @@ fn utilisation(subject: &Subject<'_>) -> Table {
             .of("of peak FLOP/s, GPU busy time")
             .at("/mfu_busy/known"),
         Column::number("mfu_wall_percent", "percent").of("wall time").at("/mfu_wall/known"),
-        Column::number("bytes", "bytes")
-            .of("weights and KV cache of one instance")
-            .at("/bytes/known"),
+        Column::number("bytes", "bytes").of("weights and KV cache of one call").at("/bytes/known"),
     ];
     Table::new("utilisation", columns, rows.collect())
 }

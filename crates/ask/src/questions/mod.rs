@@ -144,7 +144,7 @@ fn basis(subject: &Subject<'_>) -> Table {
     });
     let columns = vec![
         Column::workload("stage").at("/stage"),
-        Column::workload("of").of("the instances that windows and their parts are of").at("/basis"),
+        Column::workload("of").of("the calls that windows and their parts are of").at("/basis"),
     ];
     Table::new("basis", columns, rows.collect()).usually(BASES)
 }

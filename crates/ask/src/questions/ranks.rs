@@ -91,7 +91,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
             .of("of the sum: by more GPU work than the others")
             .at("/delays/work_ns"),
         Column::number("every", "count")
-            .of("instances or steps between late ones")
+            .of("calls or steps between late ones")
             .at("/delays/period/every"),
         Column::workload("in_range").at("/delays/range"),
         Column::number("total_ms", "ms")
@@ -119,8 +119,8 @@ fn rank_table(subject: &Subject<'_>) -> Table {
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
         Column::number("median_ms", "ms").of("host time of a warm call").at("/host_warm_median_ns"),
-        Column::number("busy_ms", "ms").of("all instances").at("/gpu_busy_ns"),
-        Column::number("idle_ms", "ms").of("all instances").at("/gpu_idle_ns"),
+        Column::number("busy_ms", "ms").of("all calls").at("/gpu_busy_ns"),
+        Column::number("idle_ms", "ms").of("all calls").at("/gpu_idle_ns"),
         Column::number("waiting_ms", "ms")
             .of("in collectives, for the last rank")
             .at("/waiting_ns"),

@@ -177,7 +177,7 @@ fn first(subject: &Subject<'_>) -> Table {
 /// That nothing is advised, and why.
 fn nothing(subject: &Subject<'_>) -> Row {
     let todo = match has_no_ground(subject) {
-        true => "nothing is advised from so few or unusual instances: see caveats",
+        true => "nothing is advised from so few or unusual calls: see caveats",
         false => "no change is known to help",
     };
     let cells = vec![Value::Null, Value::Null, Value::Null, Value::Null, text(todo)];

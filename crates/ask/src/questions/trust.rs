@@ -131,11 +131,11 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
         found.push(Caveat::new(Severity::Warning, "simulated", meaning).at("/simulated"));
     }
     if report.is_sampled() {
-        let meaning = "GPU work of only some instances was recorded: counts and sums of kernels are scaled to all, \
+        let meaning = "GPU work of only some calls was recorded: counts and sums of kernels are scaled to all, \
                        what the time goes into is of the recorded ones, and times of steps are of all";
         let of = |row: &StageRow| {
             let (recorded, all) = (row.recorded_instances?, row.instances?);
-            (recorded < all).then(|| format!("{recorded} of {all} instances of {}", row.stage))
+            (recorded < all).then(|| format!("{recorded} of {all} calls of {}", row.stage))
         };
         let stages = report.stages.iter().filter(|row| subject.has(&row.stage));
         let stages: Vec<String> = stages.filter_map(of).collect();
@@ -212,8 +212,7 @@ fn no_ground(subject: &Subject<'_>, others: &[Caveat]) -> Vec<Caveat> {
     let caveats = rows.filter_map(|(at, row)| {
         let is_new = answered.contains(row.stage.as_str()) && !said.contains(row.stage.as_str());
         let why = row.caveat.as_deref().filter(|_| is_new)?;
-        let meaning =
-            "nothing is advised from its times: they are of too few, or of unusual instances";
+        let meaning = "nothing is advised from its times: they are of too few, or of unusual calls";
         let caveat = Caveat::new(Severity::Warning, "no_ground", meaning).of(&row.stage);
         Some(caveat.detail(why).at(format!("/stage_numbers/{at}/caveat")))
     });
