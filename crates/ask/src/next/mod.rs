@@ -173,7 +173,7 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
         (Some(text), _) => text.clone(),
         (None, Experiment::Measure { shows, .. }) if shows.ends_with(WARM_INSTANCES) => {
             "Nothing has to change in the program: have it run each stage at least three times, with more requests or \
-             rounds, since a first, cold call is no ground for advice."
+             rounds, since nothing can be advised from a first, cold call."
                 .to_owned()
         }
         (None, _) => without_advice(takeaway.rule).to_owned(),
