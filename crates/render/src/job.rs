@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use stage2_contract::text::numbers::{count, counted, ms3, shown_time};
-use stage2_contract::text::{code, listed, plain};
+use stage2_contract::text::{code, code_in_text, listed, plain};
 use stage2_read::files::write_whole;
 use stage2_summary::job::{Cause, Files, Job, LateRank, Pattern, StageRow, seconds};
 
@@ -50,23 +50,24 @@ pub fn job_lines(job: &Job) -> Vec<String> {
 }
 
 fn page(job: &Job) -> Page {
-    let head: String = told(job).iter().map(|line| format!("{}\n\n", plain(line))).collect();
-    let lines = |lines: Vec<String>| -> String {
-        let items: String = lines.iter().map(|line| format!("- {}\n", plain(line))).collect();
-        if items.is_empty() { items } else { items + "\n" }
-    };
+    let head: String = told(job).iter().map(|line| format!("{line}\n\n")).collect();
     let sections = vec![
         ("Late ranks", late(job)),
-        ("What the worst have in common", lines(job.common.clone())),
+        ("What the worst have in common", items(job.common.iter().map(|told| plain(told)))),
         ("Stages", stages(&job.stages)),
         ("Ranks by stage", by_rank(job)),
         ("Idle time, and calls that wait", amounts(&job.idle, "what", |ns| shown_time(ns as f64))),
         ("Versions", amounts(&job.versions, "version", count)),
-        ("Clocks", lines(clocks(job))),
-        ("What is missing", lines(losses(job)) + &amounts(&job.losses, "lost", count)),
+        ("Clocks", items(clocks(job).into_iter())),
+        ("What is missing", items(losses(job).into_iter()) + &amounts(&job.losses, "lost", count)),
     ];
     let title = format!("Job of {} on {}", counted(job.ranks, "rank"), counted(job.hosts, "host"));
     Page { title, head, sections }
+}
+
+fn items(lines: impl Iterator<Item = String>) -> String {
+    let items: String = lines.map(|line| format!("- {line}\n")).collect();
+    if items.is_empty() { items } else { items + "\n" }
 }
 
 /// What to know first.
@@ -117,9 +118,9 @@ fn sentence(late: &LateRank) -> String {
     };
     let place = match late.hosts.as_slice() {
         [] => String::new(),
-        [host] => format!(" on {}", quoted(host)),
+        [host] => format!(" on {}", code_in_text(host)),
         several => {
-            let several: Vec<String> = several.iter().map(|host| quoted(host)).collect();
+            let several: Vec<String> = several.iter().map(|host| code_in_text(host)).collect();
             format!(", first on {}: it moves with the rank", several.join(", then on "))
         }
     };
@@ -232,10 +233,9 @@ fn clocks(job: &Job) -> Vec<String> {
         )
     }));
     lines.extend(
-        clocks
-            .apart
-            .iter()
-            .map(|(host, ms)| format!("To the clock of {} {ms} ms were added.", quoted(host))),
+        clocks.apart.iter().map(|(host, ms)| {
+            format!("To the clock of {} {ms} ms were added.", code_in_text(host))
+        }),
     );
     lines.extend(clocks.moved.map(|(ms, rank)| {
         format!("The wall clock of rank {rank} moved by {} ms meanwhile.", count(ms))
@@ -290,15 +290,13 @@ fn losses(job: &Job) -> Vec<String> {
     if !lines.is_empty() || files.named.is_empty() {
         lines.push(format!("{} counted.", counted(read, "file")));
     }
-    lines.extend(files.named.iter().map(|(path, why)| format!("{} {why}.", quoted(path))));
+    lines.extend(
+        files.named.iter().map(|(path, why)| format!("{} {}.", code_in_text(path), plain(why))),
+    );
     lines
 }
 
 /// A name in a sentence, which escapes it as a whole.
-fn quoted(name: &str) -> String {
-    format!("`{name}`")
-}
-
 fn seconds_of(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1e9)
 }

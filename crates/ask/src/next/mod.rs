@@ -154,6 +154,7 @@ const WORKLOAD_TEXTS: &[&str] = &[
     "takeaway",
     "stage",
     "claim",
+    "evidence",
     "change",
     "places",
     "argv",

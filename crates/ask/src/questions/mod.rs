@@ -22,7 +22,7 @@ use crate::question::{AskError, Question};
 
 pub use compare::compare;
 
-/// [`Bottleneck::of`] of the mean token.
+/// [`stage2_model::Bottleneck::of`] of the mean token.
 const TOKEN: &str = "token";
 /// Stages of which an answer says which instances it is of.
 const BASES: usize = 6;
