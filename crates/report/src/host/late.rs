@@ -10,10 +10,8 @@ use stage2_read::host_sum::Sum;
 use stage2_read::trace::host::StageIdle;
 
 use super::{CauseKey, HostTotals, Reading};
-use crate::ranks::{LateSpans, StepSpan};
+use crate::ranks::{LateSpans, OWN_STEPS_LEAST, StepSpan};
 
-/// Other steps of the rank that are enough to compare with; with fewer, those of the other ranks are taken.
-const STEPS_LEAST: usize = 8;
 const ROWS: usize = 6;
 
 /// When, for how long, ns, and what the thread did.
@@ -45,7 +43,7 @@ impl HostTotals {
     /// Compares the late steps of a rank with its other ones, or with those of the other ranks where it has too few;
     /// `None` with too few samples.
     pub(crate) fn late(&self, spans: &LateSpans) -> Option<LateHost> {
-        let of_same_rank = spans.own.len() >= STEPS_LEAST;
+        let of_same_rank = spans.own.len() >= OWN_STEPS_LEAST;
         let others = match of_same_rank {
             true => vec![(spans.process, spans.own.clone())],
             false => spans.of_others.clone(),

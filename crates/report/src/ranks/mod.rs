@@ -9,7 +9,7 @@ mod rows;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-pub(crate) use self::rows::{LateSpans, StepSpan};
+pub(crate) use self::rows::{LateSpans, OWN_STEPS_LEAST, StepSpan};
 use crate::ranks::identity::{Job, Process};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::count;

@@ -443,6 +443,9 @@ fn late_in(delays: &[Delay<'_>], of_steps: bool) -> Option<BTreeMap<Step, u64>> 
     Some(late_ns)
 }
 
+/// Other steps of a rank that are enough to compare its late ones with.
+pub(crate) const OWN_STEPS_LEAST: usize = 8;
+
 /// From when to when a step lasted, on the monotonic clock of its process, ns.
 pub(crate) type StepSpan = (u64, u64);
 
@@ -455,7 +458,7 @@ pub(crate) struct LateSpans {
     pub(crate) late: Vec<StepSpan>,
     /// Other steps of the rank.
     pub(crate) own: Vec<StepSpan>,
-    /// Steps of the other ranks, by the numbers of their files.
+    /// Where these are fewer than [`OWN_STEPS_LEAST`]: steps of the other ranks, by the numbers of their files.
     pub(crate) of_others: Vec<(u32, Vec<StepSpan>)>,
 }
 
@@ -475,31 +478,57 @@ impl LateAt {
         found: &Collectives<'_>,
     ) -> Option<LateSpans> {
         let &(path, _) = late.keys().next()?;
-        let (mut late_spans, mut own, mut of_others) = (Vec::new(), Vec::new(), Vec::new());
-        for (&member, steps) in took_part_in {
-            let all = step_spans(found, member, self.of_steps);
-            let of_path =
-                all.into_iter().filter(|(step, _)| step.0 == path && steps.contains(step));
-            if member == self.member {
-                for (step, span) in of_path {
-                    if late.contains_key(&step) { late_spans.push(span) } else { own.push(span) }
-                }
-            } else {
-                of_others.push((member.process, of_path.map(|(_, span)| span).collect()));
-            }
-        }
-        let (stage, process) = (self.stage, self.member.process);
-        Some(LateSpans { stage, process, late: late_spans, own, of_others })
+        let steps_of = |member: Member, calls| {
+            let all = step_spans(calls, self.of_steps);
+            let is_of_path = |(step, _): &(Step, StepSpan)| {
+                let steps = took_part_in.get(&member);
+                step.0 == path && steps.is_some_and(|steps| steps.contains(step))
+            };
+            all.into_iter().filter(is_of_path).collect::<Vec<_>>()
+        };
+        let own = calls_of(found, |member| member == self.member).remove(&self.member)?;
+        let (late_steps, own): (Vec<_>, Vec<_>) =
+            steps_of(self.member, own).into_iter().partition(|(step, _)| late.contains_key(step));
+        let spans =
+            |steps: Vec<(Step, StepSpan)>| steps.into_iter().map(|(_, span)| span).collect();
+        // Those of all ranks are many.
+        let others = match own.len() >= OWN_STEPS_LEAST {
+            true => BTreeMap::new(),
+            false => calls_of(found, |member| {
+                member != self.member && took_part_in.contains_key(&member)
+            }),
+        };
+        let others = others.into_iter();
+        Some(LateSpans {
+            stage: self.stage,
+            process: self.member.process,
+            late: spans(late_steps),
+            own: spans(own),
+            of_others: others
+                .map(|(member, calls)| (member.process, spans(steps_of(member, calls))))
+                .collect(),
+        })
     }
+}
+
+/// The calls of members, of each in the order of time.
+fn calls_of<'c>(
+    found: &Collectives<'c>,
+    is_wanted: impl Fn(Member) -> bool,
+) -> BTreeMap<Member, Vec<&'c Call>> {
+    let mut all: BTreeMap<Member, Vec<&Call>> = BTreeMap::new();
+    for (made, ..) in found.split.iter().flat_map(|split| &split.members) {
+        if is_wanted(made.member()) {
+            all.entry(made.member()).or_default().push(made.call);
+        }
+    }
+    all.values_mut().for_each(|calls| calls.order_by_key(|call| (call.start_ns, call.end_ns)));
+    all
 }
 
 /// The steps of a member in the order of time, each from the end of the last collective before it to that of its own
 /// last one: host code that delays a collective runs before it.
-fn step_spans(found: &Collectives<'_>, member: Member, of_steps: bool) -> Vec<(Step, StepSpan)> {
-    let all = found.split.iter().flat_map(|split| &split.members);
-    let own = all.filter(|(made, ..)| made.member() == member);
-    let mut calls: Vec<&Call> = own.map(|(made, ..)| made.call).collect();
-    calls.order_by_key(|call| (call.start_ns, call.end_ns));
+fn step_spans(calls: Vec<&Call>, of_steps: bool) -> Vec<(Step, StepSpan)> {
     let mut spans: Vec<(Step, StepSpan)> = Vec::new();
     let (mut last, mut end_ns) = (None, None);
     for call in calls {
@@ -621,20 +650,26 @@ mod tests {
             let calls_of = (0..40).map(call).collect();
             calls.processes.push(ProcessCalls { calls: calls_of, ..ProcessCalls::default() });
         }
-        let split = |at: u32| {
-            let made = calls.set(&[(0, at as usize), (1, at as usize)]);
-            let late_ns = if at.is_multiple_of(2) { 10_000 } else { 0 };
-            let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
-            Split { members, last: made.get(1).copied(), late_ns, ..Split::default() }
+        let spans = |is_late: fn(u32) -> bool| {
+            let split = |at: u32| {
+                let made = calls.set(&[(0, at as usize), (1, at as usize)]);
+                let late_ns = if is_late(at) { 10_000 } else { 0 };
+                let members = vec![(made[0], late_ns, 5), (made[1], 0, 5)];
+                Split { members, last: made.get(1).copied(), late_ns, ..Split::default() }
+            };
+            let split: Vec<Split<'_>> = (0..40).map(split).collect();
+            let found = Collectives { split, ..Collectives::default() };
+            let rows = late_rows(&found, |_| "decode", |_| "decode", |_| LateRow::default());
+            rows.into_iter().next().and_then(|(_, spans)| spans).expect("rank 1 is late")
         };
-        let split: Vec<Split<'_>> = (0..40).map(split).collect();
-        let found = Collectives { split, ..Collectives::default() };
-        let rows = late_rows(&found, |_| "decode", |_| "decode", |_| LateRow::default());
-        let spans = rows[0].1.as_ref().expect("rank 1 is late in every second step");
-        assert_eq!((spans.process, spans.late.len(), spans.own.len()), (1, 19, 20));
-        assert_eq!((spans.late[0], spans.own[0]), ((110, 210), (10, 110)));
+        let often = spans(|at| at.is_multiple_of(2));
+        assert_eq!((often.process, often.late.len(), often.own.len()), (1, 19, 20));
+        assert_eq!((often.late[0], often.own[0]), ((110, 210), (10, 110)));
+        assert!(often.of_others.is_empty(), "its own steps are enough");
+        let mostly = spans(|at| !at.is_multiple_of(8));
+        assert_eq!((mostly.late.len(), mostly.own.len()), (35, 4));
         assert_eq!(
-            spans.of_others,
+            mostly.of_others,
             [(0, (1..40).map(|at| (at * 100 - 90, at * 100 + 10)).collect())]
         );
     }
