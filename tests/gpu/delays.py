@@ -3,9 +3,10 @@
     python delays.py PATH_TO_libstage2.so PATH_TO_stage2-launch OUTDIR
 
 A kernel that spins delays the GPU of rank 1 before every all_reduce; the program times it with
-events. Both GPUs work for longer than their hosts need to launch, so that no host is late. Records only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs
-under `stage2-launch run` with a summary alone. Takes about a minute, prints PASS, FAIL and NOTE
-lines, and keeps everything in OUTDIR. Exit status: 1 when something failed; 77 without two GPUs.
+events. Both GPUs work for longer than their hosts need to launch, so that no host is late. Records
+only summaries, of the last delay with `STAGE2_DETAIL=auto`. Then one rank runs under `stage2-launch
+run` with a summary alone. Takes about a minute, prints PASS, FAIL and NOTE lines, and keeps
+everything in OUTDIR. Exit status: 1 when something failed; 77 without two GPUs.
 """
 
 from __future__ import annotations
