@@ -18,7 +18,7 @@ use crate::metric::{
 };
 use crate::noise::{Expected, judge, median};
 use crate::stage_view::{Basis, StageView};
-use crate::work::{RunWork, StageWork, by_stage, changes, sums_by_class};
+use crate::work::{RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
 
 /// A run that is compared.
 #[derive(Clone, Copy, Debug)]
@@ -145,17 +145,17 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     let all: Vec<StageView<'_>> = a.iter().chain(&b).map(|(view, _)| *view).collect();
     let basis = Basis::choose(&all);
     let works = || a.iter().chain(&b).map(|(_, work)| *work);
+    let is_warm = works().all(tells_cold) && all.iter().all(|view| view.row.warm.is_some());
     let classes: BTreeSet<String> =
-        works().flat_map(|work| sums_by_class(work).into_keys()).collect();
+        works().flat_map(|work| sums_by_class(work, false).into_keys()).collect();
     let values = |side: &[(StageView<'_>, &StageWork)]| -> Vec<_> {
         let of = |(view, work): &(StageView<'_>, &StageWork)| {
-            let units = basis.units(view);
+            let units = basis.units(view, is_warm);
             let none = classes.iter().map(|class| (class.clone(), 0.0));
             let mut times: BTreeMap<String, f64> = none.collect();
             if let Some(units) = units {
-                times.extend(
-                    sums_by_class(work).into_iter().map(|(class, ns)| (class, ns / units.all)),
-                );
+                let sums = sums_by_class(work, units.is_warm).into_iter();
+                times.extend(sums.map(|(class, ns)| (class, ns / units.of_kernels)));
             }
             of_stage(view, basis.per, units, &times)
         };
@@ -170,7 +170,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         .collect();
     let host = host_causes([&a, &b], [&a_values, &b_values]);
     let [before, after] = [&a, &b].map(|side| -> Vec<RunWork<'_>> {
-        side.iter().filter_map(|(view, work)| Some((*work, basis.units(view)?))).collect()
+        side.iter().filter_map(|(view, work)| Some((*work, basis.units(view, is_warm)?))).collect()
     });
     let (work, work_total) = changes(&before, &after);
     StageChange {

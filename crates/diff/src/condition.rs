@@ -165,7 +165,7 @@ fn parse_limit(
     }
     if !limit.starts_with(sign) {
         return Err(bad(match direction {
-            Direction::Growth => "after > it begins with +, for growth",
+            Direction::Growth => "after > it begins with +: a growth",
             Direction::Fall => "after < it begins with -, for a decrease",
         }));
     }

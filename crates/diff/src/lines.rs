@@ -40,14 +40,15 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if let Some(more) = times.len().checked_sub(STAGES).filter(|&more| more > 0) {
         texts.push(format!("{} below", counted(more as u64, "more stage")));
     }
-    // Where a stage is slower or faster, the others are details.
-    let named = if texts.is_empty() { OTHERS } else { 0 };
-    let mut others = other_metrics(of, &stages, named);
-    others.extend(changed_work(&stages));
+    // Where a stage is slower or faster, what it delivers says whether that helps, and the others are details.
+    let others: Vec<String> = match texts.is_empty() {
+        true => other_metrics(of, &stages).into_iter().chain(changed_work(&stages)).collect(),
+        false => stages.iter().filter_map(|stage| throughput(stage)).take(1).collect(),
+    };
     let first = match (texts.is_empty(), others.is_empty()) {
         (false, _) => format!("Changed: {}", texts.join("; ")),
         (true, true) => "No measurable change".to_owned(),
-        (true, false) => "No measurable change of the time of a stage".to_owned(),
+        (true, false) => "No measurable change in the time of any stage".to_owned(),
     };
     let others = others.iter().map(|text| format!("; {text}")).collect::<String>();
     let basis = match (of.before.len(), of.after.len()) {
@@ -68,6 +69,12 @@ fn changed_time(stage: &StageChange) -> Option<String> {
     Some(format!("{} {} ({})", name(stage), step_name(stage, label), in_words(metric)))
 }
 
+/// What became of the tokens per second of a stage.
+fn throughput(stage: &StageChange) -> Option<String> {
+    let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
+    Some(format!("{} tokens/s {}", name(stage), in_words(metric)))
+}
+
 /// The time of a stage that the lines give, and what it is of.
 pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     TIMES.iter().find_map(|(metric, label)| {
@@ -76,8 +83,8 @@ pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static st
     })
 }
 
-/// How many metrics other than the times of the stages changed, with the largest of those that got worse: `most`.
-fn other_metrics(of: &Comparison, stages: &[&StageChange], most: usize) -> Vec<String> {
+/// How many metrics other than the times of the stages changed, with the largest of those that got worse.
+fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let of_stages = stages.iter().flat_map(|stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
         let other = stage.metrics.iter().filter(move |metric| Some(metric.metric.as_str()) != time);
@@ -94,14 +101,13 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange], most: usize) -> Vec<S
         let metric_name = shorten(&metric.metric, NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))
     };
-    let named: Vec<String> = worse.iter().take(most).map(text).collect();
-    let worse = match (worse.len(), named.join("; ")) {
-        (0, _) => String::new(),
-        (number, named) if named.is_empty() => format!(", {number} of them for the worse"),
-        (number, named) => format!(", {number} of them for the worse: {named}"),
+    let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
+    let worse = match worse.len() {
+        0 => String::new(),
+        number => format!(", {number} of them for the worse: {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
-    (!changed.is_empty()).then(|| format!("{all} changed{worse}")).into_iter().collect()
+    (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
 }
 
 /// How many rows of GPU work changed.

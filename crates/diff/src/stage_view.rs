@@ -198,6 +198,10 @@ pub(crate) struct Units {
     pub(crate) all: f64,
     /// In an instance; one where instances are not known.
     pub(crate) per_instance: f64,
+    /// In the instances that kernels are counted of: the warm ones, where all runs tell them apart.
+    pub(crate) of_kernels: f64,
+    /// Kernels of cold instances do not count.
+    pub(crate) is_warm: bool,
 }
 
 impl Basis {
@@ -240,8 +244,8 @@ impl Basis {
         }
     }
 
-    /// The units of a run; nothing where it does not say.
-    pub(crate) fn units(&self, view: &StageView<'_>) -> Option<Units> {
+    /// The units of a run; nothing where it does not say. `is_warm`: all runs tell the kernels of cold instances apart.
+    pub(crate) fn units(&self, view: &StageView<'_>, is_warm: bool) -> Option<Units> {
         let instances = view.instances();
         let all = match self.per {
             Per::Run => 1.0,
@@ -249,6 +253,9 @@ impl Basis {
             Per::Token => instances? * view.tokens_per_step()?,
             Per::Step => view.steps_in_all()?,
         };
-        Some(Units { all, per_instance: instances.map_or(all, |instances| all / instances) })
+        let per_instance = instances.map_or(all, |instances| all / instances);
+        let warm = view.row.warm.filter(|warm| is_warm && warm.instances > 0);
+        let of_kernels = warm.map_or(all, |warm| warm.instances as f64 * per_instance);
+        Some(Units { all, per_instance, of_kernels, is_warm: warm.is_some() })
     }
 }

@@ -85,12 +85,13 @@ fn side<'w>(runs: &[RunWork<'w>]) -> Side<'w> {
                 runs: vec![0.0; runs.len()],
                 spread: None,
             });
-            let ns = work.total_ns / units.all;
+            let of = if key.kind == WorkKind::Kernel { units.of_kernels } else { units.all };
+            let ns = work.ns(units.is_warm) / of;
             if let Some(run) = entry.runs.get_mut(at) {
                 *run = ns;
             }
             entry.side.ns += ns / runs.len() as f64;
-            entry.side.calls += work.calls / units.all / runs.len() as f64;
+            entry.side.calls += work.calls(units.is_warm) / of / runs.len() as f64;
             entry.spread = work.spread(units.all);
         }
     }
@@ -175,8 +176,11 @@ pub(crate) struct Work {
     demangled: String,
     pub(crate) class: String,
     library: Option<&'static str>,
-    pub(crate) total_ns: f64,
-    pub(crate) calls: f64,
+    total_ns: f64,
+    calls: f64,
+    /// Of these, those in cold instances; known of kernels only.
+    cold_ns: f64,
+    cold_calls: f64,
     timed_calls: f64,
     first_start: Option<u64>,
     /// From the median to the 99th percentile of a call, times calls, ns.
@@ -239,11 +243,16 @@ fn entry<'s>(stages: &'s mut HashMap<String, StageWork>, stage: &str, key: Key) 
     stages.entry(stage.to_owned()).or_default().entry(key).or_default()
 }
 
+/// Whether kernels of cold instances are told apart.
+pub(crate) fn tells_cold(work: &StageWork) -> bool {
+    work.values().any(|work| work.cold_calls > 0.0)
+}
+
 /// Sums of the durations of kernels by class, ns.
-pub(crate) fn sums_by_class(work: &StageWork) -> BTreeMap<String, f64> {
+pub(crate) fn sums_by_class(work: &StageWork, is_warm: bool) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     for work in work.values().filter(|work| !work.class.is_empty()) {
-        *sums.entry(work.class.clone()).or_insert(0.0) += work.total_ns;
+        *sums.entry(work.class.clone()).or_insert(0.0) += work.ns(is_warm);
     }
     sums
 }
@@ -254,6 +263,8 @@ impl Work {
         let timed = times.calls.saturating_sub(times.invalid_timestamp_calls) as f64;
         self.total_ns += times.total_ns as f64;
         self.calls += calls;
+        self.cold_ns += times.cold_total_ns.min(times.total_ns) as f64;
+        self.cold_calls += times.cold_calls.min(times.calls) as f64;
         self.timed_calls += timed;
         self.first_start = match (self.first_start, times.first_start_gpu_ns) {
             (Some(known), Some(new)) => Some(known.min(new)),
@@ -265,6 +276,15 @@ impl Work {
             self.tail_ns += p99.saturating_sub(p50) as f64 * observed;
             self.tail_calls += observed;
         }
+    }
+
+    /// Sum of the durations, ns; of warm instances alone where they are told apart.
+    fn ns(&self, is_warm: bool) -> f64 {
+        if is_warm { self.total_ns - self.cold_ns } else { self.total_ns }
+    }
+
+    fn calls(&self, is_warm: bool) -> f64 {
+        if is_warm { self.calls - self.cold_calls } else { self.calls }
     }
 
     /// Noise of the time per unit, from how much the calls differ.

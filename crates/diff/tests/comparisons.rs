@@ -9,7 +9,7 @@ use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
     HostCause, HostCauseKind, HostFrame, HostStage, HostUse, KernelRow, PathKind, ReadSpan, Report,
     Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow,
-    Status, StepTimes, StepUnit, Times,
+    Status, StepTimes, StepUnit, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -359,7 +359,7 @@ fn real_reports_add_up_and_equal_themselves() {
     assert_eq!(other.lines.len(), 6);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
-    assert!(verdict.starts_with("No measurable change of the time of a stage; "), "{verdict}");
+    assert!(verdict.starts_with("No measurable change in the time of any stage; "), "{verdict}");
     assert!(verdict.contains(" of them for the worse: ") && other.any_worse(), "{verdict}");
     let window = &other.lines[1].text;
     assert!(window.contains("per call: GPU busy"), "{window}");
@@ -661,4 +661,28 @@ proptest! {
             }
         }
     }
+}
+
+/// The first, cold call of a stage takes what no later one takes: it is none of a step.
+#[test]
+fn kernels_of_cold_calls_do_not_count_where_both_sides_tell_them_apart() {
+    let with_cold = |cold_ns: u64| {
+        let kernels = vec![("gemm".to_owned(), 10, 9_000_000 + cold_ns)];
+        let mut report = report(&[("decode", 10, 1_000_000, kernels)]);
+        report.stages[0].warm = Some(WarmRow { instances: 9, ..WarmRow::default() });
+        let times = &mut report.kernels[0].times;
+        (times.cold_calls, times.cold_total_ns) = (u64::from(cold_ns > 0), cold_ns);
+        report
+    };
+    let work = |before: &Report, after: &Report| {
+        let found = diff(&[before], &[after], &[], false);
+        let stage = &found.stages[0];
+        let row = stage.work[0].after.clone().expect("a kernel");
+        let kernel_ms = stage.metric("kernel_ms").and_then(|metric| metric.after);
+        (row.ns.round() as u64, row.calls, kernel_ms)
+    };
+    let (quick, slow, unknown) = (with_cold(1_000_000), with_cold(561_000_000), with_cold(0));
+    assert_eq!(work(&quick, &slow), (1_000_000, 1.0, Some(1.0)));
+    // Where one side does not tell, both count all.
+    assert_eq!(work(&unknown, &slow), (57_000_000, 1.0, Some(57.0)));
 }

@@ -371,7 +371,7 @@ fn what_became(row: &WorkChange) -> String {
         (_, Verdict::Increased) => "longer",
         (_, Verdict::Decreased) => "shorter",
         _ if row.change_ns == 0.0 => "equal",
-        _ => "none (noise)",
+        _ => "within noise",
     };
     format!("{verdict}{matched}")
 }
@@ -497,7 +497,7 @@ fn verdict_words(metric: &MetricChange) -> &'static str {
         (Verdict::Unknown, _) => ABSENT,
         (Verdict::None, _) if metric.change == Some(0.0) => "equal",
         (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => "not judged",
-        (Verdict::None, _) => "none (noise)",
+        (Verdict::None, _) => "within noise",
         (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => "worse",
         (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => "better",
         (Verdict::Increased, Better::Neither) => "more",

@@ -42,8 +42,8 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
     let mut evidence = evidence(report);
     let all = answer(report, folder);
     // The verdict ends with what to do first, and begins with the window.
-    let verdict = all.iter().find(|line| line.label == "verdict");
-    let has_all = verdict.is_some_and(|line| line.text.contains("First: "));
+    let has_verdict = all.iter().any(|line| line.label == "verdict");
+    let has_all = has_verdict && report.answer.first.is_some();
     let mut answer = Vec::new();
     for line in all {
         let text = match &*line.label {
@@ -151,7 +151,7 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
 mod tests {
     use super::*;
     use crate::testing::{answer as answer_of_pages, rich};
-    use stage2_model::{Answer, Empty, EmptyCause, EmptyReason};
+    use stage2_model::{Answer, Empty, EmptyCause, EmptyReason, FirstStep};
 
     fn labels(headline: &Headline) -> Vec<&str> {
         headline.answer.iter().map(|line| &*line.label).collect()
@@ -170,13 +170,14 @@ mod tests {
         let line = |label: &str, text: &str| AnswerLine { label: label.into(), text: text.into() };
         let long = format!("decode waits 1.83 ms: {}", "26 % of it in run_fullgraph, ".repeat(9));
         let lines = vec![
-            line("verdict", "decode takes 3.26 ms. First: CUDA graphs"),
+            line("verdict", "decode takes 3.26 ms. First, use CUDA graphs"),
             line("window", "decode is bound by the host"),
             line("host", &long),
             line("first", "decode up to 2.4x faster"),
             line(COVERAGE, "complete: no record is known to be lost (9 GPU records in ranges)"),
         ];
-        let mut report = Report { answer: Answer { lines, ..answer_of_pages() }, ..rich() };
+        let first = Some(FirstStep::default());
+        let mut report = Report { answer: Answer { lines, first, ..answer_of_pages() }, ..rich() };
         report.coverage.verdict.status = Status::Complete;
         let short = headline(&report, Path::new("run"));
         assert_eq!(labels(&short), ["verdict", "host", COVERAGE]);

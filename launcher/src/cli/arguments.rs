@@ -52,7 +52,7 @@ pub(crate) struct WatchOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Print a page of text each second, as where stdout is no terminal
+    /// Print a page of text each second, as when stdout is not a terminal
     #[arg(long)]
     pub(crate) plain: bool,
     /// Print one page of text and end
@@ -119,7 +119,7 @@ pub(crate) struct DiffArgs {
     /// with each of the others; with it these are the runs before the change
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<PathBuf>,
-    /// Runs after the change: several on each side bring the noise between runs
+    /// Runs after the change: several on each side show the noise between runs
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) against: Vec<PathBuf>,
     /// Exit with 1 if this got worse, for instance decode.step_ms>+5%+0.2ms (by more than 5 % and by
@@ -133,7 +133,7 @@ pub(crate) struct DiffArgs {
     /// With --fail-if: also fail for a difference that is within noise
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
-    /// Print the whole page as Markdown in the place of one screen
+    /// Print the whole page as Markdown instead of one screen
     #[arg(long, conflicts_with = "json")]
     pub(crate) full: bool,
     /// Print everything as JSON
@@ -171,7 +171,7 @@ pub(crate) enum BaselineVerb {
         /// Letters, digits, dots, dashes and underscores
         #[arg(value_name = "NAME")]
         name: String,
-        /// Runs: folders, metrics.json files, or `latest`; several bring the noise between runs [default:
+        /// Runs: folders, metrics.json files, or `latest`; several show the noise between runs [default:
         /// latest]
         #[arg(value_name = "RUN")]
         runs: Vec<PathBuf>,
@@ -417,7 +417,7 @@ pub(crate) struct AskArgs {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print at most so many tokens, of 4 bytes each, and as many rows as fit [default: the usual
+    /// Print at most this many tokens (4 bytes each), and as many rows as fit [default: the usual
     /// rows, at most 2000 tokens]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,

@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Print the tables of a run that `query` can ask
     Schema(SchemaArgs),
-    /// Give the runs of a folder to an agent, as a server of the Model Context Protocol
+    /// Serve a folder of runs to an agent over MCP (Model Context Protocol)
     Mcp(McpArgs),
     /// Print the skill that teaches an agent this program
     Skill(SkillArgs),
@@ -113,7 +113,7 @@ pub(crate) enum Command {
     /// Show what running processes do now: stages, kernels, ranks, losses
     #[command(after_help = TOP_HELP)]
     Top(TopArgs),
-    /// Give what running processes do to Prometheus, as OpenMetrics
+    /// Serve live metrics of running processes to Prometheus, as OpenMetrics
     #[command(after_help = FEED_HELP)]
     Feed(FeedArgs),
     /// Print the composed configuration, and where each value comes from
@@ -349,8 +349,8 @@ Examples:
   stage2-launch feed --once tmp/stage2/latest
       the metrics as they are now, on standard output
 
-It goes on until a signal ends it (status 0), and takes the file away then. Status 2 for wrong usage or a
-path that does not exist; 70 if there is no such process, or the address cannot be had. docs/live.md lists
+It goes on until a signal ends it (status 0), and then removes the file. Status 2 for wrong usage or a
+path that does not exist; 70 if there is no such process, or the address is in use. docs/live.md lists
 the metrics.";
 
 #[cfg(test)]

@@ -237,6 +237,16 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines
 }
 
+/// The age of data: short, and known only roughly where it is long.
+fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
 fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
@@ -248,7 +258,7 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest {
-        Some(end) => format!("data {:.1} s old", view.now_ns.saturating_sub(end) as f64 / 1e9),
+        Some(end) => format!("data {} old", age(view.now_ns.saturating_sub(end) as f64 / 1e9)),
         None => "no data yet".to_owned(),
     };
     let (name, all) = (shorten(&view.name, 24), look.processes.len());

@@ -73,7 +73,7 @@ fn does(kind: BottleneckKind, late: Option<&LateRow>) -> (&'static str, String) 
     let of_time = || "of the time".to_owned();
     match kind {
         BottleneckKind::Host => ("waits", "for the host".to_owned()),
-        BottleneckKind::Launches => ("waits", "for launches".to_owned()),
+        BottleneckKind::Launches => ("waits", "for the host to launch".to_owned()),
         BottleneckKind::Ranks => ("waits", for_rank(late)),
         BottleneckKind::Memory => ("runs kernels, bound by memory,", of_time()),
         BottleneckKind::Compute => ("runs kernels, bound by compute,", of_time()),
@@ -96,19 +96,26 @@ fn for_rank(late: Option<&LateRow>) -> String {
     format!("for {}, which is {why}", shorten(&late.who, NAME_CHARS))
 }
 
-/// ` First: use CUDA graphs (saves up to 2.12 ms per step).`
+/// ` First, use CUDA graphs (saves up to 2.12 ms per step).`
 fn first_of(report: &Report, first: &FirstStep, stage: &str) -> String {
     let of = first.stage.as_deref().filter(|of| *of != stage);
-    let of = of.map_or_else(String::new, |of| format!(", in {}", shorten(of, NAME_CHARS)));
+    let of = of.map_or_else(
+        || " First, ".to_owned(),
+        |of| format!(" The run as a whole gains most in {}: ", shorten(of, NAME_CHARS)),
+    );
     let gain = match (&first.mean, first.factor) {
         (Some(mean), Some(factor)) => {
             let saved = shown_time(mean.ns * (1.0 - 1.0 / factor));
-            format!(" (saves up to {saved} per {})", mean.of)
+            match first.rule {
+                // More than one function has a part in it.
+                Rule::Waiting => format!(" (up to {saved} per {} if no rank is late)", mean.of),
+                _ => format!(" (saves up to {saved} per {})", mean.of),
+            }
         }
         (None, Some(factor)) => format!(" (up to {} faster)", times_faster(factor)),
         (_, None) => String::new(),
     };
-    format!(" First{of}: {}{gain}.", action(report, first))
+    format!("{of}{}{gain}.", action(report, first))
 }
 
 /// What to do, as one clause.
@@ -123,8 +130,9 @@ fn action(report: &Report, first: &FirstStep) -> String {
         let who = shorten(&late.who, NAME_CHARS);
         if let Some(row) = late.host.as_ref().and_then(LateHost::finding) {
             return format!(
-                "find out why the host of {who} spends {} more in {} in its late steps",
+                "find out why the host of {who} spends {} (± {}) more in {} in its late steps",
                 shown_time(row.longer_ns() as f64),
+                shown_time(row.error_ns as f64),
                 row.text(true)
             );
         }
@@ -186,8 +194,8 @@ mod tests {
         assert_eq!(
             verdict(&job, &[told], Some(&waiting)).expect("known"),
             "decode takes 8.80 ms per token (p50; p99 9.12). Of the mean step of 4.00 ms, the GPU waits 40 % for \
-             the host and 35 % for rank 0, which is late on the host. First: find out what the host of rank 0 \
-             does before it communicates (saves up to 2.00 ms per step)."
+             the host and 35 % for rank 0, which is late on the host. First, find out what the host of rank 0 \
+             does before it communicates (up to 2.00 ms per step if no rank is late)."
         );
     }
 
@@ -205,7 +213,7 @@ mod tests {
             first(Rule::LaunchBound, "Launch less often: CUDA graphs (torch.compile), then.");
         assert_eq!(
             said(&[(Launches, 3_900), (Kernels, 100)], &graphs),
-            "Of the mean step of 4.00 ms, the GPU waits 98 % for launches. First: launch less often: CUDA graphs \
+            "Of the mean step of 4.00 ms, the GPU waits 98 % for the host to launch. First, launch less often: CUDA graphs \
              (saves up to 2.00 ms per step)."
         );
         let cause = FirstStep {
@@ -216,7 +224,7 @@ mod tests {
         assert_eq!(
             said(&[(Memory, 2_000), (Copies, 2_000)], &cause),
             "Of the mean step of 4.00 ms, the GPU runs kernels, bound by memory, 50 % of the time and copies 50 % \
-             of the time. First, in prefill: Engine.run (a.py:1): Make it faster (up to 2.0x faster)."
+             of the time. The run as a whole gains most in prefill: Engine.run (a.py:1): Make it faster (up to 2.0x faster)."
         );
         assert_eq!(verdict(&Report::default(), &[stage(&decode)], None), None, "no window");
     }
