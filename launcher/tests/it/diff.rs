@@ -109,7 +109,7 @@ fn the_first_line_says_whether_anything_changed() {
         .launch_strictly(&words)
         .assert()
         .success()
-        .stdout(contains("; tokens/s"));
+        .stdout(contains("; 34 other numbers changed, 13 of"));
     assert!(!common::read(&sandbox.path("other.html")).contains("answer good"));
 }
 
