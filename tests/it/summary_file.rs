@@ -110,13 +110,14 @@ fn the_records_around_a_long_step_stay_and_dull_ones_go() {
     let newest = files.iter().map(|(number, _)| *number).max().expect("there are pieces");
     assert!(files.len() + 4 <= newest as usize, "{} of {newest} pieces are left", files.len());
     assert!(files.iter().any(|(number, _)| *number == 1), "the first one: {files:?}");
-    let of = |records: &[Record]| {
+    // A piece says of a range that is open that it goes on: it began where an earlier one says so.
+    let mut opened = std::collections::BTreeMap::new();
+    let mut of = |records: &[Record]| {
         let work = records.iter().filter(|record| matches!(record, Record::Work(_))).count();
-        let mut opened = std::collections::BTreeMap::new();
         let mut longest = 0;
         for record in records {
             match record {
-                Record::RangeOpen(open) => drop(opened.insert(open.range, open.start)),
+                Record::RangeOpen(open) => drop(opened.entry(open.range).or_insert(open.start)),
                 Record::RangeClose { range, end } => {
                     let start = opened.get(range).copied().unwrap_or(*end);
                     longest = longest.max(end.since(start));
