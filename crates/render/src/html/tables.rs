@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{ABSENT, count, counted, ms3, or_absent, percent1, us3};
+use stage2_contract::text::numbers::{
+    ABSENT, count, counted, ms3, or_absent, percent1, shown_time, us3,
+};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
-use stage2_model::{RankStageRow, Report, StageAnswer, StepTimeline};
+use stage2_model::{Bottleneck, BottleneckKind, RankStageRow, Report, StageAnswer, StepTimeline};
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
@@ -215,11 +217,23 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
     let order = if has_counters { "lose most" } else { "take longest" };
     Some(format!(
-        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. \
+        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. {}\
          <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
         foreign(&shorten(&answer.stage, 60)),
+        answer.bottleneck.as_ref().and_then(waiting).unwrap_or_default(),
+    ))
+}
+
+/// How much of the communication is no transfer.
+fn waiting(mean: &Bottleneck) -> Option<String> {
+    let parts = if mean.is_of_step() { &mean.parts[..] } else { &[] };
+    let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
+    let waiting = shown_time(ranks.ns as f64);
+    Some(format!(
+        "Those of communication wait for other ranks for {waiting} per {}. ",
+        text(&mean.of)
     ))
 }
 
@@ -422,4 +436,24 @@ fn heat_map(report: &Report) -> Option<String> {
         stages.iter().map(head).collect::<String>(),
         ranks.iter().take(RANKS).map(line).collect::<String>(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::BottleneckPart;
+
+    #[test]
+    fn communication_says_how_much_of_it_is_waiting() {
+        let part = |kind, ns| BottleneckPart { kind, ns };
+        let parts =
+            vec![part(BottleneckKind::Kernels, 2_000_000), part(BottleneckKind::Ranks, 1_060_000)];
+        let of =
+            |of: &str| Bottleneck { of: of.into(), parts: parts.clone(), ..Bottleneck::default() };
+        let told = waiting(&of("step"));
+        let expected = "Those of communication wait for other ranks for 1.06 ms per step. ";
+        assert_eq!(told.as_deref(), Some(expected));
+        assert_eq!(waiting(&of("window")), None, "it is none of a step");
+        assert_eq!(waiting(&Bottleneck::default()), None);
+    }
 }
