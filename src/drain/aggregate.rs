@@ -14,6 +14,8 @@ pub(crate) const UNATTRIBUTED: u32 = u32::MAX;
 const MAX_ROWS: usize = 1 << 13;
 /// Range paths kept; ranges beyond are not listed.
 const MAX_PATHS: usize = 1 << 15;
+/// Paths of which the longest instance is known.
+const MAX_LONGEST: usize = 1 << 10;
 /// Intervals collected for the busy times before they are sorted in, and kept afterwards.
 const INTERVALS: (usize, usize) = (1 << 13, 1 << 16);
 
@@ -59,8 +61,6 @@ pub(crate) struct Instances {
     pub(crate) recorded: u64,
     /// Time between opening and closing, summed, ns.
     pub(crate) host_ns: u64,
-    /// The longest of them, ns.
-    pub(crate) longest_ns: u64,
 }
 
 impl Instances {
@@ -69,7 +69,6 @@ impl Instances {
         self.asked = self.asked.saturating_add(more.asked);
         self.recorded = self.recorded.saturating_add(more.recorded);
         self.host_ns = self.host_ns.saturating_add(more.host_ns);
-        self.longest_ns = self.longest_ns.max(more.longest_ns);
     }
 
     /// What stands for all instances, given that only some were recorded. As it is where none
@@ -89,6 +88,8 @@ pub(crate) struct Aggregates {
     /// Each with the union of its device.
     rows: Vec<(Key, Row, usize)>,
     instances: FxHashMap<u32, Instances>,
+    /// Of the first paths: steps and what is within them are few.
+    longest_ns: FxHashMap<u32, u64>,
     unions: Unions,
     union_of: FxHashMap<u32, usize>,
 }
@@ -100,6 +101,7 @@ impl Default for Aggregates {
             row_of: FxHashMap::default(),
             rows: Vec::new(),
             instances: FxHashMap::default(),
+            longest_ns: FxHashMap::default(),
             unions: Unions::with_limits(batch, window),
             union_of: FxHashMap::default(),
         }
@@ -153,12 +155,15 @@ impl Aggregates {
         instances.asked += u64::from(closed.counts && closed.selection != Selection::Inherit);
         instances.recorded += u64::from(closed.counts && closed.selection == Selection::Collect);
         instances.host_ns = instances.host_ns.saturating_add(closed.host_ns);
-        instances.longest_ns = instances.longest_ns.max(closed.host_ns);
+        if self.longest_ns.len() < MAX_LONGEST || self.longest_ns.contains_key(&closed.path) {
+            let longest = self.longest_ns.entry(closed.path).or_default();
+            *longest = closed.host_ns.max(*longest);
+        }
     }
 
-    /// The instances of a path that have closed.
-    pub(crate) fn closed(&self, path: u32) -> Instances {
-        self.instances.get(&path).copied().unwrap_or_default()
+    /// How many instances of a path have closed, and how long the longest took, ns; nothing of one that is not known.
+    pub(crate) fn closed(&self, path: u32) -> Option<(u64, u64)> {
+        Some((self.instances.get(&path)?.count, *self.longest_ns.get(&path)?))
     }
 
     /// The paths in which work was launched, and those around them.

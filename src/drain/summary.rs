@@ -185,7 +185,7 @@ fn write_sections(
     let restricted = summary.filter.is_restricted();
     for section in sections.iter().take(PATHS) {
         write!(out, "\n{}", section.title(summary.names))?;
-        let Instances { count, asked, recorded, host_ns, .. } = section.instances;
+        let Instances { count, asked, recorded, host_ns } = section.instances;
         if count > 0 {
             write!(out, "  x{count}, host {} ms", ms(host_ns))?;
             if restricted && asked > 0 {

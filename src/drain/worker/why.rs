@@ -91,12 +91,13 @@ impl Drain {
         let open = self.ranges.open_ranges(&self.names, |thread| events.lost(thread));
         for open in open.take(MAX_RANGES) {
             let earlier = self.aggregates.closed(open.path);
-            let (open_ns, count) = (now.since(open.since), earlier.count);
-            let is_late = count >= LEAST_EARLIER && open_ns / OVERDUE >= earlier.longest_ns;
+            let (count, longest_ns) = earlier.unwrap_or_default();
+            let open_ns = now.since(open.since);
+            let is_late = count >= LEAST_EARLIER && open_ns / OVERDUE >= longest_ns;
             let is_overdue =
                 is_late && open.is_of_program && open.is_sure && with_work.contains(&open.path);
             let path = shortened(&self.names.path_text(open.path));
-            let (open_ms, longest_ms) = (open_ns / 1_000_000, earlier.longest_ns / 1_000_000);
+            let (open_ms, longest_ms) = (open_ns / 1_000_000, longest_ns / 1_000_000);
             let range = Object::new()
                 .text("path", &path)
                 .value("range", open.range)
