@@ -171,7 +171,7 @@ fn step_times_agree() {
             assert!(step.p99_ns.zip(step.max_ns).is_none_or(|(p99, max)| p99 <= max), "{step:?}");
             let (name, p50_ms) = (regex::escape(&stage.stage), step.shown_ns(step.p50_ns) / 1e6);
             let shown = told.found(&format!(
-                "(?m)(?:^|[ ;:.]){name} ([0-9.,]+) ms per (?:step|token|instance)"
+                "(?m)(?:^|[ ;:.]){name} ([0-9.,]+) ms per (?:step|token|call)"
             ));
             for (place, groups, rest) in &shown {
                 // The floor of a step stands in the same words.

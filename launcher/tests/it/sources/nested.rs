@@ -132,7 +132,7 @@ fn whole_paths_operators_and_idle_time() {
     let window = stage["gpu_window_ns"].as_i64().expect("window");
     assert_eq!(window, 517_030_787, "of the range, in which all work ended");
     assert_eq!(stage["gpu_idle_ns"], window - busy_ns(&export));
-    let said = "decode, all of 1 instance: ";
+    let said = "decode, all of 1 call: ";
     assert!(bundle.said.contains(said), "{}", bundle.said);
     assert!(bundle.said.contains("GPU busy 14.505 ms"), "{}", bundle.said);
     assert!(bundle.text("stakeholder_summary.md").contains("decode: the GPU is idle 97.2 %"));
