@@ -170,9 +170,8 @@ fn step_times_agree() {
             let Some(step) = &stage.step else { continue };
             assert!(step.p99_ns.zip(step.max_ns).is_none_or(|(p99, max)| p99 <= max), "{step:?}");
             let (name, p50_ms) = (regex::escape(&stage.stage), step.shown_ns(step.p50_ns) / 1e6);
-            let shown = told.found(&format!(
-                "(?m)(?:^|[ ;:.]){name} ([0-9.,]+) ms per (?:step|token|call)"
-            ));
+            let shown = told
+                .found(&format!("(?m)(?:^|[ ;:.]){name} ([0-9.,]+) ms per (?:step|token|call)"));
             for (place, groups, rest) in &shown {
                 // The floor of a step stands in the same words.
                 let floor = stage.floor.floor_ns.value().map(|ns| step.shown_ns(ns as u64) / 1e6);
