@@ -2,15 +2,24 @@
 //! does not.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stage2_ask::query::{Answered, Bundle, Limits, QueryError, RowCount, query};
+use stage2_ask::query::{Answered, Bundle, Limits, QueryError, RowCount};
 use stage2_ask::schema::schema;
 use stage2_ask::tables::{Rows, TABLES, TableSpec, each_row};
 use stage2_model::{Report, Timelines};
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::Settings;
+
+/// SQLite's limit of memory is one of the process: one query at a time, as in the program.
+static QUERIES: Mutex<()> = Mutex::new(());
+
+fn query(bundle: &Bundle<'_>, sql: &str, limits: Limits) -> Result<Answered, QueryError> {
+    let _one = QUERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    stage2_ask::query::query(bundle, sql, limits)
+}
 
 const SAMPLES: [&str; 5] =
     ["regions", "sampled_counters", "server_window", "vllm_server", "vllm_two_gpus"];
