@@ -307,7 +307,7 @@ impl LateHostRow {
 
     /// How much longer it takes in a late step, ns.
     pub fn longer_ns(&self) -> i64 {
-        self.late_ns as i64 - self.other_ns as i64
+        i64::try_from(i128::from(self.late_ns) - i128::from(self.other_ns)).unwrap_or(i64::MAX)
     }
 }
 

@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 
 use super::host::Cause;
 
-/// The most samples of a stage whose times are kept; of more, every second one stands for two, and so on.
-const MOMENTS: usize = 1 << 16;
+/// The most samples of a stage of a process whose times are kept; of more, every second one stands for two, and so on.
+/// A report keeps those of all ranks: 100 kB for each stage of a rank.
+const MOMENTS: usize = 1 << 12;
 
 /// A sample while no work of the stage ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
