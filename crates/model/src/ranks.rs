@@ -307,7 +307,8 @@ impl LateHostRow {
 
     /// How much longer it takes in a late step, ns.
     pub fn longer_ns(&self) -> i64 {
-        i64::try_from(i128::from(self.late_ns) - i128::from(self.other_ns)).unwrap_or(i64::MAX)
+        let longer = i128::from(self.late_ns) - i128::from(self.other_ns);
+        longer.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
