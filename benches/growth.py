@@ -83,7 +83,9 @@ def line(row: str, size: int, what: str, runs: list[Run], written: Path | None =
     """Print one line of the table."""
     columns = [spread([run[at] for run in runs]) for at in range(3)]
     columns.append(spread([megabytes(written)]) if written else "")
-    print(f"| {size:,} {row} | {what} | {' | '.join(columns)} |", flush=True)
+    things = {"exports": "kernels", "summaries": "summaries of an hour"}.get(row, row)
+    things = things.replace("-", " ").removesuffix("s" if size == 1 else "")
+    print(f"| {size:,} {things} | {what} | {' | '.join(columns)} |", flush=True)
 
 
 def reports(launcher: Path, row: str, size: int, folder: Path, rounds: int) -> None:
