@@ -113,7 +113,8 @@ fn sentence(late: &LateRank) -> String {
         Cause::GpuWork => format!("its GPU works longer ({} % of the lateness)", late.work_percent),
         Cause::LowClock => {
             let mhz = late.low_clock_mhz.unwrap_or(0);
-            format!("its GPU works longer, at a clock that falls to {mhz} MHz")
+            let hot = late.hot_c.map(|c| format!(" and at {c} °C")).unwrap_or_default();
+            format!("its GPU works longer, at a clock that falls to {mhz} MHz{hot}")
         }
     };
     let place = match late.hosts.as_slice() {
@@ -157,6 +158,7 @@ fn late(job: &Job) -> String {
         .right("others waited s", |row| seconds_of(row.waited_ns))
         .right("more work %", |row| row.work_percent.to_string())
         .right("low clock MHz", |row| row.low_clock_mhz.map(count))
+        .right("hot °C", |row| row.hot_c.map(count))
         .markdown_with_rest_in("job.json")
 }
 

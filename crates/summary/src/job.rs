@@ -26,6 +26,8 @@ const LEAST_NS: u64 = 12_000_000;
 const PAUSE: u64 = 2;
 /// Clocks this much below the median of all are low, percent.
 const LOW_CLOCK_PERCENT: u64 = 95;
+/// A GPU is hot that is so much above the median of all readings, degrees Celsius.
+const HOT_C: u64 = 10;
 /// Clocks of hosts, and moves of wall clocks, that are listed, ms.
 const CLOCK_APART_MS: u64 = 100;
 
@@ -208,6 +210,8 @@ pub struct LateRank {
     pub waited_ns: u64,
     /// Its lowest clock, MHz, where it is below those of the others.
     pub low_clock_mhz: Option<u64>,
+    /// Its highest temperature, degrees Celsius, where it is above those of the others.
+    pub hot_c: Option<u64>,
 }
 
 /// A stage over all ranks.
@@ -515,7 +519,7 @@ impl Fold {
             let key = (rank, if rank.is_some() { 0 } else { who });
             of_rank.entry(key).or_default().push((who, series));
         }
-        let clock = self.all.clocks.median();
+        let (clock, warm) = (self.all.clocks.median(), self.all.temperatures.median());
         let mut rows: Vec<(Vec<u64>, LateRank)> = Vec::new();
         for ((rank, _), mut series) in of_rank {
             series.sort_by_key(|(_, series)| series.episodes.first().copied());
@@ -536,6 +540,9 @@ impl Fold {
             let low_clock_mhz = low.map(|low| low.value).filter(|&mhz| {
                 mhz > 0 && mhz.saturating_mul(100) < clock.saturating_mul(LOW_CLOCK_PERCENT)
             });
+            let hot = row.map(|cell| cell.temperature).filter(|hot| Some(hot.rank) == rank);
+            let hot_c =
+                hot.map(|hot| hot.value).filter(|&c| warm > 0 && c >= warm.saturating_add(HOT_C));
             let own = all.late.late_ns.saturating_sub(all.late.passed_on_ns);
             let work_percent = percent(all.late.work_ns, own);
             let cause = match work_percent {
@@ -559,6 +566,7 @@ impl Fold {
                 calls: all.late.calls,
                 waited_ns: Series::own_ns(&all.late),
                 low_clock_mhz,
+                hot_c,
             };
             rows.push((series.iter().map(|(who, _)| *who).collect(), row));
         }
@@ -693,8 +701,23 @@ fn common(
             (ranks, format!("{ranks} of the {worst} worst: {name} ({count} of {all} processes)"))
         })
         .collect();
+    found.extend(shared_state(late, worst, "a clock below that of the others", |row| {
+        row.low_clock_mhz
+    }));
+    found.extend(shared_state(late, worst, "a GPU hotter than the others'", |row| row.hot_c));
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     found.into_iter().map(|(_, text)| text).take(WORST).collect()
+}
+
+/// What the GPUs of at least two of the worst were measured to be, and how many they are.
+fn shared_state(
+    late: &[(Vec<u64>, LateRank)],
+    worst: usize,
+    what: &str,
+    value: impl Fn(&LateRank) -> Option<u64>,
+) -> Option<(usize, String)> {
+    let ranks = late.iter().take(worst).filter(|(_, row)| value(row).is_some()).count();
+    (ranks > 1).then(|| (ranks, format!("{ranks} of the {worst} worst: {what}")))
 }
 
 /// Seconds since the Unix epoch of a minute.

@@ -83,17 +83,19 @@ fn delays_between_two_ranks_are_recovered_whatever_the_clocks() {
 
 #[test]
 fn more_work_and_a_low_clock_are_told_from_a_late_host() {
-    for (work_ns, mhz, cause) in [
-        (0, 1_980, Cause::Host),
-        (2_900_000, 1_980, Cause::GpuWork),
-        (2_900_000, 1_200, Cause::LowClock),
+    for (work_ns, mhz, celsius, cause, hot) in [
+        (0, 1_980, 60, Cause::Host, None),
+        (2_900_000, 1_980, 69, Cause::GpuWork, None),
+        (2_900_000, 1_200, 84, Cause::LowClock, Some(84)),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let mut made = Made::new(16, 4);
         made.late = Box::new(move |_| Some((5, 3_000_000, work_ns)));
         made.mhz = Box::new(move |rank| if rank == 5 { mhz } else { 1_980 });
+        made.celsius = Box::new(move |rank| if rank == 5 { celsius } else { 60 });
         let job = job_of(&made.write(folder.path()), folder.path());
         assert_eq!((job.late[0].rank, job.late[0].cause), (Some(5), cause));
+        assert_eq!((job.late[0].hot_c, job.common.len()), (hot, 0));
         assert_eq!((job.late.len(), job.late[0].pattern), (1, Pattern::Lasting));
     }
 }
@@ -103,10 +105,12 @@ fn what_the_worst_have_in_common_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut made = Made::new(64, 6);
     made.late = Box::new(|minute| Some((8 + minute % 3, 3_000_000, 0)));
+    made.celsius = Box::new(|rank| if rank == 8 || rank == 9 { 85 } else { 60 });
     let job = job_of(&made.write(folder.path()), folder.path());
     let ranks: Vec<_> = job.late.iter().filter_map(|late| late.rank).collect();
     assert_eq!(ranks.len(), 3, "{ranks:?}");
     assert_eq!(job.common[0], "3 of the 3 worst: host node-0001 (8 of 64 processes)");
+    assert!(job.common.contains(&"2 of the 3 worst: a GPU hotter than the others'".to_owned()));
     assert!(!job.common.iter().any(|text| text.contains("H200")), "all have it: {:?}", job.common);
 }
 

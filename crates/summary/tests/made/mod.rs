@@ -33,6 +33,8 @@ pub(crate) struct Made {
     pub(crate) ahead_ns: Box<dyn Fn(u64) -> i64 + Sync>,
     /// The clock of the GPU of a rank, MHz.
     pub(crate) mhz: Box<dyn Fn(u64) -> u64 + Sync>,
+    /// Its temperature, degrees Celsius.
+    pub(crate) celsius: Box<dyn Fn(u64) -> u64 + Sync>,
     /// The version of NCCL of a rank.
     pub(crate) version: Box<dyn Fn(u64) -> &'static str + Sync>,
 }
@@ -47,6 +49,7 @@ impl Made {
             host: Box::new(|rank, _| rank / 8),
             ahead_ns: Box::new(|_| 0),
             mhz: Box::new(|_| 1_980),
+            celsius: Box::new(|_| 60),
             version: Box::new(|_| "22809"),
         }
     }
@@ -169,7 +172,7 @@ impl Made {
         let cell = Cell {
             ranks: 1,
             clock: Extreme { value: (self.mhz)(rank), rank },
-            temperature: Extreme { value: 60, rank },
+            temperature: Extreme { value: (self.celsius)(rank), rank },
             stages: [(
                 "decode".to_owned(),
                 StageCell {
@@ -193,6 +196,7 @@ impl Made {
             period.idle.insert(kind.to_owned(), ns);
         }
         (0..60).for_each(|_| period.clocks.add((self.mhz)(rank)));
+        (0..60).for_each(|_| period.temperatures.add((self.celsius)(rank)));
         (0..60).for_each(|at| period.power.add(500_000 + at * 1_000));
         period
     }
