@@ -1,7 +1,9 @@
-//! A process, a run, a folder or a file -> its trace files, followed, and its control sockets, asked.
+//! Processes, runs, folders, files and ports -> their trace files, followed, and their control sockets, asked.
 //!
 //! Sockets are asked on a thread of their own: a process that is stopped would hold a screen up. What is
 //! asked is `status`, which costs the guest nothing; nobody asks it to flush, which would hold up launches.
+
+mod ports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,12 +15,14 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::{visible, visible_path};
-use stage2_live::{Options, Source, Watch};
+use stage2_live::{Look, Options, Source, Watch};
 
 use crate::cli::WatchOptions;
 use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
 use crate::failure::Failure;
 use crate::threads;
+pub(crate) use ports::PATH as LIVE_PATH;
+use ports::{HOSTS, Port};
 
 /// Between two readings of the trace files.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
@@ -74,20 +78,39 @@ pub(crate) struct LiveSource {
     news: Receiver<News>,
     requests: Option<Sender<Verb>>,
     own_news: Sender<News>,
+    /// `feed` on other hosts.
+    ports: Vec<Port>,
 }
 
 impl LiveSource {
     /// Finds what is meant; of a process at least its socket has to be there.
     pub(crate) fn open(watching: WatchOptions) -> Result<LiveSource, Failure> {
-        let (sources, target, name) = match (watching.all, watching.target) {
-            (true, _) => (Vec::new(), Some(Target::All), "all processes".to_owned()),
-            (false, Some(word)) => meant(&word)?,
-            (false, None) => only_live_run()?,
+        let all = match (watching.all, watching.targets.as_slice()) {
+            (true, _) => vec![Found::sockets(Target::All, "all processes".to_owned())],
+            (false, []) => vec![only_live_run()?],
+            (false, words) => words.iter().map(|word| meant(word)).collect::<Result<_, _>>()?,
         };
+        let name = match all.as_slice() {
+            [only] => only.name.clone(),
+            all => format!("{} targets", all.len()),
+        };
+        let mut ports = Vec::new();
+        for address in all.iter().filter_map(|found| found.port.clone()) {
+            ports.push(Port::ask(address)?);
+        }
+        if ports.len() > HOSTS {
+            let many = format!("{} ports are more than {HOSTS}; ", ports.len());
+            return Err(Failure::Usage(format!(
+                "{many}have the hosts write into one folder, and name that"
+            )));
+        }
+        let targets: Vec<Target> = all.iter().filter_map(|found| found.target.clone()).collect();
+        let sources = all.into_iter().flat_map(|found| found.sources).collect();
         let (own_news, news) = mpsc::channel();
         let mut watched = LiveSource {
             watch: Watch::new(sources, Options { tokens_in_payload: watching.tokens }),
             name,
+            ports,
             standings: Vec::new(),
             said: None,
             before: BTreeMap::new(),
@@ -95,21 +118,38 @@ impl LiveSource {
             requests: None,
             own_news: own_news.clone(),
         };
-        if let Some(target) = target {
-            // The folder of a run that is over has files and no socket.
-            let found = match (find(&target), &target) {
-                (Ok(found), _) => found,
-                (Err(_), Target::Run(_)) => Vec::new(),
-                (Err(error), _) => return Err(error.into()),
-            };
-            watched.learn(standings(&found));
+        if !targets.is_empty() {
+            let mut all = Vec::new();
+            for target in &targets {
+                // The folder of a run that is over has files and no socket.
+                match (find(target), target) {
+                    (Ok(found), _) => all.extend(found),
+                    (Err(_), Target::Run(_)) => {}
+                    (Err(error), _) => return Err(error.into()),
+                }
+            }
+            watched.learn(standings(&all));
             let (requests, inbox) = mpsc::channel();
             watched.requests = Some(requests);
             std::thread::Builder::new()
-                .spawn(move || answer_for(&target, &inbox, &own_news))
+                .spawn(move || answer_for(&targets, &inbox, &own_news))
                 .map_err(|error| threads::refused(&error))?;
         }
         Ok(watched)
+    }
+
+    /// All processes as they are now, on all hosts.
+    pub(crate) fn look(&self) -> Look {
+        let here = self.watch.look();
+        if self.ports.is_empty() {
+            return here;
+        }
+        let asked: Vec<(bool, String, Look)> = self.ports.iter().map(Port::look).collect();
+        let answer = asked.iter().filter(|(answers, ..)| *answers).count();
+        let parts = asked.into_iter().map(|(_, name, look)| (name, look));
+        let mut look = Look::of_all(parts.chain([(String::new(), here)]));
+        look.hosts = Some((answer as u64, self.ports.len() as u64));
+        look
     }
 
     /// Reads what is new in the files, and what the sockets have answered meanwhile.
@@ -125,6 +165,10 @@ impl LiveSource {
 
     /// Reads until nothing more is there, and what waits is final.
     pub(crate) fn read_all(&mut self) {
+        let began = Instant::now();
+        while began.elapsed() < ports::PATIENCE && !self.ports.iter().all(Port::was_asked) {
+            std::thread::sleep(STEP);
+        }
         for _ in 0..1_000 {
             self.tick();
             if self.watch.look().behind_bytes == 0 {
@@ -214,8 +258,20 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Files to follow, the sockets to ask, and what people call it.
-type Found = (Vec<Source>, Option<Target>, String);
+/// What a word means: files to follow, sockets to ask, a port to ask; and what people call it.
+#[derive(Debug)]
+struct Found {
+    sources: Vec<Source>,
+    target: Option<Target>,
+    port: Option<String>,
+    name: String,
+}
+
+impl Found {
+    fn sockets(target: Target, name: String) -> Found {
+        Found { sources: Vec::new(), target: Some(target), port: None, name }
+    }
+}
 
 /// Processes by the folder that they write into: these are one run.
 type Runs = BTreeMap<Option<PathBuf>, Vec<u32>>;
@@ -239,8 +295,8 @@ fn only_of(runs: &Runs) -> Result<Found, Failure> {
         (Some((Some(folder), _)), None) if folder.is_dir() => return named(folder),
         (Some((_, pids)), None) => {
             return Ok(match pids.as_slice() {
-                [pid] => (Vec::new(), Some(Target::Process(*pid)), format!("process {pid}")),
-                _ => (Vec::new(), Some(Target::All), "all processes".to_owned()),
+                [pid] => Found::sockets(Target::Process(*pid), format!("process {pid}")),
+                _ => Found::sockets(Target::All, "all processes".to_owned()),
             });
         }
         (None, _) => "no process of this user runs under the collector on this host now".to_owned(),
@@ -262,12 +318,18 @@ fn run_text((folder, pids): (&Option<PathBuf>, &Vec<u32>)) -> String {
     format!("{what} {} ({folder})", pids.join(", "))
 }
 
-/// The word is a number, a folder or a file.
+/// The word is a number, a folder, a file or a port.
 fn meant(word: &str) -> Result<Found, Failure> {
     if let Ok(pid) = word.parse() {
-        return Ok((Vec::new(), Some(Target::Process(pid)), format!("process {pid}")));
+        return Ok(Found::sockets(Target::Process(pid), format!("process {pid}")));
     }
-    named(Path::new(word))
+    match ports::address(word).filter(|_| !Path::new(word).exists()) {
+        Some(address) => {
+            let name = visible(address.as_bytes());
+            Ok(Found { sources: Vec::new(), target: None, port: Some(address), name })
+        }
+        None => named(Path::new(word)),
+    }
 }
 
 fn named(path: &Path) -> Result<Found, Failure> {
@@ -277,25 +339,26 @@ fn named(path: &Path) -> Result<Found, Failure> {
         let collector = path.join("collector");
         let folders = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
         let sources = folders.into_iter().flatten().map(Source::Folder).collect();
-        return Ok((sources, Some(Target::Run(path)), shown));
+        return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
     }
     if path.is_file() {
-        return Ok((vec![Source::File(path)], None, shown));
+        let sources = vec![Source::File(path)];
+        return Ok(Found { sources, target: None, port: None, name: shown });
     }
     Err(Failure::Usage(format!(
-        "{shown} is not a process, folder or file; `stage2-launch ctl --all status` lists processes"
+        "{shown} is not a process, folder or file, nor HOST:PORT; `stage2-launch ctl --all status` lists processes"
     )))
 }
 
 /// Asks again and again, and hands requests on, until nobody listens any more.
-fn answer_for(target: &Target, inbox: &Receiver<Verb>, tell: &Sender<News>) -> Option<()> {
+fn answer_for(targets: &[Target], inbox: &Receiver<Verb>, tell: &Sender<News>) -> Option<()> {
     loop {
         let verb = match inbox.recv_timeout(ASK_EVERY) {
             Ok(verb) => Some(verb),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return None,
         };
-        let found = find(target).unwrap_or_default();
+        let found: Vec<ControlSocket> = targets.iter().flat_map(find).flatten().collect();
         if let Some(verb) = verb {
             let said: Vec<String> = found.iter().map(|found| told(found, &verb)).collect();
             let nobody = "no process answers".to_owned();
@@ -347,19 +410,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_a_file_and_a_number_are_told_apart() {
+    fn a_folder_a_file_a_number_and_a_port_are_told_apart() {
         let folder = tempfile::tempdir().expect("a folder");
         let word = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-        let of = |path: &Path| meant(&word(path)).expect("found").0.len();
+        let of = |path: &Path| meant(&word(path)).expect("found").sources.len();
         assert_eq!(of(folder.path()), 1);
         std::fs::create_dir(folder.path().join("collector")).expect("a folder");
         assert_eq!(of(folder.path()), 2, "the folder of a run");
         std::fs::write(folder.path().join("a.s2t"), "").expect("a file");
-        let (sources, target, _) = meant(&word(&folder.path().join("a.s2t"))).expect("found");
-        assert_eq!((sources.len(), target), (1, None));
-        assert_eq!(meant("12").expect("found").1, Some(Target::Process(12)));
+        let file = meant(&word(&folder.path().join("a.s2t"))).expect("found");
+        assert_eq!((file.sources.len(), file.target), (1, None));
+        assert_eq!(meant("12").expect("found").target, Some(Target::Process(12)));
+        assert_eq!(meant("node-1:9464").expect("found").port.as_deref(), Some("node-1:9464"));
         let error = meant(&word(&folder.path().join("absent"))).unwrap_err().to_string();
-        assert!(error.contains("not a process, folder or file"), "{error}");
+        assert!(error.contains("not a process, folder or file, nor HOST:PORT"), "{error}");
     }
 
     /// Hazard (Watching what runs): No TARGET is given.
@@ -369,9 +433,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let here = Some(folder.path().to_owned());
         let one = Runs::from([(here.clone(), vec![4, 5])]);
-        assert_eq!(only_of(&one).expect("found").1, Some(Target::Run(folder.path().to_owned())));
+        assert_eq!(
+            only_of(&one).expect("found").target,
+            Some(Target::Run(folder.path().to_owned()))
+        );
         let in_container = Runs::from([(Some(PathBuf::from("/no/such")), vec![7])]);
-        assert_eq!(only_of(&in_container).expect("found").1, Some(Target::Process(7)));
+        assert_eq!(only_of(&in_container).expect("found").target, Some(Target::Process(7)));
         let two = Runs::from([(here, vec![4, 5]), (Some(PathBuf::from("/no/such")), vec![7])]);
         let error = only_of(&two).unwrap_err().to_string();
         assert!(

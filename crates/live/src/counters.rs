@@ -1,5 +1,6 @@
 //! Samples of hardware counters -> the last value of each.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use stage2_contract::text::visible;
@@ -10,7 +11,7 @@ const SETS: usize = 16;
 const METRICS: usize = 64;
 
 /// A counter and its last value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counter {
     /// The GPU, as the process numbers it.
     pub device: u32,

@@ -1,5 +1,6 @@
 //! A trace that grows, in one file or cut into pieces -> its records: at the end of a piece goes on with the next.
 
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
@@ -142,7 +143,7 @@ const LEAST_BUDGET: u64 = 2 << 20;
 const PATIENCE: u32 = 5;
 
 /// How things stand with a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileState {
     /// It was found and has no whole header yet.
     #[default]
@@ -161,6 +162,8 @@ pub enum FileState {
     Damaged(u64),
     /// It cannot be read, and why.
     Unreadable(String),
+    /// The host that shows it does not answer.
+    Unreachable,
 }
 
 impl FileState {

@@ -5,6 +5,7 @@
 //! when the GPUs worked; then it is part of the sums of its second. Nothing is asked of the process: the samples are
 //! in its trace file.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
@@ -37,7 +38,7 @@ const THREADS: usize = 1 << 12;
 const NAME_CHARS: usize = 40;
 
 /// What the host did in the last seconds while no work ran on the GPUs of a process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HostIdle {
     /// The time that was looked at, ns.
     pub ns: u64,

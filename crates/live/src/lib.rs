@@ -13,6 +13,8 @@ mod counters;
 mod follow;
 mod host;
 mod instances;
+mod look;
+mod message;
 mod numbers;
 mod process;
 mod settled;
@@ -22,10 +24,12 @@ mod watch;
 pub use counters::Counter;
 pub use follow::FileState;
 pub use host::HostIdle;
+pub use look::{Look, Watched};
+pub use message::{read as read_message, write as write_message};
 pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, Minute, StageNumbers, Window};
 pub use process::{GpuState, Options};
 pub use tables::class_label;
-pub use watch::{Look, Source, Watch, Watched};
+pub use watch::{Source, Watch};
 
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and
 /// a buffer of CUPTI's may come a flush later than another one.

@@ -1,6 +1,7 @@
 //! What a stage did: steps, time on the GPU, and where that went. Sums, so that they can be added; those of
 //! one second each make the window of the last ten seconds.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 use rustc_hash::FxHashMap;
@@ -33,13 +34,14 @@ impl From<StepWork> for Batch {
 }
 
 /// Sums over a time, of one stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageNumbers {
     /// Instances of the stage that ended.
     pub steps: u64,
     /// How long they were open together, ns.
     pub steps_ns: u64,
     /// How long each was open.
+    #[serde(with = "crate::message::histogram")]
     pub step_times: Histogram,
     /// Steps by how long they were open: a count for each bucket of [`BUCKETS_S`], and one for
     /// longer steps.
@@ -140,7 +142,7 @@ impl StageNumbers {
 }
 
 /// Records of GPU work by what is known of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Kernels, copies, fills and graphs.
     pub work: u64,
@@ -155,7 +157,7 @@ pub struct Counts {
 }
 
 /// The last seconds of a process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Window {
     /// Its length, ns; 0: there is no data.
     pub ns: u64,
@@ -175,7 +177,7 @@ pub struct Window {
 
 /// The last minute of a process: a value for each second, the newest last. A process that is younger has
 /// fewer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minute {
     /// Steps of each stage that ended in the second, and how long they were open together, ns.
     pub steps: BTreeMap<String, Vec<(u64, u64)>>,
@@ -184,7 +186,7 @@ pub struct Minute {
 }
 
 /// A kernel within a stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelRow {
     /// The stage.
     pub stage: String,
@@ -199,7 +201,7 @@ pub struct KernelRow {
 }
 
 /// How long a GPU worked for a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceBusy {
     /// As the process numbers it.
     pub device: u32,

@@ -1,5 +1,6 @@
 //! The records of one trace file, in order -> totals of its process, and the window of the last seconds.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
@@ -34,7 +35,7 @@ const STRIDE_NS: u64 = SLOT_NS / 2;
 const SINGLE_SLOTS: u64 = 32;
 
 /// A GPU as the driver described it last; what it did not say is not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuState {
     /// As the process numbers it.
     pub device: u32,

@@ -12,10 +12,9 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
-use crate::counters::Counter;
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::numbers::{Counts, StageNumbers, Window};
-use crate::process::{GpuState, Options, Process};
+use crate::look::{Look, Watched};
+use crate::process::{Options, Process};
 use crate::{MAX_STAGES, OTHER};
 
 /// Bytes that a tick reads over all files, about.
@@ -31,8 +30,6 @@ const RETIRED: usize = 4_096;
 /// Ticks without news after which what waits is final.
 const QUIET_TICKS: u32 = 4;
 const PROBLEMS: usize = 20;
-/// How much older the data of a process may be than the newest of all before that is said.
-const LAG_NS: u64 = 15_000_000_000;
 
 /// Where trace files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,17 +233,16 @@ impl Watch {
             let newest = files.iter().max_by_key(|tracked| tracked.age())?;
             Some(watched(identity, newest, sums))
         };
-        let mut processes: Vec<Watched> = by_identity.into_iter().filter_map(one).collect();
-        tell_lag(&mut processes);
-        tell_restarts(&mut processes);
-        processes.order_by_cached_key(|p| (p.rank.unwrap_or(u64::MAX), p.host.clone(), p.pid));
-        Look {
-            processes,
+        let mut look = Look {
+            processes: by_identity.into_iter().filter_map(one).collect(),
             behind_bytes: self.behind,
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
             files_left_out: self.left_out.len() as u64,
-        }
+            ..Look::default()
+        };
+        look.judge();
+        look
     }
 
     /// The files that are followed, with how far each is read: up to a whole frame.
@@ -268,110 +264,6 @@ fn by_folder(path: PathBuf, folder: Option<&Path>, identity: (u64, u64)) -> Path
 
 fn is_trace(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "s2t")
-}
-
-/// A process as it is seen now.
-#[derive(Clone, Debug, Default)]
-pub struct Watched {
-    /// Its host; empty where the file does not say.
-    pub host: String,
-    /// Its number there.
-    pub pid: u32,
-    /// Its rank, where a job launcher said it.
-    pub rank: Option<u64>,
-    /// Its newest trace file.
-    pub file: String,
-    /// How things stand with that file.
-    pub state: FileState,
-    /// Why it ended.
-    pub end: Option<String>,
-    /// What is special about it: no GPU records and why, a sample, a simulated GPU.
-    pub notes: Vec<String>,
-    /// The last seconds.
-    pub window: Window,
-    /// Sums of each stage over all of its files.
-    pub totals: BTreeMap<String, StageNumbers>,
-    /// Time in which each GPU worked, over all of its files.
-    pub device_totals: BTreeMap<u32, u64>,
-    /// Records, over all of its files.
-    pub counts: Counts,
-    /// Losses, over all of its files.
-    pub losses: Vec<(&'static str, u64)>,
-    /// Work that came too late for the busy time, over all of its files, ns.
-    pub late_ns: u64,
-    /// Damaged frames that were left out, over all of its files.
-    pub corrupt_frames: u64,
-    /// Bytes of its trace files that were read.
-    pub bytes: u64,
-    /// The last event, ns since the Unix epoch.
-    pub last_wall_ns: Option<u64>,
-    /// Sampled counters.
-    pub counters: Vec<Counter>,
-    /// GPUs of which the driver said something.
-    pub gpus: Vec<GpuState>,
-    /// The file ends within a frame, and nobody has completed it for seconds: what follows is missing.
-    pub is_torn: bool,
-    /// Its file grows, and its data is older than the newest of all by more than 15 s.
-    pub lags: bool,
-}
-
-/// Of files that grow: what is much older than the rest was held up on the way, or nothing happens there.
-fn tell_lag(processes: &mut [Watched]) {
-    let newest = processes.iter().filter_map(|process| process.last_wall_ns).max().unwrap_or(0);
-    for process in processes.iter_mut().filter(|process| process.is_growing()) {
-        let lag_ns = process.last_wall_ns.map_or(0, |at| newest.saturating_sub(at));
-        if lag_ns > LAG_NS {
-            process.lags = true;
-            process.notes.push(format!(
-                "its data is {} s older than the newest: it hangs, the folder lags, or the clocks differ",
-                lag_ns / 1_000_000_000
-            ));
-        }
-    }
-}
-
-/// A rank that was started again has another process.
-fn tell_restarts(processes: &mut [Watched]) {
-    let mut newest: HashMap<u64, (Option<u64>, String)> = HashMap::new();
-    let who = |process: &Watched| format!("process {} on {}", process.pid, process.host);
-    for process in processes.iter() {
-        let Some(rank) = process.rank else { continue };
-        let at = newest.entry(rank).or_default();
-        if at.1.is_empty() || process.last_wall_ns > at.0 {
-            *at = (process.last_wall_ns, who(process));
-        }
-    }
-    for process in processes {
-        let Some((rank, (_, other))) = process.rank.and_then(|rank| newest.get_key_value(&rank))
-        else {
-            continue;
-        };
-        if *other != who(process) {
-            process.notes.push(format!("{other} has rank {rank}, too, and newer data"));
-        }
-    }
-}
-
-impl Watched {
-    /// Whether its trace file grows: it is neither over nor cut.
-    pub fn is_growing(&self) -> bool {
-        self.state == FileState::Growing && !self.is_torn
-    }
-}
-
-/// All processes at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Look {
-    /// By rank, host and number.
-    pub processes: Vec<Watched>,
-    /// Bytes that are there and were not read yet.
-    pub behind_bytes: u64,
-    /// Bytes of which only definitions were read.
-    pub skipped_bytes: u64,
-    /// What went wrong with files, the newest last.
-    pub problems: Vec<String>,
-    /// Files beyond those that are followed.
-    pub files_left_out: u64,
 }
 
 #[derive(Debug)]
@@ -440,10 +332,9 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     Watched {
         host,
         pid,
-        rank: RANKS
-            .iter()
-            .find_map(|key| process.fact(key)?.trim().parse().ok())
+        rank: number(process, RANKS.map(|(rank, _)| rank))
             .or_else(|| process.rank_of_communicator()),
+        world: number(process, RANKS.map(|(_, ranks)| ranks)),
         file: visible_path(newest.follow.path()),
         state: newest.follow.state().clone(),
         end: process.end.clone(),
@@ -457,15 +348,20 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     }
 }
 
-/// Variables of job launchers that say the rank, in the order in which reports believe them.
-const RANKS: [&str; 6] = [
-    "env.RANK",
-    "env.OMPI_COMM_WORLD_RANK",
-    "env.MV2_COMM_WORLD_RANK",
-    "env.PMI_RANK",
-    "env.PMIX_RANK",
-    "env.SLURM_PROCID",
+/// Variables of job launchers that say the rank and the number of ranks, in the order in which reports believe them.
+const RANKS: [(&str, &str); 6] = [
+    ("env.RANK", "env.WORLD_SIZE"),
+    ("env.OMPI_COMM_WORLD_RANK", "env.OMPI_COMM_WORLD_SIZE"),
+    ("env.MV2_COMM_WORLD_RANK", "env.MV2_COMM_WORLD_SIZE"),
+    ("env.PMI_RANK", "env.PMI_SIZE"),
+    ("env.PMIX_RANK", ""),
+    ("env.SLURM_PROCID", "env.SLURM_STEP_NUM_TASKS"),
 ];
+
+/// The first of these facts that is a number.
+fn number(process: &Process, keys: [&str; RANKS.len()]) -> Option<u64> {
+    keys.iter().find_map(|key| process.fact(key)?.trim().parse().ok())
+}
 
 fn notes(tracked: &Tracked) -> Vec<String> {
     let process = &tracked.process;
@@ -489,28 +385,48 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     found.into_iter().flatten().collect()
 }
 
-/// Every loss with its name, which metrics use as well.
-fn losses(losses: &Losses) -> [(&'static str, u64); 13] {
-    [
-        ("dropped_by_cupti", losses.cupti_dropped),
-        ("buffers_refused", losses.buffers_refused),
-        ("range_events", losses.range_events),
-        ("unattributed", losses.unattributed),
-        ("invalid_timestamps", losses.invalid_timestamps),
-        ("unreadable_records", losses.unreadable_records),
-        ("unbalanced_range_ends", losses.unbalanced),
-        ("unclosed_ranges", losses.unclosed),
-        ("names_cut", losses.names_cut),
-        ("unwritten_bytes", losses.spool_bytes_unwritten),
-        ("late_switches", losses.late_switches),
-        ("beyond_limits", losses.beyond_limits),
-        ("calls_turned_away", losses.calls_turned_away),
-    ]
+/// Names of losses, which metrics use as well.
+pub(crate) const LOSSES: [&str; 13] = [
+    "dropped_by_cupti",
+    "buffers_refused",
+    "range_events",
+    "unattributed",
+    "invalid_timestamps",
+    "unreadable_records",
+    "unbalanced_range_ends",
+    "unclosed_ranges",
+    "names_cut",
+    "unwritten_bytes",
+    "late_switches",
+    "beyond_limits",
+    "calls_turned_away",
+];
+
+/// Every loss with its name.
+fn losses(losses: &Losses) -> [(&'static str, u64); LOSSES.len()] {
+    let counts = [
+        losses.cupti_dropped,
+        losses.buffers_refused,
+        losses.range_events,
+        losses.unattributed,
+        losses.invalid_timestamps,
+        losses.unreadable_records,
+        losses.unbalanced,
+        losses.unclosed,
+        losses.names_cut,
+        losses.spool_bytes_unwritten,
+        losses.late_switches,
+        losses.beyond_limits,
+        losses.calls_turned_away,
+    ];
+    std::array::from_fn(|at| (LOSSES[at], counts[at]))
 }
 
 fn problem(follow: &Chain) -> Option<String> {
     let what = match follow.state() {
-        FileState::Waiting | FileState::Growing | FileState::Ended => return None,
+        FileState::Waiting | FileState::Growing | FileState::Ended | FileState::Unreachable => {
+            return None;
+        }
         FileState::Removed => "was taken away before it ended; nothing more is read from it".into(),
         FileState::Replaced => "was replaced; the new file is read from its start".into(),
         FileState::Cut => "became shorter while it was read; nothing more is read from it".into(),

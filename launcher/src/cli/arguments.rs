@@ -16,6 +16,7 @@ use stage2_report::operators::Annotation;
 use crate::config::Request;
 use crate::feed::Readers;
 use crate::terminal::Verbosity;
+use crate::top::ProcessOrder;
 
 // `stage2-launch run -- COMMAND`, and the same without `run`.
 #[derive(Debug, Args)]
@@ -44,10 +45,10 @@ pub(crate) struct WatchOptions {
     /// The NVTX payload of this stage is a number of tokens; may be repeated
     #[arg(long, value_name = "STAGE")]
     pub(crate) tokens: Vec<String>,
-    /// A process (its number here, also of one in a container), the folder of a run (all its processes), a
-    /// folder of trace files, or one of them [default: the run that is live on this host, if it is the only one]
+    /// Processes (their numbers here, also in a container), folders of runs or of trace files, trace files, or
+    /// HOST:PORT where `feed` serves those of another host [default: the only run that is live on this host]
     #[arg(value_name = "TARGET", conflicts_with = "all")]
-    pub(crate) target: Option<String>,
+    pub(crate) targets: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +59,9 @@ pub(crate) struct TopArgs {
     /// Print one page of text and end
     #[arg(long)]
     pub(crate) once: bool,
+    /// Sort the processes by this; the key o changes it
+    #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t)]
+    pub(crate) order: ProcessOrder,
     #[command(flatten)]
     pub(crate) watching: WatchOptions,
 }

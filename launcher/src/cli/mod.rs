@@ -328,30 +328,37 @@ if a snapshot holds no GPU work. docs/dormant.md has a recipe.";
 const TOP_HELP: &str = "\
 Examples:
   stage2-launch top 4711
-      a process, also of a server that was started with STAGE2_START=off: s starts and stops
+      a process, also of a server that was started with STAGE2_START=off
   stage2-launch top tmp/stage2/latest
       all ranks of a run, while it runs or afterwards
+  stage2-launch top node-1:9464 node-2:9464
+      what `feed` serves on other hosts, e.g. through tunnels of ssh
   stage2-launch top --once --tokens decode traces
-      one page of text of a folder of trace files; the payload of decode is a number of tokens
+      one page of text of a folder of trace files; the payload of decode is a
+      number of tokens
 
-Keys: q end, s start or stop recording (asks first), j and k choose a stage, left and right one process,
-PgUp and PgDn scroll the kernels, o and t sort, f freeze, w write a bundle, ? help.
+Keys: q end, s start or stop recording (asks first), j and k choose a stage,
+left and right one process, PgUp and PgDn scroll the kernels, o and t sort,
+f freeze, w write a bundle, ? help.
 Without TARGET, it is the run that is live on this host, if there is only one.
-Exit status: 0; 2 for wrong usage or a path that does not exist; 70 if there is no such process.
-docs/live.md has more.";
+Exit status: 0; 2 for wrong usage or a path that does not exist; 70 if there is
+no such process. docs/live.md has more.";
 
 const FEED_HELP: &str = "\
 Examples:
   stage2-launch feed --all
-      serve http://127.0.0.1:9464/metrics for the processes of this user
-  stage2-launch feed tmp/stage2/latest --textfile /var/lib/node-exporter/stage2.prom --readable-by group
+      serve http://127.0.0.1:9464/metrics for the processes of this user, and
+      the same for `stage2-launch top 127.0.0.1:9464`
+  stage2-launch feed tmp/stage2/latest --textfile stage2.prom --readable-by group
       a file for node-exporter, for all ranks of a run
+  stage2-launch feed node-1:9464 node-2:9464 --listen 127.0.0.1:9500
+      the metrics of several hosts on one page, with sums over all
   stage2-launch feed --once tmp/stage2/latest
       the metrics as they are now, on standard output
 
-It goes on until a signal ends it (status 0), and then removes the file. Status 2 for wrong usage or a
-path that does not exist; 70 if there is no such process, or the address is in use. docs/live.md lists
-the metrics.";
+It goes on until a signal ends it (status 0), and then removes the file. Status
+2 for wrong usage or a path that does not exist; 70 if there is no such process,
+or the address is in use. docs/live.md lists the metrics.";
 
 #[cfg(test)]
 mod tests {

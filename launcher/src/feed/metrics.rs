@@ -46,11 +46,16 @@ fn sums(look: &Look) -> Watched {
                 None => drop(job.totals.insert(stage.to_owned(), numbers.clone())),
             }
         }
-        job.counts.attributed += process.counts.attributed;
-        job.counts.outside += process.counts.outside;
-        job.counts.unattributed += process.counts.unattributed;
-        job.counts.left_out += process.counts.left_out;
-        job.corrupt_frames += process.corrupt_frames;
+        let (sums, more) = (&mut job.counts, &process.counts);
+        for (sum, more) in [
+            (&mut sums.attributed, more.attributed),
+            (&mut sums.outside, more.outside),
+            (&mut sums.unattributed, more.unattributed),
+            (&mut sums.left_out, more.left_out),
+            (&mut job.corrupt_frames, process.corrupt_frames),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
         if job.losses.is_empty() {
             job.losses.clone_from(&process.losses);
         } else {
@@ -72,7 +77,8 @@ fn slowest(look: &Look, limit: usize) -> Vec<usize> {
     }
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for (stage, numbers) in all.iter().flat_map(|process| &process.window.stages) {
-        *times.entry(stage).or_default() += numbers.steps_ns;
+        let sum = times.entry(stage).or_default();
+        *sum = sum.saturating_add(numbers.steps_ns);
     }
     let longest = times.into_iter().max_by_key(|(_, ns)| *ns).map(|(stage, _)| stage);
     let step_ns = |at: &usize| {
@@ -84,6 +90,19 @@ fn slowest(look: &Look, limit: usize) -> Vec<usize> {
     shown.truncate(limit);
     shown.sort_unstable();
     shown
+}
+
+/// Leaves only the processes that have series of their own.
+pub(crate) fn only_slowest(mut look: Look, limit: usize) -> Look {
+    let shown = slowest(&look, limit);
+    let left_out = (look.processes.len() - shown.len()) as u64;
+    look.processes_left_out = look.processes_left_out.saturating_add(left_out);
+    let mut at = 0;
+    look.processes.retain(|_| {
+        at += 1;
+        shown.binary_search(&(at - 1)).is_ok()
+    });
+    look
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -317,7 +336,8 @@ impl Output<'_, '_> {
 
     fn own(&mut self) -> fmt::Result {
         let look = &self.metrics.look;
-        let beyond = look.processes.len().saturating_sub(self.metrics.shown.len()) as u64;
+        let beyond = (look.processes.len() - self.metrics.shown.len()) as u64;
+        let beyond = beyond.saturating_add(look.processes_left_out);
         let number = |number: u64| Value::Gauge(number as f64);
         let how_many = |is: fn(&&Watched) -> bool| look.processes.iter().filter(is).count() as u64;
         let help = "Processes whose trace file grows.";
@@ -338,8 +358,7 @@ impl Output<'_, '_> {
         let files = (gauge("feed_files_left_out", None, help), number(look.files_left_out));
         let help = "Processes beyond those with separate series.";
         let processes = (gauge("feed_processes_left_out", None, help), number(beyond));
-        let help =
-            "Trace files that were damaged, cut, replaced or taken away, of the last twenty.";
+        let help = "Trace files that were damaged, cut, replaced or taken away, of the last twenty, and hosts without an answer.";
         let problems = (gauge("feed_problems", None, help), number(look.problems.len() as u64));
         for (MetricInfo(name, unit, help, kind), value) in
             [recording, lagging, age, behind, skipped, files, processes, problems]
@@ -353,7 +372,9 @@ impl Output<'_, '_> {
 
 fn step_times(sum: &StageNumbers) -> Value {
     let bounds = BUCKETS_S.into_iter().chain([f64::INFINITY]);
-    let buckets = bounds.zip(sum.step_buckets).collect();
+    // Their running sum has room, whatever another host told.
+    let counts = sum.step_buckets.map(|count| count.min(u64::MAX >> 5));
+    let buckets = bounds.zip(counts).collect();
     Value::Steps { sum: sum.steps_ns as f64 / 1e9, count: sum.steps, buckets }
 }
 

@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use metrics::{FeedStatus, text};
+use metrics::{FeedStatus, only_slowest, text};
 use serve::{Names, Page, serve};
 use stage2_contract::text::visible_path;
-use stage2_live::Look;
+use stage2_live::{Look, write_message};
 use stage2_read::files;
 
 use crate::cli::FeedArgs;
@@ -39,11 +39,12 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let limit = usize::from(args.ranks_limit);
     if args.once {
         watched.read_all();
-        return printed(&metrics_of(&watched, limit));
+        return printed(&metrics_of(watched.look(), limit));
     }
     let stop = Stop::on_signals()?;
     let page = Page::default();
-    page.set(&text(Look::default(), FeedStatus::default(), limit));
+    let nothing = text(Look::default(), FeedStatus::default(), limit);
+    page.set(&nothing, &write_message(Look::default(), now_ns()));
     if let Some(listener) = listener {
         let no_server = |error| Failure::NoResult(format!("metrics cannot be served: {error}"));
         let address = listener.local_addr().map_err(no_server)?;
@@ -55,8 +56,9 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
     while !stop.is_set() {
         let began = Instant::now();
         watched.tick();
-        let text = metrics_of(&watched, limit);
-        page.set(&text);
+        let look = watched.look();
+        let text = metrics_of(look.clone(), limit);
+        page.set(&text, &write_message(only_slowest(look, limit), now_ns()));
         if let Some(path) = args.textfile.as_ref().filter(|_| began >= next) {
             next = began + Duration::from_secs(args.interval);
             match write_textfile(path, &text, args.readable_by) {
@@ -83,8 +85,7 @@ pub(crate) fn feed(args: FeedArgs, terminal: &Terminal) -> Result<u8, Failure> {
 }
 
 /// The metrics as they are now, with what the collectors on this host cost.
-fn metrics_of(watched: &LiveSource, limit: usize) -> String {
-    let look = watched.watch.look();
+fn metrics_of(look: Look, limit: usize) -> String {
     let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let on_this_host = look.processes.iter().filter(|process| here.trim() == process.host);
     let cpu = on_this_host.filter_map(|process| Some((process.pid, cpu_seconds(process.pid)?)));

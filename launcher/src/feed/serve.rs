@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::live_source::LIVE_PATH;
+
 const REQUEST_BYTES: usize = 8 << 10;
 /// The longest that a client is waited for, from its connection to its last byte.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -16,16 +18,16 @@ const CLIENTS: usize = 32;
 const STEP: Duration = Duration::from_millis(100);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is served: the text of the last tick.
+/// What is served: the metrics of the last tick, and what `top` on another host shows.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Page(Arc<Mutex<Arc<str>>>);
+pub(crate) struct Page(Arc<Mutex<(Arc<str>, Arc<str>)>>);
 
 impl Page {
-    pub(crate) fn set(&self, text: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+    pub(crate) fn set(&self, metrics: &str, live: &str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (metrics.into(), live.into());
     }
 
-    fn get(&self) -> Arc<str> {
+    fn get(&self) -> (Arc<str>, Arc<str>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -216,11 +218,18 @@ fn answer(request: &[u8], names: &Names, page: &Page) -> (String, Arc<str>) {
     }
     match (method, target.and_then(|target| target.split('?').next())) {
         (Some("GET"), Some("/metrics")) => {
-            let body = page.get();
+            let body = page.get().0;
             (head("200 OK", CONTENT_TYPE, body.len()), body)
         }
-        (Some("GET"), Some("/")) => said("200 OK", "metrics are at /metrics\n"),
-        (Some("GET"), _) => said("404 Not Found", "there is /metrics only\n"),
+        (Some("GET"), Some(LIVE_PATH)) => {
+            let body = page.get().1;
+            (head("200 OK", "application/json", body.len()), body)
+        }
+        (Some("GET"), Some("/")) => said(
+            "200 OK",
+            "metrics are at /metrics; `stage2-launch top HOST:PORT` shows these processes\n",
+        ),
+        (Some("GET"), _) => said("404 Not Found", "there are /metrics and /live.json only\n"),
         _ => said("405 Method Not Allowed", "ask with GET /metrics\n"),
     }
 }
@@ -244,7 +253,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let page = Page::default();
-        page.set(text);
+        page.set(text, "{}");
         serve(listener, page, Names::new(address, &["Proxy.example".to_owned()]))
             .expect("a thread");
         address

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
+pub(crate) use page::ProcessOrder;
 use page::{State, View, is_over, kernels, neighbour, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
@@ -33,9 +34,10 @@ const SCROLLED: usize = 5;
 /// Runs `stage2-launch top`: one page, pages as plain text, or a screen that goes on.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     let mut watched = LiveSource::open(args.watching)?;
+    let state = State { processes_by: args.order, ..State::default() };
     if args.once {
         watched.read_all();
-        return show(&watched).map(|_| 0);
+        return show(&watched, state).map(|_| 0);
     }
     let stop = Stop::on_signals()?;
     let dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb" || kind.is_empty());
@@ -45,27 +47,29 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
             let began = Instant::now();
             watched.tick();
             // Nothing would change any more on the pages that follow.
-            let ends = is_over(&look(&watched, State::default()));
+            let ends = is_over(&look(&watched, State::default(), true));
             if ends {
                 watched.read_all();
             }
-            if !show(&watched)? || ends {
+            if !show(&watched, state.clone())? || ends {
                 break;
             }
             stop.await_tick(began);
         }
         return Ok(0);
     }
-    run_screen(&mut watched, &stop).map_err(|error| {
+    run_screen(&mut watched, state, &stop).map_err(|error| {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
     Ok(0)
 }
 
 /// Prints one page; false where nobody reads on.
-fn show(watched: &LiveSource) -> Result<bool, Failure> {
-    let view = look(watched, State::default());
-    let mut lines: Vec<String> = page(&view, COLUMNS, LINES)
+fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
+    let view = look(watched, state, true);
+    // Each host that does not answer, and what is wrong, has lines of its own.
+    let height = LINES + 2 * view.look.problems.len();
+    let mut lines: Vec<String> = page(&view, COLUMNS, height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
         .collect();
@@ -81,10 +85,10 @@ fn show(watched: &LiveSource) -> Result<bool, Failure> {
 }
 
 /// Shows the page until the user or `stop` ends it. The terminal is as before then, also after a panic.
-fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
+fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
     let result: io::Result<()> = (|| {
-        let mut view = look(watched, State::default());
+        let mut view = look(watched, state, false);
         let (mut next, stdin) = (Instant::now(), io::stdin());
         while !stop.is_set() {
             if Instant::now() >= next {
@@ -92,7 +96,7 @@ fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
                 watched.tick();
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
-                    view = look(watched, state);
+                    view = look(watched, state, false);
                 }
                 if let Some(said) = watched.said.take() {
                     view.state.said = Some(said);
@@ -137,16 +141,33 @@ fn run_screen(watched: &mut LiveSource, stop: &Stop) -> io::Result<()> {
     }
 }
 
-fn look(watched: &LiveSource, state: State) -> View {
+fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
-    View {
+    let mut view = View {
         name: watched.name.clone(),
-        look: watched.watch.look(),
+        look: watched.look(),
         phases: phases.collect(),
         now_ns: now_ns(),
         state,
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+        is_text,
+        ended: None,
+    };
+    if is_over(&view) {
+        view.ended = Some(what_next(watched, !is_text));
     }
+    view
+}
+
+/// What there is to do with a run that has ended.
+fn what_next(watched: &LiveSource, has_keys: bool) -> String {
+    let report = Path::new(&watched.name).join("report.html");
+    let next = match (report.is_file(), has_keys && watched.watch.files().next().is_some()) {
+        (true, _) => format!("its report is {}", report.display()),
+        (false, true) => "w writes its reports".to_owned(),
+        (false, false) => "`stage2-launch merge` writes its reports".to_owned(),
+    };
+    format!("The run has ended: {next}{}", if has_keys { ", q ends" } else { "" })
 }
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
@@ -205,7 +226,11 @@ fn write_bundle(watched: &mut LiveSource) {
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
     let folder = PathBuf::from(name);
     if files.iter().all(|(_, bytes)| *bytes == 0) {
-        watched.said = Some("there is nothing to write yet".to_owned());
+        let why = match watched.look().hosts {
+            Some(_) => "the trace files are on other hosts: nothing can be written here",
+            None => "there is nothing to write yet",
+        };
+        watched.said = Some(why.to_owned());
         return;
     }
     watched.in_background("the report is being made", move || save(&files, &folder));
@@ -273,8 +298,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("a.s2t");
         std::fs::write(&file, "").expect("a file");
-        let target = file.to_str().map(str::to_owned);
-        let wanted = WatchOptions { all: false, tokens: Vec::new(), target };
+        let targets = file.to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
         let mut watched = LiveSource::open(wanted).expect("a file");
         let mut view = View::default();
         let mut press =
@@ -296,8 +321,8 @@ mod tests {
     #[test]
     fn recording_starts_and_stops_only_where_a_second_key_says_so() {
         let folder = tempfile::tempdir().expect("a folder");
-        let target = folder.path().to_str().map(str::to_owned);
-        let wanted = WatchOptions { all: false, tokens: Vec::new(), target };
+        let targets = folder.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
         let mut watched = LiveSource::open(wanted).expect("a folder");
         for (phases, asked, doing) in [
             (["on", "dormant"], Switch::Stop(1), "stopping the recording ..."),

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use gpus::{counters, gpus};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -37,12 +38,17 @@ pub(crate) struct State {
 }
 
 /// What the rows of processes are sorted by: the worst first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProcessOrder {
+    /// Rank, host and number
     #[default]
     Rank,
+    /// Median time of a call, the slowest first
+    #[value(name = "p50")]
     StepTime,
+    /// Busy time of the GPU in calls, the idlest first
     Busy,
+    /// Lost records, the most first
     Lost,
 }
 
@@ -80,6 +86,10 @@ pub(crate) struct View {
     pub(crate) now_ns: u64,
     pub(crate) state: State,
     pub(crate) has_colour: bool,
+    /// The page is text that nobody can scroll or ask for more.
+    pub(crate) is_text: bool,
+    /// That the run has ended, and what to do next.
+    pub(crate) ended: Option<String>,
 }
 
 const HELP: [&str; 23] = [
@@ -93,11 +103,11 @@ const HELP: [&str; 23] = [
     "",
     "All rates are of the last 10 s of the data, per process: the mean of those with",
     "the stage. A number is final 3 s after its event, so the data is about 4 s old.",
-    "STEPS/S, P50, P99  outermost ranges of the program that ended: their number, and",
-    "                   how long they were open",
-    "BUSY       part of the time in steps in which GPU work of the stage ran",
+    "CALLS/S, P50, P99  calls of a stage (its outermost ranges) that ended: how many,",
+    "                   and how long they were open",
+    "BUSY       part of the time in calls in which GPU work of the stage ran",
     "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
-    "REQS       mean number of requests of a step, if an engine reports it",
+    "REQS       mean number of requests of a call, if an engine reports it",
     "TOKENS/S   where an engine or a field `tokens` of the ranges gives them, or",
     "           with --tokens STAGE, where the payload of its ranges does",
     "WORK/S     kernels, copies, fills and graphs in a second",
@@ -113,6 +123,9 @@ const STAGE_COLUMNS: usize = 40;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
+/// Rows of kernels that are more important than a line for each GPU.
+const KERNELS_LEAST: usize = 3;
+
 /// From this width on, the tables have more columns.
 const WIDE: usize = 130;
 
@@ -120,8 +133,10 @@ const WIDE: usize = 130;
 const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
 
+/// Keys, for terminals that are wide enough, and for others.
 const KEYS: &str =
     "q end  s start/stop  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help";
+const FEW_KEYS: &str = "q end  s start/stop  ? more keys";
 
 /// Lines of a message.
 const SAID_LINES: usize = 2;
@@ -145,6 +160,21 @@ struct Row {
     tokens_per_s: f64,
     launches_per_s: f64,
 }
+
+/// Columns of a stage and their widths. Only wide terminals have room for the last ones.
+const STAGE_TITLES: [(&str, usize); 11] = [
+    ("CALLS/S", 7),
+    ("P50 ms", 7),
+    ("P99 ms", 7),
+    ("BUSY", 6),
+    ("GAPS", 6),
+    ("REQS", 5),
+    ("TOKENS/S", 8),
+    ("WORK/S", 6),
+    ("IDLE", 7),
+    ("P90 ms", 7),
+    ("WORK/CALL", 9),
+];
 
 /// How many stages can be chosen.
 pub(crate) fn stages(view: &View) -> usize {
@@ -194,7 +224,11 @@ pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
 /// The page, `height` lines at most.
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
     if view.state.help {
-        let help = HELP.iter().map(|line| plain(line, width));
+        let help = HELP.iter().flat_map(|line| match line.chars().count() > width {
+            true => wrapped_at_most(line, width, height),
+            false => vec![(*line).to_owned()],
+        });
+        let help = help.map(|line| plain(&line, width));
         let lines = std::iter::once(bold("stage2-launch top", width)).chain(help);
         return lines.take(height).collect();
     }
@@ -207,7 +241,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
-    let (minute, gpus) = match left >= 14 {
+    let (minute, mut states) = match left >= 14 {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
@@ -215,8 +249,13 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let hosts = hosts(seen, (left / 4).max(1), width);
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
-    let others = minute.len() + gpus.len() + counters.len();
-    let for_kernels = left.saturating_sub(for_stages + for_processes + for_hosts + others);
+    let others = for_stages + for_processes + for_hosts + minute.len() + counters.len();
+    // The title of the kernels has its line, too.
+    let mut for_kernels = (left + 1).saturating_sub(others + states.len());
+    if for_kernels <= KERNELS_LEAST && states.len() > 1 {
+        states = gpus(seen, 1, width);
+        for_kernels = (left + 1).saturating_sub(others + states.len());
+    }
     let alone = view.state.only.as_ref().map_or_else(String::new, |(_, pid)| format!(" of {pid}"));
     let nothing = match dormant(view) {
         0 => "nothing has run in the last 10 s of the data".to_owned(),
@@ -225,7 +264,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(stage_table((&rows, &alone, &nothing), chosen, for_stages, width));
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
-    lines.extend(gpus);
+    lines.extend(states);
     lines.extend(counters);
     lines.extend(hosts);
     lines.extend(processes(view, rows.get(chosen), for_processes, width));
@@ -257,13 +296,20 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     };
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
-    let age = match newest {
-        Some(end) => format!("data {} old", age(view.now_ns.saturating_sub(end) as f64 / 1e9)),
+    let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
+        Some(age) if view.ended.is_some() => format!("ended {age} ago"),
+        Some(age) => format!("data {age} old"),
         None => "no data yet".to_owned(),
     };
-    let (name, all) = (shorten(&view.name, 24), look.processes.len());
+    let name = match look.hosts {
+        Some((answer, all)) if all > 1 => format!("{answer} of {all} hosts answer"),
+        _ => view.name.clone(),
+    };
+    let (name, all) = (shorten(&name, 24), look.processes.len());
     let all = counted(all as u64, "process");
-    let first = format!("stage2 top  {name}  {all}, {on} recording{dormant}  {age}{frozen}");
+    let state = format!("{all}, {on} recording{dormant}  {age}{frozen}");
+    let first = format!("stage2 top  {name}  {state}");
+    let first = if first.chars().count() > width { format!("stage2 top  {state}") } else { first };
     let sum =
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
     let work = sum(|process| process.counts.work);
@@ -318,19 +364,9 @@ fn stage_table(
     width: usize,
 ) -> Vec<Line<'static>> {
     let name_width = width.saturating_sub(62).clamp(8, STAGE_COLUMNS);
-    let title = format!(
-        "  {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}{}",
-        padded(&format!("STAGE{of}"), name_width),
-        "STEPS/S",
-        "P50 ms",
-        "P99 ms",
-        "BUSY",
-        "GAPS",
-        "REQS",
-        "TOKENS/S",
-        "WORK/S",
-        if width >= WIDE { "    IDLE  P90 ms WORK/STEP" } else { "" }
-    );
+    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
+    let start = format!("  {}", padded(&format!("STAGE{of}"), name_width));
+    let title = row_of(start, titles.iter().zip(STAGE_TITLES.map(|(_, width)| width)), width);
     let mut lines = vec![bold(&title, width)];
     if rows.is_empty() {
         lines.push(plain(&format!("  {nothing}"), width));
@@ -342,32 +378,46 @@ fn stage_table(
         let time = |percent| or_dash(row.sum.step_times.percentile(percent).map(ms));
         let has_tokens = row.sum.steps_with_tokens > 0;
         let tokens = or_dash(has_tokens.then(|| short(mean(row.tokens_per_s))));
-        let text = format!(
-            "{} {} {:>7} {:>7} {:>7} {:>6} {:>6} {:>5} {:>8} {:>6}{}",
-            if at == chosen { ">" } else { " " },
-            padded(&row.name, name_width),
+        let mark = if at == chosen { ">" } else { " " };
+        let start = format!("{mark} {}", padded(&row.name, name_width));
+        let busy = row.sum.busy_share();
+        let idle = busy.map(|busy| (1.0 - busy - row.sum.gap_share().unwrap_or(0.0)).max(0.0));
+        let per_call = (row.sum.steps > 0).then(|| row.sum.launches as f64 / row.sum.steps as f64);
+        let cells = [
             short(mean(row.steps_per_s)),
             time(50),
             time(99),
-            or_dash(row.sum.busy_share().map(share)),
+            or_dash(busy.map(share)),
             or_dash(row.sum.gap_share().map(share)),
             or_dash(row.sum.requests_per_step().map(short)),
             tokens,
             short(mean(row.launches_per_s)),
-            if width >= WIDE { more_of_stage(&row.sum) } else { String::new() },
-        );
+            or_dash(idle.map(share)),
+            time(90),
+            or_dash(per_call.map(short)),
+        ];
+        let text = row_of(start, cells.iter().zip(STAGE_TITLES.map(|(_, width)| width)), width);
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
     }
     lines
 }
 
-/// The further columns of a wide terminal.
-fn more_of_stage(sum: &StageNumbers) -> String {
-    let idle = sum.busy_share().map(|busy| (1.0 - busy - sum.gap_share().unwrap_or(0.0)).max(0.0));
-    let p90 = sum.step_times.percentile(90).map(ms);
-    let work = (sum.steps > 0).then(|| short(sum.launches as f64 / sum.steps as f64));
-    format!(" {:>7} {:>7} {:>9}", or_dash(idle.map(share)), or_dash(p90), or_dash(work))
+/// A line of as many cells, right-aligned in their columns, as are whole in it; the last ones are for wide terminals.
+fn row_of<'c>(
+    start: String,
+    cells: impl Iterator<Item = (&'c String, usize)>,
+    width: usize,
+) -> String {
+    let (mut line, mut columns) = (start.clone(), start.chars().count());
+    for (cell, cell_width) in cells {
+        columns += 1 + cell_width;
+        if columns > width {
+            break;
+        }
+        line.push_str(&format!(" {cell:>cell_width$}"));
+    }
+    line
 }
 
 /// Time and launches of each kernel of a stage, by name, and their classes.
@@ -380,14 +430,14 @@ fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
     for kernel in all.filter(|kernel| kernel.stage == row.name) {
         class_of.insert(&kernel.name, kernel.class);
         let sum = kernels.entry(&kernel.name).or_default();
-        *sum = (sum.0.saturating_add(kernel.ns), sum.1 + kernel.launches);
+        *sum = (sum.0.saturating_add(kernel.ns), sum.1.saturating_add(kernel.launches));
     }
     (kernels.into_iter().collect(), class_of)
 }
 
 fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
     let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
-    let total: u64 = row.sum.class_ns.iter().sum();
+    let total = row.sum.class_ns.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
     let mut classes: Vec<(u64, u8)> =
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
@@ -414,15 +464,16 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         padded(&from, name_width),
         marked("TIME", by == KernelOrder::Time),
         marked("MEAN us", by == KernelOrder::Mean),
-        if is_wide { "   CALLS/S      ms/S  CLASS" } else { "" }
+        if is_wide { "  LAUNCH/S      ms/S  CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     let shown = height.saturating_sub(1);
     // The last line is the sum of those that have no room.
     let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
     let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
-    let beyond =
-        rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| (sum.0.saturating_add(*ns), sum.1 + n));
+    let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
+        (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))
+    });
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
@@ -455,7 +506,7 @@ fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
     let columns = (0..width.saturating_sub(22).min(60)).rev();
     let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
     let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
-    let lines = [("STEP ms", trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
+    let lines = [("CALL ms", trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
     let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
     let line = |(label, trend)| plain(&format!("  {label:<7} {trend}"), width);
     lines.map(|of| coloured(line(of), Color::Green, view)).collect()
@@ -575,19 +626,20 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
     let sorted = sorted_processes(view, row);
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
-    let title = format!(
-        "  {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {:>6} {:>7}{}",
-        "RANK",
-        "PID",
-        padded("HOST", host_width),
-        padded("STATE", 9),
-        "STEPS/S",
+    const WIDTHS: [usize; 5] = [8, 8, 6, 6, 7];
+    let host = padded("HOST", host_width);
+    let titles = [
+        "CALLS/S".to_owned(),
         marked("P50 ms", by == ProcessOrder::StepTime),
         marked("BUSY", by == ProcessOrder::Busy),
-        "GPU",
+        "GPU".to_owned(),
         marked("LOST", by == ProcessOrder::Lost),
-        if width >= WIDE { " TOKENS/S   IDLE  TRACE FILE" } else { "" }
-    );
+    ];
+    let start = format!("  {:>4} {:>8} {host} {}", "RANK", "PID", padded("STATE", 9));
+    let mut title = row_of(start, titles.iter().zip(WIDTHS), width);
+    if width >= WIDE {
+        title.push_str(" TOKENS/S   IDLE  TRACE FILE");
+    }
     let mut lines = vec![bold(&title, width)];
     let shown = if sorted.len() > height { height.saturating_sub(1) } else { height };
     // The chosen one is always among those that are seen.
@@ -600,19 +652,22 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         let is_known = !busy.is_empty() && seconds != 0.0;
         let gpu = or_dash(is_known.then(|| share(busy.iter().sum::<f64>() / busy.len() as f64)));
         let mark = if is_chosen(process) { ">" } else { " " };
-        let text = format!(
-            "{mark} {:>4} {:>8} {} {} {:>8} {:>8} {:>6} {gpu:>6} {:>7}{}",
-            or_dash(process.rank.map(|rank| rank.to_string())),
-            process.pid,
-            padded(&process.host, host_width),
-            padded(&state(view, process), 9),
+        let rank = or_dash(process.rank.map(|rank| rank.to_string()));
+        let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
+        let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
+        let cells = [
             or_dash(sum.filter(|_| seconds > 0.0).map(|sum| short(sum.steps as f64 / seconds))),
             or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
             or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
+            gpu,
             lost_text(lost(process), is_incomplete(process), lost_count),
-            if width >= WIDE { more_of_process(process, sum, width) } else { String::new() },
-        );
-        let is_whole = lost(process) == 0 && !is_incomplete(process) && !is_silent(view, process);
+        ];
+        let mut text = row_of(start, cells.iter().zip(WIDTHS), width);
+        if width >= WIDE {
+            text.push_str(&more_of_process(process, sum, width));
+        }
+        let is_heard = !is_silent(view, process) && process.state != FileState::Unreachable;
+        let is_whole = lost(process) == 0 && !is_incomplete(process) && is_heard;
         let line = match (is_chosen(process), is_whole) {
             (true, _) => plain(&text, width).style(Modifier::REVERSED),
             (false, true) => plain(&text, width),
@@ -700,29 +755,54 @@ fn state(view: &View, process: &Watched) -> String {
         (FileState::Cut, _) => "cut".to_owned(),
         (FileState::Damaged(_), _) => "damaged".to_owned(),
         (FileState::Unreadable(_), _) => "unread".to_owned(),
+        (FileState::Unreachable, _) => "no answer".to_owned(),
     }
 }
 
 fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
-    let notes =
-        view.look.processes.iter().flat_map(|process| {
-            process.notes.iter().map(|note| format!("{}: {note}", process.pid))
-        });
-    let left_out = view.look.files_left_out;
-    let files = (left_out > 0).then(|| format!("{left_out} trace files are not followed"));
-    let problem = view.look.problems.last().cloned();
-    // The most urgent one has the lines.
-    let said = view.state.said.clone().or(problem).or(files).or_else(|| notes.into_iter().next());
+    let look = &view.look;
+    let problem = match look.hosts {
+        // Each host that does not answer is named.
+        Some(_) if !look.problems.is_empty() => Some(look.problems.join("; ")),
+        _ => look.problems.last().cloned(),
+    };
+    // The most urgent one has the lines; a page of text has room for all.
+    let all = [view.state.said.clone(), problem, left_out(look), note(look)];
+    let (most, each) = if view.is_text { (usize::MAX, usize::MAX) } else { (1, SAID_LINES) };
+    let said = all.into_iter().flatten().take(most);
     let mut lines = match view.state.asked {
         Some(switch) => question(switch, width),
-        None => {
-            let said = said.map_or_else(String::new, |said| visible(said.as_bytes()));
-            let lines = wrapped_at_most(&said, width, SAID_LINES).into_iter();
-            lines.filter(|line| !line.is_empty()).map(|line| plain(&line, width)).collect()
-        }
+        None => said
+            .flat_map(|said| wrapped_at_most(&visible(said.as_bytes()), width, each))
+            .map(|line| plain(&line, width))
+            .collect(),
     };
-    lines.push(bold(KEYS, width));
+    let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
+    lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
+    lines.push(bold(if KEYS.chars().count() > width { FEW_KEYS } else { KEYS }, width));
     lines
+}
+
+fn left_out(look: &Look) -> Option<String> {
+    match (look.files_left_out, look.processes_left_out) {
+        (0, 0) => None,
+        (0, some) => Some(format!(
+            "{} of other hosts have no room: name the folder of their traces",
+            counted(some, "process")
+        )),
+        (some, _) => Some(format!("{} not followed", counted(some, "trace file"))),
+    }
+}
+
+/// The first note, what is wrong before what is merely special, and how many more processes have one.
+fn note(look: &Look) -> Option<String> {
+    let suspect = || look.processes.iter().filter(|process| process.is_suspect);
+    let first = suspect().next().or(look.processes.iter().find(|of| !of.notes.is_empty()))?;
+    let more = match suspect().count() {
+        0 | 1 => String::new(),
+        some => format!(" ({} more like this)", counted(some as u64 - 1, "process")),
+    };
+    Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
 }
 
 fn question(switch: Switch, width: usize) -> Vec<Line<'static>> {

@@ -1,10 +1,11 @@
 //! `top` and `feed` with a real collector in a guest that obeys its standard input: what they show is what
 //! a report says, and they outlive what they watch.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::guest::{Guest, Running, get, serving};
 use crate::common::simulated::{built, collector};
@@ -195,6 +196,143 @@ fn what_the_host_does_while_the_gpu_is_idle_is_seen_live() {
         assert_eq!(words, [guest.0.id().to_string().as_str(), idle], "{table:#?}");
         assert!(table.iter().all(|line| line.chars().count() <= 80), "{table:#?}");
     }
+}
+
+/// A server that answers each client in this way, until the test ends.
+fn answering(answer: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let _ = client.read(&mut [0; 4_096]);
+                answer(&mut client)
+            });
+        }
+    });
+    address
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+
+fn slowly(client: &mut TcpStream) -> std::io::Result<()> {
+    client.write_all(OK)?;
+    loop {
+        client.write_all(b" ")?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn endlessly(client: &mut TcpStream) -> std::io::Result<()> {
+    client.write_all(OK)?;
+    loop {
+        client.write_all(&[b'7'; 1 << 16])?;
+    }
+}
+
+fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
+    client.write_all(OK)?;
+    client.write_all(b"{\"stage2_live\": 999, \"now_ns\": 5}")
+}
+
+fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
+    let ranks = vec!["{}"; 1_000_000].join(",");
+    client.write_all(OK)?;
+    write!(client, "{{\"stage2_live\": 1, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+}
+
+fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
+    client.write_all(b"220 mail ready\r\n")
+}
+
+/// A guest of this rank that works, and `feed` on it.
+fn served(rank: &str) -> (Guest, Running, String) {
+    let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10"), ("RANK", rank)]);
+    guest.does(["work decode 20", "work decode 20", "work decode 20"]);
+    let (feed, address) = serving(&guest.traces());
+    // The last call may still go on.
+    let calls = format!("rank=\"{rank}\",stage=\"decode\"}} 2\n");
+    wait_until("a rank", || get(&address, "/metrics").contains(&calls));
+    (guest, feed, address)
+}
+
+/// Hazard (Watching what runs): Of several hosts one is dead, one slow, one sends without end, one tells of a million
+///  ranks, one is of another version, and one is no `feed`.
+/// Promise: Each is named with its state, the ranks of the others are shown in time, and a number that two ranks have
+///  is told.
+#[test]
+fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
+    let (guests, _feeds, mut addresses): (Vec<_>, Vec<_>, Vec<_>) =
+        ["5", "5"].into_iter().map(served).collect();
+    let dead = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    addresses.push(dead.to_string());
+    let bad = [slowly, endlessly, another_version, too_many_ranks, nonsense];
+    addresses.extend(bad.map(answering));
+    let words: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let began = Instant::now();
+    let page = launch(&[&["top", "--once"], words.as_slice()].concat());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let told = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whys = [
+        "nothing listens there",
+        "it does not answer in time",
+        "it sends more than 16 MB",
+        "it tells version 999, and this program reads version 1",
+        "it is damaged",
+        "what it sends is not from `feed`",
+    ];
+    let states: Vec<String> =
+        words[2..].iter().zip(whys).map(|(address, why)| format!("{address}: {why}")).collect();
+    let (one, other) = (guests[0].pid(), guests[1].pid());
+    let shown = ["2 of 8 hosts answer 2 processes", "> decode", &one, &other, "has rank 5, too"];
+    expect_parts(
+        &told,
+        "top",
+        &[&shown[..], &states.iter().map(String::as_str).collect::<Vec<_>>()].concat(),
+    );
+    // The same as metrics, with sums over all hosts.
+    let metrics = launch(&["feed", "--once", words[0], words[1], words[2]]);
+    let calls = |name: &str, label: &str| metric(&metrics, name, label);
+    let of =
+        [one, other].map(|pid| calls("stage2_stage_step_seconds_count", &format!("pid=\"{pid}\"")));
+    assert!(of.iter().all(|calls| *calls >= 2.0), "{metrics}");
+    assert_eq!(calls("stage2_job_stage_step_seconds_count", "decode"), of[0] + of[1]);
+    expect_parts(&metrics, "feed", &["stage2_feed_problems 1.0"]);
+}
+
+/// Hazard (Watching what runs): A host dies while several are watched, and another one is slow.
+/// Promise: What it showed last stays, its processes have the state `no answer`, and a page comes every second.
+#[test]
+fn a_host_that_dies_leaves_its_last_numbers_and_holds_up_no_page() {
+    let (mut guest, _feed, address) = served("0");
+    let (other, feed, dies) = served("1");
+    let slow = answering(slowly);
+    let mut command = Command::new(LAUNCH);
+    command.args(["top", "--plain", &address, &dies, &slow]).stdout(Stdio::piped());
+    let mut top = Running(command.spawn().expect("stage2-launch"));
+    let mut lines = BufReader::new(top.0.stdout.take().expect("piped")).lines();
+    // Reads up to a line with this part; how many pages began on the way.
+    let mut until = |part: &str| {
+        let (began, mut pages) = (Instant::now(), 0);
+        while began.elapsed() < PATIENCE {
+            let line = lines.next().expect("it goes on").expect("text");
+            pages += u64::from(line.starts_with("stage2 top"));
+            if line.contains(part) {
+                return pages;
+            }
+        }
+        panic!("{part} does not come");
+    };
+    until("2 of 3 hosts answer  2 processes, 2 recording");
+    drop(feed);
+    let began = Instant::now();
+    let state = format!(" {} ", other.pid());
+    let pages = until("nothing listens there (for") + until("no answer");
+    let seconds = began.elapsed().as_secs();
+    assert!(seconds >= 14 && pages + 3 >= seconds, "{pages} pages in {seconds} s");
+    until("1 of 3 hosts answer  2 processes, 1 recording");
+    until(&state);
+    guest.tell("work decode 1");
 }
 
 #[test]

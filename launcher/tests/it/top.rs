@@ -189,7 +189,7 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         }
         let top = guest.launch(&["top", &guest.pid()]);
         let Some(tmux) = Tmux::run(size, &top) else { return };
-        let page = tmux.shows(&["> decode", "STEP ms", "RANK", "q end"]);
+        let page = tmux.shows(&["> decode", "CALL ms", "RANK", "q end"]);
         let (columns, rows) = (usize::from(size.0), usize::from(size.1));
         assert!(page.len() <= rows, "{page:#?}");
         assert!(page[rows - 1].starts_with("q end"), "the keys are the last line: {page:#?}");

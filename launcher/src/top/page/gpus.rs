@@ -10,7 +10,7 @@ use stage2_live::{Counter, GpuState};
 
 use super::{View, plain, share, short};
 
-/// What the driver says of the GPUs, as many lines as there is room for.
+/// What the driver says of the GPUs: a line for each, or, where there is no room for them, a line for all.
 pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     let mut all: Vec<String> = Vec::new();
     for process in &view.look.processes {
@@ -29,19 +29,63 @@ pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static
             _ => lines.push(format!("  {gpu}")),
         }
     }
-    lines.into_iter().take(height).map(|line| plain(&line, width)).collect()
+    if lines.len() > height {
+        let states = view.look.processes.iter().flat_map(|process| &process.gpus);
+        lines = vec![format!("  {}", together(&states.collect::<Vec<_>>()))];
+    }
+    lines.iter().map(|line| plain(line, width)).collect()
+}
+
+/// Many GPUs in one line: the lowest and the highest value of each kind, and how many of them are held down.
+fn together(all: &[&GpuState]) -> String {
+    let range = |of: fn(&GpuState) -> Option<f64>, unit: &str| {
+        let values = || all.iter().filter_map(|gpu| of(gpu));
+        let (least, most) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
+        let (least, most) = (format!("{least:.0}"), format!("{most:.0}"));
+        Some(if least == most { format!("{most}{unit}") } else { format!("{least}-{most}{unit}") })
+    };
+    let (used, memory) = (
+        range(|gpu| gpu.memory_used_bytes.map(gib), ""),
+        all.iter().filter_map(|gpu| gpu.memory_bytes).max(),
+    );
+    let memory = memory.map_or_else(String::new, |bytes| format!(" of {:.0}", gib(bytes)));
+    let held = all.iter().filter_map(|gpu| limit_of(gpu));
+    let mut limits: Vec<&str> = held.clone().collect();
+    limits.sort_unstable();
+    limits.dedup();
+    let limits =
+        (!limits.is_empty()).then(|| format!("! {} on {}", limits.join(", "), held.count()));
+    let parts = [
+        range(|gpu| Some(f64::from(gpu.power_mw?) / 1e3), " W"),
+        range(|gpu| gpu.sm_clock_mhz.map(f64::from), " MHz"),
+        range(|gpu| gpu.memory_clock_mhz.map(f64::from), " MHz")
+            .map(|text| format!("memory {text}")),
+        range(|gpu| gpu.temperature_c.map(f64::from), " C"),
+        used.map(|used| format!("{used}{memory} GiB")),
+        limits,
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{} {}", counted(all.len() as u64, "GPU"), parts.join(" "))
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// What holds the clocks of a GPU down.
+fn limit_of(gpu: &GpuState) -> Option<&'static str> {
+    let reasons = gpu.clock_reasons.unwrap_or(0);
+    CLOCK_LIMITS.iter().find(|(bit, _)| reasons & bit != 0).map(|(_, name)| *name)
 }
 
 fn gpu_text(gpu: &GpuState) -> String {
-    let gb = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
+    let gb = |bytes: u64| format!("{:.1}", gib(bytes));
     let memory = match (gpu.memory_used_bytes, gpu.memory_bytes) {
         (Some(used), Some(all)) => Some(format!("{} of {} GiB", gb(used), gb(all))),
         (Some(used), None) => Some(format!("{} GiB", gb(used))),
         (None, _) => None,
     };
-    let reasons = gpu.clock_reasons.unwrap_or(0);
-    let limit = CLOCK_LIMITS.iter().find(|(bit, _)| reasons & bit != 0);
-    let limit = limit.map(|(_, name)| format!("! {name}"));
+    let limit = limit_of(gpu).map(|name| format!("! {name}"));
     let parts = [
         gpu.power_mw.map(|mw| format!("{:.0} W", f64::from(mw) / 1e3)),
         gpu.sm_clock_mhz.map(|mhz| format!("{mhz} MHz")),

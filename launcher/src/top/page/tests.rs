@@ -99,7 +99,7 @@ fn view() -> View {
         phases: vec![(72, "stopping".into())],
         now_ns: 103_200_000_000,
         state: State::default(),
-        has_colour: false,
+        ..View::default()
     }
 }
 
@@ -228,7 +228,7 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
     };
     // 40 ms, no step, 60 ms; an idle GPU is a low bar and no gap.
     let older = " ".repeat(55);
-    assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
+    assert_eq!(find("  CALL ms"), format!("  CALL ms {older}▆ █ 40.0-60.0"));
     assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
     let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
     let limited = format!("  rank 0 {gpu} ! power limit");
@@ -239,7 +239,64 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
     // Another stage has no steps in this minute.
     let mut other = view();
     other.state.chosen = 1;
-    assert!(!text(&other, 80, 24).iter().any(|line| line.contains("STEP ms")));
+    assert!(!text(&other, 80, 24).iter().any(|line| line.contains("CALL ms")));
+}
+
+/// Hazard (Watching what runs): A job has more GPUs than the page has lines.
+/// Promise: A line shows the lowest and the highest value of all of them, and how many are held down.
+#[test]
+fn many_gpus_are_one_line_where_there_is_no_room_for_each() {
+    let mut view = view();
+    view.look.processes = (0..8).map(|rank| process(71 + rank as u32, rank)).collect();
+    view.look.processes[7].gpus[0].power_mw = Some(97_000);
+    view.look.processes[7].gpus[0].memory_used_bytes = None;
+    let find = |width: usize, height: usize| -> Vec<String> {
+        text(&view, width, height).into_iter().filter(|line| line.contains(" C ")).collect()
+    };
+    let all = "  8 GPUs 97-412 W 1980 MHz memory 2619 MHz 61 C 20 of 80 GiB ! power limit on 1";
+    assert_eq!(find(80, 24), [all]);
+    let each = find(200, 60);
+    assert!(each.len() == 3 && each[0].contains("rank 1 GPU0 412 W"), "{each:#?}");
+}
+
+/// Hazard (Watching what runs): A run ends while it is watched.
+/// Promise: The page says so and what to do next, above its keys.
+#[test]
+fn a_run_that_has_ended_says_what_to_do_next() {
+    let mut view = view();
+    view.ended = Some("The run has ended: w writes its reports, q ends".into());
+    view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
+    let shown = text(&view, 80, 24);
+    assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
+    assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q end"));
+}
+
+/// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
+/// Promise: The first line counts them, the page names them all, and says what else is wrong where there is room.
+#[test]
+fn hosts_that_do_not_answer_are_counted_and_named() {
+    let mut view = view();
+    view.look.hosts = Some((1, 3));
+    view.look.problems =
+        vec!["node-2:9464: nothing listens there".into(), "node-3:9464: it is damaged".into()];
+    view.look.processes[1].state = FileState::Unreachable;
+    view.look.processes[1].is_suspect = true;
+    view.look.processes[1].notes = vec!["process 8 on node-4 has rank 1, too".into()];
+    view.phases.clear();
+    let shown = text(&view, 80, 24);
+    assert!(
+        shown[0].starts_with("stage2 top  1 of 3 hosts answer  2 processes, 1 recording"),
+        "{shown:#?}"
+    );
+    let foot = "node-2:9464: nothing listens there; node-3:9464: it is damaged";
+    assert_eq!(shown[22], foot);
+    assert!(shown.iter().any(|line| line.contains(" no answer ")), "{shown:#?}");
+    view.is_text = true;
+    let shown = text(&view, 80, 26).join("\n");
+    assert!(
+        shown.contains(foot) && shown.contains("72: process 8 on node-4 has rank 1, too"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -495,7 +552,7 @@ fn a_wide_terminal_has_more_columns_and_causes() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).as_str()
     };
-    assert!(find("STAGE").ends_with("    IDLE  P90 ms WORK/STEP"));
+    assert!(find("STAGE").ends_with("    IDLE  P90 ms WORK/CALL"));
     assert!(find("> decode").ends_with("   20.0%    58.2      40.0"), "{}", find("> decode"));
     // 5 s and 1,000 calls in 10 s.
     assert!(find("gemm_a").ends_with("       100       500  gemm"), "{}", find("gemm_a"));

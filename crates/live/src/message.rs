@@ -1,0 +1,223 @@
+//! What one host tells another of its processes: JSON, with a version and the time at which it was written.
+//!
+//! What comes in is anybody's. Its length has a bound already; here, its counts have one, nothing in it acts on
+//! a terminal, and its times are those of this host's clock.
+
+use serde::{Deserialize, Serialize};
+use stage2_contract::text::{shorten, visible};
+
+use crate::look::{LAG_NS, Look};
+
+/// Any change of what [`Look`] holds is another version.
+const VERSION: u32 = 1;
+/// Processes of one host.
+const PROCESSES: usize = 1_024;
+/// Kernels of a process that are told, the longest first.
+const KERNELS: usize = 256;
+/// Clocks that differ by less may differ by the time on the way.
+const CLOCK_NS: i128 = 5_000_000_000;
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    stage2_live: u32,
+    now_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Written<'l> {
+    #[serde(flatten)]
+    head: Head,
+    look: &'l Look,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    look: Look,
+}
+
+/// What is told of these processes. Paths of files stay here.
+pub fn write(mut look: Look, now_ns: u64) -> String {
+    for process in &mut look.processes {
+        process.window.kernels.truncate(KERNELS);
+        if let Some((_, name)) = process.file.rsplit_once('/') {
+            process.file = name.to_owned();
+        }
+    }
+    let head = Head { stage2_live: VERSION, now_ns };
+    serde_json::to_string(&Written { head, look: &look }).unwrap_or_default()
+}
+
+/// What another host told, or in a few words why it cannot be used.
+pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
+    let head: Head = serde_json::from_str(text).map_err(|_| "what it sends is not from `feed`")?;
+    if head.stage2_live != VERSION {
+        return Err(format!(
+            "it tells version {}, and this program reads version {VERSION}: use the same stage2 on both",
+            head.stage2_live
+        ));
+    }
+    if acts(text) {
+        return Err("it sends control characters".to_owned());
+    }
+    let body: Result<Body, _> = serde_json::from_str(text);
+    let mut look = body.map_err(|error| shorten(&format!("it is damaged: {error}"), 80))?.look;
+    if look.processes.len() > PROCESSES {
+        return Err(format!(
+            "it tells of {} processes, more than {PROCESSES}",
+            look.processes.len()
+        ));
+    }
+    let ahead_ns = i128::from(head.now_ns) - i128::from(now_ns);
+    if ahead_ns.abs() > CLOCK_NS {
+        look.move_times(ahead_ns);
+    }
+    if ahead_ns.unsigned_abs() > u128::from(LAG_NS) {
+        let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
+        let seconds = ahead_ns.unsigned_abs() / 1_000_000_000;
+        look.problems
+            .push(format!("its clock is {seconds} s {way} that of this host; its times are moved"));
+    }
+    Ok(look)
+}
+
+/// Whether a string in it would act on a terminal instead of being seen.
+fn acts(text: &str) -> bool {
+    let mut escapes = text.as_bytes().iter();
+    while let Some(byte) = escapes.next() {
+        if *byte == b'\\'
+            && !escapes.next().is_some_and(|escaped| matches!(escaped, b'"' | b'\\' | b'/'))
+        {
+            return true;
+        }
+    }
+    visible(text.as_bytes()) != text
+}
+
+/// Losses by name. Names that are not known are left out: each would be a series of its own.
+pub(crate) mod losses {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::watch::LOSSES;
+
+    pub(crate) fn serialize<S: Serializer>(
+        losses: &[(&'static str, u64)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(losses.iter().copied())
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
+        deserializer: D,
+    ) -> Result<Vec<(&'static str, u64)>, D::Error> {
+        let told = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let count = |kind: &str| told.get(kind).copied().unwrap_or(0);
+        Ok(LOSSES.iter().map(|kind| (*kind, count(kind))).collect())
+    }
+}
+
+/// A histogram by its buckets.
+pub(crate) mod histogram {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use stage2_contract::stats::Histogram;
+
+    pub(crate) fn serialize<S: Serializer>(
+        histogram: &Histogram,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        histogram.buckets().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
+        deserializer: D,
+    ) -> Result<Histogram, D::Error> {
+        let buckets = Vec::deserialize(deserializer)?;
+        Histogram::of_buckets(buckets)
+            .ok_or_else(|| D::Error::custom("the buckets are in no order"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileState, KernelRow, StageNumbers, Watched};
+
+    const NOW: u64 = 1_800_000_000_000_000_000;
+
+    fn look() -> Look {
+        let mut decode = StageNumbers { steps: 2, ..StageNumbers::default() };
+        decode.step_times.add(7_000);
+        let mut process = Watched {
+            host: "node-1".into(),
+            pid: 7,
+            rank: Some(3),
+            file: "/srv/secret/node-1-7.s2t".into(),
+            state: FileState::Growing,
+            losses: vec![("range_events", 5)],
+            last_wall_ns: Some(NOW),
+            ..Watched::default()
+        };
+        process.totals.insert("decode".into(), decode);
+        let row =
+            KernelRow { stage: "decode".into(), name: "gemm".into(), class: 1, ns: 9, launches: 2 };
+        process.window.kernels = vec![row; 2 * KERNELS];
+        Look { processes: vec![process], behind_bytes: 4, ..Look::default() }
+    }
+
+    #[test]
+    fn what_is_told_is_what_is_read_without_paths() {
+        let text = write(look(), NOW);
+        let read = read(&text, NOW + 1_000_000_000).expect("a look");
+        let (sent, came) = (&look().processes[0], &read.processes[0]);
+        assert_eq!((&came.totals, came.rank, &came.state), (&sent.totals, sent.rank, &sent.state));
+        assert_eq!((came.file.as_str(), came.window.kernels.len()), ("node-1-7.s2t", KERNELS));
+        assert!(came.losses.contains(&("range_events", 5)), "{:?}", came.losses);
+        assert_eq!(
+            (came.last_wall_ns, read.behind_bytes),
+            (Some(NOW), 4),
+            "a second is on the way"
+        );
+    }
+
+    /// Hazard (Watching what runs): What a port sends is not from `feed`, or from that of another version, or from somebody
+    ///  who wants the terminal to obey.
+    /// Promise: It is refused in a few words.
+    #[test]
+    fn what_cannot_be_used_is_refused_in_a_few_words() {
+        let good = write(look(), NOW);
+        let many = Look { processes: vec![Watched::default(); PROCESSES + 1], ..Look::default() };
+        for (text, why) in [
+            ("HTTP".to_owned(), "not from `feed`"),
+            ("[".repeat(100_000), "not from `feed`"),
+            (
+                good.replace("\"stage2_live\":1", "\"stage2_live\":9"),
+                "version 9, and this program reads version 1",
+            ),
+            (good.replace("node-1", "node\\u001b[2J"), "control characters"),
+            (good.replace("node-1", "node\u{202e}"), "control characters"),
+            (good.replace("\"steps\":2", "\"steps\":1e400"), "it is damaged"),
+            (good.replace("\"steps\":2", "\"steps\":-1"), "it is damaged"),
+            (good.replace("\"pid\":7,", ""), "it is damaged"),
+            (write(many, NOW), "1025 processes, more than 1024"),
+        ] {
+            let said = read(&text, NOW).expect_err(why);
+            assert!(said.contains(why) && said.len() < 120, "{said}");
+        }
+    }
+
+    /// Hazard (Watching what runs): The clocks of two hosts are hours apart.
+    /// Promise: It is said, and the age of the data is that by the clock of its own host.
+    #[test]
+    fn times_of_a_host_whose_clock_differs_are_moved() {
+        let text = write(look(), NOW);
+        let hours = 3 * 3_600 * 1_000_000_000;
+        let read = read(&text, NOW + hours).expect("a look");
+        assert_eq!(read.processes[0].last_wall_ns, Some(NOW + hours));
+        assert_eq!(
+            read.problems,
+            ["its clock is 10800 s behind that of this host; its times are moved"]
+        );
+    }
+}
