@@ -202,13 +202,29 @@ impl Follow {
 
     /// Reads on, `budget` bytes at most, or 2 MiB where that is less.
     fn read(&mut self, budget: u64, take: impl FnMut(Record)) -> Taken {
-        if self.state.is_over() {
+        if self.state.is_over() && !self.comes_back() {
             return Taken::default();
         }
         self.try_read(budget.max(LEAST_BUDGET), take).unwrap_or_else(|error| {
             self.state = FileState::Unreadable(error.to_string());
             Taken::default()
         })
+    }
+
+    /// A shared folder may lose a file for some time: whether the one that was read is there again.
+    fn comes_back(&mut self) -> bool {
+        if self.at == 0 || !matches!(self.state, FileState::Removed | FileState::Unreadable(_)) {
+            return false;
+        }
+        let found = fs::metadata(&self.path);
+        let is_it = |found: fs::Metadata| {
+            (found.dev(), found.ino()) == self.identity && found.len() >= self.at
+        };
+        let is_back = found.is_ok_and(is_it);
+        if is_back {
+            (self.file, self.state) = (None, FileState::Growing);
+        }
+        is_back
     }
 
     fn try_read(&mut self, budget: u64, mut take: impl FnMut(Record)) -> io::Result<Taken> {

@@ -132,6 +132,16 @@ pub struct Watched {
     pub is_suspect: bool,
 }
 
+/// That clocks differ, and by how much.
+pub(crate) fn clock_differs(ahead_ns: i128) -> String {
+    let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
+    let apart = match ahead_ns.unsigned_abs() / u128::from(SECOND_NS) {
+        seconds if seconds < 7_200 => format!("{seconds} s"),
+        seconds => format!("{} h", seconds / 3_600),
+    };
+    format!("its clock is {apart} {way} that of this host; its times are moved")
+}
+
 impl Watched {
     /// Whether its trace file grows: it is neither over nor cut.
     pub fn is_growing(&self) -> bool {

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::{shorten, visible};
 
-use crate::look::{LAG_NS, Look};
+use crate::look::{LAG_NS, Look, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
 const VERSION: u32 = 1;
@@ -72,10 +72,7 @@ pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
         look.move_times(ahead_ns);
     }
     if ahead_ns.unsigned_abs() > u128::from(LAG_NS) {
-        let way = if ahead_ns > 0 { "ahead of" } else { "behind" };
-        let seconds = ahead_ns.unsigned_abs() / 1_000_000_000;
-        look.problems
-            .push(format!("its clock is {seconds} s {way} that of this host; its times are moved"));
+        look.problems.push(clock_differs(ahead_ns));
     }
     Ok(look)
 }
@@ -217,7 +214,7 @@ mod tests {
         assert_eq!(read.processes[0].last_wall_ns, Some(NOW + hours));
         assert_eq!(
             read.problems,
-            ["its clock is 10800 s behind that of this host; its times are moved"]
+            ["its clock is 3 h behind that of this host; its times are moved"]
         );
     }
 }

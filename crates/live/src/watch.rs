@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::{Losses, pieces};
 
 use crate::follow::{Chain, FileState, Trace, place};
-use crate::look::{Look, Watched};
+use crate::look::{Look, Watched, clock_differs};
 use crate::process::{Options, Process};
 use crate::{MAX_STAGES, OTHER};
 
@@ -30,6 +31,10 @@ const RETIRED: usize = 4_096;
 /// Ticks without news after which what waits is final.
 const QUIET_TICKS: u32 = 4;
 const PROBLEMS: usize = 20;
+/// So few bytes are left, and what was read is of now.
+const CURRENT_BYTES: u64 = 1 << 20;
+/// What a shared folder shows late is not so late: further apart are only clocks.
+const CLOCK_NS: u128 = 120_000_000_000;
 
 /// Where trace files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +61,8 @@ pub struct Watch {
     behind: u64,
     skipped: u64,
     left_out: BTreeSet<PathBuf>,
+    /// Folders that have more entries than are looked at.
+    crowded: BTreeSet<PathBuf>,
     next: usize,
 }
 
@@ -74,6 +81,11 @@ impl Watch {
 
     /// Reads what was added since the last tick, 64 MiB about.
     pub fn tick(&mut self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.tick_at(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    fn tick_at(&mut self, now_ns: u64) {
         self.find();
         let mut budget = TICK_BYTES;
         self.behind = 0;
@@ -92,6 +104,7 @@ impl Watch {
             let skims = backlog > SKIM_BYTES;
             tracked.process.skim(skims);
             let share = if skims { budget.min(backlog - KEPT_BYTES) } else { budget };
+            let was_lost = is_lost(tracked.follow.state());
             let taken = tracked.follow.read(share, |record| tracked.process.push(record));
             budget = budget.saturating_sub(taken.bytes);
             self.behind = self.behind.saturating_add(taken.behind);
@@ -99,7 +112,19 @@ impl Watch {
             tracked.corrupt_frames += taken.corrupt_frames;
             tracked.behind = taken.behind;
             tracked.quiet = if taken.bytes == 0 { tracked.quiet.saturating_add(1) } else { 0 };
+            let is_current = taken.bytes > 0 && taken.behind < CURRENT_BYTES;
+            if is_current && tracked.is_read {
+                let last = tracked.process.last_wall_ns();
+                tracked.ahead_ns = last.map(|last| i128::from(last) - i128::from(now_ns));
+            }
+            // What is there at first may be old.
+            tracked.is_read |= is_current;
             let over = tracked.follow.state().is_over();
+            if was_lost && !is_lost(tracked.follow.state()) {
+                tracked.told = false;
+                let path = visible_path(tracked.follow.path());
+                self.problems.push_back(format!("{path} is there again, and is read on"));
+            }
             if tracked.quiet == QUIET_TICKS || (over && !tracked.told) {
                 tracked.process.finish();
             }
@@ -117,7 +142,7 @@ impl Watch {
     }
 
     fn find(&mut self) {
-        let mut found: Vec<(std::time::SystemTime, PathBuf, (u64, u64))> = Vec::new();
+        let mut found: Vec<(SystemTime, PathBuf, (u64, u64))> = Vec::new();
         let mut look = |path: PathBuf, folder: Option<&Path>| {
             let Ok(status) = fs::metadata(&path) else { return };
             let identity = (status.dev(), status.ino());
@@ -126,7 +151,7 @@ impl Watch {
                 return;
             }
             if status.is_file() && self.seen.get(&path) != Some(&identity) {
-                let changed = status.modified().unwrap_or(std::time::UNIX_EPOCH);
+                let changed = status.modified().unwrap_or(UNIX_EPOCH);
                 found.push((changed, path, identity));
             }
         };
@@ -134,9 +159,17 @@ impl Watch {
             let (folder, paths) = match source {
                 Source::File(path) => (path.parent(), vec![path.clone()]),
                 Source::Folder(folder) => {
-                    let entries = fs::read_dir(folder).into_iter().flatten().take(ENTRIES);
-                    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-                    (Some(folder.as_path()), paths.filter(|path| is_trace(path)).collect())
+                    let mut entries = fs::read_dir(folder).into_iter().flatten();
+                    let paths = entries.by_ref().take(ENTRIES);
+                    let paths = paths.filter_map(|entry| Some(entry.ok()?.path()));
+                    let paths = paths.filter(|path| is_trace(path)).collect();
+                    if entries.next().is_some() && self.crowded.insert(folder.clone()) {
+                        self.problems.push_back(format!(
+                            "{} has more than {ENTRIES} entries, and only so many are looked at: give the job a folder of its own",
+                            visible_path(folder)
+                        ));
+                    }
+                    (Some(folder.as_path()), paths)
                 }
             };
             let folder = folder.and_then(|folder| folder.canonicalize().ok());
@@ -180,6 +213,8 @@ impl Watch {
                 corrupt_frames: 0,
                 told: false,
                 behind: 0,
+                is_read: false,
+                ahead_ns: None,
             });
         }
     }
@@ -275,6 +310,10 @@ struct Tracked {
     told: bool,
     /// Bytes that are there and make no whole frame yet.
     behind: u64,
+    /// All that was there was read once.
+    is_read: bool,
+    /// By how much its clock was ahead of ours when it wrote last.
+    ahead_ns: Option<i128>,
 }
 
 impl Tracked {
@@ -286,6 +325,10 @@ impl Tracked {
     fn age(&self) -> (bool, Option<u64>) {
         (!self.told, self.process.last_wall_ns())
     }
+}
+
+fn is_lost(state: &FileState) -> bool {
+    matches!(state, FileState::Removed | FileState::Unreadable(_))
 }
 
 type Identity = (String, u32);
@@ -329,7 +372,7 @@ fn identity(tracked: &Tracked) -> Identity {
 /// A process as its newest file shows it.
 fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
     let process = &newest.process;
-    Watched {
+    let mut watched = Watched {
         host,
         pid,
         rank: number(process, RANKS.map(|(rank, _)| rank))
@@ -345,7 +388,12 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         gpus: process.gpus(),
         is_torn: newest.is_torn(),
         ..sums
+    };
+    if let Some(ahead_ns) = newest.ahead_ns.filter(|ahead_ns| ahead_ns.unsigned_abs() > CLOCK_NS) {
+        watched.move_times(ahead_ns);
+        watched.warn(clock_differs(ahead_ns));
     }
+    watched
 }
 
 /// Variables of job launchers that say the rank and the number of ranks, in the order in which reports believe them.
@@ -593,7 +641,7 @@ mod tests {
         let (folder, mut watch) = watched_folder();
         for number in 1..=6 {
             piece(folder.path(), number, number == 6);
-            watch.tick();
+            watch.tick_at((101 + number) * S);
             let look = watch.look();
             assert_eq!((look.processes.len(), look.behind_bytes), (1, 0));
             let process = &look.processes[0];
@@ -616,7 +664,7 @@ mod tests {
         (2..=4).for_each(|number| piece(folder.path(), number, false));
         watch.tick();
         piece(folder.path(), 8, true);
-        watch.tick();
+        watch.tick_at(109 * S);
         let look = watch.look();
         let [process] = &look.processes[..] else { panic!("{:?}", look.processes) };
         assert_eq!(process.notes, ["of its trace is not there any more: piece 1, pieces 5 to 7"]);
@@ -674,6 +722,98 @@ mod tests {
         assert!(of(2).notes.is_empty() && of(4).notes.is_empty());
         // Of a file that may grow, the last step is not final.
         assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 77);
+    }
+
+    /// Hazard (Watching what runs): The trace files of two jobs are in one folder.
+    /// Promise: The processes with the same number, and those of the smaller job, are named; all count.
+    #[test]
+    fn processes_of_two_jobs_in_one_folder_are_told() {
+        let (folder, mut watch) = watched_folder();
+        for (pid, rank) in [(1, "0"), (2, "1"), (3, "0")] {
+            trace(&folder.path().join(format!("{pid}.s2t")), pid, rank, 10, 20, false);
+        }
+        for (pid, ranks) in [(4, "4"), (5, "8"), (6, "8")] {
+            let ranks = Record::Meta { key: "env.WORLD_SIZE".into(), value: ranks.into() };
+            let path = folder.path().join(format!("{pid}.s2t"));
+            begun(&path, pid, &ranks, 10 * S).flush().expect("a disk");
+        }
+        watch.tick();
+        let look = watch.look();
+        let told: Vec<_> = look.processes.iter().filter(|of| of.is_suspect).collect();
+        let notes: Vec<_> = told.iter().map(|of| (of.pid, of.notes.concat())).collect();
+        let both = "both go on: they are of two jobs, or were given the same number";
+        let double = format!("process 1 on host has rank 0, too, and {both}");
+        let other = "its job has 4 ranks, and that of most others 8: it is of another job";
+        assert_eq!(notes, [(3, double), (4, other.to_owned())]);
+        assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 57));
+    }
+
+    /// Hazard (Watching what runs): The clocks of the hosts of a job are hours apart.
+    /// Promise: It is said of the process, its data is as old as its file says, and none of the others is late.
+    #[test]
+    fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
+        let (folder, mut watch) = watched_folder();
+        let now = 100_000 * S;
+        let no_rank = Record::Meta { key: "env.RANK".into(), value: String::new() };
+        let hosts = [(1, 100_000), (2, 100_000 + 3 * 3_600), (3, 90_000)];
+        let mut writers = hosts.map(|(pid, from)| {
+            begun(&folder.path().join(format!("{pid}.s2t")), pid, &no_rank, from * S)
+        });
+        writers.iter_mut().for_each(|writer| writer.flush().expect("a disk"));
+        watch.tick_at(now);
+        for (writer, (_, from)) in writers.iter_mut().zip(hosts) {
+            let at = (from + 1) * S;
+            let (gpu, mono, wall) = (GpuNs(at), MonoNs(at), WallNs(at));
+            writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+            writer.flush().expect("a disk");
+        }
+        watch.tick_at(now + S);
+        let look = watch.look();
+        let told: Vec<_> =
+            look.processes.iter().map(|of| (of.pid, of.lags, of.notes.concat())).collect();
+        let [ahead, behind] = ["3 h ahead of", "2 h behind"]
+            .map(|way| format!("its clock is {way} that of this host; its times are moved"));
+        assert_eq!(told, [(1, false, String::new()), (2, false, ahead), (3, false, behind)]);
+        assert!(look.processes.iter().all(|of| of.last_wall_ns == Some(now + S)), "{told:?}");
+    }
+
+    /// Hazard (Watching what runs): A shared folder loses a trace file for some time.
+    /// Promise: It is said; once it is there again it is read on, and nothing counts twice.
+    #[test]
+    fn a_file_that_a_shared_folder_lost_is_read_on_when_it_is_there_again() {
+        let (folder, mut watch) = watched_folder();
+        let (path, away) = (folder.path().join("a.s2t"), folder.path().join("elsewhere"));
+        trace(&path, 1, "0", 10, 20, true);
+        let whole = fs::read(&path).expect("a file");
+        fs::write(&path, &whole[..whole.len() - 30]).expect("a file");
+        watch.tick();
+        fs::rename(&path, &away).expect("lost");
+        (0..3).for_each(|_| watch.tick());
+        assert_eq!(watch.look().processes[0].state, FileState::Removed);
+        fs::rename(&away, &path).expect("there again");
+        fs::write(&path, &whole).expect("a file");
+        (0..3).for_each(|_| watch.tick());
+        let look = watch.look();
+        assert_eq!((look.processes.len(), steps(&look.processes[0])), (1, 20));
+        assert_eq!(look.processes[0].state, FileState::Ended);
+        let [lost, back] = &look.problems[..] else { panic!("{:?}", look.problems) };
+        assert!(lost.contains("taken away") && back.ends_with("is there again, and is read on"));
+    }
+
+    /// Hazard (Watching what runs): A folder has more entries than are looked at.
+    /// Promise: It is said once, and what is found is followed.
+    #[test]
+    fn a_folder_with_too_many_entries_is_told() {
+        let (folder, mut watch) = watched_folder();
+        (0..ENTRIES + 9).for_each(|at| {
+            fs::File::create(folder.path().join(format!("{at}.log"))).expect("a file");
+        });
+        (0..3).for_each(|_| watch.tick());
+        let problems = watch.look().problems;
+        assert!(
+            problems.len() == 1 && problems[0].contains("has more than 16384 entries"),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -224,10 +224,7 @@ pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
 /// The page, `height` lines at most.
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
     if view.state.help {
-        let help = HELP.iter().flat_map(|line| match line.chars().count() > width {
-            true => wrapped_at_most(line, width, height),
-            false => vec![(*line).to_owned()],
-        });
+        let help = HELP.iter().flat_map(|line| help_lines(line, width, height));
         let help = help.map(|line| plain(&line, width));
         let lines = std::iter::once(bold("stage2-launch top", width)).chain(help);
         return lines.take(height).collect();
@@ -274,6 +271,17 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(foot);
     lines.truncate(height);
     lines
+}
+
+/// A line of the help. Where it is too long, what it explains goes on in its column.
+fn help_lines(line: &str, width: usize, most: usize) -> Vec<String> {
+    let column = line.rfind("  ").map_or(0, |blanks| blanks + 2);
+    let Some((what, text)) = line.split_at_checked(column).filter(|_| line.len() > width) else {
+        return vec![line.to_owned()];
+    };
+    let lines = wrapped_at_most(text, width.saturating_sub(column), most).into_iter();
+    let starts = std::iter::once(what).chain(std::iter::repeat(""));
+    starts.zip(lines).map(|(start, rest)| format!("{start:column$}{rest}")).collect()
 }
 
 /// The age of data: short, and known only roughly where it is long.
@@ -641,7 +649,8 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         title.push_str(" TOKENS/S   IDLE  TRACE FILE");
     }
     let mut lines = vec![bold(&title, width)];
-    let shown = if sorted.len() > height { height.saturating_sub(1) } else { height };
+    // A process is worth more than how many have no room.
+    let shown = if sorted.len() > height { height.saturating_sub(1).max(1) } else { height };
     // The chosen one is always among those that are seen.
     let first = (chosen.unwrap_or(0) + 1).saturating_sub(shown.max(1));
     for process in sorted.iter().skip(first).take(shown) {
@@ -675,7 +684,7 @@ fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec
         };
         lines.push(line);
     }
-    if shown < sorted.len() {
+    if shown < sorted.len() && shown < height {
         let more = counted((sorted.len() - shown) as u64, "process");
         lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
     }
