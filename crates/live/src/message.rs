@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::{shorten, visible};
 
-use crate::look::{LAG_NS, Look, clock_differs};
+use crate::MAX_STAGES;
+use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
 const VERSION: u32 = 1;
@@ -14,6 +15,11 @@ const VERSION: u32 = 1;
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.
 const KERNELS: usize = 256;
+/// Stages of a process, with those for what is in none; GPUs, sampled counters, and bytes of a name.
+const STAGES: usize = MAX_STAGES + 8;
+const GPUS: usize = 64;
+const COUNTERS: usize = 1_024;
+const NAME_BYTES: usize = 1_024;
 /// Clocks that differ by less may differ by the time on the way.
 const CLOCK_NS: i128 = 5_000_000_000;
 
@@ -52,7 +58,7 @@ pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
     let head: Head = serde_json::from_str(text).map_err(|_| "what it sends is not from `feed`")?;
     if head.stage2_live != VERSION {
         return Err(format!(
-            "it tells version {}, and this program reads version {VERSION}: use the same stage2 on both",
+            "it reports version {}, and this program reads version {VERSION}: use the same stage2 on both",
             head.stage2_live
         ));
     }
@@ -63,9 +69,12 @@ pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
     let mut look = body.map_err(|error| shorten(&format!("it is damaged: {error}"), 80))?.look;
     if look.processes.len() > PROCESSES {
         return Err(format!(
-            "it tells of {} processes, more than {PROCESSES}",
+            "it reports {} processes, more than {PROCESSES}",
             look.processes.len()
         ));
+    }
+    if !look.processes.iter().all(is_bounded) {
+        return Err("it reports more stages, GPUs or counters than a process has".to_owned());
     }
     let ahead_ns = i128::from(head.now_ns) - i128::from(now_ns);
     if ahead_ns.abs() > CLOCK_NS {
@@ -75,6 +84,17 @@ pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
         look.problems.push(clock_differs(ahead_ns));
     }
     Ok(look)
+}
+
+/// Whether a process has no more rows and no longer names than one here: each stage is a series of metrics.
+fn is_bounded(process: &Watched) -> bool {
+    let stages = || process.totals.keys().chain(process.window.stages.keys());
+    let is_short = |name: &String| name.len() <= NAME_BYTES;
+    stages().count() <= 2 * STAGES
+        && stages().chain([&process.host]).all(is_short)
+        && process.device_totals.len() <= GPUS
+        && process.gpus.len() <= GPUS
+        && process.counters.len() <= COUNTERS
 }
 
 /// Whether a string in it would act on a terminal instead of being seen.
@@ -138,8 +158,10 @@ pub(crate) mod histogram {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::{FileState, KernelRow, StageNumbers, Watched};
+    use crate::{FileState, KernelRow, StageNumbers};
 
     const NOW: u64 = 1_800_000_000_000_000_000;
 
@@ -184,6 +206,10 @@ mod tests {
     #[test]
     fn what_cannot_be_used_is_refused_in_a_few_words() {
         let good = write(look(), NOW);
+        let mut stages = look();
+        let decode = stages.processes[0].totals["decode"].clone();
+        let names = (0..3 * STAGES).map(|at| (at.to_string(), decode.clone()));
+        stages.processes[0].totals.extend(names);
         let many = Look { processes: vec![Watched::default(); PROCESSES + 1], ..Look::default() };
         for (text, why) in [
             ("HTTP".to_owned(), "not from `feed`"),
@@ -198,6 +224,7 @@ mod tests {
             (good.replace("\"steps\":2", "\"steps\":-1"), "it is damaged"),
             (good.replace("\"pid\":7,", ""), "it is damaged"),
             (write(many, NOW), "1025 processes, more than 1024"),
+            (write(stages, NOW), "more stages"),
         ] {
             let said = read(&text, NOW).expect_err(why);
             assert!(said.contains(why) && said.len() < 120, "{said}");
@@ -216,5 +243,24 @@ mod tests {
             read.problems,
             ["its clock is 3 h behind that of this host; its times are moved"]
         );
+    }
+
+    proptest! {
+        /// Hazard (Watching what runs): What a port sends is any bytes, or almost what `feed` writes.
+        /// Promise: It is read or refused, without a panic.
+        #[test]
+        fn any_text_is_read_or_refused(at in 0usize..2_000, by in ".{0,8}", cut in 0usize..2_000) {
+            let mut text: Vec<char> = write(look(), NOW).chars().collect();
+            let at = at.min(text.len());
+            let end = (at + by.chars().count()).min(text.len());
+            text.splice(at..end, by.chars());
+            let changed: String = text.iter().collect();
+            let cut: String = text.iter().skip(cut).collect();
+            for text in [changed, cut, by] {
+                if let Err(why) = read(&text, NOW) {
+                    prop_assert!(why.len() < 200 && !why.is_empty());
+                }
+            }
+        }
     }
 }

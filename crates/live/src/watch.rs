@@ -165,7 +165,7 @@ impl Watch {
                     let paths = paths.filter(|path| is_trace(path)).collect();
                     if entries.next().is_some() && self.crowded.insert(folder.clone()) {
                         self.problems.push_back(format!(
-                            "{} has more than {ENTRIES} entries, and only so many are looked at: give the job a folder of its own",
+                            "{} has more than {ENTRIES} entries, and only so many are looked at: give the job a separate folder",
                             visible_path(folder)
                         ));
                     }

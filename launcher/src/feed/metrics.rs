@@ -490,6 +490,46 @@ mod tests {
         assert!(text.len() < 1 << 20, "{}", text.len());
     }
 
+    /// Hazard (Watching what runs): The hundreds of processes are on many hosts, and each of these tells of them.
+    /// Promise: The number of series is bounded just so, and the sums are over all that the hosts tell.
+    #[test]
+    fn series_of_many_hosts_are_bounded() {
+        let host = |host: u32| {
+            let ranks =
+                (0..60).map(|pid| Watched { host: format!("node-{host}"), pid, ..process() });
+            let look = Look { processes: ranks.collect(), ..Look::default() };
+            let told = stage2_live::write_message(only_slowest(look, 50), 0);
+            (format!("node-{host}:9464"), stage2_live::read_message(&told, 0).expect("a look"))
+        };
+        let look = Look::of_all((0..20).map(host));
+        let own = FeedStatus { now_ns: 9_500_000_000, ..FeedStatus::default() };
+        let text = text(look.clone(), own, 64);
+        let lines = |of: &str| text.lines().filter(|line| line.starts_with(of)).count();
+        assert_eq!(lines("stage2_recording{"), 64);
+        for sum in [
+            "stage2_feed_processes_left_out 1136.0",
+            "stage2_job_recording 1000.0",
+            "stage2_job_stage_step_seconds_count{stage=\"decode\"} 3000",
+        ] {
+            assert!(text.contains(sum), "{sum}");
+        }
+        assert!(text.len() < 1 << 20, "{}", text.len());
+        // Numbers that no process has do not stop it.
+        let most = StageNumbers {
+            steps: u64::MAX,
+            steps_ns: u64::MAX,
+            step_buckets: [u64::MAX; BUCKETS_S.len() + 1],
+            ..StageNumbers::default()
+        };
+        let mut hostile = look;
+        for process in &mut hostile.processes {
+            process.totals.insert("decode".to_owned(), most.clone());
+            process.window.stages.insert("decode".to_owned(), most.clone());
+            process.counts.attributed = u64::MAX;
+        }
+        super::text(hostile, FeedStatus::default(), 64);
+    }
+
     /// Hazard (Watching what runs): A job has more ranks than series.
     /// Promise: Those with the slowest steps have series, whatever their number is.
     #[test]

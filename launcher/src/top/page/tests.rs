@@ -477,6 +477,36 @@ fn what_went_wrong_is_said_and_nothing_obeys_it() {
     assert!(text(&view, 80, 24)[0].contains("FROZEN"));
 }
 
+/// Hazard (Watching what runs): Another host reports numbers that no process has.
+/// Promise: There is a page.
+#[test]
+fn numbers_beyond_all_measure_have_a_page() {
+    let mut view = view();
+    for process in &mut view.look.processes {
+        for sum in process.window.stages.values_mut() {
+            (sum.steps, sum.tokens, sum.busy_ns, sum.gaps_ns) =
+                (u64::MAX, u64::MAX, u64::MAX, u64::MAX);
+            (sum.launches, sum.window_ns) = (u64::MAX, 1);
+            sum.class_ns = sum.class_ns.map(|_| u64::MAX);
+            (0..3).for_each(|_| sum.step_times.add_times(u64::MAX, u64::MAX));
+        }
+        for kernel in &mut process.window.kernels {
+            (kernel.ns, kernel.launches) = (u64::MAX, u64::MAX);
+        }
+        process.window.minute.busy_ns = vec![u64::MAX; 99];
+        process.window.minute.steps.insert("decode".into(), vec![(u64::MAX, u64::MAX); 99]);
+        process.window.devices = vec![DeviceBusy { device: 0, busy_ns: u64::MAX }; 9];
+        process.window.host.causes[0].percent = 1e300;
+        (process.counts.attributed, process.counts.work) = (u64::MAX, u64::MAX);
+        process.losses = vec![("range_events", u64::MAX); 9];
+        (process.last_wall_ns, process.window.end_wall_ns) = (Some(u64::MAX), Some(u64::MAX));
+        process.gpus[0].memory_used_bytes = Some(u64::MAX);
+    }
+    for (width, height) in [(60, 15), (80, 24), (200, 50)] {
+        assert_eq!(text(&view, width, height).len(), height);
+    }
+}
+
 proptest! {
     /// Hazard (Watching what runs): A terminal of one cell, or of any size.
     /// Promise: There is a page, and no panic.
