@@ -7,9 +7,9 @@ mod ports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -26,6 +26,8 @@ use ports::{HOSTS, Port};
 
 /// Between two readings of the trace files.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
+/// Trace files that are read for longer are on a folder that is slow.
+const SLOW: Duration = Duration::from_secs(5);
 /// How long a signal may take to be noticed.
 pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// Runs that an error names.
@@ -67,7 +69,7 @@ enum News {
 
 /// Trace files and sockets of what is watched.
 pub(crate) struct LiveSource {
-    pub(crate) watch: Watch,
+    files: Files,
     /// What was named, for people.
     pub(crate) name: String,
     pub(crate) standings: Vec<ProcessStatus>,
@@ -108,7 +110,7 @@ impl LiveSource {
         let sources = all.into_iter().flat_map(|found| found.sources).collect();
         let (own_news, news) = mpsc::channel();
         let mut watched = LiveSource {
-            watch: Watch::new(sources, Options { tokens_in_payload: watching.tokens }),
+            files: Files::of(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             ports,
             standings: Vec::new(),
@@ -140,7 +142,7 @@ impl LiveSource {
 
     /// All processes as they are now, on all hosts.
     pub(crate) fn look(&self) -> Look {
-        let here = self.watch.look();
+        let here = self.files.look();
         if self.ports.is_empty() {
             return here;
         }
@@ -152,15 +154,36 @@ impl LiveSource {
         look
     }
 
-    /// Reads what is new in the files, and what the sockets have answered meanwhile.
-    pub(crate) fn tick(&mut self) {
+    /// From here on a thread reads the files: a shared folder that hangs would hold a screen up.
+    pub(crate) fn read_alone(&mut self) -> Result<(), Failure> {
+        self.files.is_alone = true;
+        self.files.tick();
+        let watch = Arc::downgrade(&self.files.watch);
+        let (tell, is_read) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("files".to_owned());
+        thread
+            .spawn(move || keep_reading(&watch, &tell))
+            .map_err(|error| threads::refused(&error))?;
+        // The first page shows what is there, unless that takes long.
+        let _ = is_read.recv_timeout(TICK);
+        Ok(())
+    }
+
+    /// The files that are followed, with how far each is read.
+    pub(crate) fn files(&self) -> &[(PathBuf, u64)] {
+        &self.files.read
+    }
+
+    /// Reads what is new in the files, and what the sockets have answered meanwhile. False: the files are being read,
+    /// and what is known of them is that of before.
+    pub(crate) fn tick(&mut self) -> bool {
         while let Ok(news) = self.news.try_recv() {
             match news {
                 News::Standings(standings) => self.learn(standings),
                 News::Said(text) => self.said = Some(text),
             }
         }
-        self.watch.tick();
+        self.files.tick()
     }
 
     /// Reads until nothing more is there, and what waits is final.
@@ -171,11 +194,13 @@ impl LiveSource {
         }
         for _ in 0..1_000 {
             self.tick();
-            if self.watch.look().behind_bytes == 0 {
+            if self.files.look.behind_bytes == 0 {
                 break;
             }
         }
-        (0..5).for_each(|_| self.tick());
+        for _ in 0..5 {
+            self.tick();
+        }
     }
 
     fn learn(&mut self, standings: Vec<ProcessStatus>) {
@@ -184,7 +209,7 @@ impl LiveSource {
             let before = self.before.entry(standing.pid).or_insert_with(done);
             let new = standing.done.iter().filter(|(number, _)| !before.contains(number));
             let files = new.map(|(_, path)| path).chain(&standing.file);
-            files.for_each(|path| self.watch.add(Source::File(path.clone())));
+            self.files.more.extend(files.map(|path| Source::File(path.clone())));
         }
         self.standings = standings;
     }
@@ -225,6 +250,66 @@ impl LiveSource {
         let tell = self.own_news.clone();
         // Nobody listens where the page is gone.
         threads::begin_alone(move || drop(tell.send(News::Said(work()))));
+    }
+}
+
+/// Trace files, and what was seen of them last.
+struct Files {
+    watch: Arc<Mutex<Watch>>,
+    look: Look,
+    read: Vec<(PathBuf, u64)>,
+    /// When that was.
+    at: Instant,
+    /// To be followed, too.
+    more: Vec<Source>,
+    /// A thread reads them.
+    is_alone: bool,
+}
+
+impl Files {
+    fn of(sources: Vec<Source>, options: Options) -> Files {
+        Files {
+            watch: Arc::new(Mutex::new(Watch::new(sources, options))),
+            look: Look::default(),
+            read: Vec::new(),
+            at: Instant::now(),
+            more: Vec::new(),
+            is_alone: false,
+        }
+    }
+
+    fn tick(&mut self) -> bool {
+        let Ok(mut watch) = self.watch.try_lock() else { return false };
+        self.more.drain(..).for_each(|source| watch.add(source));
+        if !self.is_alone {
+            watch.tick();
+        }
+        (self.look, self.read) = (watch.look(), watch.files().collect());
+        self.at = Instant::now();
+        true
+    }
+
+    fn look(&self) -> Look {
+        let mut look = self.look.clone();
+        let ago = self.at.elapsed();
+        if self.is_alone && ago > SLOW {
+            let text = "the trace files have not been read for";
+            let seconds = ago.as_secs();
+            look.problems.push(format!("{text} {seconds} s: their folder is slow, or hangs"));
+        }
+        look
+    }
+}
+
+/// Reads the files until nobody wants them any more.
+fn keep_reading(watch: &Weak<Mutex<Watch>>, tell: &Sender<()>) {
+    while let Some(watch) = watch.upgrade() {
+        let began = Instant::now();
+        watch.lock().unwrap_or_else(PoisonError::into_inner).tick();
+        drop(watch);
+        // Only the first one is waited for.
+        let _ = tell.send(());
+        std::thread::sleep(TICK.saturating_sub(began.elapsed()));
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         }
         return Ok(0);
     }
+    watched.read_alone()?;
     run_screen(&mut watched, state, &stop).map_err(|error| {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
@@ -92,8 +93,8 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
         let (mut next, stdin) = (Instant::now(), io::stdin());
         while !stop.is_set() {
             if Instant::now() >= next {
-                next = Instant::now() + TICK;
-                watched.tick();
+                let is_new = watched.tick();
+                next = Instant::now() + if is_new { TICK } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
@@ -162,7 +163,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
     let report = Path::new(&watched.name).join("report.html");
-    let next = match (report.is_file(), has_keys && watched.watch.files().next().is_some()) {
+    let next = match (report.is_file(), has_keys && !watched.files().is_empty()) {
         (true, _) => format!("its report is {}", report.display()),
         (false, true) => "w writes its reports".to_owned(),
         (false, false) => "`stage2-launch merge` writes its reports".to_owned(),
@@ -222,7 +223,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
 
 /// Writes what was read so far as a bundle.
 fn write_bundle(watched: &mut LiveSource) {
-    let files: Vec<(PathBuf, u64)> = watched.watch.files().collect();
+    let files: Vec<(PathBuf, u64)> = watched.files().to_vec();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
     let folder = PathBuf::from(name);
     if files.iter().all(|(_, bytes)| *bytes == 0) {

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::guest::Guest;
-use crate::common::{LAUNCH, at_once, json, lossy};
+use crate::common::simulated::compile;
+use crate::common::{LAUNCH, Sandbox, at_once, json, lossy};
 
 /// Runs `top` on a terminal in this folder; gives how it ended and what it wrote.
 fn on_a_terminal(
@@ -212,4 +213,33 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         guest.tell("work decode 1");
         guest.finish();
     });
+}
+
+/// Hazard (Watching what runs): A shared folder hangs while its trace files are read.
+/// Promise: `top` says so, and obeys its keys.
+#[test]
+fn a_folder_that_hangs_holds_up_neither_the_page_nor_the_keys() {
+    const HANGS: &str = r#"
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+DIR *opendir(const char *name) {
+    if (strstr(name, "hangs")) sleep(300);
+    return ((DIR *(*)(const char *))dlsym(RTLD_NEXT, "opendir"))(name);
+}
+"#;
+    let sandbox = Sandbox::new();
+    let shim = compile(&sandbox, HANGS, "hangs.so", &["-shared", "-fPIC"]);
+    let folder = sandbox.path("hangs");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut top = Command::new(LAUNCH);
+    top.arg("top").arg(&folder).env("LD_PRELOAD", &shim);
+    let began = Instant::now();
+    let written = on_a_terminal((24, 80), "q", "", &mut top);
+    assert!(written.starts_with("status 0 same True"), "{written:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let Some(tmux) = Tmux::run((80, 24), &top) else { return };
+    tmux.shows(&["the trace files have not been read for", "hangs", "q end"]);
 }
