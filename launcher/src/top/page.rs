@@ -1,17 +1,20 @@
 //! A look at processes -> the lines of a page, for a width and a height. Colour only repeats what a mark, a sign
 //! or a word says, so that the page reads the same without.
 
+mod foot;
 mod gpus;
+mod help;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
+use foot::foot;
 use gpus::{counters, gpus};
+use help::help;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use stage2_contract::control::START_COST;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, visible, wrapped_at_most};
@@ -92,32 +95,6 @@ pub(crate) struct View {
     pub(crate) ended: Option<String>,
 }
 
-const HELP: [&str; 23] = [
-    "up, down, k, j     choose a stage: its kernels and its last minute are shown",
-    "left, right        show one process alone, or all again",
-    "PgUp, PgDn         scroll the kernels",
-    "o, t               sort processes by rank, step time, BUSY or LOST; kernels by",
-    "                   time or mean",
-    "s                  start or stop recording; names the cost, and asks first",
-    "f, w, q            freeze the page; write a bundle of all that was read; end",
-    "",
-    "All rates are of the last 10 s of the data, per process: the mean of those with",
-    "the stage. A number is final 3 s after its event, so the data is about 4 s old.",
-    "CALLS/S, P50, P99  calls of a stage (its outermost ranges) that ended: how many,",
-    "                   and how long they were open",
-    "BUSY       part of the time in calls in which GPU work of the stage ran",
-    "GAPS       part of it in gaps of 50 us at most between work: cost of launches",
-    "REQS       mean number of requests of a call, if an engine reports it",
-    "TOKENS/S   where an engine or a field `tokens` of the ranges gives them, or",
-    "           with --tokens STAGE, where the payload of its ranges does",
-    "WORK/S     kernels, copies, fills and graphs in a second",
-    "GPU        part of the time in which the GPU worked for the process",
-    "IDLE       part of the time without any work, and what the threads that launch",
-    "           did then: shares of it that exceed their sampling error",
-    "LOST       what was not recorded; ?: not known, the file was cut",
-    "Any key goes back.",
-];
-
 /// Names get no more columns: numbers stay near to them on a wide terminal.
 const STAGE_COLUMNS: usize = 40;
 const KERNEL_COLUMNS: usize = 72;
@@ -132,17 +109,6 @@ const WIDE: usize = 130;
 /// The most causes of a process, and on a wide terminal.
 const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
-
-/// Keys, for terminals that are wide enough, and for others.
-const KEYS: &str =
-    "q end  s start/stop  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help";
-const FEW_KEYS: &str = "q end  s start/stop  ? more keys";
-
-/// Lines of a message.
-const SAID_LINES: usize = 2;
-
-/// Lines of what a recording costs.
-const COST_LINES: usize = 4;
 
 /// A process that wrote nothing for so long has ended, and could not say so.
 const SILENT_NS: u64 = 15_000_000_000;
@@ -224,10 +190,7 @@ pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
 /// The page, `height` lines at most.
 pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static>> {
     if view.state.help {
-        let help = HELP.iter().flat_map(|line| help_lines(line, width, height));
-        let help = help.map(|line| plain(&line, width));
-        let lines = std::iter::once(bold("stage2-launch top", width)).chain(help);
-        return lines.take(height).collect();
+        return help(width, height);
     }
     let mut lines = head(view, width);
     let seen = &*seen(view);
@@ -271,17 +234,6 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(foot);
     lines.truncate(height);
     lines
-}
-
-/// A line of the help. Where it is too long, what it explains goes on in its column.
-fn help_lines(line: &str, width: usize, most: usize) -> Vec<String> {
-    let column = line.rfind("  ").map_or(0, |blanks| blanks + 2);
-    let Some((what, text)) = line.split_at_checked(column).filter(|_| line.len() > width) else {
-        return vec![line.to_owned()];
-    };
-    let lines = wrapped_at_most(text, width.saturating_sub(column), most).into_iter();
-    let starts = std::iter::once(what).chain(std::iter::repeat(""));
-    starts.zip(lines).map(|(start, rest)| format!("{start:column$}{rest}")).collect()
 }
 
 /// The age of data: short, and known only roughly where it is long.
@@ -766,63 +718,6 @@ fn state(view: &View, process: &Watched) -> String {
         (FileState::Unreadable(_), _) => "unread".to_owned(),
         (FileState::Unreachable, _) => "no answer".to_owned(),
     }
-}
-
-fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
-    let look = &view.look;
-    let problem = match look.hosts {
-        // Each host that does not answer is named.
-        Some(_) if !look.problems.is_empty() => Some(look.problems.join("; ")),
-        _ => look.problems.last().cloned(),
-    };
-    // The most urgent one has the lines; a page of text has room for all.
-    let all = [view.state.said.clone(), problem, left_out(look), note(look)];
-    let (most, each) = if view.is_text { (usize::MAX, usize::MAX) } else { (1, SAID_LINES) };
-    let said = all.into_iter().flatten().take(most);
-    let mut lines = match view.state.asked {
-        Some(switch) => question(switch, width),
-        None => said
-            .flat_map(|said| wrapped_at_most(&visible(said.as_bytes()), width, each))
-            .map(|line| plain(&line, width))
-            .collect(),
-    };
-    let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
-    lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
-    lines.push(bold(if KEYS.chars().count() > width { FEW_KEYS } else { KEYS }, width));
-    lines
-}
-
-fn left_out(look: &Look) -> Option<String> {
-    match (look.files_left_out, look.processes_left_out) {
-        (0, 0) => None,
-        (0, some) => Some(format!(
-            "{} of other hosts have no room: name the folder of their traces",
-            counted(some, "process")
-        )),
-        (some, _) => Some(format!("{} not followed", counted(some, "trace file"))),
-    }
-}
-
-/// The first note, what is wrong before what is merely special, and how many more processes have one.
-fn note(look: &Look) -> Option<String> {
-    let suspect = || look.processes.iter().filter(|process| process.is_suspect);
-    let first = suspect().next().or(look.processes.iter().find(|of| !of.notes.is_empty()))?;
-    let more = match suspect().count() {
-        0 | 1 => String::new(),
-        some => format!(" ({} more like this)", counted(some as u64 - 1, "process")),
-    };
-    Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
-}
-
-fn question(switch: Switch, width: usize) -> Vec<Line<'static>> {
-    let of = |some: usize| counted(some as u64, "process");
-    let (doing, some, cost) = match switch {
-        Switch::Start(some) => ("start", some, START_COST),
-        Switch::Stop(some) => ("stop", some, ""),
-    };
-    let text = format!("{doing} recording of {}? y: {doing}, any other key: no", of(some));
-    let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
-    std::iter::once(bold(&text, width)).chain(cost).collect()
 }
 
 /// The title of a column, with a mark where the rows are sorted by it.

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
+use stage2_contract::control::START_COST;
 use stage2_live::{Counter, Counts, DeviceBusy, GpuState, HostIdle, KernelRow, Minute, Window};
 use stage2_model::{HostCause, HostCauseKind, HostFrame};
 
+use super::help::HELP;
 use super::*;
 
 fn process(pid: u32, rank: u64) -> Watched {
@@ -505,6 +507,32 @@ fn numbers_beyond_all_measure_have_a_page() {
     for (width, height) in [(60, 15), (80, 24), (200, 50)] {
         assert_eq!(text(&view, width, height).len(), height);
     }
+}
+
+#[test]
+fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
+    let mut view = view();
+    view.state.help = true;
+    let shown = text(&view, 60, 40);
+    let at =
+        shown.iter().position(|line| line.starts_with("up, down, k, j     choose")).expect("it");
+    assert_eq!(shown[at + 1], "                   minute are shown");
+    assert!(shown.iter().all(|line| line.chars().count() <= 60), "{shown:#?}");
+}
+
+/// Hazard (Watching what runs): The terminal is narrower than a table.
+/// Promise: A column is whole or not there, and the line of the keys is a shorter one.
+#[test]
+fn columns_of_a_narrow_terminal_are_whole() {
+    let shown = text(&view(), 60, 15);
+    let find = |part: &str| {
+        let found = shown.iter().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
+    };
+    assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
+    assert!(find("RANK").ends_with("BUSY") && find(" node-1").ends_with("70.0%"), "{shown:#?}");
+    assert!(find("2 processes").ends_with("old"), "{shown:#?}");
+    assert_eq!(shown[14], "q end  s start/stop  ? more keys");
 }
 
 proptest! {

@@ -1,0 +1,356 @@
+use super::*;
+use stage2_contract::trace::{
+    Anchor, GpuNs, Losses, MonoNs, Path as RangePath, Process as Who, RangeOpen, Record, WallNs,
+    Writer, pieces,
+};
+
+const S: u64 = 1_000_000_000;
+
+/// A file of `pid` that defines the stage `decode`.
+fn begun(path: &Path, pid: u32, meta: &Record, at: u64) -> Writer<fs::File> {
+    let mut writer = Writer::new(fs::File::create(path).expect("a file")).expect("a header");
+    writer.write(&Record::Process(Who { pid, host: "host".into(), ..Who::default() }));
+    writer.write(meta);
+    let (gpu, mono, wall) = (GpuNs(at), MonoNs(at), WallNs(at));
+    writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+    writer.write(&Record::Name { id: 1, bytes: b"decode".to_vec() });
+    writer.write(&Record::Path(RangePath { id: 1, parent: 0, name: 1, domain: 0 }));
+    writer
+}
+
+/// A file of `pid` with `steps` steps of the stage `decode`, one each 100 ms from second `from` on.
+fn trace(path: &Path, pid: u32, rank: &str, from: u64, steps: u64, ends: bool) {
+    let rank = Record::Meta { key: "env.RANK".into(), value: rank.into() };
+    let mut writer = begun(path, pid, &rank, from * S);
+    for range in 1..=steps {
+        let start = MonoNs(from * S + range * S / 10);
+        let open = RangeOpen { range, start, path: 1, thread: 1, ..RangeOpen::default() };
+        writer.write(&Record::RangeOpen(open));
+        writer.write(&Record::RangeClose { range, end: MonoNs(start.0 + 5) });
+    }
+    if ends {
+        writer.write(&Record::End { reason: "exit".into() });
+    }
+    writer.flush().expect("a disk");
+}
+
+fn watched_folder() -> (tempfile::TempDir, Watch) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+    (folder, watch)
+}
+
+fn steps(process: &Watched) -> u64 {
+    process.totals.get("decode").map_or(0, |numbers| numbers.steps)
+}
+
+/// Hazard (Watching what runs): A trace file ends within a frame.
+/// Promise: Once nobody completes the frame, something is known to be missing.
+#[test]
+fn a_file_that_ends_within_a_frame_is_torn_until_somebody_completes_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 0, 5, true);
+    let whole = fs::read(&path).expect("a file");
+    fs::write(&path, &whole[..whole.len() - 3]).expect("a file");
+    let mut watch = Watch::new(vec![Source::File(path.clone())], Options::default());
+    watch.tick();
+    assert!(!watch.look().processes[0].is_torn, "it may be in the making");
+    (0..=QUIET_TICKS).for_each(|_| watch.tick());
+    assert!(watch.look().processes[0].is_torn && !watch.look().processes[0].is_growing());
+    fs::write(&path, whole).expect("a file");
+    watch.tick();
+    let process = &watch.look().processes[0];
+    assert_eq!((process.is_torn, &process.state), (false, &FileState::Ended));
+}
+
+#[test]
+fn ranks_stand_side_by_side_and_files_that_come_are_found() {
+    let (folder, mut watch) = watched_folder();
+    watch.tick();
+    assert!(watch.look().processes.is_empty());
+    trace(&folder.path().join("host-2.s2t"), 2, "1", 10, 20, false);
+    trace(&folder.path().join("host-9.s2t"), 9, "0", 10, 30, true);
+    fs::write(folder.path().join("notes.txt"), "no trace file").expect("a file");
+    watch.tick();
+    let look = watch.look();
+    let seen: Vec<_> =
+        look.processes.iter().map(|p| (p.rank, p.pid, steps(p), p.state.clone())).collect();
+    assert_eq!(seen[0], (Some(0), 9, 30, FileState::Ended));
+    // The last one has closed, and may still go on.
+    assert_eq!(seen[1], (Some(1), 2, 19, FileState::Growing));
+    for _ in 0..QUIET_TICKS {
+        watch.tick();
+    }
+    assert_eq!(steps(&watch.look().processes[1]), 20, "nothing more came");
+}
+
+/// Hazard (Watching what runs): A process begins its next trace file.
+/// Promise: Counters never fall.
+#[test]
+fn totals_never_fall_when_a_process_begins_its_next_file() {
+    let (folder, mut watch) = watched_folder();
+    let mut before = 0;
+    for window in 1..=5u64 {
+        let path = folder.path().join(format!("host-7-w{window}.s2t"));
+        trace(&path, 7, "0", 100 * window, 10, true);
+        watch.tick();
+        let look = watch.look();
+        assert_eq!(look.processes.len(), 1);
+        assert_eq!(steps(&look.processes[0]), before + 10);
+        assert!(look.processes[0].file.ends_with(&format!("w{window}.s2t")));
+        before += 10;
+        // A file that was read and is taken away later is no news.
+        fs::remove_file(&path).expect("a file");
+    }
+    assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
+    assert_eq!(watch.files.len(), 1, "the others are sums");
+}
+
+/// A piece of the trace of process 7: a second of steps, the last of which goes on in the next piece.
+fn piece(folder: &Path, number: u64, ends: bool) {
+    let path = folder.join(pieces::piece_name("host-7-1700000000", number));
+    let (first, begin) = (number * 10, (100 + number) * S);
+    let meta = |key: &str, value: u64| Record::Meta { key: key.into(), value: value.to_string() };
+    let open = |range: u64, start: u64, continues: u64| {
+        let start = MonoNs(start);
+        let open =
+            RangeOpen { range, start, continues, path: 1, thread: 1, ..RangeOpen::default() };
+        Record::RangeOpen(open)
+    };
+    let mut writer = begun(&path, 7, &meta(pieces::PIECE, number), begin);
+    if number > 1 {
+        writer.write(&open(first - 1, begin, first - 1));
+    }
+    writer.write(&meta(pieces::OPEN_BEFORE, u64::from(number > 1)));
+    writer.write(&Record::Losses(Losses { range_events: 2, ..Losses::default() }));
+    if number > 1 {
+        writer.write(&Record::RangeClose { range: first - 1, end: MonoNs(begin + 5) });
+    }
+    for range in first..first + 10 {
+        let start = begin + (range - first + 1) * S / 20;
+        writer.write(&open(range, start, 0));
+        if range < first + 9 || ends {
+            writer.write(&Record::RangeClose { range, end: MonoNs(start + 5) });
+        }
+    }
+    let reason = if ends { "exit" } else { pieces::CONTINUED };
+    writer.write(&Record::End { reason: reason.into() });
+    writer.flush().expect("a disk");
+}
+
+fn lost_events(process: &Watched) -> u64 {
+    process.losses.iter().find(|(kind, _)| *kind == "range_events").map_or(0, |(_, lost)| *lost)
+}
+
+/// Hazard (Traces in pieces): A piece ends while it is watched live.
+/// Promise: The reader goes on with the next one, and counts a range that is open once.
+#[test]
+fn pieces_of_a_trace_are_one_process_and_its_reader_goes_on_over_each_seam() {
+    let (folder, mut watch) = watched_folder();
+    for number in 1..=6 {
+        piece(folder.path(), number, number == 6);
+        watch.tick_at((101 + number) * S);
+        let look = watch.look();
+        assert_eq!((look.processes.len(), look.behind_bytes), (1, 0));
+        let process = &look.processes[0];
+        let open = u64::from(number < 6);
+        // The last one that closed may still go on.
+        assert!((number * 10 - 1 - open..=number * 10 - open).contains(&steps(process)));
+        assert_eq!(lost_events(process), 2 * number);
+        assert_eq!(process.notes, Vec::<String>::new());
+        let state = if number == 6 { FileState::Ended } else { FileState::Growing };
+        assert_eq!(process.state, state, "piece {number}");
+    }
+    assert_eq!(watch.look().processes[0].end.as_deref(), Some("exit"));
+    assert!(watch.look().problems.is_empty(), "{:?}", watch.look().problems);
+    assert_eq!((watch.files.len(), watch.files().count()), (1, 6));
+}
+
+#[test]
+fn pieces_that_are_deleted_before_they_are_read_are_told() {
+    let (folder, mut watch) = watched_folder();
+    (2..=4).for_each(|number| piece(folder.path(), number, false));
+    watch.tick();
+    piece(folder.path(), 8, true);
+    watch.tick_at(109 * S);
+    let look = watch.look();
+    let [process] = &look.processes[..] else { panic!("{:?}", look.processes) };
+    assert_eq!(process.notes, ["of its trace is not there any more: piece 1, pieces 5 to 7"]);
+    // Those that were open before the gap, or came out of it, count where they began or not at all.
+    assert_eq!((steps(process), lost_events(process)), (40, 8));
+}
+
+#[test]
+fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
+    let (folder, mut watch) = watched_folder();
+    let [gone, cut, foreign] = ["a.s2t", "b.s2t", "c.s2t"].map(|name| folder.path().join(name));
+    trace(&gone, 1, "0", 10, 20, false);
+    trace(&cut, 2, "1", 10, 20, false);
+    fs::write(&foreign, "\x1b[2J is no trace file at all, whatever it is called").expect("a file");
+    watch.tick();
+    fs::remove_file(&gone).expect("a file");
+    fs::File::options().write(true).open(&cut).and_then(|file| file.set_len(60)).expect("a file");
+    for _ in 0..9 {
+        watch.tick();
+    }
+    let problems = watch.look().problems;
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    for part in ["taken away", "became shorter", "not a spool"] {
+        assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+    }
+    let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();
+    assert_eq!(steps[..2], [20, 20], "what was read counts");
+}
+
+/// Hazard (Watching what runs): The shared folder of a job shows the file of one host late, and a rank was
+///  started again.
+/// Promise: Both are said of the process, and what was read counts.
+#[test]
+fn a_process_that_lags_and_a_rank_that_restarted_are_told() {
+    let (folder, mut watch) = watched_folder();
+    trace(&folder.path().join("a.s2t"), 1, "0", 10, 20, false);
+    trace(&folder.path().join("b.s2t"), 2, "1", 60, 20, false);
+    trace(&folder.path().join("c.s2t"), 3, "2", 20, 20, true);
+    trace(&folder.path().join("d.s2t"), 4, "2", 61, 20, false);
+    watch.tick();
+    let look = watch.look();
+    let of = |pid: u32| look.processes.iter().find(|process| process.pid == pid).expect("it");
+    assert_eq!([1, 2, 3, 4].map(|pid| of(pid).lags), [true, false, false, false]);
+    assert!(
+        of(1).notes[0].starts_with("its data is 51 s older than the newest"),
+        "{:?}",
+        of(1).notes
+    );
+    assert_eq!(of(3).notes, ["process 4 on host has rank 2, too, and newer data"]);
+    assert!(of(2).notes.is_empty() && of(4).notes.is_empty());
+    // Of a file that may grow, the last step is not final.
+    assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 77);
+}
+
+/// Hazard (Watching what runs): The trace files of two jobs are in one folder.
+/// Promise: The processes with the same number, and those of the smaller job, are named; all count.
+#[test]
+fn processes_of_two_jobs_in_one_folder_are_told() {
+    let (folder, mut watch) = watched_folder();
+    for (pid, rank) in [(1, "0"), (2, "1"), (3, "0")] {
+        trace(&folder.path().join(format!("{pid}.s2t")), pid, rank, 10, 20, false);
+    }
+    for (pid, ranks) in [(4, "4"), (5, "8"), (6, "8")] {
+        let ranks = Record::Meta { key: "env.WORLD_SIZE".into(), value: ranks.into() };
+        let path = folder.path().join(format!("{pid}.s2t"));
+        begun(&path, pid, &ranks, 10 * S).flush().expect("a disk");
+    }
+    watch.tick();
+    let look = watch.look();
+    let told: Vec<_> = look.processes.iter().filter(|of| of.is_suspect).collect();
+    let notes: Vec<_> = told.iter().map(|of| (of.pid, of.notes.concat())).collect();
+    let both = "both go on: they are of two jobs, or were given the same number";
+    let double = format!("process 1 on host has rank 0, too, and {both}");
+    let other = "its job has 4 ranks, and that of most others 8: it is of another job";
+    assert_eq!(notes, [(3, double), (4, other.to_owned())]);
+    assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 57));
+}
+
+/// Hazard (Watching what runs): The clocks of the hosts of a job are hours apart.
+/// Promise: It is said of the process, its data is as old as its file says, and none of the others is late.
+#[test]
+fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
+    let (folder, mut watch) = watched_folder();
+    let now = 100_000 * S;
+    let no_rank = Record::Meta { key: "env.RANK".into(), value: String::new() };
+    let hosts = [(1, 100_000), (2, 100_000 + 3 * 3_600), (3, 90_000)];
+    let mut writers = hosts.map(|(pid, from)| {
+        begun(&folder.path().join(format!("{pid}.s2t")), pid, &no_rank, from * S)
+    });
+    writers.iter_mut().for_each(|writer| writer.flush().expect("a disk"));
+    watch.tick_at(now);
+    for (writer, (_, from)) in writers.iter_mut().zip(hosts) {
+        let at = (from + 1) * S;
+        let (gpu, mono, wall) = (GpuNs(at), MonoNs(at), WallNs(at));
+        writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
+        writer.flush().expect("a disk");
+    }
+    watch.tick_at(now + S);
+    let look = watch.look();
+    let told: Vec<_> =
+        look.processes.iter().map(|of| (of.pid, of.lags, of.notes.concat())).collect();
+    let [ahead, behind] = ["3 h ahead of", "2 h behind"]
+        .map(|way| format!("its clock is {way} that of this host; its times are moved"));
+    assert_eq!(told, [(1, false, String::new()), (2, false, ahead), (3, false, behind)]);
+    assert!(look.processes.iter().all(|of| of.last_wall_ns == Some(now + S)), "{told:?}");
+}
+
+/// Hazard (Watching what runs): A shared folder loses a trace file for some time.
+/// Promise: It is said; once it is there again it is read on, and nothing counts twice.
+#[test]
+fn a_file_that_a_shared_folder_lost_is_read_on_when_it_is_there_again() {
+    let (folder, mut watch) = watched_folder();
+    let (path, away) = (folder.path().join("a.s2t"), folder.path().join("elsewhere"));
+    trace(&path, 1, "0", 10, 20, true);
+    let whole = fs::read(&path).expect("a file");
+    fs::write(&path, &whole[..whole.len() - 30]).expect("a file");
+    watch.tick();
+    fs::rename(&path, &away).expect("lost");
+    (0..3).for_each(|_| watch.tick());
+    assert_eq!(watch.look().processes[0].state, FileState::Removed);
+    fs::rename(&away, &path).expect("there again");
+    fs::write(&path, &whole).expect("a file");
+    (0..3).for_each(|_| watch.tick());
+    let look = watch.look();
+    assert_eq!((look.processes.len(), steps(&look.processes[0])), (1, 20));
+    assert_eq!(look.processes[0].state, FileState::Ended);
+    let [lost, back] = &look.problems[..] else { panic!("{:?}", look.problems) };
+    assert!(lost.contains("taken away") && back.ends_with("is there again, and is read on"));
+}
+
+/// Hazard (Watching what runs): A folder has more entries than are looked at.
+/// Promise: It is said once, and what is found is followed.
+#[test]
+fn a_folder_with_too_many_entries_is_told() {
+    let (folder, mut watch) = watched_folder();
+    (0..ENTRIES + 9).for_each(|at| {
+        fs::File::create(folder.path().join(format!("{at}.log"))).expect("a file");
+    });
+    (0..3).for_each(|_| watch.tick());
+    let problems = watch.look().problems;
+    assert!(
+        problems.len() == 1 && problems[0].contains("has more than 16384 entries"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn more_files_than_are_followed_are_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for pid in 0..FILES as u32 + 5 {
+        trace(&folder.path().join(format!("host-{pid}.s2t")), pid, "0", 10, 1, false);
+    }
+    let mut watch = Watch::new(vec![Source::Folder(folder.path().into())], Options::default());
+    watch.tick();
+    watch.tick();
+    let look = watch.look();
+    assert_eq!((look.processes.len(), look.files_left_out), (FILES, 5));
+}
+
+/// Hazard (Watching what runs): One file is named in several ways (the folder of a run, a link, a
+///  socket).
+/// Promise: It is followed once.
+#[test]
+fn a_file_that_is_named_in_several_ways_is_followed_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (real, latest) = (folder.path().join("run/collector"), folder.path().join("latest"));
+    fs::create_dir_all(&real).expect("folders");
+    std::os::unix::fs::symlink("run", &latest).expect("a link");
+    trace(&real.join("host-2.s2t"), 2, "0", 10, 20, false);
+    let linked = latest.join("collector");
+    let named = |path: PathBuf| Source::File(path.join("host-2.s2t"));
+    let sources = vec![Source::Folder(linked.clone()), named(real.clone())];
+    let mut watch = Watch::new(sources, Options::default());
+    watch.tick();
+    watch.add(named(linked));
+    watch.add(Source::Folder(real));
+    watch.tick();
+    assert_eq!(watch.files().count(), 1);
+    assert_eq!(watch.look().processes.len(), 1);
+}
