@@ -331,6 +331,10 @@ const PALE = `(() => {
 })()`;
 
 async function readOnPhone(browser, problems) {
+  const contents = () => browser.value('document.querySelector("nav").getBoundingClientRect().height');
+  if ((await contents()) > 60) problems.push(`the contents take ${await contents()} px of a phone before they are opened`);
+  await browser.value('document.querySelector("nav summary").click()');
+  if ((await contents()) < 60) problems.push("the contents of a phone do not open");
   await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
   const cells = `[...document.querySelectorAll("td.n")].filter((c) => c.getClientRects().length)`;
   const out = await browser.value(

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use Severity::{Note, Warning};
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{shorten, visible};
 use stage2_model::{
     ClockUse, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
@@ -236,7 +237,8 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         if (b - a).abs() > tolerance * a.abs().max(b.abs()) {
             // Means of small batches may differ behind the point only.
             let digits = if (b - a).abs() > 1.0 { 0 } else { 2 };
-            add(Warning, what, format!("{a:.digits$}"), format!("{b:.digits$}"), meaning);
+            let [a, b] = [a, b].map(|value| grouped(&format!("{value:.digits$}")));
+            add(Warning, what, a, b, meaning);
         }
     }
     let missing = [missing_stages(before), missing_stages(after)];
@@ -295,7 +297,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
     let some = |number: usize| (number > 0).then(|| number.to_string());
     let used = report.insight.utilisation.as_ref();
     let tokens = |of: fn(&stage2_model::TokenCounts) -> Option<u64>| {
-        used.and_then(|used| of(&used.tokens)).map(|count| count.to_string())
+        used.and_then(|used| of(&used.tokens)).map(count)
     };
     let with_work = processes.iter().filter(|process| process.counts.kernels > 0).count();
     vec![

@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::grouped;
 use stage2_model::{AnswerLine, Apart, Severity, Status};
+
+use crate::metric::class_of_metric;
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.diff";
@@ -232,6 +235,20 @@ impl StageChange {
             (Per::Instance, _) => "call",
             (per, _) => per.word(),
         }
+    }
+
+    /// What a number of it is of, as it stands behind the number: ` per step`. Shares, rates and states are of nothing.
+    pub fn per_of(&self, metric: &str) -> String {
+        let unit = match metric {
+            "token_ms" => "token",
+            "host_ms" => "call",
+            "window_ms" | "gpu_busy_ms" | "idle_ms" | "launch_gaps_ms" | "kernels"
+            | "kernel_ms" | "energy_j" => self.per_word(),
+            name if name.starts_with("step_") => self.step.as_deref().unwrap_or("step"),
+            name if class_of_metric(name).is_some() => self.per_word(),
+            _ => return String::new(),
+        };
+        format!(" per {unit}")
     }
 
     /// A metric of it by its name.
@@ -560,11 +577,17 @@ impl MetricUnit {
         }
     }
 
+    /// A number of it, without the unit.
+    pub fn shown(self, value: f64) -> String {
+        grouped(&format!("{value:.*}", self.digits(value)))
+    }
+
     /// Digits behind the point of a number of it.
     pub fn digits(self, value: f64) -> usize {
         match self {
             MetricUnit::Ms => 3,
             MetricUnit::Percent if value.abs() < 1.0 => 3,
+            MetricUnit::PerSecond if value.abs() >= 100.0 => 0,
             MetricUnit::Percent | MetricUnit::PerSecond => 1,
             MetricUnit::Joule => 3,
             MetricUnit::Watt | MetricUnit::Mhz => 0,
@@ -597,7 +620,7 @@ pub enum Better {
 
 /// A number with its sign; what rounds to nothing has none.
 pub fn signed(value: f64, digits: usize) -> String {
-    let text = format!("{value:+.digits$}");
+    let text = grouped(&format!("{value:+.digits$}"));
     let bare = text.trim_start_matches(['+', '-']);
     if bare.chars().all(|c| c == '0' || c == '.') { bare.to_owned() } else { text }
 }

@@ -209,10 +209,7 @@ const MOST_STAGES: usize = 12;
 /// What becomes of a condition. `strict`: noise is no excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
     let (outcome, text) = match find_metric(condition, of) {
-        Ok(metric) => {
-            let (outcome, text) = held_against(condition, metric, strict);
-            (outcome, format!("{}{text}", unit_of(condition, of)))
-        }
+        Ok(metric) => held_against(condition, metric, &unit_of(condition, of), strict),
         Err(why) => (Outcome::NotEvaluated, why),
     };
     let (expected, condition) = (condition.expected, condition.text.clone());
@@ -221,9 +218,8 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
 
 fn unit_of(condition: &Condition, of: &Comparison) -> String {
     let is_of = |change: &&StageChange| Some(&change.stage) == condition.stage.as_ref();
-    let step = of.stages.iter().find(is_of).and_then(|change| change.step.as_deref());
-    let step = step.filter(|_| condition.metric.starts_with("step_"));
-    step.map_or_else(String::new, |step| format!("of one {step}: "))
+    let stage = of.stages.iter().find(is_of);
+    stage.map_or_else(String::new, |stage| stage.per_of(&condition.metric))
 }
 
 fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c MetricChange, String> {
@@ -264,8 +260,13 @@ fn complete<'c>(found: Option<&'c MetricChange>, of: &str) -> Result<&'c MetricC
     }
 }
 
-fn held_against(condition: &Condition, metric: &MetricChange, strict: bool) -> (Outcome, String) {
-    let numbers = format!("{}, {}", value_text(metric), change_text(metric));
+fn held_against(
+    condition: &Condition,
+    metric: &MetricChange,
+    per: &str,
+    strict: bool,
+) -> (Outcome, String) {
+    let numbers = format!("{}{per}, {}", value_text(metric), change_text(metric));
     let change = match condition.direction {
         Direction::Growth => metric.change.unwrap_or(0.0),
         Direction::Fall => -metric.change.unwrap_or(0.0),
@@ -358,7 +359,7 @@ mod tests {
         ] {
             for strict in [false, true] {
                 let (found, text) =
-                    held_against(&expected, &metric(after, verdict, method), strict);
+                    held_against(&expected, &metric(after, verdict, method), "", strict);
                 assert_eq!(found, outcome, "{after}: {text}");
                 assert!(text.contains(said), "{text}");
             }

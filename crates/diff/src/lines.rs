@@ -18,7 +18,7 @@ const NAME_LIMIT: usize = 60;
 const TIMES: [(&str, &str); 5] = [
     ("token_ms", "token"),
     ("step_ms", STEP),
-    ("host_ms", "host time per call"),
+    ("host_ms", "call"),
     ("gpu_busy_ms", "GPU busy"),
     ("kernel_ms", "kernel time"),
 ];
@@ -130,6 +130,15 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     ]
 }
 
+/// What a time is a part of; nothing where it is that of the whole step.
+fn part_of(metric: &MetricChange) -> &'static str {
+    match metric.metric.as_str() {
+        "gpu_busy_ms" => "GPU busy ",
+        "kernel_ms" => "kernel time ",
+        _ => "",
+    }
+}
+
 fn step_name<'s>(stage: &'s StageChange, label: &'s str) -> &'s str {
     stage.step.as_deref().filter(|_| label == STEP).unwrap_or(label)
 }
@@ -148,9 +157,9 @@ fn time(stages: &[&StageChange]) -> String {
         }
         match time_of(stage) {
             None => format!("{name}: no time is known on both sides"),
-            Some((metric, label)) => {
-                let label = step_name(stage, label);
-                format!("{name}: {label} {} ({})", value_text(metric), in_words(metric))
+            Some((metric, _)) => {
+                let (per, change) = (stage.per_of(&metric.metric), in_words(metric));
+                format!("{name}: {}{}{per} ({change})", part_of(metric), value_text(metric))
             }
         }
     };
@@ -193,14 +202,12 @@ fn window_of(stage: &StageChange) -> String {
 
 /// `8.820 → 9.410 ms (+6.7 %, worse)`, or that it is noise.
 fn in_short(metric: &MetricChange) -> String {
-    let text = |value: f64| format!("{value:.*}", metric.unit.digits(value));
-    let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
     let change = match metric.verdict {
         Verdict::None if metric.change == Some(0.0) => "equal".to_owned(),
         Verdict::None if metric.noise.method != NoiseMethod::Exact => "noise".to_owned(),
         _ => in_words(metric),
     };
-    format!("{a} → {b}{} ({change})", metric.unit.suffix())
+    format!("{} ({change})", value_text(metric))
 }
 
 fn kernels(stages: &[&StageChange]) -> String {
@@ -340,13 +347,11 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
-/// `8.820 ms → 9.410 ms`.
+/// `8.820 → 9.410 ms`.
 pub(crate) fn value_text(metric: &MetricChange) -> String {
-    let text = |value: Option<f64>| match value {
-        Some(value) => format!("{value:.*}{}", metric.unit.digits(value), metric.unit.suffix()),
-        None => ABSENT.to_owned(),
-    };
-    format!("{} → {}", text(metric.before), text(metric.after))
+    let text = |value: f64| metric.unit.shown(value);
+    let [a, b] = [metric.before, metric.after].map(|value| value.map_or(ABSENT.to_owned(), text));
+    format!("{a} → {b}{}", metric.unit.suffix())
 }
 
 /// `+0.590 ms, +6.7 %`.

@@ -365,7 +365,7 @@ fn real_reports_add_up_and_equal_themselves() {
     assert!(window.contains("per call: GPU busy"), "{window}");
     assert!(window.matches(" → ").count() >= 4 && window.contains("; "), "{window}");
     assert!(
-        other.lines[0].text.contains("decode: token 16.318 ms → 14.855 ms (-9.0 %, within noise)")
+        other.lines[0].text.contains("decode: 16.318 → 14.855 ms per token (-9.0 %, within noise)")
     );
 }
 
@@ -542,14 +542,22 @@ fn a_step_is_called_what_it_is() {
     let conditions = ["decode.step_ms>+5%", "decode.step_p99_ms>+5%", "decode.ttft_ms>+5%"];
     let (a, b) = (run(261_000_000, None), run(300_000_000, None));
     let found = diff(&[&a], &[&b], &conditions, true);
-    assert!(found.lines[0].text.starts_with("decode: call 261.000 ms"), "{:?}", found.lines);
-    assert!(found.conditions[0].text.starts_with("of one call: 261.000 ms"), "{found:?}");
+    assert!(
+        found.lines[0].text.starts_with("decode: 261.000 → 300.000 ms per call ("),
+        "{:?}",
+        found.lines
+    );
+    assert!(found.conditions[0].text.starts_with("261.000 → 300.000 ms per call, "), "{found:?}");
     for condition in &found.conditions[1..] {
         assert_eq!(condition.outcome, Outcome::NotEvaluated, "{condition:?}");
     }
     let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(16)));
     let found = diff(&[&a], &[&b], &[], true);
-    assert!(found.lines[0].text.starts_with("decode: token 16.312 ms"), "{:?}", found.lines);
+    assert!(
+        found.lines[0].text.starts_with("decode: 16.312 → 18.750 ms per token ("),
+        "{:?}",
+        found.lines
+    );
 }
 
 fn answer(stage: &str) -> StageAnswer {

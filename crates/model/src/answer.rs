@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
-use stage2_contract::text::numbers::time_scale;
+use stage2_contract::text::numbers::{grouped, time_scale};
 
 /// Of fewer values there is no 99th percentile.
 pub use stage2_contract::stats::P99_VALUES;
@@ -361,7 +361,7 @@ impl FirstStep {
         let (scale, unit, decimals) = time_scale(mean.ns);
         let time = |part: &Removed| part.percent / 100.0 * mean.ns / scale;
         let parts = self.sum_of(time, "", decimals);
-        format!("{parts} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of)
+        grouped(&format!("{parts} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of))
     }
 
     fn parts_of_window(&self) -> String {

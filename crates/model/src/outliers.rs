@@ -129,11 +129,11 @@ impl Outliers {
             "An instance, or a step of a stage, that takes at least {OUTLIER_TIMES_MEDIAN} times the \
              median, that lies beyond the third quartile by at least the ratio of the quartiles to the \
              power of {OUTLIER_QUARTILE_RATIOS}, and at least {OUTLIER_TIMES_NEXT} times the longest of \
-             the others. Of at least {OUTLIERS_AMONG} in a process it is one, or fewer than 1 in \
-             {OUTLIERS_ONE_IN} and {OUTLIERS_MOST} at most; together they hold at least \
-             {OUTLIERS_PERCENT} % of the time. Where only a sample of the instances was recorded, none is \
-             an outlier that is shorter than {OUTLIER_TIMES_NEXT} times the host time that 1 in \
-             {OUTLIERS_ONE_IN} of all instances exceeds"
+             the others. A process must have at least {OUTLIERS_AMONG} of them, and only one outlier, or \
+                 fewer than 1 in {OUTLIERS_ONE_IN} and {OUTLIERS_MOST} at most; together the outliers hold \
+                 at least {OUTLIERS_PERCENT} % of the time. Where only a sample of the instances was \
+                 recorded, an outlier also takes at least {OUTLIER_TIMES_NEXT} times the host time that 1 in \
+                 {OUTLIERS_ONE_IN} of all instances exceeds"
         )
     }
 }

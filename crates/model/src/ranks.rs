@@ -1,7 +1,7 @@
 //! Processes with their ranks, hosts and GPUs, and what the ranks did together.
 
 use serde::{Deserialize, Serialize};
-use stage2_contract::text::numbers::{count, counted, ms3};
+use stage2_contract::text::numbers::{count, counted, ms3, shown_time};
 pub use stage2_contract::text::operation::Operation;
 
 use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame};
@@ -84,10 +84,10 @@ impl ComparedCalls {
     /// How much of it is compared, without an end.
     pub fn sentence(&self) -> String {
         format!(
-            "{} of {} calls of collectives were compared across ranks, drawn evenly over {} ms",
+            "{} of {} calls of collectives were compared across ranks, drawn evenly over {}",
             count(self.compared),
             count(self.calls),
-            ms3(self.span_ns)
+            shown_time(self.span_ns as f64)
         )
     }
 }

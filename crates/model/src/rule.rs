@@ -179,7 +179,7 @@ impl Rule {
             Rule::LaunchBound => format!(
                 "GPU idle at least {IDLE_HIGH_PERCENT} % of the window, mean kernel at most \
                  {SHORT_KERNEL_US} us, at least {BACK_TO_BACK_PERCENT} % of the idle time in gaps of at \
-                 most {} us, as launches right behind each other leave, fewer than \
+                 most {} us, the length that back-to-back launches leave, fewer than \
                  {GRAPHS_USED_PERCENT} % of the kernels from CUDA graphs",
                 BACK_TO_BACK_NS / 1000
             ),
@@ -229,21 +229,25 @@ impl Rule {
                 format!("decode, MBU over GPU busy time below {MBU_LOW_SHARE}")
             }
             Rule::MemoryBoundProduct => format!(
-                "decode, a gemm or moe kernel of at least {KERNEL_PERCENT} % that is memory-bound"
+                "decode: a gemm or moe kernel with at least {KERNEL_PERCENT} % of kernel time is \
+                 memory-bound"
             ),
             Rule::LowOccupancy => format!(
-                "a kernel of at least {KERNEL_PERCENT} % that is latency-bound with less than \
+                "a kernel with at least {KERNEL_PERCENT} % of kernel time is latency-bound, with less than \
                  {LOW_OCCUPANCY_PERCENT} % occupancy"
             ),
             Rule::NearRoof => format!(
-                "a kernel of at least {KERNEL_PERCENT} % with at least {NEAR_ROOF_SHARE} of the attainable"
+                "a kernel with at least {KERNEL_PERCENT} % of kernel time reaches at least {NEAR_ROOF_SHARE} \
+                 of what is attainable"
             ),
             Rule::FarFromRoof => format!(
-                "a kernel of at least {KERNEL_PERCENT} % with less than {NEAR_ROOF_SHARE} of the attainable"
+                "a kernel with at least {KERNEL_PERCENT} % of kernel time reaches less than \
+                 {NEAR_ROOF_SHARE} of what is attainable"
             ),
             Rule::TopKernel => {
                 format!(
-                    "the longest kernel of a stage, at least {KERNEL_PERCENT} %, without counters"
+                    "the longest kernel of a stage has at least {KERNEL_PERCENT} % of kernel time, and no \
+                     counters"
                 )
             }
             Rule::Utilisation => "MFU or MBU is known".into(),

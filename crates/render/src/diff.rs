@@ -2,7 +2,7 @@
 
 mod screen;
 
-use stage2_contract::text::numbers::{ABSENT, count, counted};
+use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
 use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
@@ -182,12 +182,12 @@ fn libraries(rows: &[LibraryChange]) -> String {
         .markdown_with_rest_in("the JSON (--json)")
 }
 
-/// The time of a stage, the first that both sides have, and what it is of.
-fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
+/// The time of a stage, the first that both sides have, and which value it is.
+fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     const TIMES: [(&str, &str); 5] = [
-        ("token_ms", "token, median"),
-        ("step_ms", "step, median"),
-        ("host_ms", "call, mean"),
+        ("token_ms", "median"),
+        ("step_ms", "median"),
+        ("host_ms", "mean"),
         ("gpu_busy_ms", "GPU busy"),
         ("kernel_ms", "sum of kernels"),
     ];
@@ -195,13 +195,7 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &str)> {
         let known = |metric| stage.metric(metric).filter(|metric| is(metric));
         TIMES.iter().find_map(|(metric, label)| Some((known(metric)?, *label)))
     };
-    let (metric, label) = find(|metric| metric.change.is_some()).or_else(|| find(|_| true))?;
-    let label = match (metric.metric.as_str(), stage.step.as_deref()) {
-        ("step_ms", Some("call")) => "call, median",
-        ("step_ms", Some("inferred step")) => "inferred step, median",
-        _ => label,
-    };
-    Some((metric, label))
+    find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
 }
 
 /// The time of each stage: of a step where it is known.
@@ -209,7 +203,7 @@ fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
         return paragraph("None: no side has a stage with GPU work.");
     }
-    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'r str)>);
+    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'static str)>);
     let rows: Vec<Row<'_>> =
         of.of_model().into_iter().map(|stage| (stage, stage_time(stage))).collect();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
@@ -222,10 +216,12 @@ fn stages(of: &Comparison) -> String {
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
-        .left("time of", |row| row.1.map(|(_, label)| label.to_owned()))
-        .right("before ms", |row| of_metric(row, |m| value_cell(m.before, MetricUnit::Ms)))
-        .right("after ms", |row| of_metric(row, |m| value_cell(m.after, MetricUnit::Ms)))
-        .right("change ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
+        .left("time", |row| {
+            row.1.map(|(metric, label)| format!("{label}{}", row.0.per_of(&metric.metric)))
+        })
+        .right("before, ms", |row| of_metric(row, |m| value_cell(m.before, MetricUnit::Ms)))
+        .right("after, ms", |row| of_metric(row, |m| value_cell(m.after, MetricUnit::Ms)))
+        .right("change, ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
         .left("noise, ms", |row| of_metric(row, noise_cell))
@@ -243,12 +239,12 @@ fn details(stage: &StageChange) -> String {
     // What an instance of a stage is called, the reports know.
     let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
     out.push_str(&sentence(&format!(
-        "GPU work, busy, idle and window times are per {}. Its GPU work takes {} us before and {} us \
-         after (sum of durations, {} us)",
+        "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
+         after (sum of durations, {})",
         per,
-        us_cell(stage.work_total.before_ns),
-        us_cell(stage.work_total.after_ns),
-        us_difference_cell(stage.work_total.change_ns),
+        or_absent(stage.work_total.before_ns, shown_time),
+        or_absent(stage.work_total.after_ns, shown_time),
+        screen::signed_time(stage.work_total.change_ns),
     )));
     out.push_str("\n\n");
     let kernels = stage
@@ -263,7 +259,7 @@ fn details(stage: &StageChange) -> String {
         ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
     };
     let shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
-    out.push_str(&metrics(&shown, stage.step.as_deref()));
+    out.push_str(&metrics(&shown, Some(stage)));
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
@@ -281,7 +277,7 @@ const HOST_ROWS: usize = 12;
 fn host(stage: &StageChange) -> String {
     let per = stage.per_word();
     Table::first(HOST_ROWS, &stage.host)
-        .left(&format!("idle time by what the host did, ms/{per}"), |row| text(&row.metric))
+        .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
@@ -291,17 +287,15 @@ fn host(stage: &StageChange) -> String {
         + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
 }
 
-fn metric_name(row: &MetricChange, step: Option<&str>) -> String {
-    match step.filter(|_| row.metric.starts_with("step_")) {
-        Some(step) => format!("{} of one {}", code(&row.metric), text(step)),
-        None => code(&row.metric),
-    }
+fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
+    let per = stage.map_or_else(String::new, |stage| stage.per_of(&row.metric));
+    format!("{}{}", code(&row.metric), text(&per))
 }
 
 /// `step`: what a step is whose times are compared. It is not always what a report calls a step.
-fn metrics(rows: &[&MetricChange], step: Option<&str>) -> String {
+fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
     Table::new(rows)
-        .left("metric", |row| metric_name(row, step))
+        .left("metric", |row| metric_name(row, stage))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
@@ -324,18 +318,18 @@ fn work(stage: &StageChange) -> String {
     let table = Table::new(shown)
         .left("GPU work", kernel)
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
-        .right(&format!("before us/{per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
-        .right(&format!("after us/{per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
-        .right("change us", |row| us_difference_cell(row.change_ns))
-        .right(&format!("calls/{per}"), calls)
+        .right(&format!("before, us per {per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
+        .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
+        .right("change, us", |row| us_difference_cell(row.change_ns))
+        .right(&format!("calls per {per}"), calls)
         .left("difference", what_became);
     if others.is_empty() {
         return table.markdown();
     }
     let rest = paragraph(&format!(
-        "{} changed by {} us together, {} of them beyond noise: see --json.",
+        "{} changed by {} together, {} of them beyond noise: see --json.",
         counted(others.len() as u64, "more row"),
-        us_difference_cell(others.iter().map(|row| row.change_ns).sum()),
+        screen::signed_time(others.iter().map(|row| row.change_ns).sum()),
         count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
     ));
     table.markdown() + &rest
@@ -465,7 +459,7 @@ fn bars(stage: &StageChange) -> String {
 }
 
 fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
-    cell(value, |value| format!("{value:.*}", unit.digits(value)))
+    cell(value, |value| unit.shown(value))
 }
 
 fn difference_cell(value: Option<f64>, unit: MetricUnit) -> String {

@@ -160,7 +160,7 @@ mod tests {
         let energy =
             vec![stage("decode", Figure::of(1234.56), Some(0)), stage("a|b", short, Some(0))];
         let page = energy_md(&Report { energy, ..Report::default() });
-        let row = "| `decode` | 0 H200 | 1234.6 | 3.0 | 617 | 1305 | 1200 to 1410 |";
+        let row = "| `decode` | 0 H200 | 1,234.6 | 3.0 | 617 | 1,305 | 1,200 to 1,410 |";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("power limit (7 readings)"), "{page}");
         assert!(page.contains("no energy, because its windows add up to less than 1 s"), "{page}");

@@ -1,6 +1,6 @@
 //! Steps of an inference engine -> a sentence for each kind, and tables of step time by batch.
 
-use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code, plain};
 use stage2_model::{
     EngineRequests, EngineRun, EngineStepRow, EngineSteps, LayerRow, Report, RequestCost,
@@ -88,20 +88,26 @@ fn about(report: &Report, run: &EngineRun) -> String {
         }
     };
     let waiting = run.waiting_pause_ns.map(|ns| {
-        format!("; requests waited during {} ms of it; in the rest there was no request", ms3(ns))
+        format!(
+            "; requests waited during {} of it; in the rest there was no request",
+            shown_time(ns as f64)
+        )
     });
     let first = first_step_ns.map_or_else(String::new, |ns| {
-        format!("; the first step, which may load and compile, took {} ms of these", ms3(ns))
+        format!(
+            "; the first step, which may load and compile, took {} of these",
+            shown_time(ns as f64)
+        )
     });
     let paused = match pauses {
         0 => String::new(),
         _ => format!(
-            "; it paused {} before steps that only start requests, for {} ms ({} % of the {} ms from the start \
+            "; it paused {} before steps that only start requests, for {} ({} % of the {} from the start \
              of the first step to the end of the last one{first}){}",
             times(*pauses),
-            ms3(*pause_ns),
+            shown_time(*pause_ns as f64),
             percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
-            ms3(*extent_ns),
+            shown_time(*extent_ns as f64),
             waiting.unwrap_or_default(),
         ),
     };
@@ -112,11 +118,13 @@ fn times(number: u64) -> String {
     if number == 1 { "once".to_owned() } else { format!("{} times", count(number)) }
 }
 
-/// `decode: 189 steps, median 2.100 ms at 16.0 requests (7,600 tokens/s); 1.800 ms + 0.020 ms for each request`.
+/// `decode: 189 steps, median 2.10 ms at 16.0 requests (7,600 tokens/s); 1.80 ms + 20.0 us for each request`.
 fn steps(kind: &EngineSteps) -> String {
     let mut work = Vec::new();
     if kind.prefill_requests_mean > 0.0 {
-        let tokens = kind.prefill_tokens_mean.map(|tokens| format!(" with {tokens:.0} tokens"));
+        let tokens = kind
+            .prefill_tokens_mean
+            .map(|tokens| format!(" with {} tokens", count(tokens.round() as u64)));
         let requests = kind.prefill_requests_mean;
         work.push(format!("{requests:.1} prompts{}", tokens.unwrap_or_default()));
     }
@@ -128,10 +136,10 @@ fn steps(kind: &EngineSteps) -> String {
         work.push(format!("{requests:.1} requests{}", context.unwrap_or_default()));
     }
     let time = match kind.p50_ns {
-        Some(ns) => format!("median {} ms", ms3(ns)),
+        Some(ns) => format!("median {}", shown_time(ns as f64)),
         None => "no time is known, because no step continues their requests".to_owned(),
     };
-    let p99 = kind.p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
+    let p99 = kind.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
     let counted_per_s = format!("{}/s", kind.tokens_counted.noun());
     let rate = kind.tokens_per_s.map_or_else(String::new, |rate| {
         format!(", {} {counted_per_s}", count(rate.round() as u64))
@@ -144,12 +152,12 @@ fn steps(kind: &EngineSteps) -> String {
     format!("{}: {}, {time}{p99}{work}{rate}{fit}", kind.stage, counted(kind.steps, "step"))
 }
 
-/// `1.800 ms + 20.0 us for each request (R2 0.99, 6 rows)`.
+/// `1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)`.
 fn line(fit: &StepFit) -> String {
     format!(
-        "{:.3} ms + {:.3} us for each {} (R2 {:.2}, {} rows)",
-        fit.fixed_ns / 1e6,
-        fit.each_ns / 1e3,
+        "{} + {} for each {} (R2 {:.2}, {} rows)",
+        shown_time(fit.fixed_ns),
+        shown_time(fit.each_ns),
         fit.of,
         fit.r2,
         fit.rows,
@@ -187,9 +195,10 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     let spread = |name: &str, spread: &Spread| {
         let p50 = spread.p50_ns?;
         let more = [("p90", spread.p90_ns), ("p99", spread.p99_ns)];
-        let more = more
-            .map(|(name, ns)| ns.map_or_else(String::new, |ns| format!(", {name} {} ms", ms3(ns))));
-        Some(format!("{name}: median {} ms{}", ms3(p50), more.concat()))
+        let more = more.map(|(name, ns)| {
+            ns.map_or_else(String::new, |ns| format!(", {name} {}", shown_time(ns as f64)))
+        });
+        Some(format!("{name}: median {}{}", shown_time(p50 as f64), more.concat()))
     };
     let EngineRequests { aborted, preempted, unsound_records, .. } = all;
     let counts = [
@@ -261,7 +270,7 @@ fn of_requests(all: &EngineRequests) -> String {
         .right("max_ms", |(_, spread)| spread.max_ns.map(ms3))
         .markdown();
     let slowest = Table::new(&all.slowest)
-        .right("request", |row: &RequestRow| row.number.to_string())
+        .id("request", |row: &RequestRow| row.number.to_string())
         .right("prompt", |row| count(row.prompt_tokens))
         .right("cached", |row| count(row.cached_tokens))
         .right("output", |row| count(row.output_tokens))
@@ -298,12 +307,12 @@ fn sums(cost: &RequestCost) -> String {
         steps => format!("; {} beyond the limit are left out", counted(steps, "step")),
     };
     format!(
-        "The steps took {} ms of {}: {} ms belong to these requests, {} ms ({} %) to requests that had not \
+        "The steps took {} of {}: {} belong to these requests, {} ({} %) to requests that had not \
          ended, or of which no record is kept{approximate}{other}",
-        ms3(cost.steps_gpu_ns),
+        shown_time(cost.steps_gpu_ns as f64),
         counted(cost.gpus, "GPU"),
-        ms3(cost.requests_gpu_ns),
-        ms3(nobody),
+        shown_time(cost.requests_gpu_ns as f64),
+        shown_time(nobody as f64),
         percent1(nobody as f64 * 100.0 / all),
     )
 }
@@ -364,11 +373,11 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let text = section(&report, false);
         for part in [
-            "vllm 0.26.0; it paused once before steps that only start requests, for 5.000 ms (5.0 % of \
-             the 100.000 ms from the start of the first step to the end of the last one; the first step, which \
-             may load and compile, took 60.000 ms of these)",
-            "decode: 1,234 steps, median 2.100 ms at a mean of 16.0 requests (500 tokens of context each), \
-             7,600 tokens/s; 1.800 ms + 20.000 us for each request (R2 0.99, 6 rows)",
+            "vllm 0.26.0; it paused once before steps that only start requests, for 5.00 ms (5.0 % of \
+             the 100.00 ms from the start of the first step to the end of the last one; the first step, which \
+             may load and compile, took 60.00 ms of these)",
+            "decode: 1,234 steps, median 2.10 ms at a mean of 16.0 requests (500 tokens of context each), \
+             7,600 tokens/s; 1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)",
             "| 1 to 2 |",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
@@ -417,10 +426,10 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let (brief, text) = (section(&report, true), section(&report, false));
         for part in [
-            "requests waited during 1.000 ms of it",
+            "requests waited during 1.00 ms of it",
             "40 requests ended, 1 aborted",
             "300 of 1,200 drafted tokens (25.0 %) were accepted",
-            "time to first token: median 90.000 ms, p99 200.000 ms; time in the queue: median 30.000 ms",
+            "time to first token: median 90.00 ms, p99 200.00 ms; time in the queue: median 30.00 ms",
             "output tokens: 1,000 at 3,806 tokens/s from their first step to their last, 0.2900 GPU ms each, \
              0.081 J each, 0.322 US dollars per million",
         ] {
@@ -428,7 +437,7 @@ mod tests {
         }
         for part in [
             "| 17 |",
-            "The steps took 400.000 ms of 2 GPUs: 300.000 ms belong to these requests, 100.000 ms (25.0 %)",
+            "The steps took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
             "in 1.0 % of it the shares are approximate",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

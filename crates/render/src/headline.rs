@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::page::{COVERAGE, answer_lines, idle_percent};
 use super::ranks;
-use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, us3};
+use stage2_contract::text::numbers::{count, counted, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
 use stage2_model::kernels::stage_kernels;
 use stage2_model::{AnswerLine, RUN_DIR, Report, StageRow, Status};
@@ -139,9 +139,11 @@ fn stage(report: &Report, row: &StageRow, of: &str) -> String {
             let idle = idle_percent(row).map(percent1);
             let which = if row.warm.is_some() { "warm ones idle" } else { "idle" };
             let idle = idle.map_or_else(String::new, |idle| format!("; {which} {idle} %"));
-            format!("{}, GPU busy {} ms{of}{idle}", kernels(all), ms3(busy_ns))
+            format!("{}, GPU busy {}{of}{idle}", kernels(all), shown_time(busy_ns as f64))
         }
-        (Some(all), None, Some(ns)) => format!("{}, {} ms in sum", kernels(all), ms3(ns)),
+        (Some(all), None, Some(ns)) => {
+            format!("{}, {} in sum", kernels(all), shown_time(ns as f64))
+        }
         (Some(all @ 1..), None, None) => format!("{}, none of them timed", kernels(all)),
         _ => format!("{name}: GPU work was not recorded"),
     }
@@ -227,6 +229,6 @@ mod tests {
             "request: no GPU work launched by the stage itself"
         );
         let copies = StageRow { copies: Some(1), ..row };
-        assert!(stage(&report, &copies, "").starts_with("request: 0 kernels, GPU busy 0.000 ms"));
+        assert!(stage(&report, &copies, "").starts_with("request: 0 kernels, GPU busy 0.0 us"));
     }
 }

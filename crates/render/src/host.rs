@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::table::{ROWS, Table, decimal, name, none, text};
-use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
@@ -62,7 +62,9 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
     let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
     let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
     let times = stage.idle_ns.zip(stage.window_ns);
-    let times = times.map(|(idle, window)| format!("Idle {} of {} ms; ", ms3(idle), ms3(window)));
+    let times = times.map(|(idle, window)| {
+        format!("Idle {} of {}; ", shown_time(idle as f64), shown_time(window as f64))
+    });
     let mut out = format!(
         "{}{}{of} in the idle time; samples represent {} % of the windows.\n\n",
         times.unwrap_or_default(),
@@ -124,9 +126,9 @@ pub(super) fn late_md(report: &Report, stage: &str) -> String {
 fn late_steps(late: &LateRow, host: &LateHost) -> String {
     let result = match host.finding() {
         Some(row) => format!(
-            "Its host spends {} ± {} ms more in {} in a late step",
-            signed_ms(row.longer_ns()),
-            ms3(row.error_ns),
+            "Its host spends {} ± {} more in {} in a late step",
+            shown_time(row.longer_ns() as f64),
+            shown_time(row.error_ns as f64),
             row.text(true)
         ),
         None => format!(
@@ -221,7 +223,7 @@ mod tests {
         let markdown = host_md(&report);
         for words in [
             "### `decode`",
-            "Idle 6.000 of 10.000 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
+            "Idle 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
             "| Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 3.918 |",
             "| of which line 212 | 40.0 | 3.2 | 2.400 |",
             "| of which line 214 | 20.0 | 2.6 | 1.200 |",
@@ -260,7 +262,7 @@ mod tests {
         let found = told(vec![row(2_500_000), row(300_000)]);
         for words in [
             "**5 late steps of rank 1 against 9 of its other steps, 40 samples of its host",
-            "Its host spends 2.000 ± 0.100 ms more in f (a.py:3) in a late step.",
+            "Its host spends 2.00 ms ± 0.10 ms more in f (a.py:3) in a late step.",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {

@@ -148,7 +148,7 @@ fn late(job: &Job) -> String {
     let names =
         |names: &[String]| listed(&names.iter().map(|name| code(name)).collect::<Vec<_>>(), LISTED);
     Table::new(&job.late)
-        .right("rank", |row| row.rank.map(|rank| rank.to_string()))
+        .id("rank", |row| row.rank.map(|rank| rank.to_string()))
         .left("host", |row| names(&row.hosts))
         .left("GPU", |row| names(&row.gpus))
         .left("when (UTC)", episodes)
@@ -209,7 +209,7 @@ fn by_rank(job: &Job) -> String {
         .left("stage", |row| code(row.stage))
         .right("median step ms", |row| ms3(row.values[0]))
         .right("worst ms", |row| ms3(row.values[1]))
-        .right("of rank", |row| row.values[2].to_string())
+        .id("of rank", |row| row.values[2].to_string())
         .right("GPU work ms", |row| ms3(row.values[3]))
         .markdown_with_rest_in("job.json")
 }

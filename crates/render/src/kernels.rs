@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
 use stage2_contract::text::{KernelName, code, csv_field, plain};
 use stage2_model::kernels::{Kernel, stage_kernels};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
@@ -47,8 +47,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     );
     out.push_str(&notes(report));
     out.push_str(
-        " Names are demangled and shortened (`#1`, `#2` tell apart kernels whose short names are the \
-         same). kernels.csv has full names, range paths, launch configurations, percentiles, counters \
+        " Names are demangled and shortened (`#1` and `#2` distinguish kernels with the same short name). kernels.csv has full names, range paths, launch configurations, percentiles, counters \
          and sources; report.md explains the terms.\n",
     );
     out
@@ -74,8 +73,8 @@ fn notes(report: &Report) -> String {
 }
 
 fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "kernels of stages first, then those of warm-ups and of work outside of \
-        stages; the longest first, without the cold first instances of stages with others";
+    const ORDER: &str = "kernels of stages first, then those of warm-ups and of work outside of stages, each \
+        by length; cold first instances do not count where a stage has others";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");
@@ -88,12 +87,12 @@ fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
     let share = if all_ns > 0 { left_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
     let calls = rest.iter().fold(0u64, |sum, kernel| sum.saturating_add(kernel.calls));
     format!(
-        "Rows: {} of {all}; {ORDER}. Left out: {} with {} calls, {} ms, {} % of the sum of all \
+        "Rows: {} of {all}; {ORDER}. Left out: {} with {} calls, {}, {} % of the sum of all \
          kernels' durations; kernels.csv has every kernel.\n\n",
         count(shown.len() as u64),
         counted(rest.len() as u64, "row"),
         count(calls),
-        ms3(left_ns),
+        shown_time(left_ns as f64),
         percent1(share),
     )
 }

@@ -1,6 +1,6 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
-use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1, shown_time};
 use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
@@ -28,9 +28,9 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     }
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(
-            "Of {} ms of GPU work in the whole run, {} ms ({} %) was launched in operators.\n\n",
-            ms3(coverage.gpu_total_ns),
-            ms3(coverage.gpu_in_operators_ns),
+            "Of {} of GPU work in the whole run, {} ({} %) was launched in operators.\n\n",
+            shown_time(coverage.gpu_total_ns as f64),
+            shown_time(coverage.gpu_in_operators_ns as f64),
             or_absent(coverage.percent(), percent1),
         ));
     }
@@ -47,11 +47,11 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     out.push_str(&paragraph(basis(operators)));
     let mut notes: String = in_part::operators(report).iter().map(|note| paragraph(note)).collect();
     notes.push_str(
-        "`total_time_ms` is host time from the call of an operator to its return, with everything \
-         within it; operators lie within each other, so that the column does not add up to the run. \
-         `cuda_time_ms` is the sum of the durations of the GPU work launched in that time \
-         (overlapping work counts each), wherever it ran later. `self` leaves out the ranges within. \
-         An operator within itself counts once and stands under `nested_calls`.\n",
+        "`total_time_ms` is the host time from the call of an operator to its return, including the \
+         operators that it calls: they are nested, so the column does not add up. `cuda_time_ms` is the sum \
+         of the durations of the GPU work that was launched in that time, whenever it ran; overlapping work \
+         counts each time. `self` leaves out nested ranges. Calls of an operator within itself are in \
+             `nested_calls`; their time counts once.\n",
     );
     let mut sections = Vec::new();
     if !operators.warm_up.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn basis(operators: &Operators) -> &'static str {
     if operators.warm_up.is_empty() {
         return "Sums of the whole run, cold instances included.";
     }
-    "Sums of the whole run without ranges that warm up, which are apart; the cold first instances of \
+    "Sums of the whole run without warm-up ranges, which are listed separately; the cold first instances of \
      the stages are included."
 }
 

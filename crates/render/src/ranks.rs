@@ -81,15 +81,15 @@ fn late_ranks(report: &Report) -> String {
         out.push_str("- metrics.json lists more late ranks.\n");
     }
     let hosts = if report.ranks.hosts > 1 {
-        "Hosts share no clock: theirs are tied by the collectives in which no member can end before \
-         the last has started."
+        "Hosts share no clock: their clocks are aligned by the collectives in which no member can end before \
+         the last one has started."
     } else {
         "The ranks share the clock of their host."
     };
     out.push_str(&format!(
-        "\nTimes of different ranks are comparable within {} us; lateness below that is not named. \
-         {hosts} A rank arrives at a collective when its communication kernel starts; it is late \
-         by what it arrives after the median of the others.\n\n",
+        "\nTimes of different ranks are comparable within {} us; lateness below that is not reported. \
+         {hosts} A rank arrives at a collective when its communication kernel starts; it is late by the time \
+             that it arrives after the median of the others.\n\n",
         us3(error_ns)
     ));
     out
@@ -113,7 +113,7 @@ fn stages(rows: &[RankStageRow]) -> String {
         .right("waiting_ms (without first)", |row| row.warm_waiting_ns.map(ms3))
         .right("transfer_ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .with_note(
-            "The slowest first in each stage: the one that waited least for the others, where that is \
+            "The slowest rank of each stage comes first: the one that waited least for the others, where that is \
              known, and else the one with the longest host time.",
         )
 }
@@ -215,17 +215,17 @@ pub(super) fn processes(report: &Report) -> String {
         return String::new();
     }
     let table = Table::first(ROWS, &report.processes)
-        .right("rank", |row| {
+        .id("rank", |row| {
             let rank = row.rank?;
             Some(if row.inherited_rank { format!("({rank})") } else { rank.to_string() })
         })
-        .right("local rank", |row| row.local_rank.map(|rank| rank.to_string()))
-        .right("pid", |row| row.pid.map(|pid| pid.to_string()))
+        .id("local rank", |row| row.local_rank.map(|rank| rank.to_string()))
+        .id("pid", |row| row.pid.map(|pid| pid.to_string()))
         .left("host", |row| row.host.as_deref().map(plain))
         .left("GPU", |row| joined(&row.devices))
         .left("GPU uuid", |row| joined(&row.device_uuids))
         .right("kernels", |row| row.kernels.to_string())
-        .right("forked from", |row| row.forked_from.as_deref().map(plain))
+        .id("forked from", |row| row.forked_from.as_deref().map(plain))
         .left("CUDA_VISIBLE_DEVICES", |row| row.visible_devices.as_deref().map(plain))
         .left("file", |row| code(&row.file));
     if !report.processes.iter().any(|row| row.inherited_rank) {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{
     DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
@@ -195,8 +195,8 @@ fn all_instances(report: &Report) -> String {
     let uncertain = report.stages.iter().map(|row| row.gpu_busy_uncertain_ns);
     let uncertain = uncertain.fold(0, u64::saturating_add);
     if uncertain > 0 {
-        let ms = ms3(uncertain);
-        out.push_str(&format!("Busy times may be larger, by {ms} ms in all: see Findings.\n\n"));
+        let time = shown_time(uncertain as f64);
+        out.push_str(&format!("Busy times may be larger, by {time} in all: see Findings.\n\n"));
     }
     out
 }
@@ -255,7 +255,7 @@ fn libraries(report: &Report) -> (&'static str, String) {
         ),
     };
     let text = format!(
-        "{}Libraries open these for themselves. None of the workload's ranges was open around \
+        "{}Libraries open these for their own use. None of the workload's ranges was open around \
          them, so they are not stages: their work is a part of {whole}.{advice} \
          report.library_domains adds NVTX domains to the list of libraries.\n\n",
         path_table("range of a library", &rows),
@@ -319,7 +319,7 @@ fn memory(rows: &[MemoryRow]) -> String {
 
 fn graphs(report: &Report) -> String {
     Table::first(ROWS, &report.graph_launches)
-        .right("graph", |row| row.graph_id.to_string())
+        .id("graph", |row| row.graph_id.to_string())
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms6))
@@ -363,7 +363,10 @@ fn classes(report: &Report) -> String {
     // Communication kernels spin while they wait.
     let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
     let waiting = waited.reduce(u64::saturating_add).map_or_else(String::new, |ns| {
-        format!(" Of communication, {} ms are waiting for other ranks: see Collectives.", ms3(ns))
+        format!(
+            " Of communication, {} are waiting for other ranks: see Collectives.",
+            shown_time(ns as f64)
+        )
     });
     Table::first(ROWS, &rows.collect::<Vec<_>>())
         .left("stage", |(stage, _)| code(stage))
@@ -406,7 +409,7 @@ fn roofline(report: &Report) -> String {
     let mut out = table.markdown_with_rest_in("kernels.csv");
     out.push_str(&paragraph(&format!(
         "Counters are ncu's, of one launch of each kernel and configuration. Rates are counts over the \
-         mean duration of the row (source: {}). How to read this says, under counters, when they hold \
+         mean duration of the row (source: {}). How to read this explains, under counters, when they hold \
          for the whole row and when only for the profiled launch. Bound: {}",
         report.source,
         bound::rule()

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::page::idle_percent;
 use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
-use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
+use stage2_contract::text::numbers::{count, ms3, percent1, ratio3, shown_rate, shown_time};
 use stage2_model::kernels::{model_stages, outermost_ranges};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
@@ -115,14 +115,14 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         .right("Mean (ms)", |row| ms(row.mean_ns))
         .right("Std (ms)", |row| ms(row.std_ns))
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
-        .right("Tokens/s", |row| row.tokens_per_s.map(|rate| format!("{rate:.1}")))
+        .right("Tokens/s", |row| row.tokens_per_s.map(shown_rate))
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
         .right("Values", |row| row.count.map(count))
         .left("Within", |row| row.within.map(name));
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
         "Host times, without the first, cold call of each process unless it is the only one. \
-             p99: of {P99_VALUES} values and more. The appendix of report.md has all calls.",
+             p99 is given for {P99_VALUES} values and more. The appendix of report.md has all calls.",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
@@ -135,7 +135,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out.extend(passed_over.map(|why| paragraph(&format!("{}.", capitalised(why)))));
     let first_token = answers().find(|answer| answer.role == Role::Prefill);
     out.extend(first_token.map(|answer| {
-        let known = answer.time_to_first_token_ns.text(|ns| format!("{:.3} ms (p50)", ns / 1e6));
+        let known = answer.time_to_first_token_ns.text(|ns| format!("{} (p50)", shown_time(ns)));
         paragraph(&format!("Time to first token of a request: {known}."))
     }));
     if rows.iter().any(|row| row.step.is_some()) {
@@ -153,13 +153,13 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
         answer.tokens_counted != TokensCounted::Generated && answer.tokens_per_s.value().is_some()
     }) {
         out.push_str(&paragraph(
-            "Tokens/s: of a prefill the prompt tokens, of mixed steps the prompt tokens and the generated ones, else \
-             the generated tokens.",
+            "Tokens/s counts the prompt tokens of a prefill, the prompt and the generated tokens of mixed \
+             steps, and otherwise the generated tokens.",
         ));
     }
     if !parts.is_empty() {
         out.push_str(&paragraph(
-            "A row with a range under Within is a part of that range: its times are in those of the \
+            "A row with a range under Within is a part of that range: its times are included in those of the \
              stage.",
         ));
     }
@@ -187,30 +187,30 @@ pub(super) fn step_relation(
 ) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} ms (p50; mean {} ms) until the next step begins, in the process with the most steps",
+        "A step of {} lasts {} (p50; mean {}) until the next step begins, in the process with the most steps",
         stage.stage,
-        ms3(step.p50_ns),
-        ms3(step.mean_ns)
+        shown_time(step.p50_ns as f64),
+        shown_time(step.mean_ns as f64)
     );
     if let Some((ns, values)) = stage.host_warm_median_ns.zip(stage.host_warm_instances) {
         let values = count(values);
         out.push_str(&format!(
-            "; its range alone {} ms (p50 of {values} in all processes)",
-            ms3(ns)
+            "; its range alone {} (p50 of {values} in all processes)",
+            shown_time(ns as f64)
         ));
     }
     if let Some(mean) = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step()) {
         out.push_str(&format!(
-            "; its GPU window {} ms on average (from its start on the host to the end of its last GPU work)",
-            ms3(mean.ns)
+            "; its GPU window {} on average (from its start on the host to the end of its last GPU work)",
+            shown_time(mean.ns as f64)
         ));
     }
     let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
     let token = requests.and_then(|requests| requests.token.p50_ns);
     if let Some(ns) = token.filter(|_| answer.role == Role::Decode) {
         out.push_str(&format!(
-            ". A request gets a token every {} ms (p50), because steps of other kinds come in between",
-            ms3(ns)
+            ". A request gets a token every {} (p50), because steps of other kinds come in between",
+            shown_time(ns as f64)
         ));
     }
     Some(out + ".")

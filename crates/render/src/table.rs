@@ -2,7 +2,7 @@
 //! and rows without any value are left out here, once for all pages. Cells come escaped (see
 //! [`stage2_contract::text`]).
 
-use stage2_contract::text::numbers::{ABSENT, count};
+use stage2_contract::text::numbers::{ABSENT, count, grouped};
 use stage2_contract::text::{code, plain, shorten};
 
 /// Rows of most tables; metrics.json has them all.
@@ -50,8 +50,20 @@ impl<'r, T> Table<'r, T> {
         self.column(name, "---", cell)
     }
 
-    /// Adds a column of numbers.
-    pub fn right<C: Into<Option<String>>>(self, name: &str, cell: impl FnMut(&'r T) -> C) -> Self {
+    /// Adds a column of numbers, with commas between thousands. A table for programs has them plain.
+    pub fn right<C: Into<Option<String>>>(
+        self,
+        name: &str,
+        mut cell: impl FnMut(&'r T) -> C,
+    ) -> Self {
+        if self.keeps_every_column {
+            return self.column(name, "---:", cell);
+        }
+        self.column(name, "---:", |row| cell(row).into().map(|text| grouped(&text)))
+    }
+
+    /// Adds a column of numbers that name something: of a process, for instance. They have no commas.
+    pub fn id<C: Into<Option<String>>>(self, name: &str, cell: impl FnMut(&'r T) -> C) -> Self {
         self.column(name, "---:", cell)
     }
 

@@ -1,4 +1,5 @@
-//! Integers and shares -> digits: the same in every locale, absent where there is nothing.
+//! Integers and shares -> digits for people: the same in every locale, thousands with commas, absent where there is
+//! nothing. CSV and JSON have plain numbers.
 
 /// What stands for an absent value in a table.
 pub const ABSENT: &str = "–";
@@ -8,6 +9,32 @@ pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let groups = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy);
     groups.collect::<Vec<_>>().join(",")
+}
+
+/// The numbers of a text with commas in front of their points: `32000 to 51200.125` is `32,000 to 51,200.125`. What
+/// belongs to a word stays as it is.
+pub fn grouped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from_digits) = rest.split_at(at);
+        let end = from_digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(from_digits.len());
+        let (digits, after) = from_digits.split_at(end);
+        out.push_str(before);
+        let is_of_a_word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | ',');
+        let is_free = !out.ends_with(is_of_a_word) && !after.starts_with(char::is_alphabetic);
+        match digits.parse() {
+            Ok(number) if is_free && !digits.starts_with('0') => out.push_str(&count(number)),
+            _ => out.push_str(digits),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// A rate: `113.7`; `4,314`, because the decimals of thousands carry no information.
+pub fn shown_rate(value: f64) -> String {
+    if value < 1_000.0 { format!("{value:.1}") } else { count(value.round() as u64) }
 }
 
 /// A count with its noun: `1 warning`, `1,234 warnings`, `2 copies`, `2 launches`.
@@ -47,13 +74,13 @@ pub fn time_scale(ns: f64) -> (f64, &'static str, usize) {
 /// Nanoseconds in the unit that suits them: `3.62 ms`.
 pub fn shown_time(ns: f64) -> String {
     let (scale, unit, decimals) = time_scale(ns);
-    format!("{:.decimals$} {unit}", ns / scale)
+    grouped(&format!("{:.decimals$} {unit}", ns / scale))
 }
 
-/// Nanoseconds as milliseconds with three decimals, rounded: `1.235`.
+/// Nanoseconds as milliseconds with three decimals, rounded: `1,234.568`.
 pub fn ms3(ns: u64) -> String {
     let us = ns / 1000 + u64::from(ns % 1000 >= 500);
-    format!("{}.{:03}", us / 1000, us % 1000)
+    format!("{}.{:03}", count(us / 1000), us % 1000)
 }
 
 /// Nanoseconds as milliseconds, exactly: `0.001235`.
@@ -61,9 +88,9 @@ pub fn ms6(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000)
 }
 
-/// Nanoseconds as microseconds, exactly: `1.235`.
+/// Nanoseconds as microseconds, exactly: `1,234.567`.
 pub fn us3(ns: u64) -> String {
-    format!("{}.{:03}", ns / 1000, ns % 1000)
+    format!("{}.{:03}", count(ns / 1000), ns % 1000)
 }
 
 /// A share with one decimal: `12.5`.
@@ -113,8 +140,37 @@ mod tests {
     }
 
     #[test]
+    fn numbers_in_a_text_have_commas() {
+        let texts = [
+            "24477.9214",
+            "235 / 1246 / –",
+            "-1234",
+            "12,606",
+            "0x12345",
+            "e4fc7a99",
+            "1e12345",
+            "2024-01",
+            "007777",
+        ];
+        let expected = [
+            "24,477.9214",
+            "235 / 1,246 / –",
+            "-1,234",
+            "12,606",
+            "0x12345",
+            "e4fc7a99",
+            "1e12345",
+            "2,024-01",
+            "007777",
+        ];
+        assert_eq!(texts.map(grouped), expected);
+        assert_eq!([999.94, 4313.5].map(shown_rate), ["999.9", "4,314"]);
+        assert_eq!([3_683_352_000.0, 24e9].map(shown_time), ["3,683.35 ms", "24.00 s"]);
+    }
+
+    #[test]
     fn times_are_rounded_once_and_never_overflow() {
-        let expected = ["1.234", "1.235", "0.000", "18446744073709.552"];
+        let expected = ["1.234", "1.235", "0.000", "18,446,744,073,709.552"];
         assert_eq!([1_234_499, 1_234_500, 499, u64::MAX].map(ms3), expected);
         assert_eq!(ms6(1_235), "0.001235");
         assert_eq!(us3(1_235), "1.235");

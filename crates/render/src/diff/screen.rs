@@ -64,8 +64,9 @@ fn stage_line(stage: &StageChange) -> String {
         (Presence::Both, Some((metric, label))) => {
             let [a, b] = [metric.before, metric.after].map(|ms| value_cell(ms, metric.unit));
             let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
+            let per = stage.per_of(&metric.metric);
             let (percent, verdict) = (percent.unwrap_or_default(), verdict_words(metric));
-            format!("{a} → {b} ms  {percent}  {verdict}  ({label})")
+            format!("{a} → {b} ms{per}  {percent}  {verdict}  ({label})")
         }
     };
     let name = shorten(&stage.stage, STAGE_CHARS - 1);

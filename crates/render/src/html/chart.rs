@@ -8,7 +8,7 @@
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     EngineStepRow, EngineSteps, KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint,
@@ -62,28 +62,30 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     };
     let beyond = buckets.iter().filter(|bucket| bucket.max_ns > top_ns).count();
     let percentiles = times.map_or_else(String::new, |times| {
-        let p99 = times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {} ms", ms3(ns)));
-        format!(", p50 {} ms{p99}", ms3(times.p50_ns))
+        let p99 =
+            times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
+        format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
     let description = format!(
-        "{} in {}{percentiles}; longest {} ms; marked: {}.",
+        "{} in {}{percentiles}; longest {}; marked: {}.",
         counted(steps, noun),
         counted(buckets.len() as u64, "bucket"),
-        ms3(longest),
+        shown_time(longest as f64),
         counted(outliers.len() as u64, "outlier"),
     );
     let mut out = picture(id, "Latency over the run", &description, |area| {
         draw_latency(area, buckets, outliers, times, (steps, top_ns.max(1)), noun)
     });
-    let (end_ms, buckets) = (ms3(top_ns), counted(beyond as u64, "bucket"));
-    let clipped = format!(" Beyond the picture, which ends at {end_ms} ms: {buckets}.");
+    let (end, buckets) = (shown_time(top_ns as f64), counted(beyond as u64, "bucket"));
+    let clipped = format!(" Beyond the picture, which ends at {end}: {buckets}.");
     let clipped = if beyond > 0 { clipped } else { String::new() };
     let percentiles = match from_begin {
         None => "Percentiles are of the warm ones.".to_owned(),
         Some(times) => format!(
-            "These are times of the range alone. The step time of this stage ({} ms at the median) is another one: \
-             until the next step begins, with what the engine does between two steps.",
-            ms3(times.p50_ns)
+            "These are times of the range alone. The step time of this stage ({} at the median) is a \
+             different one: it lasts until the next step begins, and includes what the engine does between \
+             two steps.",
+            shown_time(times.p50_ns as f64)
         ),
     };
     out.push_str(&format!(
@@ -141,10 +143,10 @@ fn draw_latency(
         let at = (step.number as f64 + 0.5, height(step.host_ns));
         let (x, y) = chart.backend_coord(&at);
         marks.push_str(&format!(
-            "<circle class=\"outlier\" cx=\"{x}\" cy=\"{y}\" r=\"3.5\"><title>{noun} {}: {} ms</title>\
+            "<circle class=\"outlier\" cx=\"{x}\" cy=\"{y}\" r=\"3.5\"><title>{noun} {}: {}</title>\
              </circle>\n",
             count(step.number),
-            ms3(step.host_ns)
+            shown_time(step.host_ns as f64)
         ));
     }
     Ok(marks)
@@ -174,9 +176,9 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };
     let line = kind.fit.as_ref().filter(|fit| fit.fixed_ns.is_finite() && fit.each_ns.is_finite());
     let description = format!(
-        "Median time of a step until the next one begins, by {unit}, in {} rows; longest percentile {} ms{}.",
+        "Median time of a step until the next one begins, by {unit}, in {} rows; longest percentile {}{}.",
         points.len(),
-        ms3(longest),
+        shown_time(longest as f64),
         if line.is_some() { "; the line is the fit" } else { "" },
     );
     let drawn = picture(id, "Step time by batch", &description, |area| {
@@ -520,19 +522,19 @@ pub(super) fn sampled(report: &Report, stage: &str, id: &str) -> String {
     let of_pass = if own_run { " of the counters pass" } else { "" };
     let other_pass = match own_run {
         true => format!(
-            "The counters pass is a separate run: its median {noun} is another one than that of the timeline, \
-             which is of the collect pass, and it can take longer. "
+            "The counters pass is a separate run: its median {noun} is not that of the timeline, which is \
+             from the collect pass, and it can take longer. "
         ),
         false => String::new(),
     };
     format!(
         "<h3>Sampled counters over the median {noun}{of_pass}</h3>\n<div class=\"pair\">\n<div>\n{dram}</div>\n\
-         <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} ms on the \
+         <div>\n{units}</div>\n</div>\n<p class=\"note\">Number {} of <code>{}</code> on {}, {} on the \
          GPU, as {}. Samples cover {} % of the stage{partial}. {other_pass}timelines.json has the points.</p>\n",
         found.number,
         foreign(&row.stage),
         text(&row.device),
-        ms3(found.length_ns),
+        shown_time(found.length_ns as f64),
         counted(found.points.len() as u64, "point"),
         percent1(row.coverage_percent),
     )

@@ -56,7 +56,7 @@ pub(super) fn bar(report: &Report) -> Option<String> {
         ));
         legend.push_str(&format!(
             "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
-             height=\"100%\"/></svg><a href=\"#{to}\">{label}</a> {time} ({} %)</li>\n",
+             height=\"100%\"/></svg><a href=\"#{to}\">{label}</a> <span>{time} ({} %)</span></li>\n",
             percent1(percent)
         ));
         at += width;

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
-use stage2_contract::text::numbers::{count, ms3, percent1, ratio3};
+use stage2_contract::text::numbers::{count, grouped, percent1, ratio3, shown_rate, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::{
     AnswerLine, DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries,
@@ -218,8 +218,8 @@ fn contents(parts: &[Part]) -> String {
         false => format!("<h2>Stages</h2>\n<ul>\n{stages}</ul>\n"),
     };
     format!(
-        "<nav aria-label=\"Contents\">\n{stages}<h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n\
-         <ul>\n{}</ul>\n</nav>\n",
+        "<nav aria-label=\"Contents\">\n<details open>\n<summary>Contents</summary>\n{stages}\
+         <h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n<ul>\n{}</ul>\n</details>\n</nav>\n",
         list(&[Kind::Open]),
         list(&[Kind::Folded])
     )
@@ -301,7 +301,7 @@ fn first_numbers(report: &Report, parts: &[Part]) -> String {
     };
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
     if span_ns > 0 {
-        shown.push(card("ms of GPU work", ms3(busy_ns), "stages"));
+        shown.push(card("of GPU work", shown_time(busy_ns as f64), "stages"));
         if !report.devices.iter().any(|device| device.shared_by_processes) {
             let percent = percent1(busy_ns as f64 * 100.0 / span_ns as f64);
             shown.push(match busy_in_stages(report) {
@@ -316,8 +316,7 @@ fn first_numbers(report: &Report, parts: &[Part]) -> String {
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         let rate = model.generated_tokens_per_s.value();
-        shown
-            .extend(rate.map(|rate| card("generated tokens/s", format!("{rate:.1}"), MFU_SECTION)));
+        shown.extend(rate.map(|rate| card("generated tokens/s", shown_rate(rate), MFU_SECTION)));
         let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3}", mfu * 100.0));
         shown.extend(mfu.map(|mfu| card("% MFU, model-level", mfu, MFU_SECTION)));
     }
@@ -454,7 +453,7 @@ fn figures(
     id: &impl Fn(&str) -> String,
     is_there: impl Fn(&str) -> bool,
 ) -> String {
-    let ms = |ns: f64| format!("{:.3}", ns / 1e6);
+    let ms = |ns: f64| grouped(&format!("{:.3}", ns / 1e6));
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
     let unit = step.map_or("call", StepTimes::shown_unit);
     // report.md's table of stages has the floors, too.
@@ -488,7 +487,7 @@ fn figures(
         answer
             .tokens_per_s
             .value()
-            .map(|rate| to(counted_per_s, format!("{rate:.1}"), "latency", TIMES)),
+            .map(|rate| to(counted_per_s, shown_rate(rate), "latency", TIMES)),
         floor_ns.map(|ns| {
             to(format!("ms per {unit}: floor of the hardware"), ms(ns), "roofline", FLOORS)
         }),
@@ -536,7 +535,7 @@ fn window(split: &WindowSplit, unit: &str, basis: &str, id: &str) -> String {
     let is_shown = |(part, _): &(&WindowPart, f64)| part.percent.is_finite() && part.percent > 0.0;
     let parts = split.parts.iter().zip(split.rounded_percent()).filter(is_shown);
     let parts: Vec<(&WindowPart, f64)> = parts.collect();
-    let ms = |ns: u64| format!("{:.3}", split.per_step(ns) / 1e6);
+    let ms = |ns: u64| grouped(&format!("{:.3}", split.per_step(ns) / 1e6));
     let (mut at, mut rects) = (0.0, String::new());
     for (part, percent) in &parts {
         // Those of a broken report must not leave the bar.

@@ -28,6 +28,16 @@
     document.body.append(button);
   };
 
+  // On a narrow screen the contents are one line that opens; on a wide one they are always there.
+  const contents = () => {
+    const list = document.querySelector("nav details");
+    const narrow = matchMedia("(max-width: 60rem)");
+    const fold = () => { list.open = !narrow.matches; };
+    narrow.addEventListener("change", fold);
+    list.addEventListener("click", ({ target }) => { if (target.closest("a") && narrow.matches) list.open = false; });
+    fold();
+  };
+
   const LONGEST_PICTURE_PX = 4e6;
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -332,7 +342,12 @@
   // On a narrow screen the cells of a row stand below each other, each with what it is.
   const labelled = (table) => {
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
-    if (heads.length < 3) return;
+    // So many characters in a row fit a phone.
+    const longest = (texts) => Math.max(0, ...texts.map((text) => text.length));
+    const width = (head, at) =>
+      longest([...head.split(" "), ...[...table.tBodies[0].rows].map((row) => row.cells[at]?.textContent ?? "")]);
+    const chars = heads.map(width).reduce((sum, most) => sum + most, 0);
+    if (chars <= 34 && !table.querySelector(".bar")) return;
     table.classList.add("labelled");
     for (const row of table.tBodies[0].rows) {
       [...row.cells].forEach((cell, at) => {
@@ -415,6 +430,7 @@
   };
 
   themes();
+  contents();
   document.querySelectorAll(".timeline").forEach(timeline);
   document.querySelectorAll(".ranks").forEach(together);
   document.querySelectorAll(".flame").forEach(flame);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{
-    ABSENT, count, counted, ms3, or_absent, percent1, shown_time, us3,
+    ABSENT, count, counted, grouped, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
@@ -124,7 +124,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
 }
 
 fn ms_of(ns: f64) -> String {
-    format!("{:.3}", ns / 1e6)
+    grouped(&format!("{:.3}", ns / 1e6))
 }
 
 /// Where the pictures of a stage are that a kernel is in.
@@ -351,11 +351,13 @@ fn late_and_waiting(report: &Report) -> String {
     let sentences = sentences.map(|said| format!("<li>{}.</li>\n", text(&said)));
     let sentences: String = sentences.collect();
     let mut notes = String::from(
-        "Late: how much later the rank came to collectives than the median of the others, in all, and at how many \
-         of them, by any time above the clock error; the sentences count only what is above the noise. Waiting: its time in \
-         collectives before the last rank came; transfer: the rest of that time. All of these leave out the first, cold \
+        "Late: by how much in all, and at how many collectives, the rank arrived after the median of the \
+         others, counting every delay above the clock error; the sentences count only delays above the \
+         noise. Waiting: its time in collectives before the last rank arrived; transfer: the rest of that \
+         time. All of these leave out the first, cold \
          call where there are others. The column on cold calls has the waiting in the first call, and in \
-         outliers that are left out; GPU busy is of all calls. The darkest cell is the most of its stage. Host times of ranks that wait for each other are alike: report.md has them.",
+         outliers that are left out; GPU busy is of all calls. The darkest cell has the largest value of its \
+             stage. Ranks that wait for each other have similar host times: report.md has them.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));
@@ -420,8 +422,8 @@ fn heat_map(report: &Report) -> Option<String> {
         format!("<th scope=\"col\" class=\"n\">{}, ms</th>", foreign(&shorten(stage, 60)))
     };
     let mut notes = String::from(
-        "Median host time of the warm calls. A cell is darker the longer it is than that of the \
-         fastest rank in its stage: the darkest is longer by 50 % or more.",
+        "Median host time of the warm calls. The longer a time is than that of the fastest rank in its \
+         stage, the darker its cell: the darkest is 50 % longer or more.",
     );
     if ranks.len() > RANKS {
         notes.push_str(&format!(" {} more ranks are in metrics.json.", ranks.len() - RANKS));

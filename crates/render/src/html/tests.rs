@@ -447,7 +447,7 @@ fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
     assert!(slope(0, 3) < 0.0, "more requests: right and up, {dots:?}");
     assert!((slope(0, 2) / slope(0, 3) - 1.0).abs() < 0.05, "{dots:?}");
     let said = picture.one("desc").text();
-    assert!(said.contains("in 4 rows; longest percentile 5.200 ms; the line is the fit"), "{said}");
+    assert!(said.contains("in 4 rows; longest percentile 5.20 ms; the line is the fit"), "{said}");
     let mut report = full("");
     report.engine.iter_mut().flat_map(|run| &mut run.kinds).for_each(|kind| kind.rows.truncate(1));
     assert!(!written(&report).contains("Step time by batch"), "one batch is no picture");
@@ -470,7 +470,7 @@ fn latency_ranks_and_kernels_have_their_numbers() {
         .collect();
     assert_eq!(percentiles, [("p50".to_owned(), 1e6), ("p99".to_owned(), 1.2e6)]);
     assert_eq!(latency.of_class("outlier").len(), 2);
-    assert!(page.by_id("stage-1").text().contains("ends at 2.400 ms: 1 bucket."));
+    assert!(page.by_id("stage-1").text().contains("ends at 2.40 ms: 1 bucket."));
     let heat = &page.of_class("heat")[0];
     let cells: Vec<_> = (heat.one("tbody").all("td").iter())
         .map(|cell| (cell.text(), cell.attribute("class").unwrap_or_default()))
@@ -493,7 +493,10 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     assert_eq!(unknown[3..6], ["–", "–", "–"], "{unknown:?}");
     let head = page.one("header").text();
     let said = "decode loses most in cutlass_gemm";
-    assert!(head.contains(said) && head.contains("at 40.0 % of its roof): 9.0 us lost"), "{head}");
+    assert!(
+        head.contains(said) && head.contains("at 40.0 % of its roof): 9.0 of 15.0 us per token"),
+        "{head}"
+    );
     let top = page.by_id("top-kernels").one("tbody").all("tr");
     let cells: Vec<String> = top[0].all("td").iter().map(Element::text).collect();
     assert_eq!(cells.join("|"), "cutlass_gemm|gemm|memory|40.0|0.009|0.015|57.1");
@@ -606,7 +609,7 @@ fn a_picture_says_how_its_times_differ_from_the_step_time() {
     // The median of the range can be longer than that of the few timed steps.
     let picture = chart::latency(&full("").step_series[0], Some(&times), "x");
     assert!(
-        picture.contains("The step time of this stage (0.900 ms at the median) is another one"),
+        picture.contains("The step time of this stage (0.90 ms at the median) is a different one"),
         "{picture}"
     );
     assert!(!picture.contains("is longer"), "{picture}");
@@ -656,7 +659,7 @@ fn a_late_rank_and_a_waiting_one_stand_on_one_scale() {
     let [waits, works] = first(1);
     assert_eq!(waits, ("w-waiting".to_owned(), 10_000, 8_000));
     assert_eq!(works, ("k-gemm".to_owned(), 18_000, 1_123));
-    assert!(ranks[1].text().contains("waiting for the other rank 0.008 ms"));
+    assert!(ranks[1].text().contains("waiting for the other rank 8.0 us"));
 }
 
 #[test]
@@ -698,8 +701,8 @@ fn the_legend_is_of_the_whole_step_and_not_of_what_is_drawn() {
     let page = parse(&written(&full("")));
     let legend = &page.by_id("stage-1").of_class("legend")[0];
     let entries: Vec<String> = legend.all("li").iter().map(|entry| entry.text()).collect();
-    let gaps = ["launch gaps 0.025 ms", "other idle 0.010 ms"];
-    assert_eq!(entries, [&["gemm 0.411 ms", "copy 0.150 ms", "fill 0.001 ms"], &gaps[..]].concat());
+    let gaps = ["launch gaps 25.0 us", "other idle 10.0 us"];
+    assert_eq!(entries, [&["gemm 0.41 ms", "copy 0.15 ms", "fill 0.9 us"], &gaps[..]].concat());
     let marks: Vec<_> =
         legend.all("rect").iter().filter_map(|rect| rect.attribute("class")).collect();
     assert_eq!(marks[1..3], ["k-copy", "k-fill"], "copies and fills look different");

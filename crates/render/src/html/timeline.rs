@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::markdown::{attribute, class_mark, foreign, text};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3, us3};
+use stage2_contract::text::numbers::{count, counted, shown_time, us3};
 use stage2_contract::text::shorten;
 use stage2_model::{StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum};
 
@@ -126,10 +126,10 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let description = format!(
-        "Number {} of the {}s, {} ms long: {}, {}, {}. The list below has the names with their times.",
+        "Number {} of the {}s, {} long: {}, {}, {}. The list below has the names with their times.",
         timeline.step.number,
         noun,
-        ms3(timeline.length_ns),
+        shown_time(timeline.length_ns as f64),
         counted(timeline.ranges.len() as u64, "range"),
         counted(pieces, "piece") + " of GPU work",
         counted(timeline.gaps.len() as u64, "gap"),
@@ -182,7 +182,7 @@ fn legend(timeline: &StepTimeline) -> String {
         (WAITING, "of communication: waiting for the other rank", waiting_ns),
     ]);
     let entry = |(mark, label, ns): &(&str, &str, u64)| {
-        let ms = if sums.whole { format!(" {} ms", ms3(*ns)) } else { String::new() };
+        let ms = if sums.whole { format!(" {}", shown_time(*ns as f64)) } else { String::new() };
         format!(
             "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
              height=\"100%\"/></svg>{}{ms}</li>\n",

@@ -9,7 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -283,7 +283,7 @@ fn operators(report: &Report) -> String {
         .right("calls", |row| count(row.calls))
         .right("mean_ms", |row| row.host_mean_ns.map(ms6));
     let (basis, source) = (basis(found), text(&found.source));
-    let note = format!("{basis} Operators lie within each other. Source: {source}.\n\n");
+    let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
 }
 
@@ -338,7 +338,11 @@ fn longest_stage(report: &Report) -> String {
             let idle = idle_percent(row).map_or_else(String::new, |idle| {
                 format!(" and idle for {} % of the stage's time", percent1(idle))
             });
-            format!("The GPU was busy longest in {}: {} ms{idle}.", name(stage), ms3(*busy))
+            format!(
+                "The GPU was busy longest in {}: {}{idle}.",
+                name(stage),
+                shown_time(*busy as f64)
+            )
         }
         Some(StageRow { stage, .. }) => {
             format!("Stages were recorded ({} among them), but no GPU time.", name(stage))
@@ -356,9 +360,9 @@ fn top_kernel(report: &Report) -> String {
     };
     let share = kernel.percent.map_or_else(String::new, |p| format!(" ({} % of all)", percent1(p)));
     format!(
-        "The longest kernel is {}: {} ms{share} in {} calls.",
+        "The longest kernel is {}: {}{share} in {} calls.",
         code_in_text(&shorten_kernel(&kernel.row.kernel, NAME_CHARS)),
-        or_absent(kernel.total_ns, ms3),
+        or_absent(kernel.total_ns, |ns| shown_time(ns as f64)),
         count(kernel.calls),
     )
 }

@@ -390,7 +390,7 @@ fn the_summary_has_three_to_five_sentences() {
         assert!(sentences.iter().all(|sentence| sentence.ends_with('.')), "{sentences:?}");
     }
     report.insight.takeaways.clear();
-    assert!(sentences(&report)[0].contains("`decode`: 179.073 ms and idle for 74.7 %"));
+    assert!(sentences(&report)[0].contains("`decode`: 179.07 ms and idle for 74.7 %"));
 }
 
 #[test]

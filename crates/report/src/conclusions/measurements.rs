@@ -233,6 +233,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
         late: late.and_then(|(_, late)| late.sentence()),
+        late_cause: late.and_then(|(_, late)| Some(late.delays.as_ref()?.cause())),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
     })

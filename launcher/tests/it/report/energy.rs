@@ -80,7 +80,7 @@ fn each_stage_has_the_energy_that_was_taken_in_its_windows() {
     assert_eq!(decode["sm_clock_mhz"]["min"], 1_395);
     assert_eq!(decode["temperature_max_c"], 71);
     assert_eq!(decode["limits"][0]["reason"], "power limit");
-    assert!(page.contains("`decode` | 0 NVIDIA H200 | 2400.0 | 0.0 | 400 |"), "{page}");
+    assert!(page.contains("`decode` | 0 NVIDIA H200 | 2,400.0 | 0.0 | 400 |"), "{page}");
     let findings = report["findings"].as_array().expect("findings");
     let slower = findings.iter().find(|finding| {
         let what = finding["what"].as_str().unwrap_or_default();

@@ -124,7 +124,7 @@ fn a_long_kernel_is_no_more_than_a_line() {
     let report = steps(odd).report();
     assert_as_without(&report, &plain);
     let told = line(&report, "outliers").expect("a line");
-    assert!(told.contains("a kernel of 5000.48 ms (k)"), "{told}");
+    assert!(told.contains("a kernel of 5,000.48 ms (k)"), "{told}");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_sample_gives_the_utilisation_of_the_whole_run() {
     assert!(summary.contains("Only some instances of ranges were recorded"), "{summary}");
     let stage =
         outcome.headline.evidence.iter().find(|line| line.starts_with("decode:")).expect("line");
-    assert!(stage.contains("8 kernels, GPU busy 0.010 ms in the sample"), "{stage}");
+    assert!(stage.contains("8 kernels, GPU busy 10.0 us in the sample"), "{stage}");
 }
 
 #[test]

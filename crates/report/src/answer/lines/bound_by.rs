@@ -1,8 +1,7 @@
 //! The bottlenecks of stages -> the sentences of the line on the window.
 
 use super::AnsweredStage;
-use stage2_contract::text::numbers::percent1;
-use stage2_contract::text::numbers::{shown_time, time_scale};
+use stage2_contract::text::numbers::{grouped, percent1, shown_time, time_scale};
 use stage2_model::{Bottleneck, BottleneckKind, BottleneckPart, Role, times_faster};
 
 /// What the stage with the longest window is bound by, and decode if that is another one: one sentence
@@ -79,7 +78,7 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
 pub(super) fn part_of(part_ns: u64, all_ns: u64) -> String {
     let (scale, unit, decimals) = time_scale(all_ns as f64);
     let part = part_ns as f64 / scale;
-    format!("{part:.decimals$} of {:.decimals$} {unit}", all_ns as f64 / scale)
+    grouped(&format!("{part:.decimals$} of {:.decimals$} {unit}", all_ns as f64 / scale))
 }
 
 /// `2.8x their memory floor of 0.35 ms`.

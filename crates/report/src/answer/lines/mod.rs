@@ -13,7 +13,9 @@ use self::host::{code_of, host};
 use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
-use stage2_contract::text::numbers::{count, counted, percent1, shown_time, time_scale};
+use stage2_contract::text::numbers::{
+    count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
+};
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
@@ -168,11 +170,6 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     ))
 }
 
-/// `113.7`; `4,314`: decimals of thousands say nothing.
-fn shown_rate(rate: f64) -> String {
-    if rate < 1_000.0 { format!("{rate:.1}") } else { count(rate.round() as u64) }
-}
-
 /// The median of a step with its unit, and what it is of: `3.26 ms`, `p50` and `p99 9.83`.
 struct StepTime {
     shown: String,
@@ -182,7 +179,7 @@ struct StepTime {
 fn step_time(step: &StepTimes) -> StepTime {
     let p50 = step.shown_ns(step.p50_ns);
     let (scale, unit, decimals) = time_scale(p50);
-    let number = |ns: f64| format!("{:.decimals$}", ns / scale);
+    let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
     let mut of = match (step.p99_ns, step.steps) {
         (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
         (None, steps) => vec![format!("p50 of {}", count(steps))],

@@ -1,7 +1,7 @@
 //! What was measured of a run and its stages, as the rules of the takeaways ask for it -> the numbers of it that a report
 //! keeps.
 
-use stage2_model::{Bound, Evidence, KernelNumbers, StageNumbers, TokensCounted};
+use stage2_model::{Bound, Evidence, KernelNumbers, LateCause, StageNumbers, TokensCounted};
 use stage2_read::kernel_class::KernelClass;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,6 +87,8 @@ pub(crate) struct RankWaiting {
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
     pub(crate) late: Option<String>,
+    /// Why that rank is late.
+    pub(crate) late_cause: Option<LateCause>,
     /// The numbers of that rank.
     pub(crate) late_evidence: Vec<Evidence>,
     /// Share of its window that the latest rank delayed the others by, percent.

@@ -8,11 +8,12 @@ mod measured;
 use std::collections::HashMap;
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted, shown_rate};
+use stage2_contract::text::shorten_kernel;
 use stage2_model::rule::*;
 use stage2_model::{
     Answer, Bound, Confidence, Evidence, EvidenceValue, Experiment, FirstStep, LAUNCH_GAP_US,
-    RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, short_hash,
+    LateCause, RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, short_hash,
 };
 use stage2_read::kernel_class::KernelClass;
 
@@ -21,6 +22,9 @@ pub(crate) use measured::{
     StageMeasurements,
 };
 use measured::{READERS, numbers_of, percent};
+
+/// Characters of a kernel's name in advice.
+const NAME_CHARS: usize = 60;
 
 /// Everything that the numbers say, and these: first what they cannot be trusted for, then what concerns the
 /// most time.
@@ -232,7 +236,7 @@ impl Speaker<'_> {
         (several && percent >= DOMINANT_STAGE_PERCENT).then(|| {
             let evidence = vec![self.share_of("windows_percent", percent, DOMINANT_STAGE_PERCENT)];
             let counted = self.stage.tokens_counted.noun();
-            let rate = self.stage.tokens_per_s.map(|r| format!(", {r:.1} {counted}/s"));
+            let rate = self.stage.tokens_per_s.map(|r| format!(", {} {counted}/s", shown_rate(r)));
             let text =
                 format!("{percent:.1} % of the time of all stages{}", rate.unwrap_or_default());
             self.say(Rule::DominantStage, Some(1.0), evidence, text, None)
@@ -424,8 +428,20 @@ impl Speaker<'_> {
             let late = split.and_then(|split| split.late.as_deref());
             let late = late.map_or_else(String::new, |late| format!("; {late}"));
             let text = format!("waiting for other ranks is {waiting:.1} % of {of}{late}");
-            let then = "Look at what the late rank does before it communicates: host work, more \
-                        data, a slower GPU. Faster communication does not help.";
+            let then = match split.and_then(|split| split.late_cause) {
+                Some(LateCause::Host) => {
+                    "Look at what the host of the late rank does before it communicates. Faster \
+                     communication does not help."
+                }
+                Some(LateCause::Gpu) => {
+                    "Look at why the GPU of the late rank takes longer: more data, or a lower clock. Faster \
+                     communication does not help."
+                }
+                Some(LateCause::Both) | None => {
+                    "Look at what the late rank does before it communicates: host work, more data, a slower \
+                     GPU. Faster communication does not help."
+                }
+            };
             let mut evidence =
                 vec![self.share_of("waiting_percent", waiting, COMMUNICATION_PERCENT)];
             evidence.extend(split.iter().flat_map(|split| &split.late_evidence).cloned());
@@ -577,6 +593,7 @@ impl Speaker<'_> {
             bound.unwrap_or_default(),
             of_roof.unwrap_or_default(),
         );
+        let short = shorten_kernel(&kernel.kernel, NAME_CHARS);
         let product = matches!(kernel.class, KernelClass::Gemm | KernelClass::Moe);
         if self.stage.decode && product && kernel.bound == Some(Bound::Memory) {
             let then = "Move fewer bytes per token through the weights: quantisation, or a larger \
@@ -588,23 +605,29 @@ impl Speaker<'_> {
             && kernel.bound == Some(Bound::Latency)
         {
             let text = format!("{name}, with {occupancy:.1} % occupancy");
-            let then = "Give it more parallel work: a larger batch, a finer split (split-K, \
-                        split-KV), other tile sizes, or fuse it with its neighbours.";
+            let then = format!(
+                "Give {short} more parallel work: a larger batch, a finer split (split-K, split-KV), other \
+                 tile sizes, or fuse it with its neighbours."
+            );
             evidence.push(of_kernel("occupancy_percent", occupancy).against(LOW_OCCUPANCY_PERCENT));
-            return Some(say(Rule::LowOccupancy, evidence, text, Some(then)));
+            return Some(say(Rule::LowOccupancy, evidence, text, Some(&then)));
         }
         let (rule, then) = if attainable? >= NEAR_ROOF_SHARE {
-            let then = "Close to its roof, only less work helps: a lower precision, fewer operations or \
-                        bytes.";
+            let then = format!(
+                "{short} is close to its roof, so only less work helps: a lower precision, fewer operations \
+                 or bytes."
+            );
             (Rule::NearRoof, then)
         } else {
-            let then = "Far from its roof: try another implementation or library version, other \
-                        shapes (padding to multiples of 64), or fusion.";
+            let then = format!(
+                "{short} is far from its roof: try another implementation or library version, other shapes \
+                 (padding to multiples of 64), or fusion."
+            );
             (Rule::FarFromRoof, then)
         };
         let share = of_kernel("attainable_percent", attainable? * 100.0);
         evidence.push(share.against(NEAR_ROOF_SHARE * 100.0));
-        Some(say(rule, evidence, name, Some(then)))
+        Some(say(rule, evidence, name, Some(&then)))
     }
 
     fn top_kernel(&self) -> Option<Takeaway> {
@@ -623,14 +646,18 @@ impl Speaker<'_> {
         );
         let part = self.busy_part(percent);
         let unknown = top.bound.is_none();
-        let then = "Profile it with counters (the ncu pass; pipeline.ncu.stage chooses the stage) \
-                    to see what limits it.";
+        let short = shorten_kernel(&top.kernel, NAME_CHARS);
+        let then = format!(
+            "Profile {short} with counters (the ncu pass; pipeline.ncu.stage chooses the stage) to see what \
+             limits it."
+        );
         let source = self.kernel_source(place, "kernel_time_percent");
         let share = Evidence::number("kernel_time_percent", percent, "percent", source);
         let calls = self.kernel_source(place, "calls");
         let calls = Evidence::number("calls", top.calls as f64, "count", calls);
         let evidence = vec![share.against(KERNEL_PERCENT), calls];
-        let said = self.say(Rule::TopKernel, part, evidence, text, unknown.then_some(then));
+        let said =
+            self.say(Rule::TopKernel, part, evidence, text, unknown.then_some(then.as_str()));
         Some(about(said, &top.kernel, &top.id))
     }
 
@@ -674,7 +701,7 @@ fn plural(count: u64) -> &'static str {
 }
 
 fn calls(count: u64) -> String {
-    format!("{count} call{}", plural(count))
+    counted(count, "call")
 }
 
 /// Numbers the ids that several have.

@@ -299,7 +299,7 @@ fn kernels_speak_by_what_holds_them_up() {
             |k| (k.bound, k.attainable_share) = (Some(Bound::Memory), Some(0.8)),
             NearRoof,
             "",
-            "Close",
+            "k is close to its roof",
         ),
         // Its bound is known already.
         (
@@ -309,7 +309,7 @@ fn kernels_speak_by_what_holds_them_up() {
             "",
             "",
         ),
-        (true, starve, LowOccupancy, "12.0 % occupancy", "more parallel work"),
+        (true, starve, LowOccupancy, "12.0 % occupancy", "Give k more parallel work"),
         (
             true,
             |k| {
@@ -318,18 +318,24 @@ fn kernels_speak_by_what_holds_them_up() {
             },
             LowOccupancy,
             "latency-bound in the one launch that was profiled, with 12.0 % occupancy",
-            "more parallel work",
+            "Give k more parallel work",
         ),
         (
             false,
             |k| (k.bound, k.attainable_share) = (Some(Bound::Latency), Some(0.1)),
             FarFromRoof,
             "",
-            "Far",
+            "k is far from its roof",
         ),
-        (false, |k| k.attainable_share = Some(282_413.0), TopKernel, "", "ncu"),
-        (false, |_| (), TopKernel, "", "ncu"),
-        (true, |_| (), TopKernel, "", "ncu"),
+        (
+            false,
+            |k| k.attainable_share = Some(282_413.0),
+            TopKernel,
+            "",
+            "Profile k with counters (the ncu pass",
+        ),
+        (false, |_| (), TopKernel, "", "Profile k with counters (the ncu pass"),
+        (true, |_| (), TopKernel, "", "Profile k with counters (the ncu pass"),
         (true, |k| k.percent = 9.9, Nothing, "", ""),
         (true, |k| k.percent = f64::NAN, Nothing, "", ""),
     ];
@@ -497,6 +503,17 @@ fn waiting_for_a_late_rank_is_no_communication() {
         "decode: waiting for other ranks is 65.0 % of kernel time; rank 1 arrives last at 4 of 32 \
          collectives"
     );
+    // What to do fits why the rank is late, where that is known.
+    let causes = [
+        (None, "host work, more data, a slower GPU"),
+        (Some(LateCause::Both), "host work, more data, a slower GPU"),
+        (Some(LateCause::Host), "the host of the late rank"),
+        (Some(LateCause::Gpu), "the GPU of the late rank"),
+    ];
+    for (late_cause, what) in causes {
+        let said = of(vec![with(Some(RankWaiting { late_cause, ..split.clone() }))]);
+        assert!(advice(&said, Waiting).contains(what), "{said:?}");
+    }
     // Of two ranks only one waits: its waiting is a small part of all kernel time, and every step is longer by it.
     let one_waits = RankWaiting { percent: 8.0, delayed_percent: 15.0, ..split.clone() };
     assert!(rules(&of(vec![with(Some(one_waits.clone()))])).contains(&Waiting));
