@@ -142,7 +142,7 @@ def start() -> bool:
 def stop() -> Window | None:
     """End the window of recording, and wait until its trace file is written (4 s at most).
 
-    GPU work that was launched before is in the window, also if it still runs.
+    GPU work that was launched before is in the window, even if it still runs.
 
     Returns the window; None, with a warning once in a process, where none was on. It never raises.
     """
