@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::grouped;
+use stage2_contract::text::numbers::{grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
 use crate::metric::class_of_metric;
@@ -623,6 +623,11 @@ pub fn signed(value: f64, digits: usize) -> String {
     let text = grouped(&format!("{value:+.digits$}"));
     let bare = text.trim_start_matches(['+', '-']);
     if bare.chars().all(|c| c == '0' || c == '.') { bare.to_owned() } else { text }
+}
+
+/// `+70.36 ms`.
+pub fn signed_time(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { '-' } else { '+' }, shown_time(ns.abs()))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
     Better, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per,
-    Presence, StageChange, Verdict, WorkChange, signed,
+    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
@@ -225,10 +225,10 @@ fn kernels(stages: &[&StageChange]) -> String {
     match rows().find(|(_, row)| row.verdict.is_change()) {
         None => format!("none changed beyond noise ({summary})"),
         Some((stage, row)) => format!(
-            "most in {}: {} {} us per {} ({summary})",
+            "most in {}: {} {} per {} ({summary})",
             name(stage),
             work_name(row, NAME_LIMIT),
-            signed(row.change_ns / 1e3, 3),
+            signed_time(row.change_ns),
             stage.per_word(),
         ),
     }

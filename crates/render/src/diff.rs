@@ -7,7 +7,7 @@ use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
 use stage2_diff::{
     Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NoiseMethod, Outcome, PartChange, Per, Presence, StageChange,
-    Verdict, WorkChange, WorkSide, signed,
+    Verdict, WorkChange, WorkSide, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Severity};
@@ -244,7 +244,7 @@ fn details(stage: &StageChange) -> String {
         per,
         or_absent(stage.work_total.before_ns, shown_time),
         or_absent(stage.work_total.after_ns, shown_time),
-        screen::signed_time(stage.work_total.change_ns),
+        signed_time(stage.work_total.change_ns),
     )));
     out.push_str("\n\n");
     let kernels = stage
@@ -329,7 +329,7 @@ fn work(stage: &StageChange) -> String {
     let rest = paragraph(&format!(
         "{} changed by {} together, {} of them beyond noise: see --json.",
         counted(others.len() as u64, "more row"),
-        screen::signed_time(others.iter().map(|row| row.change_ns).sum()),
+        signed_time(others.iter().map(|row| row.change_ns).sum()),
         count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
     ));
     table.markdown() + &rest
@@ -451,7 +451,7 @@ fn bars(stage: &StageChange) -> String {
              height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
              <span>{}</span>\n",
             escaped(&screen::part_name(row, BAR_NAME_CHARS)),
-            escaped(&format!("{} {}", screen::signed_time(row.change_ns), row.word())),
+            escaped(&format!("{} {}", signed_time(row.change_ns), row.word())),
         )
     };
     let bars: String = rows.map(bar).collect();

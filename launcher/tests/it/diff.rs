@@ -189,7 +189,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
     let markdown = common::read(&sandbox.path("x.md"));
-    assert!(markdown.contains("| `decode` | token, median | 14.855 | 16.318 |"), "{markdown}");
+    assert!(markdown.contains("| `decode` | median per token | 14.855 | 16.318 |"), "{markdown}");
     // In the other direction decode got lighter.
     let words =
         ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];

@@ -1,8 +1,8 @@
 //! A comparison -> one screen of a terminal of 80 columns: the largest change first, with bars.
 
-use stage2_contract::text::numbers::{counted, shown_time};
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
-use stage2_diff::{Comparison, PartChange, Presence, StageChange, signed};
+use stage2_diff::{Comparison, PartChange, Presence, StageChange, signed, signed_time};
 
 use super::{is_shown, stage_time, title, value_cell, verdict_words};
 
@@ -103,11 +103,6 @@ fn bar(part: &PartChange<'_>, longest_ns: f64) -> String {
     let number = signed_time(part.change_ns);
     let (bar, word, name) = (fill.repeat(chars), part.word(), part_name(part, NAME_CHARS));
     format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
-}
-
-/// `+70.36 ms`.
-pub(super) fn signed_time(ns: f64) -> String {
-    format!("{}{}", if ns < 0.0 { '-' } else { '+' }, shown_time(ns.abs()))
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.

@@ -121,9 +121,16 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
     let causes = findings.take(HOST_CAUSES).map(|(row, cause)| {
         let name = cause.text(true);
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
-        let text = format!("{share} of the idle time: {name} (of {} samples)", found.samples);
-        let then = format!("{name}: {}", advice::remedy(cause));
         let beside = if found.never_waits() { cause.beside_work_percent } else { 0.0 };
+        let also = match beside >= 0.05 {
+            true => format!(
+                ", which also takes {} % of the window while the GPU works",
+                percent1(beside)
+            ),
+            false => String::new(),
+        };
+        let text = format!("{share} of the idle time: {name} (of {} samples){also}", found.samples);
+        let then = format!("{name}: {}", advice::remedy(cause));
         HostEvidence {
             is_fault: false,
             percent: cause.percent,

@@ -134,7 +134,7 @@ fn whole_paths_operators_and_idle_time() {
     assert_eq!(stage["gpu_idle_ns"], window - busy_ns(&export));
     let said = "decode, all of 1 call: ";
     assert!(bundle.said.contains(said), "{}", bundle.said);
-    assert!(bundle.said.contains("GPU busy 14.505 ms"), "{}", bundle.said);
+    assert!(bundle.said.contains("GPU busy 14.50 ms"), "{}", bundle.said);
     assert!(bundle.text("stakeholder_summary.md").contains("decode: the GPU is idle 97.2 %"));
 
     let operators = bundle.text("operators.md");
