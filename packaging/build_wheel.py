@@ -16,7 +16,7 @@ from pathlib import Path
 import pack
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGES = ("stage2", "stage2-sim", "stage2-launch", "stage2-mcp", "stage2-export")
+PACKAGES = ("stage2", "stage2-sim", "stage2-launch", "stage2-ask", "stage2-export")
 TAG = "py3-none-linux_x86_64"
 
 
@@ -42,7 +42,7 @@ def build_sdist(sdist_directory: str, config_settings: dict[str, str] | None = N
 def cargo_build(profile: str) -> Path:
     """Build everything that the wheel contains; return the folder."""
     packages = [word for name in PACKAGES for word in ("--package", name)]
-    features = ("--features", "stage2-export/parquet")
+    features = ("--features", "stage2-ask/mcp,stage2-export/parquet")
     command = ["cargo", "build", "--locked", "--profile", profile, *packages, *features]
     try:
         subprocess.run(command, cwd=REPOSITORY, check=True, stdout=sys.stderr)

@@ -13,7 +13,7 @@ use crate::install;
 const PROGRAM: &str = "stage2-mcp";
 
 pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
-    let program = program_beside(PROGRAM, "Clients are served", "stage2-mcp")?;
+    let program = program_beside(PROGRAM, "Clients are served", "stage2-ask --features mcp")?;
     let mut command = Command::new(&program);
     command.arg("--launcher").arg(install::program());
     if !args.allow.is_empty() {
