@@ -216,8 +216,16 @@ struct Check {
     remedy: &'static str,
 }
 
-macro_rules! counts {
-    ($($name:ident),*) => { &[$((stringify!($name), |counts| counts.$name)),*] };
+macro_rules! checks {
+    ($($id:ident($($count:ident),*) $what:literal $why:literal => $remedy:literal;)*) => {
+        const CHECKS: &[Check] = &[$(Check {
+            id: Id::$id,
+            counts: &[$((stringify!($count), |counts| counts.$count)),*],
+            what: $what,
+            why: $why,
+            remedy: $remedy,
+        }),*];
+    };
 }
 
 impl Check {
@@ -241,134 +249,66 @@ impl Check {
     }
 }
 
-const CHECKS: [Check; 17] = [
-    Check {
-        id: Id::RecordsDropped,
-        counts: counts!(dropped_by_cupti),
-        what: "activity records dropped by CUPTI",
-        why: "kernels are missing from every number here",
-        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
-    },
-    Check {
-        id: Id::RecordsBuffersRefused,
-        counts: counts!(buffers_refused),
-        what: "activity buffers refused",
-        why: "all buffers were full; what CUPTI dropped then, it counts itself",
-        remedy: "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)",
-    },
-    Check {
-        id: Id::RangesEventsLost,
-        counts: counts!(range_events_lost),
-        what: "range events lost",
-        why: "the event queue was full; work around them may be unattributed",
-        remedy: "open fewer ranges, or name those that matter in STAGE2_RANGES",
-    },
-    Check {
-        id: Id::RecordsUnattributed,
-        counts: counts!(unattributed),
-        what: "GPU records unattributed",
-        why: "their launch could not be placed in or out of a range; they have their own row",
-        remedy: "look for lost range events; otherwise report it with STAGE2_LOG=debug",
-    },
-    Check {
-        id: Id::RecordsInvalidTimes,
-        counts: counts!(invalid_timestamps),
-        what: "GPU records without valid timestamps",
-        why: "CUPTI could not take the times; the calls are counted, and in no time or mean",
-        remedy: "see that no other profiler uses the GPU, and run again",
-    },
-    Check {
-        id: Id::RecordsUnreadable,
-        counts: counts!(unreadable_records),
-        what: "activity records incomplete or unreadable (about)",
-        why: "their work still ran when the process ended, their buffers were not returned in time, or \
-              this CUPTI writes them in a form that the collector does not know",
-        remedy: "wait for the GPU before the process ends; otherwise use a newer collector, or \
-                 name a supported libcupti in STAGE2_CUPTI",
-    },
-    Check {
-        id: Id::RecordsUnwritten,
-        counts: counts!(spool_bytes_unwritten),
-        what: "bytes not written to the spool",
-        why: "the disk was full or the folder not writable; records are missing",
-        remedy: "free space or choose another run folder, and run again",
-    },
-    Check {
-        id: Id::TraceDamaged,
-        counts: counts!(corrupt_frames),
-        what: "damaged frames in spool files",
-        why: "their records are missing from every number here",
-        remedy: "copy the files again from where they were written, or run again",
-    },
-    Check {
-        id: Id::RecordsUndefined,
-        counts: counts!(undefined_identifiers),
-        what: "uses of identifiers that no record defines",
-        why: "the records that define them were lost; such work is shown as undefined or \
-              unattributed",
-        remedy: "look for unwritten bytes and damaged frames above; run again",
-    },
-    Check {
-        id: Id::RecordsLate,
-        counts: counts!(late_intervals),
-        what: "GPU records too late to enter busy time exactly",
-        why: "busy time may be larger than shown, by at most gpu_busy_uncertain_ns",
-        remedy: "flush more often (STAGE2_FLUSH_MS)",
-    },
-    Check {
-        id: Id::RangesLateCollection,
-        counts: counts!(late_switches),
-        what: "ranges opened before collection was on",
-        why: "another thread was still switching it on; GPU work at their beginning is not recorded",
-        remedy: "run without STAGE2_RANGES, or name a range that is open around them",
-    },
-    Check {
-        id: Id::RangesBeyondLimits,
-        counts: counts!(beyond_limits),
-        what: "ranges or names beyond what is kept",
-        why: "domains, registered strings, graph nodes or nested ranges past its bounded tables are shown \
-              under special names, or under the enclosing range",
-        remedy: "register fewer strings, and close every range that is opened",
-    },
-    Check {
-        id: Id::RangesCallsRefused,
-        counts: counts!(calls_turned_away),
-        what: "NVTX calls not taken in",
-        why: "they came from inside another NVTX call of their thread (a signal handler, an \
-              annotated allocator), or their thread had jumped out of one; their ranges are missing",
-        remedy: "keep NVTX calls out of signal handlers, and handlers from jumping",
-    },
-    Check {
-        id: Id::RangesUnbalanced,
-        counts: counts!(unbalanced_range_ends, contradicting_ranges),
-        what: "ends of ranges that match no open range, or range records that contradict others",
-        why: "they are ignored; the workload pops more than it pushes, or range events were lost",
-        remedy: "check the pushes and pops of the workload",
-    },
-    Check {
-        id: Id::RangesOpenAtEnd,
-        counts: counts!(open_at_end),
-        what: "the workload's ranges open at its end",
-        why: "what they enclose is larger than what the workload meant, other ranges may lie in them \
-              by mistake, and their time on the host is not known",
-        remedy: "close every range; look for a push without its pop, or an early return between them",
-    },
-    Check {
-        id: Id::RangesUnclosed,
-        counts: counts!(unclosed_ranges),
-        what: "ranges never closed",
-        why: "they have no host time; their GPU work is counted",
-        remedy: "let the process end by itself; a library may leave its own ranges open, and a \
-                 window ends while ranges are open",
-    },
-    Check {
-        id: Id::RangesNamesCut,
-        counts: counts!(names_cut),
-        what: "range names cut at the length limit",
-        why: "ranges that differ only after it count as one",
-        remedy: "use shorter names, and payloads for values",
-    },
-];
+checks! {
+    RecordsDropped(dropped_by_cupti) "activity records dropped by CUPTI"
+        "kernels are missing from every number here"
+        => "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)";
+    RecordsBuffersRefused(buffers_refused) "activity buffers refused"
+        "all buffers were full; what CUPTI dropped then, it counts itself"
+        => "give the collector more memory for records (STAGE2_BUFFERS, for instance 1G)";
+    RangesEventsLost(range_events_lost) "range events lost"
+        "the event queue was full; work around them may be unattributed"
+        => "open fewer ranges, or name those that matter in STAGE2_RANGES";
+    RecordsUnattributed(unattributed) "GPU records unattributed"
+        "their launch could not be placed in or out of a range; they have their own row"
+        => "look for lost range events; otherwise report it with STAGE2_LOG=debug";
+    RecordsInvalidTimes(invalid_timestamps) "GPU records without valid timestamps"
+        "CUPTI could not take the times; the calls are counted, and in no time or mean"
+        => "see that no other profiler uses the GPU, and run again";
+    RecordsUnreadable(unreadable_records) "activity records incomplete or unreadable (about)"
+        "their work still ran when the process ended, their buffers were not returned in time, or this \
+         CUPTI writes them in a form that the collector does not know"
+        => "wait for the GPU before the process ends; otherwise use a newer collector, or name a supported \
+            libcupti in STAGE2_CUPTI";
+    RecordsUnwritten(spool_bytes_unwritten) "bytes not written to the spool"
+        "the disk was full or the folder not writable; records are missing"
+        => "free space or choose another run folder, and run again";
+    TraceDamaged(corrupt_frames) "damaged frames in spool files"
+        "their records are missing from every number here"
+        => "copy the files again from where they were written, or run again";
+    RecordsUndefined(undefined_identifiers) "uses of identifiers that no record defines"
+        "the records that define them were lost; such work is shown as undefined or unattributed"
+        => "look for unwritten bytes and damaged frames above; run again";
+    RecordsLate(late_intervals) "GPU records too late to enter busy time exactly"
+        "busy time may be larger than shown, by at most gpu_busy_uncertain_ns"
+        => "flush more often (STAGE2_FLUSH_MS)";
+    RangesLateCollection(late_switches) "ranges opened before collection was on"
+        "another thread was still switching it on; GPU work at their beginning is not recorded"
+        => "run without STAGE2_RANGES, or name a range that is open around them";
+    RangesBeyondLimits(beyond_limits) "ranges or names beyond what is kept"
+        "domains, registered strings, graph nodes or nested ranges past its bounded tables are shown under \
+         special names, or under the enclosing range"
+        => "register fewer strings, and close every range that is opened";
+    RangesCallsRefused(calls_turned_away) "NVTX calls not taken in"
+        "they came from inside another NVTX call of their thread (a signal handler, an annotated \
+         allocator), or their thread had jumped out of one; their ranges are missing"
+        => "keep NVTX calls out of signal handlers, and handlers from jumping";
+    RangesUnbalanced(unbalanced_range_ends, contradicting_ranges)
+        "ends of ranges that match no open range, or range records that contradict others"
+        "they are ignored; the workload pops more than it pushes, or range events were lost"
+        => "check the pushes and pops of the workload";
+    RangesOpenAtEnd(open_at_end) "the workload's ranges open at its end"
+        "what they enclose is larger than what the workload meant, other ranges may lie in them by mistake, \
+         and their time on the host is not known"
+        => "close every range; look for a push without its pop, or an early return between them";
+    RangesUnclosed(unclosed_ranges) "ranges never closed"
+        "they have no host time; their GPU work is counted"
+        => "let the process end by itself; a library may leave its own ranges open, and a window ends while \
+            ranges are open";
+    RangesNamesCut(names_cut) "range names cut at the length limit"
+        "ranges that differ only after it count as one"
+        => "use shorter names, and payloads for values";
+}
 
 /// Everything worth knowing about the processes, each kind once.
 pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage) -> Vec<Finding> {
