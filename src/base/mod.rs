@@ -20,7 +20,6 @@ pub mod last_thread;
 pub mod main_end;
 pub(crate) mod new_file;
 pub mod options;
-pub(crate) mod own_memory;
 pub mod pages;
 pub mod scheduling;
 pub mod signal_mask;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use crate::base::own_memory::copy;
+use crate::base::pages::read_own;
 
 /// Windows that are read at once, and their bytes. What finds no room is read when it is asked for.
 const WINDOWS: usize = 512;
@@ -120,7 +120,7 @@ impl Memory {
         let begin = windows.first().map_or(0, |window| window.at);
         let end = windows.last().map_or(0, |window| window.at + window.bytes);
         let place = self.buffer.get_mut(begin..end).unwrap_or_default();
-        copy(self.pid, &from[..windows.len()], place)
+        read_own(self.pid, &from[..windows.len()], place)
     }
 
     /// Fills `place` from `address`. `false`: the memory is not mapped.
@@ -129,7 +129,7 @@ impl Memory {
             return file.read_exact_at(place, address).is_ok();
         }
         let from = libc::iovec { iov_base: address as *mut c_void, iov_len: place.len() };
-        copy(self.pid, &[from], place) == place.len()
+        read_own(self.pid, &[from], place) == place.len()
     }
 
     /// Does what [`read`](Self::read) does, from the windows if one holds the bytes.

@@ -4,8 +4,6 @@
 
 pub mod answer;
 mod budget;
-#[cfg(feature = "schema")]
-pub mod json_schemas;
 pub mod next;
 pub mod query;
 mod question;
@@ -19,3 +17,15 @@ pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS};
 pub use next::{Next, RunFiles, next};
 pub use question::{AskError, Question};
 pub use questions::{answer, compare};
+
+/// The name of each JSON Schema of an answer, and its text.
+#[cfg(feature = "schema")]
+pub fn json_schemas() -> [(&'static str, String); 4] {
+    use stage2_model::schema::json_schema;
+    [
+        ("ask", json_schema::<budget::Json<'_>>("ask", answer::SCHEMA_VERSION)),
+        ("next", json_schema::<next::Next>("next", next::SCHEMA_VERSION)),
+        ("query", json_schema::<rows::Json<'_>>("query", rows::SCHEMA_VERSION)),
+        ("schema", json_schema::<schema::Json>("schema", schema::SCHEMA_VERSION)),
+    ]
+}

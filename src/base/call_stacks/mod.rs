@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use stage2_contract::trace::MonoNs;
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
-use super::{generation, own_memory, scheduling};
+use super::{generation, pages, scheduling};
 
 /// A call that took less time is not worth the reading, ns.
 pub(crate) const LEAST_NS: u64 = 100_000;
@@ -272,7 +272,7 @@ impl Slot {
             let length = (WINDOW - start as usize % WINDOW).min(8 * rest.len());
             let place = bytes.get_mut(..length)?;
             let from = libc::iovec { iov_base: start as *mut c_void, iov_len: length };
-            if own_memory::copy(pid, &[from], place) < length {
+            if pages::read_own(pid, &[from], place) < length {
                 break;
             }
             for (place, bytes) in rest.iter().zip(place.as_chunks().0) {
@@ -286,7 +286,7 @@ impl Slot {
     /// Reads the frames of the calling thread. Returns how many.
     fn fill(&self, layout: &FrameLayout, state: u64) -> Option<usize> {
         let pid = std::process::id() as libc::pid_t;
-        let at = |base: u64, field: u64| own_memory::number(pid, base.wrapping_add(field));
+        let at = |base: u64, field: u64| pages::read_number(pid, base.wrapping_add(field));
         // The state may be that of a thread that had this number before.
         // SAFETY: no preconditions.
         let is_own = at(state, layout.pthread)? == unsafe { libc::pthread_self() } as u64;
@@ -358,7 +358,7 @@ impl Window {
             let start = (address & !(PAGE - 1)).max(end.saturating_sub(WINDOW as u64)).min(address);
             let place = self.bytes.get_mut(..(end - start) as usize)?;
             let from = libc::iovec { iov_base: start as *mut c_void, iov_len: place.len() };
-            self.length = own_memory::copy(pid, &[from], place);
+            self.length = pages::read_own(pid, &[from], place);
             self.start = start;
         }
         let at = (address - self.start) as usize;

@@ -15,16 +15,14 @@ use stage2_contract::trace::{
 
 use super::file::Trace;
 use super::host_calls::{Blocked, BlockedTime, Call, Calls, Hits, Part, StageCalls};
-pub use super::host_moments::Moment;
-use super::host_moments::Moments;
 use super::libraries::RangeNames;
 use super::paths::PathIndex;
 use super::placed::Placing;
 use super::stats::Span;
 use super::{Extent, ProcessCapture};
+pub use crate::host_samples::{Moment, Sum};
+use crate::host_samples::{Moments, ThreadNumbers};
 use crate::host_stacks::HostStacks;
-pub use crate::host_sum::Sum;
-use crate::host_threads::ThreadNumbers;
 
 /// After this many samples, only every second moment is kept; after as many again, every fourth, and so on.
 const SAMPLES: usize = 1 << 18;

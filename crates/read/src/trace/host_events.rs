@@ -10,8 +10,8 @@ use stage2_model::{HostCause, HostCauseKind, HostFrame};
 use super::events::{Event, Span, Thread, TraceFile};
 use super::host::{HostCapture, LONGEST_NS};
 use crate::host_cause::{Calls, WAITS_IN, doing, telling};
+use crate::host_samples::THREADS;
 use crate::host_stacks::{DEPTH, FILE_CHARS, ends};
-use crate::host_threads::MOST;
 
 /// Stacks whose line and activity are cached; those of further stacks are read again.
 const STACKS_KEPT: usize = 1 << 14;
@@ -188,7 +188,7 @@ impl<'f> HostEvents<'f> {
     ) -> Result<(), E> {
         let thread = self.number(call.thread);
         let before = self.call_ends.get(&thread);
-        let has_room = before.is_some() || self.call_ends.len() < MOST;
+        let has_room = before.is_some() || self.call_ends.len() < THREADS;
         let is_behind = before.is_none_or(|end| *end <= call.begin.0);
         if !has_room || !is_behind || call.begin >= call.end {
             return Ok(());

@@ -16,7 +16,6 @@ pub mod host;
 pub mod host_calls;
 mod host_events;
 mod host_frames;
-mod host_moments;
 pub mod inferred;
 pub mod libraries;
 pub mod operation;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexSet;
 use stage2_contract::order::Order as _;
 use stage2_model::{HOST_SAMPLES_LEAST, HostFrame, LateHost, LateHostRow};
-use stage2_read::host_sum::Sum;
+use stage2_read::host_samples::Sum;
 use stage2_read::trace::host::StageIdle;
 
 use super::{CauseKey, HostTotals, Reading};
