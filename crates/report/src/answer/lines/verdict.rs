@@ -74,7 +74,7 @@ fn does(kind: BottleneckKind, late: Option<&LateRow>) -> (&'static str, String) 
     match kind {
         BottleneckKind::Host => ("waits", "for the host".to_owned()),
         // The host may be ahead: what keeps the kernels apart is said elsewhere.
-        BottleneckKind::Launches => ("is idle", "of the time between kernels".to_owned()),
+        BottleneckKind::Launches => ("is idle between kernels", of_time()),
         BottleneckKind::Ranks => ("waits", for_rank(late)),
         BottleneckKind::Memory => ("runs kernels, bound by memory,", of_time()),
         BottleneckKind::Compute => ("runs kernels, bound by compute,", of_time()),
@@ -214,7 +214,7 @@ mod tests {
             first(Rule::LaunchBound, "Launch less often: CUDA graphs (torch.compile), then.");
         assert_eq!(
             said(&[(Launches, 3_900), (Kernels, 100)], &graphs),
-            "Of the mean step of 4.00 ms, the GPU is idle 98 % of the time between kernels. First, launch less often: CUDA graphs \
+            "Of the mean step of 4.00 ms, the GPU is idle between kernels 98 % of the time. First, launch less often: CUDA graphs \
              (saves up to 2.00 ms per step)."
         );
         let cause = FirstStep {
