@@ -53,8 +53,8 @@ pub fn write(mut look: Look, now_ns: u64) -> String {
     serde_json::to_string(&Written { head, look: &look }).unwrap_or_default()
 }
 
-/// What another host told, or in a few words why it cannot be used.
-pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
+/// What another host told and when it wrote that, or in a few words why it cannot be used.
+pub fn read(text: &str, now_ns: u64) -> Result<(Look, u64), String> {
     let head: Head = serde_json::from_str(text).map_err(|_| "what it sends is not from `feed`")?;
     if head.stage2_live != VERSION {
         return Err(format!(
@@ -83,7 +83,7 @@ pub fn read(text: &str, now_ns: u64) -> Result<Look, String> {
     if ahead_ns.unsigned_abs() > u128::from(LAG_NS) {
         look.problems.push(clock_differs(ahead_ns));
     }
-    Ok(look)
+    Ok((look, head.now_ns))
 }
 
 /// Whether a process has no more rows and no longer names than one here: each stage is a series of metrics.
@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn what_is_told_is_what_is_read_without_paths() {
         let text = write(look(), NOW);
-        let read = read(&text, NOW + 1_000_000_000).expect("a look");
+        let (read, written_ns) = read(&text, NOW + 1_000_000_000).expect("a look");
+        assert_eq!(written_ns, NOW);
         let (sent, came) = (&look().processes[0], &read.processes[0]);
         assert_eq!((&came.totals, came.rank, &came.state), (&sent.totals, sent.rank, &sent.state));
         assert_eq!((came.file.as_str(), came.window.kernels.len()), ("node-1-7.s2t", KERNELS));
@@ -237,7 +238,7 @@ mod tests {
     fn times_of_a_host_whose_clock_differs_are_moved() {
         let text = write(look(), NOW);
         let hours = 3 * 3_600 * 1_000_000_000;
-        let read = read(&text, NOW + hours).expect("a look");
+        let (read, _) = read(&text, NOW + hours).expect("a look");
         assert_eq!(read.processes[0].last_wall_ns, Some(NOW + hours));
         assert_eq!(
             read.problems,

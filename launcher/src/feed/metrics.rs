@@ -499,7 +499,7 @@ mod tests {
                 (0..60).map(|pid| Watched { host: format!("node-{host}"), pid, ..process() });
             let look = Look { processes: ranks.collect(), ..Look::default() };
             let told = stage2_live::write_message(only_slowest(look, 50), 0);
-            (format!("node-{host}:9464"), stage2_live::read_message(&told, 0).expect("a look"))
+            (format!("node-{host}:9464"), stage2_live::read_message(&told, 0).expect("a look").0)
         };
         let look = Look::of_all((0..20).map(host));
         let own = FeedStatus { now_ns: 9_500_000_000, ..FeedStatus::default() };

@@ -49,8 +49,9 @@ pub(super) struct Port {
 
 struct Heard {
     look: Option<Arc<Look>>,
-    /// When it last answered, or we began to ask.
+    /// When that came, or we began to ask; and when the host wrote it, by its clock.
     at: Instant,
+    written_ns: u64,
     /// Why the last question has no answer; nothing before the first one.
     outcome: Option<Result<(), String>>,
 }
@@ -58,8 +59,7 @@ struct Heard {
 impl Port {
     /// Asks until this is dropped.
     pub(super) fn ask(address: String) -> Result<Port, Failure> {
-        let began = Heard { look: None, at: Instant::now(), outcome: None };
-        let heard = Arc::new(Mutex::new(began));
+        let heard = Arc::new(Mutex::new(Heard::nothing()));
         let (of, tell) = (address.clone(), Arc::downgrade(&heard));
         let thread = Builder::new().name("port".to_owned()).stack_size(STACK_BYTES);
         thread.spawn(move || keep_asking(&of, &tell)).map_err(|error| threads::refused(&error))?;
@@ -79,7 +79,7 @@ impl Port {
         let mut look = last.as_deref().cloned().unwrap_or_default();
         let why = match outcome {
             Some(Ok(())) if ago < LATE => return (true, self.address.clone(), look),
-            Some(Ok(())) => "it does not answer in time".to_owned(),
+            Some(Ok(())) => "it sends nothing new: its `feed` is held up".to_owned(),
             Some(Err(why)) => why,
             None => return (false, self.address.clone(), look),
         };
@@ -95,6 +95,22 @@ impl Port {
     }
 }
 
+impl Heard {
+    fn nothing() -> Heard {
+        Heard { look: None, at: Instant::now(), written_ns: 0, outcome: None }
+    }
+
+    /// What was written already, by a `feed` that is held up, is nothing new.
+    fn hear(&mut self, answer: Result<(Look, u64), String>) {
+        self.outcome = Some(answer.map(|(look, written_ns)| {
+            if self.look.is_none() || written_ns != self.written_ns {
+                (self.look, self.at) = (Some(Arc::new(look)), Instant::now());
+                self.written_ns = written_ns;
+            }
+        }));
+    }
+}
+
 fn keep_asking(address: &str, tell: &Weak<Mutex<Heard>>) {
     loop {
         let began = Instant::now();
@@ -102,18 +118,14 @@ fn keep_asking(address: &str, tell: &Weak<Mutex<Heard>>) {
             .map_err(|why| shorten(&visible(why.as_bytes()), WHY_CHARS));
         let Some(heard) = tell.upgrade() else { return };
         let pause = if answer.is_ok() { TICK } else { PAUSE };
-        let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.outcome = Some(answer.map(|look| {
-            heard.look = Some(Arc::new(look));
-            heard.at = Instant::now();
-        }));
+        heard.lock().unwrap_or_else(PoisonError::into_inner).hear(answer);
         drop(heard);
         std::thread::sleep(pause.saturating_sub(began.elapsed()));
     }
 }
 
 /// One answer, or in a few words why there is none.
-fn ask(address: &str, until: Instant) -> Result<Look, String> {
+fn ask(address: &str, until: Instant) -> Result<(Look, u64), String> {
     let mut stream = connect(address, until)?;
     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let sent =
@@ -131,7 +143,7 @@ fn ask(address: &str, until: Instant) -> Result<Look, String> {
     }
 }
 
-fn read_answer(answer: &[u8]) -> Result<Look, String> {
+fn read_answer(answer: &[u8]) -> Result<(Look, u64), String> {
     let text = std::str::from_utf8(answer).map_err(|_| "what it sends is not from `feed`")?;
     let (head, body) = text.split_once("\r\n\r\n").ok_or("what it sends is not from `feed`")?;
     let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
@@ -190,7 +202,31 @@ impl Read for Until {
 
 #[cfg(test)]
 mod tests {
+    use stage2_live::Watched;
+
     use super::*;
+
+    /// Hazard (Watching what runs): `feed` on another host is held up, and serves the same page again and again.
+    /// Promise: It is said, its processes are not taken for alive, and its clock is not taken for wrong.
+    #[test]
+    fn a_page_that_was_seen_already_is_nothing_new() {
+        let look = || {
+            let process = Watched { state: FileState::Growing, ..Watched::default() };
+            Look { processes: vec![process], ..Look::default() }
+        };
+        let heard = Arc::new(Mutex::new(Heard::nothing()));
+        let port = Port { address: "node-1:9464".to_owned(), heard: heard.clone() };
+        heard.lock().expect("it").hear(Ok((look(), 5)));
+        assert!(port.look().0);
+        let long_ago = Instant::now() - LATE;
+        heard.lock().expect("it").at = long_ago;
+        heard.lock().expect("it").hear(Ok((look(), 5)));
+        let (answers, _, old) = port.look();
+        assert_eq!((answers, &old.processes[0].state), (false, &FileState::Unreachable));
+        assert!(old.problems[0].starts_with("it sends nothing new"), "{:?}", old.problems);
+        heard.lock().expect("it").hear(Ok((look(), 6)));
+        assert!(port.look().0);
+    }
 
     #[test]
     fn an_address_is_a_host_and_a_port() {
