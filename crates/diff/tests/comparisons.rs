@@ -264,7 +264,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     assert_eq!(
         warned(&of(1_410.0, 12, false, 8.0)),
         [
-            "SM clock, MHz: 1980 → 1410",
+            "SM clock, MHz: 1,980 → 1,410",
             "requests in a decode step: 16 → 8",
             "CUDA graphs: in decode → none",
             "clocks held down by: nothing → power limit",
