@@ -1,7 +1,7 @@
 //! Attributed GPU work into the bounded tables that are shown when the guest ends.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stage2_contract::stats::{Busy, Histogram, Unions};
+use stage2_contract::stats::{Busy, Histogram, Unions, scaled};
 
 use crate::base::counters::Counters;
 use crate::drain::intern::Interner;
@@ -77,9 +77,7 @@ impl Instances {
         if self.recorded == 0 {
             return recorded;
         }
-        let (asked, of) = (u128::from(self.asked), u128::from(self.recorded));
-        let scaled = (u128::from(recorded) * asked + of / 2) / of;
-        u64::try_from(scaled).unwrap_or(u64::MAX)
+        scaled(recorded, self.asked, self.recorded).unwrap_or(u64::MAX)
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
+use stage2_contract::stats::mixed;
 use stage2_contract::text::without_instance;
 
 use crate::base::glob::RangeFilter;
@@ -174,14 +175,14 @@ impl Sampler {
         let (block, place) = (instance / self.one_in, instance % self.one_in);
         let taken = match block {
             0 => 1,
-            block => mix(key ^ mix(block)) % self.one_in,
+            block => mixed(key ^ mixed(block)) % self.one_in,
         };
         place == taken
     }
 
     /// The counter of a kind; nothing where everything is taken.
     fn kind(&self, key: u64) -> Option<&KindCount> {
-        let first = mix(key) as usize;
+        let first = mixed(key) as usize;
         for step in 0..self.kinds.len() {
             let kind = self.kinds.get(first.wrapping_add(step) % self.kinds.len())?;
             let claimed = kind.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire);
@@ -205,13 +206,6 @@ pub(crate) fn kind_key(name: &[u8], registered: u32, domain: u32) -> u64 {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     }
     hash.max(1)
-}
-
-/// Spreads every bit over all others (the finaliser of SplitMix64).
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! the GPUs of one. What the ends may be apart is the error: among members on one host it is measured, and among
 //! hosts it is no more than the time from the last arrival to the end of that member.
 
+use stage2_contract::stats;
 use stage2_contract::text::operation::Operation;
 use stage2_contract::trace::varint::{Cursor, put, put_step};
 
@@ -30,12 +31,9 @@ impl Call {
     }
 }
 
-/// The finaliser of SplitMix64, as published: every bit of the result depends on every bit.
+/// SplitMix64, as published.
 pub(crate) fn mixed(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+    stats::mixed(value.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 /// A member as it took part in a call.

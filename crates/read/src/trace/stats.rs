@@ -1,7 +1,7 @@
 //! GPU work of one group -> calls, times and percentiles, in constant memory.
 
 pub use stage2_contract::stats::mean;
-use stage2_contract::stats::{Histogram, P99_VALUES, Unions};
+use stage2_contract::stats::{Histogram, P99_VALUES, Unions, scaled};
 
 use super::paths::PathIndex;
 
@@ -408,9 +408,7 @@ impl Sampled {
         if !self.is_part() {
             return recorded;
         }
-        let (instances, of) = (u128::from(self.instances), u128::from(self.recorded));
-        let scaled = (u128::from(recorded) * instances + of / 2) / of;
-        u64::try_from(scaled).unwrap_or(u64::MAX)
+        scaled(recorded, self.instances, self.recorded).unwrap_or(u64::MAX)
     }
 
     /// One of so many of one of so many.

@@ -1,7 +1,7 @@
 //! A stage -> the instances that its GPU times are over: warm ones, recorded ones, or all; without
 //! outliers.
 
-use crate::join::kernels::scale;
+use stage2_contract::stats::scaled;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{BusyParts, Origin, Report, StageRow, StepUnit, WarmRow};
 
@@ -75,7 +75,7 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             return unknown(why);
         };
         return SampleBasis {
-            kernels: row.kernels.and_then(|kernels| scale(kernels, taken, all)),
+            kernels: row.kernels.and_then(|kernels| scaled(kernels, taken, all)),
             ..of_row(taken, format!("mean of the {taken} recorded of {all} {noun}s"))
         };
     }
@@ -125,7 +125,7 @@ fn whole_window_ns(report: &Report, row: &StageRow) -> Option<u64> {
         return row.gpu_window_ns.map(without);
     };
     let SampleBasis { instances, window_ns, .. } = sample_basis(report, row);
-    scale(window_ns?, all, instances)
+    scaled(window_ns?, all, instances)
 }
 
 /// Whether [`sample_basis`] takes the warm instances.

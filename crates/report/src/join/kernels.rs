@@ -227,13 +227,6 @@ pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
-/// `value * by / of`, rounded.
-pub(crate) fn scale(value: u64, by: u64, of: u64) -> Option<u64> {
-    let of = u128::from(of);
-    let scaled = (u128::from(value) * u128::from(by) + of / 2).checked_div(of)?;
-    u64::try_from(scaled).ok()
-}
-
 /// Longest total first, then most calls.
 fn order(times: &Times) -> (Reverse<u64>, Reverse<u64>) {
     (Reverse(times.total_ns), Reverse(times.calls))

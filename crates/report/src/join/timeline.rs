@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::join::kernels::scale;
 use crate::join::without_collector::{file_names, label};
 use stage2_contract::order::Order as _;
+use stage2_contract::stats;
 use stage2_contract::text::numbers::{count, ms3, percent1};
 use stage2_contract::text::{listed, visible};
 use stage2_model::finding::Id;
@@ -170,7 +170,7 @@ pub fn reconcile(comparison: &Comparison<'_>) -> Reconciliation {
     if let Some((ours, theirs)) = scaled {
         for sides in by_name.values_mut() {
             for value in [&mut sides.collector_calls, &mut sides.collector_ns] {
-                *value = scale(*value, theirs, ours).unwrap_or(u64::MAX);
+                *value = stats::scaled(*value, theirs, ours).unwrap_or(u64::MAX);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The last launches, and how far back the same ones were: the distances that may be periods.
 
+use stage2_contract::stats;
+
 use super::super::stats::Span;
 
 const RING: usize = 1 << 15;
@@ -98,7 +100,7 @@ impl Context {
         let hash = self.hash.wrapping_mul(FACTOR).wrapping_add(weight(what));
         let gone = gone.map_or(0, |gone| weight(gone).wrapping_mul(self.oldest));
         self.hash = hash.wrapping_sub(gone);
-        let mixed = mixed_wide(self.hash);
+        let mixed = stats::mixed(self.hash);
         if mixed & self.every != 0 || count < self.length as u64 {
             return None;
         }
@@ -118,15 +120,9 @@ fn weight(what: u32) -> u64 {
     u64::from(what).wrapping_add(FACTOR)
 }
 
-/// The finaliser of SplitMix64: each bit of the number decides about each bit of the hash.
+/// A hash of a number, each bit of which decides about each bit of the hash.
 pub(in crate::trace) fn mixed(what: u32) -> u64 {
-    mixed_wide(u64::from(what).wrapping_add(FACTOR))
-}
-
-pub(super) fn mixed_wide(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
+    stats::mixed(u64::from(what).wrapping_add(FACTOR))
 }
 
 #[cfg(test)]

@@ -9,8 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use stage2_contract::stats;
+
 use super::stats::{Series, Span, Stats};
-use history::{History, Slot, mixed_wide};
+use history::{History, Slot};
 
 mod history;
 
@@ -690,7 +692,7 @@ fn pattern_of(whats: &[u32]) -> u64 {
         mixed(what).rotate_left(by as u32 * 16)
     };
     let hash =
-        |at: usize| mixed_wide((0..4).fold(0, |sum: u64, by| sum.wrapping_add(after(at, by))));
+        |at: usize| stats::mixed((0..4).fold(0, |sum: u64, by| sum.wrapping_add(after(at, by))));
     (0..whats.len()).map(hash).fold(whats.len() as u64, u64::wrapping_add)
 }
 

@@ -112,7 +112,8 @@ fn percentiles_are_those_of_the_one_histogram_for_each_path() {
         );
         assert_eq!((times.min_ns, times.max_ns), (values.first().copied(), values.last().copied()));
         assert_eq!(times.p50_ns, histogram.percentile(50));
-        assert_eq!(times.p99_ns, histogram.p99());
+        let p99 = histogram.percentile(99).filter(|_| values.len() >= 20);
+        assert_eq!(times.p99_ns, p99);
         assert_eq!(times.total_ns, values.iter().sum::<u64>());
     }
 }
