@@ -167,19 +167,4 @@ impl Api {
         // SAFETY: by the contract of `load`.
         check(unsafe { enable(1) })
     }
-
-    /// Takes CUPTI out of the process: the speed of launches is that of before. Waits for all work of the
-    /// GPU, whose records have no times then.
-    ///
-    /// # Errors
-    /// [`CuptiError`]; with several subscribers CUPTI does nothing.
-    ///
-    /// # Safety
-    /// No other thread launches CUDA graphs (CUPTI 13.0 ends the program's work on the GPU then) or is
-    /// in a call of CUPTI, and all [`Subscriber`]s are used no more.
-    pub unsafe fn finalize(&self) -> Result<()> {
-        let finalize = self.finalize.ok_or(CuptiError::NOT_IMPLEMENTED)?;
-        // SAFETY: by the contract of `load`, and the caller vouches for the moment.
-        check(unsafe { finalize() })
-    }
 }

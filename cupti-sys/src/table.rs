@@ -126,7 +126,6 @@ function_table! {
         activity_register_callbacks_v2 = cuptiActivityRegisterCallbacks_v2,
         activity_set_attribute_v2 = cuptiActivitySetAttribute_v2,
         device_get_chip_name = cuptiDeviceGetChipName,
-        finalize = cuptiFinalize,
         get_device_id = cuptiGetDeviceId,
         get_graph_node_id = cuptiGetGraphNodeId,
         get_timestamp_v2 = cuptiGetTimestamp_v2,

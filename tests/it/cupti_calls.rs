@@ -71,7 +71,7 @@ const UNCALLED: &str = "\
     cuptiActivityGetAttribute cuptiActivityDisable_v2 cuptiActivityEnableAndDump \
     cuptiActivityEnableHWTrace cuptiActivityEnable_v2 cuptiActivityGetAttribute_v2 \
     cuptiActivityGetNextRecord_v2 cuptiActivityGetNumDroppedRecords_v2 \
-    cuptiActivityRegisterCallbacks_v2 cuptiActivitySetAttribute_v2 cuptiFinalize \
+    cuptiActivityRegisterCallbacks_v2 cuptiActivitySetAttribute_v2 \
     cuptiGetTimestamp_v2 cuptiSubscribe_v2";
 
 fn cases() -> impl Iterator<Item = Case> {

@@ -29,11 +29,6 @@ impl Coverage {
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Whether GPU work was recorded in some ranges, or instances of them, only.
-    pub fn is_in_part(&self) -> bool {
-        self.processes.iter().any(ProcessCoverage::is_in_part)
-    }
-
     /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
         let filters = || self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));

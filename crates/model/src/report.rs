@@ -460,18 +460,6 @@ pub struct Sources {
     pub counters: Option<Origin>,
 }
 
-impl Sources {
-    /// The names of the two origins, for people: `collector, ncu`.
-    pub fn label(&self) -> String {
-        match self.counters {
-            Some(counters) if counters != self.times => {
-                format!("{}, {}", self.times.label(), counters.label())
-            }
-            _ => self.times.label().to_owned(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

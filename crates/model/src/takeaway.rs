@@ -209,22 +209,6 @@ impl Confidence {
             _ => Self::Medium,
         }
     }
-
-    /// The rule of the term.
-    pub fn meaning(self) -> String {
-        let errors = format!("{CLEAR_ERRORS} standard errors");
-        match self {
-            Self::High => format!(
-                "every value that decides is {errors}, or {CLEAR_PERCENT} % of the threshold where no error is known, \
-                 or more from its threshold, and the capture is complete"
-            ),
-            Self::Medium => "neither high nor low".to_owned(),
-            Self::Low => format!(
-                "fewer than {} instances, times that cannot be relied on, or a value within half of that distance",
-                crate::rule::ENOUGH_INSTANCES
-            ),
-        }
-    }
 }
 
 /// What would confirm or refute a takeaway.

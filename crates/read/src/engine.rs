@@ -285,11 +285,6 @@ impl Engines {
         }
     }
 
-    /// Without adapters: every range keeps its own name.
-    pub fn none() -> Self {
-        Self(Arc::new(Vec::new()))
-    }
-
     /// The engine whose adapter matches the name of a range, and what the name says.
     pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;

@@ -87,11 +87,6 @@ impl Sketch {
         self.max
     }
 
-    /// Their mean; 0 of none.
-    pub fn mean(&self) -> u64 {
-        self.sum.checked_div(self.count).unwrap_or(0)
-    }
-
     /// The value that `percent` of the values do not exceed; 0 of none.
     pub fn percentile(&self, percent: u64) -> u64 {
         self.histogram.percentile(percent).unwrap_or(self.min).clamp(self.min, self.max)

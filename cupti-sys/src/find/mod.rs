@@ -106,19 +106,6 @@ pub fn driver() -> Option<Library> {
         .find_map(|path| process::open(&path, NOLOAD).ok())
 }
 
-/// The newest CUDA version that a driver supports, as major * 1000 + minor * 10 (13000 for 13.0).
-/// `None` if the library does not say.
-pub fn driver_version(driver: &Library) -> Option<u32> {
-    type CuDriverGetVersion = unsafe extern "C" fn(*mut libc::c_int) -> libc::c_int;
-    let mut version = 0;
-    // SAFETY: the symbol's type since the first CUDA; it needs no initialised driver.
-    let code = unsafe {
-        let get = driver.get::<Option<CuDriverGetVersion>>("cuDriverGetVersion").ok()?;
-        get.as_ref()?(&mut version)
-    };
-    if code != 0 { None } else { u32::try_from(version).ok().filter(|version| *version > 0) }
-}
-
 impl fmt::Display for FindError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [Attempt { how: How::Explicit, place, reason }] = self.tried.as_slice() {

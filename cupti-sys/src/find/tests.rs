@@ -205,12 +205,6 @@ fn the_process_is_seen_as_it_is() {
 }
 
 #[test]
-fn a_library_that_is_no_driver_has_no_version() {
-    let library = process::open(Path::new("libc.so.6"), unix::RTLD_NOW).expect("the C library");
-    assert_eq!(driver_version(&library), None);
-}
-
-#[test]
 fn a_file_with_the_right_name_and_the_wrong_symbols_is_passed_over() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let libc = process::mapped_files();

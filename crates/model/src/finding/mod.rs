@@ -76,12 +76,6 @@ impl Finding {
         self.on(Evidence::number(name, value as f64, "count", source.to_owned()))
     }
 
-    /// `ID:SUBJECT`, or the id alone.
-    pub fn name(&self) -> String {
-        let subject = self.subject.as_ref().map(|subject| format!(":{subject}"));
-        format!("{}{}", self.id.code(), subject.unwrap_or_default())
-    }
-
     /// Where a page has it: the id, and a short name of the subject.
     pub fn anchor(&self) -> String {
         let subject = self.subject.as_ref().map(|subject| format!("-{}", short_hash(subject)));
@@ -152,7 +146,6 @@ mod tests {
     fn what_a_finding_quotes_can_be_seen() {
         let finding = Id::NsysSays.about("\u{1b}s").found("a\u{1b}[31m", "b\u{202e}\nc", "\0");
         assert_eq!(finding.to_string(), "a\\x1b[31m: b\\u{202e}\\nc; \\x00");
-        assert_eq!(finding.name(), "nsys.says:\\x1bs");
     }
 
     #[test]
@@ -160,7 +153,7 @@ mod tests {
         let old = r#"{"severity":"warning","what":"a","why":"","remedy":"b"}"#;
         let old: Finding = serde_json::from_str(old).expect("an old finding");
         let new = Id::RecordsDropped.about("f").found("a", "", "b").on_count("n", 3, "/n");
-        assert_eq!((old.id, old.name().as_str()), (Id::Unnamed, "unnamed"));
+        assert_eq!(old.id, Id::Unnamed);
         assert!(old.says_what(&new) && old != new);
         let json = serde_json::to_string(&new).expect("JSON");
         assert_eq!(serde_json::from_str::<Finding>(&json).expect("the same"), new);

@@ -186,20 +186,6 @@ pub enum After {
 }
 
 impl Idle {
-    /// Adds other samples of the same stage of the same process.
-    pub fn add(&mut self, other: &Self) {
-        self.all.add(&other.all);
-        other.by_cause.iter().for_each(|(cause, sum)| self.cause(*cause, sum));
-        self.in_calls.add(&other.in_calls);
-        let calls = other.calls.iter();
-        calls.for_each(|(call, time)| self.calls.entry(*call).or_default().add(time));
-        let before = other.before_copies.iter();
-        before.for_each(|(stack, sum)| self.before_copies.entry(*stack).or_default().add(sum));
-        let beside = other.beside_work.iter();
-        beside.for_each(|(stack, sum)| self.beside_work.entry(*stack).or_default().add(sum));
-        self.waits_for_work.add(&other.waits_for_work);
-    }
-
     pub(super) fn cause(&mut self, cause: Cause, sum: &Sum) {
         let has_room = self.by_cause.len() < SUMS || self.by_cause.contains_key(&cause);
         let cause = if has_room { cause } else { Cause::default() };
