@@ -11,7 +11,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, Statement};
 use serde_json::Value;
-use stage2_contract::text::{code, shorten, visible};
+use stage2_contract::text::{code, did_you_mean, instead, shorten, visible};
 use stage2_model::Report;
 use stage2_read::trace::libraries::RangeNames;
 
@@ -262,7 +262,11 @@ impl Seen {
                 if self.reads(table_name, column_name) {
                     return true;
                 }
-                format!("the table {} may not be read; {}", shown(table_name), tables_there())
+                format!(
+                    "the table {} may not be read{}",
+                    shown(table_name),
+                    instead(table_name, &tables_there())
+                )
             }
             AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
                 "no other database can be attached: a query reads the tables of one run; `stage2-launch \
@@ -399,23 +403,21 @@ impl Guard<'_> {
         if said.contains("cannot modify") {
             return QueryError::Sql(READ_ONLY.to_owned());
         }
-        let remedy = if said.contains("no such table") {
-            tables_there()
-        } else if said.contains("no such column") {
-            self.columns_there()
+        let advice = if let Some((_, name)) = said.split_once("no such table: ") {
+            instead(name, &tables_there())
+        } else if let Some((_, name)) = said.split_once("no such column: ") {
+            self.instead_of_column(name)
         } else if said.contains("no such function") {
-            format!("there are: {FUNCTIONS}")
+            format!("; there are {FUNCTIONS}")
         } else {
-            format!(
-                "`stage2-launch schema {}` prints the tables and their columns",
-                self.bundle.called
-            )
+            let called = &self.bundle.called;
+            format!("; `stage2-launch schema {called}` prints the tables and their columns")
         };
-        QueryError::Sql(format!("the SQL cannot be run: {said}; {remedy}"))
+        QueryError::Sql(format!("the SQL cannot be run: {said}{advice}"))
     }
 
     /// The columns of the tables that the SQL mentions.
-    fn columns_there(&self) -> String {
+    fn instead_of_column(&self, name: &str) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let words = self.sql.split(|c: char| !is_word(c)).filter_map(table);
         let mut named: Vec<&TableSpec> = Vec::new();
@@ -425,19 +427,23 @@ impl Guard<'_> {
             }
         }
         if named.is_empty() {
-            return tables_there();
+            return instead("", &tables_there());
         }
+        let column = name.rsplit('.').next().unwrap_or(name);
+        let all = named.iter().flat_map(|table| table.columns).map(|column| column.name);
+        let near = did_you_mean(column, all);
         let columns = named.iter().map(|table| {
             let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
             format!("{} has {}", table.name, names.join(", "))
         });
-        columns.collect::<Vec<_>>().join("; ")
+        let columns = columns.collect::<Vec<_>>().join("; ");
+        let joined = if near.is_empty() { "; " } else { " " };
+        format!("{near}{joined}{columns}")
     }
 }
 
-fn tables_there() -> String {
-    let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-    format!("the tables are {}", names.join(", "))
+fn tables_there() -> Vec<&'static str> {
+    TABLES.iter().map(|table| table.name).collect()
 }
 
 fn is_time(error: &rusqlite::Error) -> bool {

@@ -71,6 +71,11 @@ impl Question {
         }
     }
 
+    /// The names of all questions.
+    pub fn names() -> Vec<&'static str> {
+        Self::iter().map(Question::name).collect()
+    }
+
     /// All questions with their help, a line each.
     pub fn list() -> String {
         let width = Self::iter().map(|question| question.name().len()).max().unwrap_or(0);
@@ -98,7 +103,7 @@ pub enum AskError {
         asked: String,
     },
     /// The run has no such stage.
-    #[error("the run has no stage `{asked}`; {}", stages_text(.stages))]
+    #[error("the run has no stage `{asked}`{}", instead_of(asked, .stages))]
     NoSuchStage {
         /// What was asked.
         asked: String,
@@ -120,13 +125,9 @@ impl AskError {
     }
 }
 
-fn stages_text(stages: &[String]) -> String {
-    const MOST: usize = 20;
-    if stages.is_empty() {
-        return "it has no stage at all".to_owned();
-    }
-    let quoted: Vec<String> = stages.iter().map(|stage| format!("`{stage}`")).collect();
-    format!("its stages are {}", stage2_contract::text::listed(&quoted, MOST))
+fn instead_of(asked: &str, stages: &[String]) -> String {
+    let stages: Vec<&str> = stages.iter().map(String::as_str).collect();
+    stage2_contract::text::instead(asked, &stages)
 }
 
 fn shown(text: &str) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{code, shorten, visible};
+use stage2_contract::text::{code, instead, shorten, visible};
 
 use crate::answer::TextOrigin;
 use crate::query::{Bundle, Limits, query};
@@ -39,8 +39,8 @@ pub fn schema(bundle: &Bundle<'_>, only: Option<&str>) -> Result<Schema, String>
             Some(found) => vec![found],
             None => {
                 let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
-                let name = code(&shorten(&visible(name.as_bytes()), 80));
-                return Err(format!("no table {name}; the tables are {}", names.join(", ")));
+                let shown = code(&shorten(&visible(name.as_bytes()), 80));
+                return Err(format!("there is no table {shown}{}", instead(name, &names)));
             }
         },
     };

@@ -234,7 +234,9 @@ fn what_is_not_reading_is_refused() {
         ("SELECT load_extension('x.so')", "no such function"),
         ("SELECT readfile('/etc/passwd')", "no such function"),
         ("SELECT zeroblob(1000000000)", "`zeroblob` is not available"),
-        ("SELECT * FROM nowhere", "the tables are kernels, "),
+        ("SELECT * FROM nowhere", "; there are kernels, "),
+        ("SELECT * FROM kernel", "; did you mean `kernels`? There are kernels, "),
+        ("SELECT nam FROM kernels", "; did you mean `name`? kernels has stage, "),
         ("SELECT nowhere FROM stages", "stages has stage, kind, role"),
         ("SELECT s.nowhere FROM stages s JOIN paths p", "paths has path, name"),
         ("SELECT ?", "parameters"),
@@ -392,7 +394,7 @@ fn the_schema_fits_an_answer_and_explains_a_table() {
     let kernels = schema(&sample.bundle(), Some("KERNEL_ROWS")).expect("a table").to_markdown();
     assert!(kernels.contains("| total_ns | ns | sum of the durations"), "{kernels}");
     let none = schema(&sample.bundle(), Some("x\u{1b}")).expect_err("no such table");
-    assert!(none.starts_with("no table `x\\x1b`; the tables are kernels, "), "{none}");
+    assert!(none.starts_with("there is no table `x\\x1b`; there are kernels, "), "{none}");
     for table in TABLES {
         sample.ask(&format!("SELECT * FROM {} LIMIT 1", table.name));
     }

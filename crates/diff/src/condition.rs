@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::{instead, shorten, visible};
 
 use crate::comparison::{
     Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence,
@@ -204,8 +204,6 @@ fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_LIMIT)
 }
 
-const MOST_STAGES: usize = 12;
-
 /// What becomes of a condition. `strict`: noise is no excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
     let (outcome, text) = match find_metric(condition, of) {
@@ -229,10 +227,7 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
     };
     let Some(change) = of.stages.iter().find(|change| change.stage == *stage) else {
         let names: Vec<&str> = of.stages.iter().map(|change| change.stage.as_str()).collect();
-        let more = names.len().saturating_sub(MOST_STAGES);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = names.iter().take(MOST_STAGES).copied().collect::<Vec<_>>().join(", ");
-        return Err(format!("no side has a stage `{stage}`; there are {names}{more}"));
+        return Err(format!("no side has a stage `{stage}`{}", instead(stage, &names)));
     };
     match change.presence {
         Presence::New => return Err(format!("the stage `{stage}` is missing before")),

@@ -420,7 +420,7 @@ fn conditions_fire_beyond_noise_only_unless_strict() {
     let back = diff(&[&slower], &[&a], &["decode.step_ms<-5%"], false);
     assert_eq!(back.conditions[0].outcome, Outcome::Failed);
     for (condition, why) in [
-        ("decod.step_ms>+5%", "no side has a stage `decod`; there are decode"),
+        ("decod.step_ms>+5%", "no side has a stage `decod`; did you mean `decode`?"),
         ("decode.ttft_ms>+5%", "no such number on either side"),
         ("decode.class_moe_ms>+5%", "there are gemm"),
         ("run.mfu_percent<-5%", "the run has no such number"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use stage2_ask::{AskError, Budget, Question, answer, compare};
-use stage2_contract::text::{visible, visible_path};
+use stage2_contract::text::{instead, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 
 use super::diff::{metrics_of, whole_report_of};
@@ -20,7 +20,8 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
             printed(&format!("{}\n", Question::list()))?;
             let asked = visible(args.question.as_bytes());
             return Err(Failure::Usage(format!(
-                "there is no question `{asked}`; stdout lists them"
+                "there is no question `{asked}`{}",
+                instead(&args.question, &Question::names())
             )));
         }
     };

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
 use stage2_contract::text::numbers::count;
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::{instead, shorten, visible};
 
 use super::ending::printed;
 use crate::failure::Failure;
@@ -27,11 +27,9 @@ pub(crate) fn json_schema(name: &str) -> Result<u8, Failure> {
         Some((_, text)) => printed(text),
         None => {
             let known: Vec<&str> = schemas.iter().map(|(known, _)| *known).collect();
-            let name = shorten(&visible(name.as_bytes()), 80);
-            Err(Failure::Usage(format!(
-                "there is no schema `{name}`; there are {}",
-                known.join(", ")
-            )))
+            let shown = shorten(&visible(name.as_bytes()), 80);
+            let instead = instead(name, &known);
+            Err(Failure::Usage(format!("there is no schema `{shown}`{instead}")))
         }
     }
 }

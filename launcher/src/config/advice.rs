@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigError;
 use stage2_config::hydra::Origin;
+use stage2_contract::text::did_you_mean;
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
 const OF_WORKLOADS: &[&str] = &[
@@ -122,12 +123,17 @@ impl Keys {
             return choices;
         }
         if let Some((_, of_tool)) = TOOLS.iter().find(|(name, _)| within(short, name)) {
-            return nearest(&dotted, self.all().filter(|known| within(known, of_tool)));
+            return did_you_mean(&dotted, self.all().filter(|known| within(known, of_tool)));
         }
         let root = dotted.split('.').next();
         let ours = self.all().any(|known| known.split(['.', '/']).next() == root);
-        let of_workload = if ours { "" } else { "; settings of the workload go after `--`" };
-        self.joined(&nearest(key, self.all()), of_workload)
+        let near = did_you_mean(key, self.all());
+        let of_workload = match (ours, near.is_empty()) {
+            (true, _) => "",
+            (false, true) => "; settings of the workload go after `--`",
+            (false, false) => " Settings of the workload go after `--`",
+        };
+        self.joined(&near, of_workload)
     }
 
     /// What to say where a map of ours was given one value; nothing where that is no usual mistake.
@@ -236,35 +242,6 @@ pub(crate) fn within(key: &str, part: &str) -> bool {
     key.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Likeness (Jaro-Winkler) below which nobody meant the other word.
-const LEAST_LIKENESS: f64 = 0.6;
-
-/// What to say behind an unknown `word`; nothing without a candidate that is like it.
-pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    let near = most_like(word, candidates).filter(|near| {
-        let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-        // What is like no candidate is no slip of the finger.
-        strsim::jaro_winkler(&last(word), &last(near)) >= LEAST_LIKENESS
-            || strsim::jaro_winkler(word, near) >= LEAST_LIKENESS
-    });
-    near.map_or_else(String::new, |key| format!("; the nearest valid one is `{key}`"))
-}
-
-/// The candidate most like `word`.
-pub(super) fn most_like<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
-    let last = |key: &str| key.rsplit('.').next().unwrap_or(key).to_owned();
-    let likeness = |candidate: &str| {
-        // `timeout_s` alone should find `run.timeout_s`: the last part counts as well.
-        let part = strsim::jaro_winkler(&last(word), &last(candidate));
-        strsim::jaro_winkler(word, candidate).max(part * 0.99)
-    };
-    let candidates = candidates.into_iter().map(|candidate| (likeness(candidate), candidate));
-    candidates.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +279,7 @@ mod tests {
             assert!(advice.ends_with(&expected), "{word}: {advice}");
         }
         assert!(advised("trainer.epochs=3").ends_with("settings of the workload go after `--`"));
-        assert!(advised("model/lmm=llama_3_8b").ends_with("`model/llm`"));
+        assert!(advised("model/lmm=llama_3_8b").ends_with("did you mean `model/llm`?"));
         assert!(advised("+model.target=alt").starts_with(
             "; use model/llm=PRESET or model.llm.config_json=FILE; the workload's own"
         ));
@@ -318,7 +295,7 @@ mod tests {
         for (word, expected) in [
             ("+model.target=x", "; use model/llm=PRESET or model.llm.config_json=FILE"),
             ("infer.x=1", "; this is a workload setting, and this command runs no workload"),
-            ("run.mod=x", "; the nearest valid one is `run.mode`"),
+            ("run.mod=x", "; did you mean `run.mode`?"),
         ] {
             assert_eq!(advised_at(&none, word, Origin::Override(word.into())), expected);
         }
@@ -362,8 +339,8 @@ mod tests {
             ("run.top_n_kernels=5", "; use report.top_n"),
             ("model.llm.params=8e9", "; the count follows from shape or config_json"),
             ("pipeline.workload.module=x", "; give the command after `--`"),
-            ("nsys.tracer=x", "; the nearest valid one is `pipeline.nsys.trace`"),
-            ("run.mod=x", "; the nearest valid one is `run.mode`"),
+            ("nsys.tracer=x", "; did you mean `pipeline.nsys.trace`?"),
+            ("run.mod=x", "; did you mean `run.mode`?"),
         ] {
             let advice = advised(word);
             assert!(advice.starts_with(expected), "{word}: {advice}");
@@ -386,18 +363,5 @@ mod tests {
             words.filter(|word| word.starts_with("pipeline.") || word.starts_with("report."));
         let ours: Vec<&str> = ours.collect();
         assert!(ours.len() > 3 && ours.iter().all(|key| known(key)), "{ours:?}");
-    }
-
-    #[test]
-    fn a_misspelt_key_finds_its_neighbour() {
-        let keys = ["run.mode", "run.timeout_s", "profiling.collector.flush_ms"];
-        let near = |word| most_like(word, keys).unwrap_or_default();
-        assert_eq!(near("run.mod"), "run.mode");
-        assert_eq!(near("timeout"), "run.timeout_s");
-        assert_eq!(near("profiling.colector.flush"), "profiling.collector.flush_ms");
-        assert_eq!(most_like("x", []), None);
-        let models = ["deepseek_v3", "llama_3_8b", "none"];
-        assert_eq!(nearest("gtp2", models), "");
-        assert_eq!(nearest("lama_3_8b", models), "; the nearest valid one is `llama_3_8b`");
     }
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::ConfigError;
-use super::advice::most_like;
 use stage2_config::hydra::{Node, Origin, Value, join_key};
+use stage2_contract::text::most_like;
 
 /// A chain of references longer than this goes in circles.
 const MAX_CHAIN: usize = 16;
@@ -109,7 +109,7 @@ impl Resolver<'_> {
         self.tree.get(name).map(Cow::Borrowed).with_context(|| {
             let leaves = self.tree.leaves();
             let near = most_like(name, leaves.iter().map(|(key, _)| key.as_str()));
-            let near = near.map(|key| format!("; the nearest is ${{{key}}}")).unwrap_or_default();
+            let near = near.map(|key| format!("; did you mean ${{{key}}}?")).unwrap_or_default();
             format!("there is no such key{near}")
         })
     }
@@ -225,7 +225,7 @@ mod tests {
             ("a: ${b}\nb: ${a}\n", "circular"),
             ("a: x${a}\n", "circular"),
             ("a: [x, '${a}']\n", "circular"),
-            ("a: ${bb.c}\nb: {c: 1}\n", "nearest is ${b.c}"),
+            ("a: ${bb.c}\nb: {c: 1}\n", "did you mean ${b.c}?"),
             ("a: x${b}\nb: null\n", "no plain value"),
             ("a: ${oc.env:HOME}\n", "set this key on the command line"),
             ("a: 'x${b'\n", "without"),

@@ -35,8 +35,8 @@ pub(crate) enum ConfigError {
     WrongValue { key: String, origin: Origin, what: String },
     #[error("cannot apply the override {word}: {what}")]
     Conflict { word: String, what: String },
-    #[error("no preset `{option}` in the group `{group}` ({origin}); there are: {choices}")]
-    UnknownPreset { group: String, option: String, origin: Origin, choices: String },
+    #[error("no preset `{option}` in the group `{group}` ({origin}){advice}")]
+    UnknownPreset { group: String, option: String, origin: Origin, advice: String },
     /// A preset, a folder of presets or the `config.yaml` of a bundle.
     #[error("{file}: {what}")]
     File { file: String, what: String },

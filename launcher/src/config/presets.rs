@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ConfigError;
-use super::advice::{Keys, earlier_preset, nearest};
+use super::advice::{Keys, earlier_preset};
 use stage2_config::hydra::{Action, Node, Origin, Override, Value};
 use stage2_config::presets::FILES;
+use stage2_contract::text::instead;
 use stage2_read::files;
 
 #[derive(Clone, Debug)]
@@ -315,7 +316,7 @@ impl Presets {
             group: group.to_owned(),
             option: option.to_owned(),
             origin: origin.clone(),
-            choices: known.join(", ") + &nearest(option, known.iter().copied()),
+            advice: instead(option, &known),
         })
     }
 

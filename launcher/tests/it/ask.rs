@@ -37,7 +37,7 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `why\\x1b`"));
     let words = ["ask", &run, "time", "--stage", "nothing"];
-    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("`decode`, `prefill`"));
+    sandbox.launch_strictly(&words).assert().code(2).stderr(contains("there are decode, prefill"));
     let words = ["ask", &run, "compare"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("second run"));
     let words = ["ask", &run, "time", &run];

@@ -6,6 +6,7 @@
 mod boilerplate;
 pub mod kernel_class;
 mod kernel_name;
+mod near;
 pub mod numbers;
 pub mod operation;
 mod range_names;
@@ -13,6 +14,7 @@ pub mod redact;
 mod visible;
 
 pub use kernel_name::{KernelName, comparable, function_name, kernel_name, shorten_kernel};
+pub use near::{did_you_mean, instead, most_like};
 pub use range_names::{
     MODULE_RANGE, Pattern, REQUEST_RANGE, is_library_domain, is_record, pattern, pattern_of,
     without_instance, without_instance_str,
