@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use stage2_contract::trace::pieces::piece_of;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
@@ -169,7 +170,12 @@ fn unpack(from: &Path, to: &Path) -> std::io::Result<()> {
 /// Whether the command line may name this: a file of the kind, or a folder of trace files.
 pub(crate) fn check(kind: Kind, path: &Path) -> anyhow::Result<()> {
     // First: what is not there has no wrong name.
-    let found = path.metadata()?;
+    let found = path.metadata().map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            anyhow!("it does not exist; check the path")
+        }
+        _ => anyhow!("it cannot be read: {error}"),
+    })?;
     if kind == Kind::Trace && found.is_dir() {
         return trace_files_in(path).map(drop);
     }

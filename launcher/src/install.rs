@@ -16,8 +16,8 @@ const LIBRARY_FOLDERS: [&str; 2] = ["lib", "lib64"];
 const PACKAGE_FOLDERS: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// How a user gets this program and the files that belong to it.
-pub(crate) const HOW_TO_INSTALL: &str = "install both from the wheel (`pip install \
-     stage2-VERSION-*.whl`) or from the tar file, or build both with `cargo build --release`";
+pub(crate) const HOW_TO_INSTALL: &str = "install both from the wheel (`pip install`) or the tar file, \
+     or build both with `cargo build --release`";
 
 /// The path of this program; where /proc is not there to tell, what it was called as leads to it.
 pub(crate) fn program() -> PathBuf {

@@ -44,6 +44,7 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::size;
 use stage2_contract::text::visible_path;
 use stage2_contract::trace::ReadError;
+use stage2_read::files::without_its_name;
 
 /// A format of another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,17 +189,36 @@ pub fn export(
     selection: &Selection,
     out: &Path,
 ) -> Result<Exported, ExportError> {
-    let mut exported = select(run, selection, |selected, counts| match format {
-        Format::Perfetto => perfetto::write(selected, out, counts),
-        Format::Chrome => chrome::write(selected, out, counts),
-        Format::Sqlite => sqlite::write(selected, out, counts),
-        Format::Csv => kernels_csv::write(selected, out, counts),
-        Format::Hatchet => profiles::hatchet(selected, out, counts),
-        Format::Pprof => profiles::pprof(selected, out, counts),
-        Format::Folded => profiles::folded(selected, out, counts),
-        Format::FoldedHost => profiles::folded_host(selected, out, counts),
-        Format::Speedscope => speedscope::write(selected, out, counts),
-    })?;
+    export_after(run, format, selection, out, || Ok(()))
+}
+
+/// As [`export`], with a step between the checks of what is asked for and the writing.
+///
+/// # Errors
+/// As [`export`], and those of the step.
+pub fn export_after(
+    run: &Run,
+    format: Format,
+    selection: &Selection,
+    out: &Path,
+    begin: impl FnOnce() -> Result<(), ExportError>,
+) -> Result<Exported, ExportError> {
+    let write = |selected: &Selected<'_>, counts: &mut Counts| {
+        output::absent(out)?;
+        begin()?;
+        match format {
+            Format::Perfetto => perfetto::write(selected, out, counts),
+            Format::Chrome => chrome::write(selected, out, counts),
+            Format::Sqlite => sqlite::write(selected, out, counts),
+            Format::Csv => kernels_csv::write(selected, out, counts),
+            Format::Hatchet => profiles::hatchet(selected, out, counts),
+            Format::Pprof => profiles::pprof(selected, out, counts),
+            Format::Folded => profiles::folded(selected, out, counts),
+            Format::FoldedHost => profiles::folded_host(selected, out, counts),
+            Format::Speedscope => speedscope::write(selected, out, counts),
+        }
+    };
+    let mut exported = select(run, selection, write)?;
     if !format.has_marks() {
         exported.counts.marks_left_out = std::mem::take(&mut exported.counts.marks);
     }
@@ -264,16 +284,16 @@ pub enum ExportError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A stage that the run does not have.
-    #[error("the run has no stage `{stage}`; it has {known}")]
+    #[error("the run has no stage `{stage}`{instead}")]
     NoSuchStage {
         /// What was asked for.
         stage: String,
-        /// The stages of the run.
-        known: String,
+        /// The stages that it has.
+        instead: String,
     },
     /// Steps that no process of the run has.
     #[error(
-        "no process has so many instances of `{stage}`: there are {most_steps} at most, numbered from 0"
+        "no process has so many calls of `{stage}`: there are {most_steps} at most, numbered from 0"
     )]
     NoSuchSteps {
         /// The stage that was asked for.
@@ -323,7 +343,10 @@ pub enum ExportError {
         free: u64,
     },
     /// The destination cannot be written.
-    #[error("{path} cannot be written: {source}; the export is incomplete and was removed")]
+    #[error(
+        "{path} cannot be written: {source}; nothing of the export is left; make room, or choose another \
+         path with -o"
+    )]
     Write {
         /// The destination.
         path: String,
@@ -345,6 +368,6 @@ impl ExportError {
     /// What turns an error of the system into one about `path`.
     pub fn write(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = path.to_owned();
-        move |source| Self::Write { path: visible_path(&path), source }
+        move |source| Self::Write { path: visible_path(&path), source: without_its_name(source) }
     }
 }

@@ -194,7 +194,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn absent(path: &Path) -> Result<(), ExportError> {
+pub(crate) fn absent(path: &Path) -> Result<(), ExportError> {
     match fs::symlink_metadata(path) {
         Ok(_) => Err(exists(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

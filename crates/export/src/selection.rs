@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
-use stage2_contract::text::visible;
+use stage2_contract::text::{instead, visible};
 use stage2_read::path_label::WHOLE_PROCESS;
 use stage2_read::trace::events::{Event, HostCall, HostSample, Span, What};
 
@@ -155,8 +155,9 @@ impl Selection {
         }
         let steps_of = of_steps.map(|(stage, ..)| stage);
         if let Some(unknown) = self.stages.iter().chain(steps_of).find(|of| !known.contains(*of)) {
-            let known = known.into_iter().map(|s| format!("`{s}`")).collect::<Vec<_>>().join(", ");
-            return Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), known });
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let instead = instead(unknown, &known);
+            return Err(ExportError::NoSuchStage { stage: visible(unknown.as_bytes()), instead });
         }
         match steps_of.filter(|_| times.window.is_empty()) {
             Some(stage) => {

@@ -104,9 +104,18 @@ const RANDOM_CHARACTERS: usize = 6;
 
 /// Creates a file with a random name in `folder`, which only its owner can open. It takes the place of another file once it is whole.
 pub fn new_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let file = tempfile::Builder::new().prefix(NEW).tempfile_in(folder)?;
+    let new = tempfile::Builder::new().prefix(NEW).tempfile_in(folder);
+    let file = new.map_err(without_its_name)?;
     private::make_private(file.as_file())?;
     Ok(file)
+}
+
+/// An error about a temporary file or folder, without its random name, which tells nobody anything.
+pub fn without_its_name(error: io::Error) -> io::Error {
+    match error.to_string().rsplit_once(" at path ") {
+        Some((what, _)) if error.raw_os_error().is_none() => io::Error::new(error.kind(), what),
+        _ => error,
+    }
 }
 
 /// Whether a file of this name is one that this program writes for itself. It goes with its process,
@@ -130,7 +139,7 @@ pub fn unpack(path: &Path) -> io::Result<tempfile::TempPath> {
     let nameless = File::options().write(true).mode(0o600).custom_flags(O_TMPFILE).open(folder);
     let Ok(mut file) = nameless else {
         // Not every file system has files without names.
-        let mut file = names.tempfile_in(folder)?;
+        let mut file = names.tempfile_in(folder).map_err(without_its_name)?;
         io::copy(&mut unpacked(path)?, &mut file)?;
         return Ok(file.into_temp_path());
     };

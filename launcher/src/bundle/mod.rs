@@ -3,6 +3,7 @@
 pub(crate) mod file_list;
 mod folder;
 mod inputs;
+mod near;
 mod record;
 mod retention;
 
@@ -27,7 +28,8 @@ use stage2_read::trace::folder::trace_files;
 
 pub(crate) use folder::{Access, FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use record::now;
+pub(crate) use near::{FOLDER_OF_RUNS, not_a_run};
+pub(crate) use record::{DEMO, now};
 pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};
 pub(crate) use retention::{Room, make_room, too_big};
 pub use stage2_read::layout::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR, NCU_DIR, NSYS_DIR};

@@ -14,6 +14,8 @@ use stage2_read::trace::file::Trace;
 
 /// Name of the file in the bundle.
 pub const RUN_JSON: &str = "run.json";
+/// The program of the built-in workload.
+pub(crate) const DEMO: &str = "stage2-demo";
 
 /// A larger file is not a run record: the longest part is a list of 10,000 files.
 const MAX_BYTES: u64 = 64 << 20;
@@ -156,22 +158,22 @@ impl RunRecord {
         }
     }
 
+    /// Whether the built-in workload ran on the simulated GPU.
+    pub(crate) fn is_demo(&self) -> bool {
+        let program = self.command.first().and_then(|word| Path::new(word).file_name());
+        self.simulated && program.is_some_and(|name| name == DEMO)
+    }
+
     /// Reads the record of the bundle in `run_dir`.
     ///
     /// # Errors
     /// No such file, or one that this program cannot read.
     pub fn read(run_dir: &Path) -> anyhow::Result<RunRecord> {
         let path = run_dir.join(RUN_JSON);
-        let text = files::read(&path, MAX_BYTES).with_context(|| {
-            format!(
-                "{} cannot be read; is {} a run folder? (stage2-launch merge makes one of spools and \
-                 of files of nsys and ncu)",
-                path.display(),
-                run_dir.display()
-            )
-        })?;
+        let text = files::read(&path, MAX_BYTES)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
         let mut record: RunRecord = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is not a run record", path.display()))?;
+            .with_context(|| format!("{} is not a run record; name another run", path.display()))?;
         anyhow::ensure!(
             record.schema <= SCHEMA,
             "{} has version {} of the format, this program reads up to {SCHEMA}; use a newer one",
@@ -325,7 +327,7 @@ mod tests {
     fn only_bundles_are_read() {
         let dir = tempfile::tempdir().expect("folder");
         let read = || RunRecord::read(dir.path()).map(|_| ()).map_err(|e| format!("{e:#}"));
-        assert!(read().is_err_and(|e| e.contains("is") && e.contains("a run folder?")));
+        assert!(read().is_err_and(|e| e.contains("run.json cannot be read")));
         for (text, part) in [("{", "not a run record"), ("{\"schema\": 1}", "not a run record")] {
             std::fs::write(dir.path().join(RUN_JSON), text).expect("write");
             assert!(read().is_err_and(|e| e.contains(part)), "{text}");

@@ -8,8 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{listed, shorten, visible, visible_path};
+use stage2_contract::text::{instead, listed, shorten, visible, visible_path};
 use stage2_model::{Report, Status};
+use stage2_read::files::without_its_name;
 
 use super::diff::{metrics_of, report_of};
 use super::ending::printed;
@@ -107,7 +108,8 @@ fn save(
 /// Puts the reports in the place of whatever is at `path`, or leaves that as it is.
 fn write(folder: &Path, path: &Path, reports: &[Vec<u8>]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let temporary = || tempfile::Builder::new().prefix(NEW).tempdir_in(folder);
+    let temporary =
+        || tempfile::Builder::new().prefix(NEW).tempdir_in(folder).map_err(without_its_name);
     let new = temporary()?;
     for (at, bytes) in reports.iter().enumerate() {
         fs::write(new.path().join(format!("{}.json", at + 1)), bytes)?;
@@ -193,13 +195,10 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
         return Ok(path);
     }
     let names = names_in(folder);
-    let known = match names.is_empty() {
-        true => "there are none".to_owned(),
-        false => format!("there are {}", listed(&names, 8)),
-    };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let instead = instead(name, &names);
     Err(Failure::Usage(format!(
-        "there is no baseline {name} in {FOLDER} ({known}); save one with `stage2-launch baseline save \
-         {name} RUN`"
+        "there is no baseline `{name}` in {FOLDER}{instead}; `stage2-launch baseline save {name} RUN` saves one"
     )))
 }
 

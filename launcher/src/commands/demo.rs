@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::run::Job;
+use crate::bundle::DEMO;
 use crate::cli::{self, DemoArgs, OF_DEMO, RunOptions};
 use crate::config;
 use crate::env::probe_gpu;
@@ -12,7 +13,6 @@ use crate::install::{self, HOW_TO_INSTALL};
 use crate::terminal::Terminal;
 use stage2_model::finding::Id;
 
-const WORKLOAD: &str = "stage2-demo";
 const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
@@ -32,12 +32,12 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     terminal.progress("looking for a GPU");
     let gpu = probe_gpu();
     let simulated = gpu.devices.is_empty();
-    let workload = required(&exe, WORKLOAD, dry_run, terminal)?;
+    let workload = required(&exe, DEMO, dry_run, terminal)?;
     let simulator = simulated.then(|| required(&exe, SIMULATOR, dry_run, terminal)).transpose()?;
     let why = gpu.absent.as_deref().unwrap_or("there is no other");
     terminal.progress(&match gpu.devices.first() {
         Some(device) => format!("the demo runs on {}", device.name),
-        None => format!("the demo runs on the simulated GPU: {why}"),
+        None => format!("no GPU ({why}): the demo replays what one did"),
     });
     match simulated {
         true => config.overrides = replayed(&config),

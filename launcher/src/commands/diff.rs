@@ -10,7 +10,7 @@ use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
 use super::ending::printed;
-use crate::bundle::{RUN_JSON, refuse_dormant};
+use crate::bundle::{RUN_JSON, not_a_run, refuse_dormant};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -204,10 +204,8 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
         true => Path::new(place),
         false => given,
     };
-    let found = std::fs::metadata(path).map_err(|error| {
-        let remedy = "name the folder of a run, its metrics.json, `latest`, or baseline:NAME";
-        Failure::Usage(format!("{shown} cannot be read: {error}; {remedy}"))
-    })?;
+    // The file itself may be named.
+    let found = std::fs::metadata(path).map_err(|_| Failure::Usage(not_a_run(given)))?;
     if !found.is_dir() {
         return Ok(path.to_owned());
     }
@@ -222,10 +220,7 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
             "{shown} holds a run without a report ({METRICS} is missing); write it with \
              `stage2-launch report {shown}`"
         ),
-        false => format!(
-            "{shown} is not the folder of a run: it has neither {METRICS} nor {RUN_JSON}; of captures \
-             that were taken elsewhere, `stage2-launch merge` makes one"
-        ),
+        false => not_a_run(given),
     }))
 }
 

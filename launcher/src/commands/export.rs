@@ -6,10 +6,10 @@ use std::process::{Command, Output, Stdio};
 
 use stage2_contract::text::numbers::{count, counted, size};
 use stage2_contract::text::visible_path;
-use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export as write};
+use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export_after};
 use stage2_report::Settings;
 
-use crate::bundle::refuse_dormant;
+use crate::bundle::{RUN_JSON, not_a_run, refuse_dormant};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, printable};
@@ -34,11 +34,12 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
     let out = args.output.unwrap_or_else(|| format!("{}{}", run.name, format.suffix(&run)).into());
     let selection = Selection { stages: args.stage, window: args.window };
     let space = Space::before(&out, format.estimate(&run, &selection, &out));
-    terminal.result(&about(space));
-    if !args.force {
-        space.check(&out).map_err(failure)?;
-    }
-    tell(&write(&run, format, &selection, &out).map_err(failure)?, &out, terminal);
+    let begin = || {
+        terminal.result(&about(space));
+        if args.force { Ok(()) } else { space.check(&out) }
+    };
+    let exported = export_after(&run, format, &selection, &out, begin).map_err(failure)?;
+    tell(&exported, &out, terminal);
     Ok(0)
 }
 
@@ -50,9 +51,12 @@ fn about(space: Space) -> String {
 
 /// A report that is there and cannot be read is no mistake of the command line.
 fn unread(run_dir: &Path, error: ExportError) -> Failure {
-    let is_there = run_dir.join("metrics.json").symlink_metadata().is_ok();
+    let is_there = |name: &str| run_dir.join(name).symlink_metadata().is_ok();
     match error {
-        ExportError::NoReport { .. } if is_there => Failure::NoResult(error.to_string()),
+        ExportError::NoReport { .. } if is_there("metrics.json") => {
+            Failure::NoResult(error.to_string())
+        }
+        ExportError::NoReport { .. } if !is_there(RUN_JSON) => Failure::Usage(not_a_run(run_dir)),
         error => failure(error),
     }
 }

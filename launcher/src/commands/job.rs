@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::visible_path;
+use stage2_contract::text::{listed, visible_path};
 use stage2_contract::trace::Ending;
 use stage2_contract::trace::pieces::piece_of;
 use stage2_read::files;
@@ -18,6 +18,7 @@ use stage2_summary::job::Fold;
 use stage2_summary::{Entry, Period, Summariser, Writer, tree};
 
 use super::ending::printed;
+use crate::bundle::not_a_run;
 use crate::cli::{JobArgs, SummariseArgs};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -27,6 +28,8 @@ const OF_ALL: &str = "job.s2s";
 const SUMMARY: &str = "s2s";
 /// Folders within a folder that is named.
 const DEPTH: usize = 8;
+const HOW_TO_RECORD: &str =
+    "record with `stage2-launch run` or with STAGE2_OUT=DIR, and name the folder";
 /// A table of hosts and racks is no larger.
 const RACKS_BYTES: u64 = 16 << 20;
 
@@ -37,7 +40,9 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
         traces.extend(traces_of(path)?);
     }
     if traces.is_empty() {
-        return Err(Failure::NoResult("no trace file (*.s2t) is there".to_owned()));
+        let text =
+            format!("there is no trace file (*.s2t) in {}; {HOW_TO_RECORD}", shown(&args.traces));
+        return Err(Failure::NoResult(text));
     }
     if let Some(folder) = &args.out {
         fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
@@ -59,12 +64,32 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
 }
 
 fn traces_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    check_given(path, &["s2t"])?;
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     trace_files(path).map_err(|error| {
         Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
     })
+}
+
+/// Refuses what is neither a folder nor a file that is named like one of these kinds.
+fn check_given(path: &Path, endings: &[&str]) -> Result<(), Failure> {
+    if !path.exists() {
+        return Err(Failure::Usage(not_a_run(path)));
+    }
+    if path.is_dir() || endings.contains(&files::ending(path)) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{} is not a file of the collector: its name has to end in .{}; name such a file, or its folder",
+        visible_path(path),
+        endings.join(" or .")
+    )))
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    listed(&paths.iter().map(|path| visible_path(path)).collect::<Vec<_>>(), 3)
 }
 
 /// The summary that the collector writes beside a trace file; pieces of a trace have one for all.
@@ -128,6 +153,7 @@ fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 /// `stage2-launch job`: the page of a job.
 pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    args.paths.iter().try_for_each(|path| check_given(path, &[SUMMARY, "s2t"]))?;
     let racks = args.racks.as_deref().map(racks).transpose()?.unwrap_or_default();
     let out = args.out.clone().unwrap_or_else(|| match args.paths.as_slice() {
         [only] if only.is_dir() => only.clone(),
@@ -164,7 +190,8 @@ fn write(
         found.summaries.retain(|path| !same(path, &own));
     }
     let mut summaries: Vec<PathBuf> = found.summaries.into_iter().collect();
-    let temporary = tempfile::tempdir_in(out).map_err(|error| unwritable(out, &error))?;
+    let temporary = tempfile::tempdir_in(out)
+        .map_err(|error| unwritable(out, &files::without_its_name(error)))?;
     for trace in &found.traces {
         if summary_beside(trace).exists() {
             continue;
@@ -178,9 +205,10 @@ fn write(
         }
     }
     if summaries.is_empty() {
-        return Err(Failure::NoResult(
-            "no summary (*.s2s) and no trace file (*.s2t) is there; record with STAGE2_OUT, and name the folder".into(),
-        ));
+        return Err(Failure::NoResult(format!(
+            "there is no summary (*.s2s) and no trace file (*.s2t) in {}; {HOW_TO_RECORD}",
+            shown(paths)
+        )));
     }
     let mut inventory = tree::look(&summaries);
     if inventory.sources.is_empty() {

@@ -1,11 +1,13 @@
 //! The server of the Model Context Protocol: a program of its own, which takes the place of this one.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use stage2_contract::text::visible_path;
 
 use super::program_beside;
+use crate::bundle::FOLDER_OF_RUNS;
 use crate::cli::McpArgs;
 use crate::failure::Failure;
 use crate::install;
@@ -13,6 +15,13 @@ use crate::install;
 const PROGRAM: &str = "stage2-mcp";
 
 pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
+    // The folder of all runs may come with the first one.
+    if !args.root.is_dir() && args.root != Path::new(FOLDER_OF_RUNS) {
+        return Err(Failure::Usage(format!(
+            "{} is not a folder; name the one below which the runs lie, for instance {FOLDER_OF_RUNS}",
+            visible_path(&args.root)
+        )));
+    }
     let program = program_beside(PROGRAM, "Clients are served", "stage2-ask --features mcp")?;
     let mut command = Command::new(&program);
     command.arg("--launcher").arg(install::program());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
-use crate::bundle::{self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces};
+use crate::bundle::{self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces, not_a_run};
 use crate::cli::{self, ReportArgs};
 use crate::failure::Failure;
 use crate::plan::TRACE_FOLDER;
@@ -23,12 +23,10 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
              tmp/stage2/latest {word}"
         )));
     }
-    let record = RunRecord::read(run_dir).map_err(|error| {
-        // What is there and cannot be read is no mistake of the command line.
-        let is_there = run_dir.join(RUN_JSON).symlink_metadata().is_ok();
-        let failure = if is_there { Failure::NoResult } else { Failure::Usage };
-        failure(format!("{error:#}"))
-    })?;
+    if run_dir.join(RUN_JSON).symlink_metadata().is_err() {
+        return Err(Failure::Usage(not_a_run(run_dir)));
+    }
+    let record = RunRecord::read(run_dir).map_err(Failure::no_result)?;
     if !record.dormant {
         let status = write_again(run_dir, &record, &args, terminal)?;
         if *json {

@@ -81,7 +81,7 @@ pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
         config.switches.push(("run.mode", word.to_owned(), light));
     }
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
-    let job = Job::of_user(config, settings.run_dir, dry_run, workload)?;
+    let job = Job::of_user("run", config, settings.run_dir, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
@@ -102,6 +102,7 @@ fn dormant_by(option: bool) -> Option<&'static str> {
 impl Job {
     /// The workload of the user, on the GPU, by the rules that hold where no option says otherwise.
     pub(super) fn of_user(
+        verb: &str,
         config: config::Request,
         run_dir: Option<PathBuf>,
         dry_run: bool,
@@ -109,9 +110,9 @@ impl Job {
     ) -> Result<Job, Failure> {
         if command.is_empty() {
             config::compose(&config)?;
-            let text =
-                "there is no command to run; put it after `--`: stage2-launch -- python infer.py";
-            return Err(Failure::Usage(text.into()));
+            return Err(Failure::Usage(format!(
+                "there is no command to run; put it after `--`: stage2-launch {verb} -- python infer.py"
+            )));
         }
         Ok(Job { command, config, run_dir, dry_run, ..Job::default() })
     }

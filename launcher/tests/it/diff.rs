@@ -133,7 +133,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["diff", &moe, "--against", "baseline:main"]).success().stdout(behind);
     run(&["baseline", "list"]).success().stdout(contains("main").and(contains("2 runs")));
     run(&["baseline", "remove", "main"]).success();
-    let gone = contains("there is no baseline main").and(contains("there are none"));
+    let gone = contains("there is no baseline `main`").and(contains("there are none"));
     run(&["diff", "baseline:main", &moe]).code(2).stderr(gone);
     let left = fs::read_dir(sandbox.path("tmp/stage2/baselines")).expect("folder").count();
     assert_eq!(left, 0, "nothing is left of what was replaced or removed");
@@ -169,8 +169,8 @@ fn names_and_reports_of_baselines_are_distrusted() {
     std::os::unix::fs::symlink(&good, sandbox.path("tmp/stage2/baselines/link")).expect("link");
     refused(&["diff", "baseline:cut", &good], 70, "cut short");
     refused(&["diff", "baseline:empty", &good], 70, "holds no report");
-    refused(&["diff", "baseline:link", &good], 2, "there is no baseline link");
-    refused(&["baseline", "remove", "link"], 2, "there is no baseline link");
+    refused(&["diff", "baseline:link", &good], 2, "there is no baseline `link`");
+    refused(&["baseline", "remove", "link"], 2, "there is no baseline `link`");
     let listed =
         contains("cannot be used").and(contains("it holds no report")).and(contains("link").not());
     sandbox.launch_strictly(&["baseline", "list"]).assert().success().stdout(listed);
@@ -218,7 +218,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     sandbox.write("unreported/run.json", "{}");
     sandbox.write("nothing/notes.md", "");
     refused(&[&good], 2, "diff needs two runs");
-    refused(&[&good, "absent"], 2, "absent cannot be read");
+    refused(&[&good, "absent"], 2, "absent does not exist");
     refused(&[&good, "cut.json"], 70, "it is not JSON, or is cut short");
     refused(&[&good, "other.json"], 70, "not a report of stage2-launch");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");

@@ -66,7 +66,10 @@ fn the_default_destination_is_named_after_the_run_and_nothing_is_overwritten() {
     sandbox.launch_strictly(&["export", "run", "-f", "folded"]).assert().success();
     assert!(sandbox.path("run.folded").is_file());
     refused(&[], "run.folded exists already");
-    refused(&["--stage", "warmup", "-o", "x"], "no stage `warmup`; it has `decode`");
+    let unknown = ["export", "run", "-f", "folded", "--stage", "decod", "-o", "x"];
+    let said = sandbox.launch_strictly(&unknown).assert().code(2);
+    let said = said.stderr(contains("no stage `decod`; did you mean `decode`? There are decode"));
+    said.stderr(contains("will be written").not());
     refused(&["--window", "7"], "START..END");
     fs::write(sandbox.path("run/metrics.json"), "{").expect("file");
     let damaged = sandbox.launch_strictly(&["export", "run", "-f", "perfetto", "-o", "x"]).assert();
@@ -84,7 +87,8 @@ fn a_disk_without_room_is_said_and_nothing_is_left() {
         let script = "trap '' XFSZ; ulimit -f 1; exec \"$0\" export run -f \"$1\" -o \"$1.out\"";
         let mut command = assert_cmd::Command::new("sh");
         command.current_dir(sandbox.path(".")).args(["-c", script]).arg(&launcher).arg(format);
-        let said = contains(".out cannot be written").and(contains("incomplete and was removed"));
+        let said =
+            contains(".out cannot be written").and(contains("nothing of the export is left"));
         command.assert().code(70).stderr(said);
     });
     assert_eq!(names_in(&sandbox.path(".")), before, "something is left");

@@ -79,10 +79,17 @@ fn a_run_of_summaries_alone_has_the_page_of_its_job() {
 fn what_cannot_be_read_is_told() {
     let sandbox = sandbox();
     fs::create_dir(sandbox.path("empty")).expect("a folder");
+    sandbox.write("racks.csv", "host\n");
     for (words, code, part) in [
         (&["job", "empty"][..], 70, "STAGE2_OUT"),
-        (&["job", "absent"], 70, "absent"),
-        (&["summarise", "empty"], 70, "no trace file"),
+        (&["job", "absent"], 2, "absent does not exist; "),
+        (
+            &["job", "racks.csv"],
+            2,
+            "racks.csv is not a file of the collector: its name has to end in .s2s or .s2t",
+        ),
+        (&["summarise", "empty"], 70, "no trace file (*.s2t) in empty; record"),
+        (&["summarise", "absent"], 2, "absent does not exist; "),
         (&["job", "job", "--racks", "racks.csv"], 2, "host,rack"),
     ] {
         let said = stderr(&sandbox.launch_strictly(words).assert().code(code));

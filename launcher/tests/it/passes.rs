@@ -296,7 +296,7 @@ fn captures_taken_elsewhere_are_merged_as_far_as_they_can_be_read() {
     let words: Vec<&str> = words.split_whitespace().collect();
     let said = stderr(&sandbox.launch_with_tools(&words).assert().success());
     let parts = [
-        "nowhere is not merged: No such file",
+        "nowhere is not merged: it does not exist",
         "b.txt is not merged",
         "reports of Nsight Systems are not read",
         "x.s2t",

@@ -76,12 +76,12 @@ fn export(
 ) -> Result<Exported, ExportError> {
     let run = Run::of_bundle(run_dir, &Settings::of_run(run_dir).libraries)?;
     let space = Space::before(&dataset.root, Cost::PARQUET.estimate(&run, selection));
-    say(&Said::About(space));
-    if !force {
-        space.check(&dataset.root)?;
-    }
     let mut notes = Vec::new();
     let mut exported = stage2_export::select(&run, selection, |part, counts| {
+        say(&Said::About(space));
+        if !force {
+            space.check(&dataset.root)?;
+        }
         let job = job.unwrap_or(&run.name);
         dataset.add(part, job, selection, counts, &mut notes)
     })?;

@@ -37,7 +37,7 @@ use stage2_report::join::overhead::InForce;
 /// `stage2-launch bench`. The exit status is that of the first untraced run of the rounds.
 pub(crate) fn bench(args: BenchArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let BenchArgs { times, settings, dry_run, workload: command } = args;
-    let job = Job::of_user(settings.request(), settings.run_dir, dry_run, command)?;
+    let job = Job::of_user("bench", settings.request(), settings.run_dir, dry_run, command)?;
     let composed = config::compose(&job.config)?;
     let name = format!("bench-{}", run_name(std::process::id()));
     let (folder, config) = job.choose_folder(&composed, &working_dir()?, name)?;

@@ -10,6 +10,7 @@ use stage2_contract::control::{Answer, START_COST, Verb};
 use stage2_contract::text::numbers::{counted, ms3};
 use stage2_contract::trace::window::{self, FirstSteps};
 
+use crate::bundle::not_a_run;
 use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
 use crate::commands::ending::printed;
 use crate::control::{
@@ -93,6 +94,12 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
         of_each.chain(first_steps.flatten().map(steps_text)).collect()
     };
     printed(&text)?;
+    if outcomes.is_empty() {
+        terminal.error(
+            "no process of this user runs under the collector on this host; `stage2-launch run --light -- COMMAND` \
+             and LD_PRELOAD=libstage2.so start one",
+        );
+    }
     let all_accepted =
         outcomes.iter().all(|outcome| outcome.answer.is_ok() && !outcome.is_refused());
     Ok(if !outcomes.is_empty() && all_accepted { 0 } else { EXIT_REFUSED })
@@ -160,6 +167,7 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
         (false, None) => usage("name a process, the folder of a run, or --all"),
         (false, Some(target)) => Ok(match target.to_str().and_then(|text| text.parse().ok()) {
             Some(pid) => Target::Process(pid),
+            None if !target.exists() => return Err(Failure::Usage(not_a_run(target))),
             None => Target::Run(target.clone()),
         }),
     }

@@ -308,7 +308,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
     let words = [&["merge"], &several[..], &["-o", "new/around/out"]].concat();
     let said = stderr(&place.command(&words).assert().code(2));
     let parts =
-        ["no file in it ends in .s2t", "gone.sqlite (No such file", "empty.txt (it is empty"];
+        ["no file in it ends in .s2t", "gone.sqlite (it does not exist", "empty.txt (it is empty"];
     expect_parts(&said, "several", &parts);
     assert!(!place.path("new").exists());
     fs::write(place.path("header.csv"), HEADER).expect("file");

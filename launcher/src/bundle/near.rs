@@ -1,0 +1,154 @@
+//! A path that is not the folder of a run -> what it is, and which runs are near it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use stage2_contract::text::{most_like, visible_path};
+
+use super::RUN_JSON;
+
+/// Where runs lie that were given no folder.
+pub(crate) const FOLDER_OF_RUNS: &str = "tmp/stage2";
+/// Runs that a message names.
+const NAMED: usize = 3;
+/// Entries of a folder that are looked at.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Why `path` is not the folder of a run, and what to name instead.
+pub(crate) fn not_a_run(path: &Path) -> String {
+    let shown = visible_path(path);
+    let above = path.parent().unwrap_or(Path::new(""));
+    match fs::metadata(path) {
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
+            format!("{shown} does not exist{}", instead(path, &[above, FOLDER_OF_RUNS.as_ref()]))
+        }
+        Err(error) => {
+            format!(
+                "{shown} cannot be read ({error}); only its owner, and a group that it was given to, can"
+            )
+        }
+        Ok(found) if found.is_dir() => {
+            let below = [path, FOLDER_OF_RUNS.as_ref(), &path.join(FOLDER_OF_RUNS)];
+            let newest = newest(&below);
+            format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
+        }
+        Ok(_) if is_run(above) => {
+            format!("{shown} is a file; name the folder of the run, {}", visible_path(above))
+        }
+        Ok(_) => {
+            format!(
+                "{shown} is a file, and not the folder of a run{}",
+                newest(&[FOLDER_OF_RUNS.as_ref()])
+            )
+        }
+    }
+}
+
+/// The run in one of `folders` that `path` was probably meant to be, or else the newest ones.
+fn instead(path: &Path, folders: &[&Path]) -> String {
+    let runs = runs_in(folders);
+    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let names: Vec<String> = runs.iter().filter_map(|(_, run)| name(run)).collect();
+    let asked = name(path).unwrap_or_default();
+    let near = most_like(&asked, names.iter().map(String::as_str));
+    let near = near.and_then(|near| runs.iter().find(|(_, run)| run.ends_with(near)));
+    match near {
+        Some((_, near)) => format!("; did you mean {}?", visible_path(near)),
+        None => newest(folders),
+    }
+}
+
+/// The newest runs of `folders`.
+fn newest(folders: &[&Path]) -> String {
+    let mut runs = runs_in(folders);
+    // The link to the latest one is no further run.
+    runs.retain(|(_, run)| !run.is_symlink());
+    runs.sort();
+    let shown = runs.iter().rev().take(NAMED).map(|(_, run)| visible_path(run));
+    let shown: Vec<String> = shown.collect();
+    match shown.as_slice() {
+        [] => "; `stage2-launch run -- COMMAND` makes a run, and `stage2-launch merge` makes one of captures".to_owned(),
+        [only] => format!("; the newest run is {only}"),
+        all => format!("; the newest runs are {}", all.join(", ")),
+    }
+}
+
+/// The runs in these folders, each with the time of its last change.
+fn runs_in(folders: &[&Path]) -> Vec<(SystemTime, PathBuf)> {
+    let mut runs: Vec<(SystemTime, PathBuf)> = Vec::new();
+    for folder in folders {
+        let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let entries = fs::read_dir(listed).into_iter().flatten().flatten().take(MOST_ENTRIES);
+        for path in entries.map(|entry| folder.join(entry.file_name())) {
+            if let Some(changed) = changed(&path)
+                && runs.iter().all(|(_, run)| is_other(run, &path))
+            {
+                runs.push((changed, path));
+            }
+        }
+    }
+    runs
+}
+
+/// Whether two paths lead to entries that are not one: `./a` is `a`, and `latest` is not what it leads to.
+fn is_other(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new(".")).canonicalize().ok()
+    };
+    one.file_name() != other.file_name() || place(one) != place(other)
+}
+
+fn is_run(folder: &Path) -> bool {
+    changed(folder).is_some()
+}
+
+/// When a run was changed last; nothing where the folder is none of a run.
+fn changed(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder.join(RUN_JSON)).and_then(|file| file.modified()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_run_is_told_which_runs_are_near_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| root.path().join(name);
+        for (name, age) in [("before", 300), ("middle", 200), ("after", 100), ("oldest", 400)] {
+            fs::create_dir(at(name)).expect("a folder");
+            let record = fs::File::create(at(name).join(RUN_JSON)).expect("a file");
+            let changed = SystemTime::now() - std::time::Duration::from_secs(age);
+            record.set_modified(changed).expect("a time");
+        }
+        fs::create_dir(at("bare")).expect("a folder");
+        fs::write(at("bare/notes.txt"), "").expect("a file");
+        std::os::unix::fs::symlink("after", at("latest")).expect("a link");
+        let shown = |name: &str| visible_path(&at(name));
+        let newest = format!("{}, {}, {}", shown("after"), shown("middle"), shown("before"));
+        for (name, expected) in [
+            ("lates", format!("does not exist; did you mean {}?", shown("latest"))),
+            ("befroe", format!("does not exist; did you mean {}?", shown("before"))),
+            ("xyz", format!("does not exist; the newest runs are {newest}")),
+            (
+                "after/run.json",
+                format!("is a file; name the folder of the run, {}", shown("after")),
+            ),
+            ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
+            ("bare/notes.txt", "is a file, and not the folder of a run; `stage2".to_owned()),
+            ("bare/notes.txt/x", "does not exist; `stage2-launch run".to_owned()),
+            (
+                "",
+                format!(
+                    "is not the folder of a run: it holds no run.json; the newest runs are {newest}"
+                ),
+            ),
+        ] {
+            let said = not_a_run(&at(name));
+            assert!(said.starts_with(&format!("{} {expected}", shown(name))), "{name}: {said}");
+        }
+    }
+}
