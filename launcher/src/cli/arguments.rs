@@ -13,6 +13,7 @@ use stage2_diff::Condition;
 use stage2_export::{Format, Window};
 use stage2_report::operators::Annotation;
 
+use crate::bundle::FOLDER_OF_RUNS;
 use crate::config::Request;
 use crate::feed::Readers;
 use crate::terminal::Verbosity;
@@ -68,8 +69,9 @@ pub(crate) struct TopArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FeedArgs {
-    /// Serve /metrics at this address of this host [default: 127.0.0.1:9464, unless --textfile is given]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Serve /metrics at this address of this host, or at this port of 127.0.0.1 [default: 127.0.0.1:9464, unless
+    /// --textfile is given]
+    #[arg(long, alias = "port", value_name = "[ADDRESS:]PORT", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Serve clients that ask for this host name, too, e.g. that of a reverse proxy
     #[arg(long, value_name = "NAME", conflicts_with = "once")]
@@ -158,8 +160,9 @@ Examples:
   stage2-launch diff baseline:main latest --fail-if 'decode.step_ms>+5%+0.2ms'
   stage2-launch diff before after --expect 'decode.step_ms<-20%'
 
-Exit status: 0 when no condition failed and every expected change is there; 1 otherwise, also when one
-could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or holds no GPU work.";
+Exit status: 0 when no condition failed and every expected change is there; 1
+otherwise, also when one could not be evaluated; 2 for wrong usage; 70 when a
+report cannot be read or holds no GPU work.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BASELINE_HELP)]
@@ -199,11 +202,11 @@ Examples:
   stage2-launch baseline save main A1 A2 A3 A4 --replace
   stage2-launch diff baseline:main tmp/stage2/latest
 
-Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the working directory. Runs
-that are deleted to make room leave them alone.
+Baselines are copies of reports (metrics.json) in tmp/stage2/baselines below the
+working directory. Runs that are deleted to make room leave them alone.
 
-Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is not there; 70 when a
-report cannot be read or holds no GPU work.";
+Exit status: 0 when it was done; 2 for wrong usage, for instance a name that is
+not there; 70 when a report cannot be read or holds no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -371,8 +374,9 @@ pub(crate) struct SummariseArgs {
 }
 
 const SUMMARISE_HELP: &str = "\
-Each summary has the name of its trace, with the ending s2s. The collector writes the same with
-STAGE2_DETAIL=full, summary or auto. Exit status: 70 if no trace could be summarised. docs/jobs.md has more.";
+Each summary has the name of its trace, with the ending s2s. The collector
+writes the same with STAGE2_DETAIL=full, summary or auto. Exit status: 70 if no
+trace could be summarised. docs/jobs.md has more.";
 
 #[derive(Debug, Args)]
 #[command(after_help = JOB_HELP)]
@@ -389,10 +393,10 @@ pub(crate) struct JobArgs {
 }
 
 const JOB_HELP: &str = "\
-Writes job.html, job.md, job.json and job.s2s, the summary of all ranks, which another `job` reads like
-those of ranks. Traces without a summary are summarised on the way. Files that are missing, doubled,
-cut, or of another job are counted and named. Exit status: 70 if nothing could be read. docs/jobs.md has
-more.";
+Writes job.html, job.md, job.json and job.s2s, the summary of all ranks, which
+another `job` reads like those of ranks. Traces without a summary are summarised
+on the way. Files that are missing, doubled, cut, or of another job are counted
+and named. Exit status: 70 if nothing could be read. docs/jobs.md has more.";
 
 #[derive(Debug, Args)]
 pub(crate) struct NextArgs {
@@ -453,11 +457,12 @@ pub(crate) struct QueryArgs {
 
 const QUERY_HELP: &str = "\
 Examples:
-  stage2-launch query latest 'SELECT name, total_ns FROM kernels ORDER BY total_ns DESC LIMIT 10'
+  stage2-launch query latest 'SELECT stage, name, total_ns FROM kernels LIMIT 9'
   stage2-launch query RUN --json 'SELECT stage, part, percent FROM windows'
 
-Nothing is written, and nothing but the run is read. Exit status: 0; 2 when the SQL is wrong or not
-allowed; 70 when it takes too much time or memory, or when the report cannot be read.";
+Nothing is written, and nothing but the run is read. Exit status: 0; 2 when the
+SQL is wrong or not allowed; 70 when it takes too much time or memory, or when
+the report cannot be read.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
@@ -480,7 +485,7 @@ pub(crate) struct SchemaArgs {
 #[command(after_help = MCP_HELP)]
 pub(crate) struct McpArgs {
     /// The folder below which the runs lie: nothing outside of it is read
-    #[arg(value_name = "ROOT", default_value = "tmp/stage2")]
+    #[arg(value_name = "ROOT", default_value = FOLDER_OF_RUNS)]
     pub(crate) root: PathBuf,
     /// Let the client also run any command as this user (run), or look into, start and stop recording in this user's
     /// processes (ctl); both: run,ctl
@@ -507,13 +512,14 @@ impl Consent {
 const MCP_HELP: &str = "\
 Examples:
   stage2-launch mcp
-      the runs of this folder (tmp/stage2), for a client that starts this command
+      the runs of this folder (tmp/stage2), for a client that starts this
+      command
   stage2-launch mcp --allow run,ctl tmp/stage2
       the same, and the client may run workloads
 
-It reads requests from standard input and writes answers to standard output, until the client closes its
-end (status 0). Status 2 for wrong usage; 70 if its program is not installed. docs/agents.md shows how to
-register it in a client.";
+It reads requests from standard input and writes answers to standard output,
+until the client closes its end (status 0). Status 2 for wrong usage; 70 if its
+program is not installed. docs/agents.md shows how to register it in a client.";
 
 #[derive(Debug, Args)]
 pub(crate) struct SkillArgs {
@@ -713,6 +719,15 @@ impl RunOptions {
     }
 }
 
+/// Reads where to serve: an address with a port, or a port of this host.
+fn address(text: &str) -> anyhow::Result<SocketAddr> {
+    let port = text.trim_start_matches("localhost").trim_start_matches(':').parse::<u16>();
+    let address = port.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    address.or_else(|_| text.parse()).map_err(|_| {
+        anyhow!("give a port, or an address and a port: 9464, 127.0.0.1:9464, [::1]:9464")
+    })
+}
+
 /// Reads a time as whole seconds, rounded up.
 fn seconds(text: &str) -> anyhow::Result<i64> {
     let seconds = match text.parse::<i64>() {
@@ -731,6 +746,17 @@ fn seconds(text: &str) -> anyhow::Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_this_host() {
+        for text in ["9464", ":9464", "localhost:9464", "127.0.0.1:9464"] {
+            assert_eq!(address(text).expect(text).to_string(), "127.0.0.1:9464");
+        }
+        assert_eq!(address("[::1]:80").expect("IPv6").to_string(), "[::1]:80");
+        for text in ["", "x", "70000", "1.2.3.4", "host:80"] {
+            assert!(address(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn times_have_units() {

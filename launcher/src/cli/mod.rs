@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
 use crate::env::PROBE_GPU;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, Verbosity};
 
 pub(crate) use arguments::{
     Acceptance, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures, DemoArgs,
@@ -25,14 +26,15 @@ pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
 pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\
-Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a problem; 2 for wrong
-usage. docs/doctor.md describes every check and the JSON.";
+Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a
+problem; 2 for wrong usage. docs/doctor.md describes every check and the JSON.";
 
 /// Runs a workload and shows every GPU kernel of it, per NVTX range
 #[derive(Debug, Parser)]
 #[command(
     name = "stage2-launch",
     version,
+    max_term_width = 80,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
                       stage2-launch SUBCOMMAND ...",
     after_help = PROGRAM_HELP,
@@ -94,7 +96,12 @@ pub(crate) enum Command {
     )]
     Bench(BenchArgs),
     /// Make a bundle with reports of captures that were taken elsewhere
-    #[command(visible_alias = "import", after_help = MERGE_HELP)]
+    #[command(
+        visible_alias = "import",
+        override_usage = "stage2-launch merge [--spool DIR | --nsys FILE | --ncu FILE]... -o DIR\n       \
+                          [KEY=VALUE]...",
+        after_help = MERGE_HELP
+    )]
     Merge(MergeArgs),
     /// Write the summaries of traces: some kilobytes a minute
     Summarise(SummariseArgs),
@@ -164,28 +171,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     command.build();
     let words = words::arranged(&command, words);
     let typed = words.get(1..).unwrap_or_default();
-    let cli = Cli::try_parse_from(&words).map_err(|mut error| {
-        use clap::error::{ContextKind, ContextValue, ErrorKind};
-        // The parser's tip puts the option behind `--`, where it would be the command of a workload.
-        error.remove(ContextKind::Suggested);
-        if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
-            && words::is_of_demo(option)
-        {
-            // No option of ours is meant.
-            error.remove(ContextKind::SuggestedArg);
-        }
-        let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
-        if error.use_stderr() && !is_help {
+    let cli = Cli::try_parse_from(&words).map_err(|error| {
+        if is_help(&error) {
+            // Nothing can be done about a stdout that is closed.
+            let _ = error.print();
+        } else {
             // The workload of a run around this one may write to the same terminal.
-            let _ = write!(anstream::stderr(), "stage2-launch: ");
+            Terminal::new(Verbosity::Normal).error(&words::refused(&command, typed, &error));
         }
-        // Nothing can be done about a stderr that is closed.
-        let _ = error.print();
         if error.kind() == ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == "--")
             && let Some(hint) = words::behind_unknown_option(&command, typed)
         {
-            let hint = format!("\n{}\n", crate::terminal::printable(&hint));
+            let hint = format!("{}\n", crate::terminal::printable(&hint));
             let _ = anstream::stderr().write_all(hint.as_bytes());
         }
         u8::try_from(error.exit_code()).unwrap_or(2)
@@ -200,30 +198,40 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     }
 }
 
+/// Whether the parser has a text that was asked for, or that explains a command without words.
+fn is_help(error: &clap::Error) -> bool {
+    !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+}
+
 /// Of the program as a whole: one line for each thing that it does.
 const PROGRAM_HELP: &str = "\
 Examples:
   stage2-launch demo --open
       the built-in workload, on the GPU if there is one, else on a simulated one
   stage2-launch -- python infer.py --batch 4
-      any program: every kernel of it, per NVTX range; then again under nsys and ncu
+      any program: every kernel of it, per NVTX range; then again under nsys and
+      ncu
   stage2-launch --light -- python infer.py
       the same in a single run, without nsys and ncu
   stage2-launch report tmp/stage2/latest model/llm=llama_3_8b --open
-      write the reports of a run again, here with a model that was not set before
+      write the reports of a run again, here with a model that was not set
+      before
   stage2-launch export tmp/stage2/latest --format perfetto --stage decode
       the kernels and ranges of decode, for ui.perfetto.dev
   stage2-launch diff before/ after/ --fail-if 'decode.step_ms>+5%+0.2ms'
-      what changed between two runs, and status 1 if a decode step got slower by more than that
+      what changed between two runs, and status 1 if a decode step got slower by
+      more than that
   stage2-launch doctor -- python infer.py
-      whether driver, CUPTI, permissions and tools let a run of this program record
+      whether driver, CUPTI, permissions and tools let a run of this program
+      record
 
-`stage2-launch SUBCOMMAND --help` has more. Options and settings may stand in any order before `--`;
-`run` may be left out. The bundle is written to tmp/stage2/<time>-<pid>/, and tmp/stage2/latest
-points to it.
+`stage2-launch SUBCOMMAND --help` has more. Options and settings may stand in
+any order before `--`; `run` may be left out. The bundle is written to
+tmp/stage2/<time>-<pid>/, and tmp/stage2/latest points to it.
 
-Exit status: that of the workload; 124 after --timeout; 126 or 127 if the command cannot be run or
-is not there; 2 for wrong usage or configuration; 70 if profiling failed or recorded no GPU work.";
+Exit status: that of the workload; 124 after --timeout; 126 or 127 if the
+command cannot be run or is not there; 2 for wrong usage or configuration; 70 if
+profiling failed or recorded no GPU work.";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -234,9 +242,10 @@ Examples:
   stage2-launch run model/llm=llama_3_8b hardware=h200 -- python infer.py
       with MFU, and the floor of the hardware
   (cd examples && stage2-launch run workload=hydra -- python -m runner)
-      a Hydra app, here the example of the repository: its outputs go into the bundle
-  stage2-launch run 'profiling.collector.ranges=[prefill,decode*]' --timeout 5m -- ./server
-      only kernels inside of these ranges, and an end after five minutes
+      a Hydra app, here the example of the repository: its outputs go into the
+      bundle
+  stage2-launch run 'profiling.collector.ranges=[decode*]' --timeout 5m -- ./a
+      only kernels inside of such ranges, and an end after five minutes
   stage2-launch run --light -- torchrun --nproc-per-node 2 infer.py
       every rank: who waits for whom
   stage2-launch run --annotate prefill-decode -- python infer.py
@@ -244,11 +253,12 @@ Examples:
   stage2-launch run --dry-run -- python infer.py
       what would be run, as a shell would write it
 
-Exit status: the workload's own (128+N when signal N ended it); 124 after --timeout; 127 and 126 for
-a command that is not there or cannot be run; 2 for wrong usage or configuration; 70 when profiling
-failed or recorded no GPU work. A failing workload's status takes precedence over 70, and nsys and
-ncu are skipped unless --keep-going is given; a workload that --timeout ended does not count as
-failing.";
+Exit status: the workload's own (128+N when signal N ended it); 124 after
+--timeout; 127 and 126 for a command that is not there or cannot be run; 2 for
+wrong usage or configuration; 70 when profiling failed or recorded no GPU work.
+A failing workload's status takes precedence over 70, and nsys and ncu are
+skipped unless --keep-going is given; a workload that --timeout ended does not
+count as failing.";
 
 const DEMO_HELP: &str = "\
 Examples:
@@ -277,9 +287,10 @@ Examples:
   stage2-launch ask before compare after
       what changed between two runs
 
-Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives, memory-bound, requests,
-next, compare, caveats, coverage. Exit status: 0, also where something is not known; 2 for a question, a
-stage or a path that does not exist; 70 if nothing could be read. docs/agents.md describes the answers.";
+Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives,
+memory-bound, requests, next, compare, caveats, coverage. Exit status: 0, also
+where something is not known; 2 for a question, a stage or a path that does not
+exist; 70 if nothing could be read. docs/agents.md describes the answers.";
 
 const EXPORT_HELP: &str = "\
 Examples:
@@ -291,7 +302,8 @@ Examples:
 const BENCH_HELP: &str = "\
 Examples:
   stage2-launch bench -- python infer.py
-      what the collector, and nsys where it is installed, cost this program, with A/A noise
+      what the collector, and nsys where it is installed, cost this program,
+      with A/A noise
   stage2-launch bench --rounds 5 pipeline.nsys.enable=false -- python infer.py
       more rounds, and without nsys";
 
@@ -299,7 +311,7 @@ const MERGE_HELP: &str = "\
 Examples:
   stage2-launch merge --spool captures -o OUT model/llm=llama_3_8b
       trace files of collectors that ran without stage2-launch
-  stage2-launch merge --nsys x.sqlite --ncu raw.csv --ncu details.csv -o OUT report.top_n=20
+  stage2-launch merge --nsys x.sqlite --ncu raw.csv -o OUT report.top_n=20
       captures of nsys and ncu, any subset of them";
 
 const CONFIG_HELP: &str = "\
@@ -322,13 +334,15 @@ Examples:
   stage2-launch ctl --all status --json
       every process of this user, as JSON
 
-Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70 if there is none, or
-if a snapshot holds no GPU work. docs/dormant.md has a recipe.";
+Exit status: 0; 1 if a process refused or did not answer; 2 for wrong usage; 70
+if there is none, or if a snapshot holds no GPU work. docs/dormant.md has a
+recipe.";
 
 const TOP_HELP: &str = "\
 Examples:
   stage2-launch top 4711
-      a process, also of a server that was started with STAGE2_START=off
+      a process, also of a server that was started with STAGE2_START=off: s
+      starts and stops
   stage2-launch top tmp/stage2/latest
       all ranks of a run, while it runs or afterwards
   stage2-launch top node-1:9464 node-2:9464
@@ -338,18 +352,17 @@ Examples:
       number of tokens
 
 Keys: q end, s start or stop recording (asks first), j and k choose a stage,
-left and right one process, PgUp and PgDn scroll the kernels, o and t sort,
-f freeze, w write a bundle, ? help.
-Without TARGET, it is the run that is live on this host, if there is only one.
-Exit status: 0; 2 for wrong usage or a path that does not exist; 70 if there is
-no such process. docs/live.md has more.";
+left and right one process, PgUp and PgDn scroll the kernels, o and t sort, f
+freeze, w write a bundle, ? help. Without TARGET, it is the run that is live on
+this host, if there is only one. Exit status: 0; 2 for wrong usage or a path
+that does not exist; 70 if there is no such process. docs/live.md has more.";
 
 const FEED_HELP: &str = "\
 Examples:
   stage2-launch feed --all
       serve http://127.0.0.1:9464/metrics for the processes of this user, and
       the same for `stage2-launch top 127.0.0.1:9464`
-  stage2-launch feed tmp/stage2/latest --textfile stage2.prom --readable-by group
+  stage2-launch feed RUN --textfile stage2.prom --readable-by group
       a file for node-exporter, for all ranks of a run
   stage2-launch feed node-1:9464 node-2:9464 --listen 127.0.0.1:9500
       the metrics of several hosts on one page, with sums over all
@@ -367,6 +380,24 @@ mod tests {
     #[test]
     fn the_parser_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_fits_a_terminal_of_80_columns_and_no_line_of_it_breaks_twice() {
+        fn each(command: &mut clap::Command, seen: &mut usize) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let text = command.render_long_help().to_string();
+            for line in text.lines().chain(after.lines()) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            *seen += 1;
+            command.get_subcommands_mut().for_each(|command| each(command, seen));
+        }
+        let mut command = Cli::command();
+        command.build();
+        let mut seen = 0;
+        each(&mut command, &mut seen);
+        assert!(seen > 30, "all of them, not {seen}");
     }
 
     #[test]

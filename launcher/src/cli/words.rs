@@ -4,7 +4,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command};
+use stage2_contract::text::most_like;
 
 /// What a word in front of `--` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +148,52 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
     }
 }
 
+/// What the parser refuses, in one line: what is wrong, what was probably meant, and where to read more.
+pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message = text.split("\n\n").next().unwrap_or_default();
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let told = tell(command, words);
+    let of = told.subcommand.and_then(|at| words.get(at)).map(|word| word.to_string_lossy());
+    let name = of
+        .as_deref()
+        .filter(|name| *name != "help")
+        .map_or_else(String::new, |name| format!(" {name}"));
+    let meant = meant(command, error)
+        .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+    let usage = match (error.kind(), error.get(ContextKind::Usage)) {
+        (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
+            let usage = usage.to_string().replacen("Usage", "usage", 1);
+            format!("; {}", usage.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+        _ => String::new(),
+    };
+    let read = if meant.is_empty() { "; see" } else { " See" };
+    format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+}
+
+/// What the parser, or this program, takes a word for that it does not know. The parser's other tip puts an option
+/// behind `--`, where it would be the command of a workload.
+fn meant(command: &Command, error: &clap::Error) -> Option<String> {
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg)
+        && is_of_demo(word)
+    {
+        // No option of ours is meant.
+        return None;
+    }
+    let kinds =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    match kinds.into_iter().find_map(|kind| error.get(kind)) {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        Some(ContextValue::Strings(words)) => words.last().cloned(),
+        _ => match error.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(word)) => near_subcommand(command, word).map(str::to_owned),
+            _ => None,
+        },
+    }
+}
+
 /// What to say besides that an option is unknown; nothing to a subcommand that has no workload.
 pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let place = "The command of the workload comes after `--`";
@@ -212,14 +260,10 @@ fn neither(word: &str) -> String {
     format!("`{word}` is neither a subcommand nor KEY=VALUE")
 }
 
-/// The subcommand that a mistyped word may stand for. In a short one, one letter makes another word.
+/// The subcommand that a mistyped word may stand for.
 fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
     let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
-    let names = seen.flat_map(Command::get_name_and_visible_aliases);
-    let near = names.map(|name| (strsim::damerau_levenshtein(name, word), name));
-    near.filter(|(distance, name)| *distance <= if name.len() > 4 { 2 } else { 1 })
-        .min()
-        .map(|(_, name)| name)
+    most_like(word, seen.flat_map(Command::get_name_and_visible_aliases))
 }
 
 /// The command line in which `words` from `at` on are the command of the workload.

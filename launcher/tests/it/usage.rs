@@ -35,8 +35,11 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["merge", "x.sqlite", "-o", "m"], "`x.sqlite` is not KEY=VALUE, and merge accepts"),
         (&["run", "python"], "To run a program: stage2-launch run --allow-empty -- python"),
         (&["report", "model/llm=llama_3_8b"], "give RUN_DIR as well"),
-        (&["--dryrun", "--", "true"], "'--dry-run'"),
-        (&["export", "x", "--fromat", "chrome"], "'--format'"),
+        (&["--dryrun", "--", "true"], "did you mean `--dry-run`? See `stage2-launch --help`"),
+        (
+            &["export", "x", "--fromat", "chrome"],
+            "did you mean `--format`? See `stage2-launch export --help`",
+        ),
         (&["--timeout", "soon", "--", "true"], "--timeout"),
         (&["--timeout", "0", "--", "true"], "--timeout"),
         (&["--color", "pink", "--", "true"], "--color"),
@@ -47,7 +50,11 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["model.tokens.prompt_tokens=9223372036854775807", "--", "true"], "1 to 1099511627776"),
         (&["-q", "-v", "--", "true"], "--verbose"),
         (&["report"], "RUN_DIR"),
-        (&["report", "nowhere"], "run folder"),
+        (&["report", "nowhere"], "nowhere does not exist; "),
+        (&["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
+        (&["report", "bare/file"], "bare/file is a file, and not the folder of a run; "),
+        (&["merge"], "[--spool DIR | --nsys FILE | --ncu FILE]... -o DIR [KEY=VALUE]..."),
+        (&["hardware=h20", "--", "true"], "did you mean `h200`? There are a10, "),
         (&["report", "--dry-run", "."], "--dry-run"),
         (&["config", "--", "x"], "--"),
         (&["+inputs.manifest=nowhere", "--", "true"], "inputs.manifest=nowhere"),
@@ -67,7 +74,10 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["profiling.collector.library=/etc/passwd", "--", "true"], "not a shared library"),
     ];
     four_at_once(cases, |(words, part)| {
-        sandbox.launch(words).assert().code(2).stdout("").stderr(contains(part));
+        let said = stderr(&sandbox.launch(words).assert().code(2).stdout(""));
+        assert!(said.contains(part), "{words:?}: {said}");
+        let is_help = said.contains("\nUsage:");
+        assert!(is_help || said.chars().count() <= THREE_LINES, "{words:?}: {said}");
     });
     assert!(!sandbox.path("tmp").exists(), "a wrong command line makes no folder");
     sandbox.write("earlier/torch_profiler/operators.md", "");
@@ -76,6 +86,31 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         sandbox.launch(&["--dry-run", &stage1, "--", "true"]).assert().code(0);
     }
 }
+
+#[test]
+fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
+    let sandbox = Sandbox::new();
+    let cases = [
+        (&["ask", "nowhere"][..], "nowhere does not exist; "),
+        (&["export", "nowhere", "-f", "csv"], "nowhere does not exist; "),
+        (&["ctl", "nowhere", "status"], "nowhere does not exist; "),
+        (&["job", "nowhere"], "nowhere does not exist; "),
+        (&["mcp", "nowhere"], "nowhere is not a folder; name the one below which"),
+        (&["bench"], "stage2-launch bench -- python infer.py"),
+        (&["help", "dif"], "did you mean `diff`?"),
+        (&["feed", "--prot", "1"], "did you mean `--port`?"),
+        (&["feed", "--listen", "x"], "9464, 127.0.0.1:9464, [::1]:9464"),
+        (&["baseline", "remove", "x"], "there is no baseline `x` in tmp/stage2/baselines"),
+    ];
+    four_at_once(cases, |(words, part)| {
+        let said = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));
+        assert!(said.contains(part), "{words:?}: {said}");
+        assert!(said.chars().count() <= THREE_LINES, "{words:?}: {said}");
+    });
+}
+
+/// Of a terminal with 100 columns.
+const THREE_LINES: usize = 300;
 
 #[test]
 fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
