@@ -18,6 +18,7 @@ use crate::tools::Step;
 use crate::tools::ncu::config::Ncu;
 use crate::tools::nsys::config::Nsys;
 use crate::workload::{Engine, Loading};
+use stage2_contract::text::most_like;
 use stage2_model::Finding;
 use stage2_model::finding::Id;
 use stage2_read::engine::Engines;
@@ -122,6 +123,8 @@ pub(crate) struct Inherited {
     pub(crate) doors: Vec<&'static str>,
     pub(crate) python_path: Option<OsString>,
     pub(crate) collector: BTreeMap<String, OsString>,
+    /// Variables that nobody reads, each with the one that was probably meant.
+    pub(crate) misspelt: Vec<(String, &'static str)>,
     pub(crate) has_gpu: bool,
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
@@ -163,10 +166,47 @@ impl Inherited {
             doors: crate::env::DOORS.into_iter().filter(is_set).collect(),
             python_path: std::env::var_os("PYTHONPATH"),
             collector: COLLECTOR_VARIABLES.iter().filter_map(value).collect(),
+            misspelt: std::env::vars_os()
+                .filter_map(|(name, _)| misspelt(name.to_str()?))
+                .collect(),
             has_gpu: has_gpu(),
             pid: std::process::id(),
         }
     }
+}
+
+/// Variables that this program, its hook and its Python package read and set.
+const OTHER_VARIABLES: &[&str] = &[
+    FLUSH_PAGE,
+    "STAGE2_ANNOTATE",
+    "STAGE2_COLLECTOR",
+    "STAGE2_LAUNCH",
+    "STAGE2_LAUNCHER",
+    "STAGE2_STOOD_ASIDE",
+    "STAGE2_WHY_FILE",
+    "STAGE2_WHY_PID",
+];
+
+/// A variable of ours that nobody reads, and the one that was probably meant. Others may be those of the user.
+fn misspelt(name: &str) -> Option<(String, &'static str)> {
+    let own = |name: &'static str| name.strip_prefix(PREFIX);
+    let word = name.strip_prefix(PREFIX)?;
+    if COLLECTOR_VARIABLES.iter().chain(OTHER_VARIABLES).any(|known| *known == name) {
+        return None;
+    }
+    let near = most_like(word, COLLECTOR_VARIABLES.iter().filter_map(|name| own(name)))?;
+    let near = COLLECTOR_VARIABLES.iter().find(|name| own(name) == Some(near))?;
+    Some((name.to_owned(), near))
+}
+
+const PREFIX: &str = "STAGE2_";
+
+fn no_such_variable((name, near): &(String, &'static str)) -> Finding {
+    Id::SettingNoEffect.about(name).found(
+        format!("the variable {name} of the environment has no effect"),
+        "neither the launcher nor the collector has one of this name",
+        format!("did you mean {near}? Otherwise unset it"),
+    )
 }
 
 /// Whether the driver is there, and `CUDA_VISIBLE_DEVICES` does not hide every GPU.
@@ -205,6 +245,7 @@ pub(crate) fn plan(request: &Request<'_>) -> Plan {
         passes.push(collect::baseline(request));
     }
     passes.push(collect::pass(request, &mut findings));
+    findings.extend(request.inherited.misspelt.iter().map(no_such_variable));
     findings.extend(request.loading.finding.clone());
     if run.mode == Mode::Deep {
         passes.extend(collect::counters(request));

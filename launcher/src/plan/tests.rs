@@ -303,3 +303,25 @@ fn hydra_reads_every_run_folder_as_one_path() {
     let own = ["workload=hydra", "workload.append=[\"hydra.run.dir='${run.dir}/stage1'\"]"];
     assert_eq!(case(&own).plan().passes[0].argv[2], *"hydra.run.dir='/run/stage1'");
 }
+
+#[test]
+fn a_variable_that_nobody_reads_is_told_with_the_one_that_was_meant() {
+    let near = |name| misspelt(name).map(|(_, near)| near);
+    assert_eq!(near("STAGE2_SAMPEL"), Some("STAGE2_SAMPLE"));
+    assert_eq!(near("STAGE2_RANGE"), Some("STAGE2_RANGES"));
+    assert_eq!(near("STAGE2_FLUSH"), Some("STAGE2_FLUSH_MS"));
+    let known = COLLECTOR_VARIABLES.iter().chain(OTHER_VARIABLES).copied();
+    for name in known.chain(["STAGE2_SIM_SEED", "STAGE2_TEST_PYTHONS", "MY_SAMPEL", "STAGE2_"]) {
+        assert_eq!(near(name), None, "{name}");
+    }
+    let mut case = case(&[]);
+    case.inherited.misspelt = vec![("STAGE2_SAMPEL".to_owned(), "STAGE2_SAMPLE")];
+    let findings = case.plan().findings;
+    let said: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    let expected = "the variable STAGE2_SAMPEL of the environment has no effect: ";
+    assert!(
+        said.iter()
+            .any(|text| text.starts_with(expected) && text.contains("did you mean STAGE2_SAMPLE?")),
+        "{said:?}"
+    );
+}
