@@ -38,7 +38,10 @@ pub(super) fn tell_findings(
     let is_empty = outcome.as_ref().is_ok_and(|outcome| outcome.status == Status::Empty);
     for finding in &record.report_findings {
         match finding.severity {
-            Severity::Warning if is_empty => terminal.detail(&format!("warning: {finding}")),
+            // What a demo shows first is the answer; the page has the rest.
+            Severity::Warning if is_empty || record.is_demo() => {
+                terminal.detail(&format!("warning: {finding}"))
+            }
             // The last lines show it, unless nothing is to be shown but errors.
             Severity::Error if is_empty && finding.id == Id::GpuNoWork && !terminal.is_quiet() => {}
             _ => terminal.finding(finding),
@@ -67,18 +70,45 @@ pub(super) fn tell_answer(
     };
     let lines = answer.iter().map(|line| (&*line.label, line.text.clone()));
     let mut lines: Vec<(&str, String)> = lines.collect();
+    // The first of the lines that say it is enough for all.
+    let said = lines.iter().position(|(_, text)| text.contains(SIMULATED));
+    for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
+        *text = text.replace(SIMULATED, "");
+    }
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
         lines.push(("simulated", "no real GPU took part in this run".to_owned()));
     }
     let page = dir.join(PAGE);
     match (outcome.is_ok() && page.exists(), dir.exists()) {
-        (true, _) => lines.push(("report", visible_path(&page).to_string())),
+        (true, _) => {
+            lines.push(("report", visible_path(&page)));
+            // Without a verdict, another line says what to do.
+            if lines.iter().any(|(label, _)| *label == "verdict") {
+                lines.push(("next", next_command(record, dir)));
+            }
+        }
         (false, true) => lines.push(("bundle", visible_path(dir).to_string())),
         (false, false) => {}
     }
     let lines: Vec<(&str, String, Style)> =
         lines.into_iter().map(|(label, text)| (label, text, style(label))).collect();
     terminal.block(&lines);
+}
+
+/// What the lines of a simulated GPU begin with.
+const SIMULATED: &str = "simulated GPU: ";
+
+/// The command that leads on from a report.
+fn next_command(record: &RunRecord, dir: &Path) -> String {
+    match record.is_demo() {
+        true => {
+            "stage2-launch run --light -- COMMAND (the same for a workload of yours)".to_owned()
+        }
+        false => format!(
+            "stage2-launch next {} (the experiment that would confirm the advice)",
+            quote(dir)
+        ),
+    }
 }
 
 pub(super) fn make_room(

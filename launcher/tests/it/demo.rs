@@ -1,7 +1,7 @@
 //! The demo's way through the pipeline, with stand-ins for the files that lie beside the program. With its
 //! NVTX ranges hidden, under the real collector on the simulated GPU, its decode step is found all the same.
 
-use crate::common::simulated::{collector, demo_script};
+use crate::common::simulated::{built, collector, demo_script};
 use crate::common::{Sandbox, stderr};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
@@ -53,6 +53,35 @@ fn the_demo_can_be_made_longer() {
         let said = instead.clone().and(contains("tip:").not());
         installed(&sandbox).arg("demo").args(words).assert().code(2).stdout("").stderr(said);
     }
+}
+
+/// The warning that it reads more than its weights is in the report.
+#[test]
+fn a_demo_ends_with_its_answer_and_the_next_command() {
+    let sandbox = Sandbox::new();
+    let [demo, simulator] =
+        ["stage2-demo", "libstage2_sim.so"].map(|name| built(name).display().to_string());
+    let settings = ["model/llm=llama_1b_random", "hardware=h200", "run.mode=light"];
+    let counts = ["model.tokens.batch_size=1", "model.tokens.prompt_tokens=512"];
+    let counters = ["profiling.collector.counters=on", "--run-dir", "own", "--"];
+    let settings = [&settings[..], &counts, &counters].concat();
+    let words = [&settings[..], &[&demo, "--device", "simulated", "--sim", &simulator]].concat();
+    let said = stderr(&sandbox.launch_strictly(&words).envs(collector()).assert().success());
+    assert!(!said.contains("warning:"), "{said}");
+    let page = std::fs::read_to_string(sandbox.path("own/stakeholder_summary.md")).expect("a page");
+    assert!(page.contains("**warning:**"), "{page}");
+    assert_eq!(said.matches("simulated GPU").count(), 1, "{said}");
+    let next = "next:     stage2-launch run --light -- COMMAND (the same for a workload of yours)";
+    assert_eq!(said.lines().last(), Some(next), "{said}");
+    // The same as a workload of the user.
+    demo_script(&sandbox, "", "");
+    let words = ["run.mode=light", "--run-dir", "other run", "--", "./demo"];
+    let said = stderr(&sandbox.launch_strictly(&words).envs(collector()).assert().success());
+    let next = said.lines().last().unwrap_or_default();
+    assert!(
+        next.starts_with("next:     stage2-launch next '") && next.contains("/other run' ("),
+        "{said}"
+    );
 }
 
 #[test]
