@@ -366,7 +366,7 @@ fn environment(report: &Report) -> impl Iterator<Item = (Topic, String)> {
     })
 }
 
-/// What a step of each stage of the model is. Where that differs, whole instances are compared.
+/// What a step of each stage of the model is. Where that differs, whole calls are compared.
 fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
     let timed = report.stages.iter().filter(|row| row.apart.is_none());
     timed.filter(|row| row.host_warm_median_ns.is_some()).map(|row| {
@@ -376,8 +376,7 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
-        let meaning =
-            "times of steps and of instances cannot be compared: whole instances are compared";
+        let meaning = "times of steps and of calls cannot be compared: whole calls are compared";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

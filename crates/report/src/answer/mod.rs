@@ -173,7 +173,7 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
 fn basis(report: &Report, row: &StageRow) -> String {
     match row.kind {
         PathKind::Range if row.instances.is_none() => {
-            format!("of how many instances is not known: the rows are those of {}", report.source)
+            format!("of how many calls is not known: the rows are those of {}", report.source)
         }
         PathKind::Range => sample_basis(report, row).basis,
         _ => "from the first GPU work of each process to its last, loading and warm-up included"
@@ -315,7 +315,7 @@ fn split_window(
     let (Some(window_ns), Some(busy_ns)) = (basis.window_ns, basis.busy_ns) else {
         let source = report.source.as_str();
         return Err(if report.is_sampled() {
-            "its instances were recorded in parts only"
+            "its calls were recorded in parts only"
         } else if source == Origin::Ncu.label() {
             "ncu replays launches, and gives no windows"
         } else if source == Origin::Nsys.label() {

@@ -15,9 +15,9 @@ use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::Counted;
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{
-    CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow, LateRow,
-    ModelUse, Origin, PathKind, RankStageRow, Report, Role, SampledKernel, StageKernelRow,
-    StageRow, StageUtilisation, Status, TokensCounted,
+    CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow,
+    LateCause, LateHost, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -240,7 +240,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
         late: late.and_then(|(_, late)| late.sentence()),
-        late_cause: late.and_then(|(_, late)| Some(late.delays.as_ref()?.cause())),
+        late_remedy: late.and_then(|(_, late)| late_remedy(late)),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
     })
@@ -256,6 +256,26 @@ fn waiting_of_busy(report: &Report, rows: &Rows<'_>, row: &StageRow) -> Option<(
     let exposed = percent(parts.communication_ns, busy_ns)?;
     let waiting = exposed * waiting_ns as f64 / (waiting_ns as f64 + transfer_ns as f64);
     Some((waiting, exposed - waiting))
+}
+
+/// What to do about a late rank, by the cause that was found.
+fn late_remedy(late: &LateRow) -> Option<String> {
+    let who = &late.who;
+    let host = match late.host.as_ref().and_then(LateHost::finding) {
+        Some(row) => {
+            format!(
+                "Find out why the host of {who} spends more in {} in its late steps.",
+                row.text(false)
+            )
+        }
+        None => format!("Find out what the host of {who} does before it communicates."),
+    };
+    let gpu = format!("Divide the work evenly: the GPU of {who} has more of it than the others.");
+    Some(match late.delays.as_ref()?.cause() {
+        LateCause::Host => host,
+        LateCause::Gpu => gpu,
+        LateCause::Both => format!("{gpu} {host}"),
+    })
 }
 
 /// The numbers of a sentence about a late rank.
@@ -489,8 +509,31 @@ mod tests {
     use crate::conclusions::utilisation::model_use;
     use serde_json::Value;
     use stage2_model::{
-        Absent, BusyParts, InferredStepRow, InferredSteps, Outliers, Times, TokenCounts, WarmRow,
+        Absent, BusyParts, InferredStepRow, InferredSteps, LateDelays, LateHostRow, Outliers,
+        Times, TokenCounts, WarmRow,
     };
+
+    #[test]
+    fn advice_about_a_late_rank_names_the_cause_that_was_found_and_no_other() {
+        let delays = |work_ns| LateDelays { total_ns: 100, work_ns, ..LateDelays::default() };
+        let late = |work_ns| LateRow {
+            who: "rank 3".into(),
+            delays: Some(delays(work_ns)),
+            ..LateRow::default()
+        };
+        let said = |row: &LateRow| late_remedy(row).expect("advice");
+        let host = "Find out what the host of rank 3 does before it communicates.";
+        let gpu = "Divide the work evenly: the GPU of rank 3 has more of it than the others.";
+        assert_eq!(said(&late(0)), host);
+        assert_eq!(said(&late(100)), gpu);
+        assert_eq!(said(&late(50)), format!("{gpu} {host}"));
+        let row = LateHostRow { kind: HostCauseKind::Sleep, late_ns: 90, ..LateHostRow::default() };
+        let sampled = LateHost { rows: vec![row], ..LateHost::default() };
+        let sampled = LateRow { host: Some(sampled), ..late(0) };
+        let found = "Find out why the host of rank 3 spends more in sleeping in its late steps.";
+        assert_eq!(said(&sampled), found);
+        assert_eq!(late_remedy(&LateRow::default()), None);
+    }
 
     #[test]
     fn the_rest_of_a_capture_is_not_called_the_whole_of_it() {

@@ -451,7 +451,7 @@ fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSt
             (within.checked_mul(decodes)?, format!("{what} of a generation"))
         }
         (None, 1) => return None,
-        (None, _) => (decodes, format!("{decodes}, the instances of decode for each prefill")),
+        (None, _) => (decodes, format!("{decodes}, the calls of decode for each prefill")),
     };
     Some(CountedSteps { steps, text: format!("Decode steps: {text}.") })
 }

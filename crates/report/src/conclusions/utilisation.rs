@@ -271,7 +271,7 @@ fn generation_share(
     if share.is_none() {
         findings.push(Id::ModelSteps.about(&row.stage).found(
             format!(
-                "the {instances} instances of {} do not divide evenly among {generations} prefills",
+                "the {instances} calls of {} do not divide evenly among {generations} prefills",
                 row.stage
             ),
             "which of them make a generation is not known, so its MFU and MBU are absent",

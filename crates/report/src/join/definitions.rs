@@ -50,9 +50,9 @@ pub(super) fn definitions() -> Vec<Definition> {
         ),
         (
             "step",
-            "A range that repeats within the instances of a stage and covers nearly all of their \
-             time; without one, times are those of whole instances and are called so. Where it is \
-             known how many tokens of a sequence one of them holds, times are given per token.",
+            "A range that repeats within the calls of a stage and covers nearly all of their time; \
+             without one, times are those of whole calls and are called so. Where it is known how \
+             many tokens of a sequence one of them holds, times are given per token.",
         ),
         ("outlier", &outliers),
         ("host time", "From the opening to the closing of the range, on the host's clock."),

@@ -120,7 +120,7 @@ fn repeats(steps: &Steps) -> bool {
 fn passed_over(path: &str, stage: &str, steps: &Steps, of: &Steps) -> String {
     let percent = steps.total_ns as f64 * 100.0 / of.total_ns.max(1) as f64;
     format!(
-        "times are of whole instances of {stage}, because {path} covers {} % of their host time, and \
+        "times are of whole calls of {stage}, because {path} covers {} % of their host time, and \
          a step has to cover {COVERED_PERCENT} %",
         percent1(percent)
     )

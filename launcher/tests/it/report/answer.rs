@@ -130,7 +130,7 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
     let report = steps_and(4);
     let step = report.answer.stages[0].step.as_ref().expect("instances");
     assert_eq!((step.unit, step.steps, step.p50_ns), (StepUnit::Instance, 2, 9 * MS));
-    let why = "times are of whole instances of a, because a/b covers 55.6 % of their host time, and \
+    let why = "times are of whole calls of a, because a/b covers 55.6 % of their host time, and \
                a step has to cover 90 %";
     assert_eq!(step.passed_over.as_deref(), Some(why));
     let time = &report.answer.lines[1].text;

@@ -50,7 +50,7 @@ fn reads_too_much(stage: &StageUtilisation) -> Option<Finding> {
     let ratio = sampled.read_over_modelled.filter(|ratio| *ratio > READS_TOO_MUCH)?;
     Some(Id::ModelReadsMore.about(&stage.stage).found(
         format!(
-            "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB an instance, of \
+            "{} reads {ratio:.1} times its weights and KV cache from DRAM ({:.3} GB a call, of \
              which the model has to read {:.3} GB)",
             stage.stage,
             sampled.read_bytes? / 1e9,

@@ -87,8 +87,8 @@ pub(crate) struct RankWaiting {
     /// Every collective was split; else some waiting is still in what is called communication.
     pub(crate) whole: bool,
     pub(crate) late: Option<String>,
-    /// Why that rank is late.
-    pub(crate) late_cause: Option<LateCause>,
+    /// What to do about the cause of its delays.
+    pub(crate) late_remedy: Option<String>,
     /// The numbers of that rank.
     pub(crate) late_evidence: Vec<Evidence>,
     /// Share of its window that the latest rank delayed the others by, percent.

@@ -428,24 +428,20 @@ impl Speaker<'_> {
             let late = split.and_then(|split| split.late.as_deref());
             let late = late.map_or_else(String::new, |late| format!("; {late}"));
             let text = format!("waiting for other ranks is {waiting:.1} % of {of}{late}");
-            let then = match split.and_then(|split| split.late_cause) {
-                Some(LateCause::Host) => {
-                    "Look at what the host of the late rank does before it communicates. Faster \
-                     communication does not help."
-                }
-                Some(LateCause::Gpu) => {
-                    "Look at why the GPU of the late rank takes longer: more data, or a lower clock. Faster \
-                     communication does not help."
-                }
-                Some(LateCause::Both) | None => {
-                    "Look at what the late rank does before it communicates: host work, more data, a slower \
-                     GPU. Faster communication does not help."
-                }
-            };
+            let remedy = split.and_then(|split| split.late_remedy.as_deref());
+            let remedy =
+                remedy.unwrap_or("Find out which rank is late: section Ranks has their delays.");
+            let then = format!("{remedy} Faster communication does not help.");
             let mut evidence =
                 vec![self.share_of("waiting_percent", waiting, COMMUNICATION_PERCENT)];
             evidence.extend(split.iter().flat_map(|split| &split.late_evidence).cloned());
-            said.push(self.say(Rule::Waiting, self.busy_part(waiting), evidence, text, Some(then)));
+            said.push(self.say(
+                Rule::Waiting,
+                self.busy_part(waiting),
+                evidence,
+                text,
+                Some(&then),
+            ));
         }
         let transfer = self.numbers.communication_percent.unwrap_or(0.0);
         if transfer >= COMMUNICATION_PERCENT {
