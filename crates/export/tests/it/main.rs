@@ -235,7 +235,7 @@ fn a_stage_or_a_window_is_a_part() {
     assert!(counts.kernels > 0 && counts.kernels < whole.kernels, "{counts:?}");
     assert_eq!(counts.kernels % 2, 0, "the same of both: {counts:?}");
     for (text, parts) in [
-        ("decode:70000..", ["so many instances of `decode`", "there are "]),
+        ("decode:70000..", ["so many calls of `decode`", "there are "]),
         ("warm-up:0..1", ["`warm-up`", "`decode`, `never closed`"]),
     ] {
         let refused = two.select(Format::Csv, "no steps", &steps(text)).expect_err(text);
