@@ -1,7 +1,7 @@
 //! What was measured of a run and its stages, as the rules of the takeaways ask for it -> the numbers of it that a report
 //! keeps.
 
-use stage2_model::{Bound, Evidence, KernelNumbers, LateCause, StageNumbers, TokensCounted};
+use stage2_model::{Bound, Evidence, KernelNumbers, StageNumbers, TokensCounted};
 use stage2_read::kernel_class::KernelClass;
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,7 +13,7 @@ use stage2_contract::text::shorten_kernel;
 use stage2_model::rule::*;
 use stage2_model::{
     Answer, Bound, Confidence, Evidence, EvidenceValue, Experiment, FirstStep, LAUNCH_GAP_US,
-    LateCause, RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, short_hash,
+    RATE_SHARE_MOST, Severity, StageNumbers, Takeaway, short_hash,
 };
 use stage2_read::kernel_class::KernelClass;
 
