@@ -1,9 +1,9 @@
-//! A trace file that grows, as `top` and `feed` read it.
+//! A trace file that grows, and what `feed` of another host serves, as `top` and `feed` read them.
 
 use std::fs::File;
 use std::io::Write as _;
 
-use stage2_live::{Options, Source, Watch, Watched};
+use stage2_live::{Options, Source, Watch, Watched, Window, read_message, write_message};
 
 use super::same_twice;
 use crate::scratch;
@@ -32,7 +32,9 @@ fn numbers(parts: &[&[u8]]) -> String {
     let look = watch.look();
     look.processes.iter().for_each(check_host);
     let shown = |process: &Watched| {
-        let Watched { window, totals, device_totals, counts, losses, .. } = process;
+        // Where the clock of a file is wrong, its times follow that of this host.
+        let window = Window { end_wall_ns: None, ..process.window.clone() };
+        let Watched { totals, device_totals, counts, losses, .. } = process;
         format!("{window:?} {totals:?} {device_totals:?} {counts:?} {losses:?} {}", process.late_ns)
     };
     look.processes.iter().map(shown).collect()
@@ -45,4 +47,17 @@ fn check_host(process: &Watched) {
     let all: f64 = host.causes.iter().map(|cause| cause.percent).sum();
     assert!(all.is_finite() && all <= 100.001, "the causes add up to {all} %");
     assert!(host.causes.is_empty() != host.why_none.is_none(), "no cause, and no reason");
+}
+
+/// When a message is read, ns since the Unix epoch.
+const NOW_NS: u64 = 1_700_000_000_000_000_000;
+
+pub(super) fn check_message(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let read = || read_message(text, NOW_NS);
+    same_twice("a message", || format!("{:?}", read()));
+    let Ok((look, written_ns)) = read() else { return };
+    let again = write_message(look, written_ns);
+    assert!(!again.chars().any(char::is_control), "a control character in {again:?}");
+    assert!(read_message(&again, NOW_NS).is_ok(), "not read again: {again:?}");
 }

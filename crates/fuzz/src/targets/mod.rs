@@ -43,6 +43,7 @@ const MIB: usize = 1 << 20;
 pub const TARGETS: &[Target] = &[
     new("trace", check_trace, mutate::trace, limits(1, MIB, 400)),
     new("live", live::check, mutate::trace, limits(2, 64 * MIB, 2_000)),
+    new("live_message", live::check_message, mutate::json, limits(2, 8 * MIB, 400)),
     new("summary", summary::check, mutate::summary, limits(2, 8 * MIB, 2_000)),
     new("bundle", check_bundle, mutate::bundle, limits(5, 64 * MIB, 2_000)),
     // SQLite lists the pages of a record by the length that it claims, 8 bytes a page: of at most
