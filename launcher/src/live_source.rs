@@ -96,16 +96,14 @@ impl LiveSource {
             [only] => only.name.clone(),
             all => format!("{} targets", all.len()),
         };
-        let mut ports = Vec::new();
-        for address in all.iter().filter_map(|found| found.port.clone()) {
-            ports.push(Port::ask(address)?);
-        }
-        if ports.len() > HOSTS {
-            let many = format!("{} ports are more than {HOSTS}; ", ports.len());
+        let addresses: Vec<_> = all.iter().filter_map(|found| found.port.clone()).collect();
+        if addresses.len() > HOSTS {
+            let many = format!("{} ports are more than {HOSTS}; ", addresses.len());
             return Err(Failure::Usage(format!(
                 "{many}have the hosts write into one folder, and name that"
             )));
         }
+        let ports = addresses.into_iter().map(Port::ask).collect::<Result<Vec<Port>, Failure>>()?;
         let targets: Vec<Target> = all.iter().filter_map(|found| found.target.clone()).collect();
         let sources = all.into_iter().flat_map(|found| found.sources).collect();
         let (own_news, news) = mpsc::channel();
