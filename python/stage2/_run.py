@@ -249,9 +249,8 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
         raise RunError(f"{run} is a dormant run, which has a folder for each window: {of_run}")
     again = "write it again: stage2-launch report RUN_DIR"
     if not path.is_file():
-        raise RunError(
-            f"{run} has no {_FILE}: name the folder of a run, for instance tmp/stage2/latest"
-        )
+        what = f"has no {_FILE}" if Path(run).exists() else "does not exist"
+        raise RunError(f"{run} {what}: name the folder of a run, for instance {_LATEST}")
     metrics = _read(path, again)
     if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
         raise RunError(f"{path} is not a report of stage2: its `schema` is not {SCHEMA!r}")

@@ -143,7 +143,7 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
 
 
 def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
-    with pytest.raises(stage2.RunError, match="name the folder of a run"):
+    with pytest.raises(stage2.RunError, match=r"has no metrics\.json: name the folder of a run"):
         stage2.load(tmp_path)
     window = tmp_path / "windows/w1"
     window.mkdir(parents=True)
@@ -279,7 +279,7 @@ def test_the_latest_run_is_loaded_by_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(stage2.RunError, match=r"latest has no metrics\.json: name the folder"):
+    with pytest.raises(stage2.RunError, match=r"latest does not exist: name the folder"):
         stage2.load("latest")
     folder = tmp_path / "tmp/stage2/latest"
     folder.mkdir(parents=True)
