@@ -42,7 +42,7 @@ pub struct FindError {
 /// Finds and opens the `libcupti` for this process.
 ///
 /// `explicit` is the user's choice: a path, or [`places::NEWEST`]. `driver_cuda_major` is the CUDA version that the driver
-/// supports ([`driver_version`] / 1000).
+/// supports (`cuDriverGetVersion` / 1000).
 ///
 /// # Errors
 /// [`FindError`] with every place and its reason.
