@@ -305,14 +305,14 @@ pub struct FirstStep {
     /// Who or what that is in this run, as a sentence; null: the condition says all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// Parts of the window that would vanish, in its order; empty: not known.
+    /// Parts of the window that would vanish, in its order, or whose cause is to be measured; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
     /// What the gain is told of; null: the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanTime>,
     /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
-    /// known.
+    /// known, as where something is only to be measured.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
@@ -349,11 +349,17 @@ impl FirstStep {
             return Some(format!("{factor} faster if {}", self.condition));
         }
         let floor = if self.is_floor { ", as far as the floor allows" } else { "" };
-        let parts = match &self.mean {
-            Some(mean) => self.parts_of(mean),
-            None => self.parts_of_window(),
-        };
-        Some(format!("{factor} faster if {}: {parts}{floor}", self.condition))
+        Some(format!("{factor} faster if {}: {}{floor}", self.condition, self.parts()))
+    }
+
+    /// The time whose cause is only to be measured, which by itself gains nothing: `launch gaps 0.22 + other idle 2.01
+    /// = 2.23 of 3.61 ms per step`.
+    pub fn to_measure(&self) -> Option<String> {
+        (self.factor.is_none() && !self.removes.is_empty()).then(|| self.parts())
+    }
+
+    fn parts(&self) -> String {
+        self.mean.as_ref().map_or_else(|| self.parts_of_window(), |mean| self.parts_of(mean))
     }
 
     /// What would vanish of the mean step: `waiting 1.06 + idle time 1.06 = 2.12 of 3.62 ms per step`.
@@ -648,6 +654,10 @@ mod tests {
         let of_window = FirstStep { mean: None, ..first };
         let said = "2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
         assert_eq!(of_window.gain().as_deref(), Some(said));
+        assert_eq!(of_window.to_measure(), None);
+        let measured = FirstStep { factor: None, ..of_window };
+        let said = "launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
+        assert_eq!((measured.gain(), measured.to_measure().as_deref()), (None, Some(said)));
         assert_eq!(rounded(&[f64::NAN, 1.0], 1).0.len(), 2);
         assert_eq!(rounded(&[], 1), (vec![], 0.0));
     }

@@ -153,7 +153,8 @@ fn first(subject: &Subject<'_>) -> Table {
         |(source, first)| {
             let (todo, _) = advice(first.rule);
             let stage = first.stage.as_deref().map_or(Value::Null, text);
-            let removes = first.removes.iter();
+            // What only measures removes nothing.
+            let removes = first.removes.iter().filter(|_| first.factor.is_some());
             let removes = removes.map(|part| format!("{} {} %", part.what, shown(part.percent)));
             let removes =
                 Some(removes.collect::<Vec<_>>().join(" + ")).filter(|all| !all.is_empty());

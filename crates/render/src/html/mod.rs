@@ -497,7 +497,9 @@ fn figures(
     let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
         let gain = first.gain();
-        let gain = gain.map_or_else(String::new, |gain| format!(" Up to {}.", text(&gain)));
+        let gain = gain.map(|gain| format!(" Up to {}.", text(&gain)));
+        let idle = || first.to_measure().map(|idle| format!(" Idle time: {}.", text(&idle)));
+        let gain = gain.or_else(idle).unwrap_or_default();
         let first = text(first.text.trim_end_matches('.'));
         format!("<p><strong>First:</strong> {first}.{gain}</p>\n")
     });

@@ -136,7 +136,8 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
         bottleneck::bottleneck(report, row, &Known { window, step, floor, measured, host })
     });
     if let (Some(first), Some(bottleneck)) = (&mut gain.step, &bottleneck) {
-        let is_of_step = first.factor.is_some() && bottleneck.is_of_step();
+        let is_known = first.factor.is_some() || !first.removes.is_empty();
+        let is_of_step = is_known && bottleneck.is_of_step();
         let mean = || MeanTime { of: bottleneck.of.clone(), ns: bottleneck.ns as f64 };
         first.mean = is_of_step.then(mean);
     }
@@ -493,7 +494,10 @@ impl Stage<'_> {
             let mut step = FirstStep { stage, rule, takeaway: id, text, ..FirstStep::default() };
             if let Some((factor, is_floor, vanishing)) = gain {
                 let Vanishing { condition, detail, removes, .. } = vanishing;
-                let factor = Some(factor);
+                // Who measures has gained nothing yet: the order by time stays.
+                let measures = matches!(takeaway.experiment, Some(Experiment::Measure { .. }));
+                let (factor, is_floor) =
+                    (Some(factor).filter(|_| !measures), is_floor && !measures);
                 step = FirstStep { condition, detail, removes, factor, is_floor, ..step };
             }
             (best.step, best.saved) = (Some(step), saved);

@@ -352,6 +352,22 @@ mod first {
         );
         let idle = gain(&[Rule::HostGaps], &parts, None);
         assert!((idle.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{idle:?}");
+        let sampled = Experiment::measured_with("profiling.collector.host=on", "/host");
+        let sampled = Takeaway { experiment: Some(sampled), ..takeaway(Rule::HostGaps) };
+        let measured = StageMeasurements::default();
+        let of_window = window(&parts);
+        let stage = Stage {
+            collectives: &[],
+            late: &[],
+            measured: Some(&measured),
+            window: Some(&of_window),
+        };
+        let of = stage.largest_gain(&[&sampled], &floor(Some(2.0)));
+        let step = of.step.expect("a step");
+        assert_eq!((step.gain(), step.is_floor), (None, false), "measuring gains nothing");
+        let said = "launch gaps 79.9 % + other idle 0.4 % = 80.3 % of the window";
+        assert_eq!(step.to_measure().as_deref(), Some(said));
+        assert!(of.saved.is_some(), "but it has its place by the time that it is about");
         // Half of the kernels are gone, and with them half of the launch gaps.
         let fused = gain(&[Rule::Fusible], &parts, None);
         let left = 1000.0 - 78.8 - 399.5;

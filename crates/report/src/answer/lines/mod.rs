@@ -381,10 +381,11 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
     };
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
     // Who is late has a line of its own.
-    match (stage, first.gain()) {
-        (Some(stage), Some(gain)) => format!("{stage} up to {gain}. {}", first.text),
-        (Some(stage), None) => format!("{stage}: {}", first.text),
-        (None, _) => first.text.clone(),
+    match (stage, first.gain(), first.to_measure()) {
+        (Some(stage), Some(gain), _) => format!("{stage} up to {gain}. {}", first.text),
+        (Some(stage), _, Some(idle)) => format!("{stage}: idle time is {idle}. {}", first.text),
+        (Some(stage), ..) => format!("{stage}: {}", first.text),
+        (None, ..) => first.text.clone(),
     }
 }
 

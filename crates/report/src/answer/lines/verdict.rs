@@ -4,8 +4,8 @@ use super::{AnsweredStage, step_time};
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::shorten;
 use stage2_model::{
-    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateHost, LateRow, Report,
-    Rule, times_faster,
+    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateHost, LateRow, MeanTime,
+    Report, Rule, times_faster,
 };
 
 /// Parts of the mean step that are named, ...
@@ -114,9 +114,24 @@ fn first_of(report: &Report, first: &FirstStep, stage: &str) -> String {
             }
         }
         (None, Some(factor)) => format!(" (up to {} faster)", times_faster(factor)),
-        (_, None) => String::new(),
+        (mean, None) => idle_to_measure(first, mean.as_ref()),
     };
     format!("{of}{}{gain}.", action(report, first))
+}
+
+/// `: up to 2.23 ms per step is idle`, of what is only to be measured; nothing of what else gains nothing known.
+fn idle_to_measure(first: &FirstStep, mean: Option<&MeanTime>) -> String {
+    if first.to_measure().is_none() {
+        return String::new();
+    }
+    let percent: f64 = first.removes.iter().map(|part| part.percent).sum();
+    match mean {
+        Some(mean) => {
+            let idle = shown_time(mean.ns * percent / 100.0);
+            format!(": up to {idle} per {} is idle", mean.of)
+        }
+        None => format!(": up to {percent:.0} % of the window is idle"),
+    }
 }
 
 /// What to do, as one clause.
@@ -162,7 +177,7 @@ fn action(report: &Report, first: &FirstStep) -> String {
 mod tests {
     use super::*;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::{LateDelays, MeanTime, Ranks};
+    use stage2_model::{LateDelays, Ranks, Removed};
 
     fn first(rule: Rule, text: &str) -> FirstStep {
         FirstStep {
@@ -216,6 +231,16 @@ mod tests {
             said(&[(Launches, 3_900), (Kernels, 100)], &graphs),
             "Of the mean step of 4.00 ms, the GPU is idle between kernels 98 % of the time. First, launch less often: CUDA graphs \
              (saves up to 2.00 ms per step)."
+        );
+        let idle = Removed { what: "other idle".into(), percent: 62.0 };
+        let text = "Sample the host with STAGE2_HOST=on: kernel records do not show what it does.";
+        let sampled =
+            FirstStep { factor: None, removes: vec![idle], ..first(Rule::HostGaps, text) };
+        assert!(
+            said(&[(Launches, 3_900), (Kernels, 100)], &sampled).ends_with(
+                "First, sample the host with STAGE2_HOST=on: up to 2.48 ms per step is idle."
+            ),
+            "measuring saves nothing"
         );
         let cause = FirstStep {
             stage: Some("prefill".into()),
