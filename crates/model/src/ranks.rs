@@ -313,9 +313,14 @@ impl LateHostRow {
 }
 
 impl LateHost {
-    /// What takes longer in late steps, by more than the error of sampling; `None`: nothing does.
+    /// What takes longest of what takes longer in late steps; `None`: nothing does.
     pub fn finding(&self) -> Option<&LateHostRow> {
-        self.rows.iter().find(|row| {
+        self.findings().next()
+    }
+
+    /// What takes longer in late steps, by more than the error of sampling, the largest difference first.
+    pub fn findings(&self) -> impl Iterator<Item = &LateHostRow> {
+        self.rows.iter().filter(|row| {
             row.kind != HostCauseKind::Unknown
                 && row.longer_ns() as f64 > row.error_ns as f64 * HOST_ERRORS_LEAST
         })
@@ -452,6 +457,11 @@ impl LateRow {
 }
 
 impl LateDelays {
+    /// How late the rank is in the median of its late steps: `2.2 ms`.
+    pub fn late_by(&self) -> Option<String> {
+        self.steps.as_ref().map(|steps| time1(steps.median_ns))
+    }
+
     /// Why the rank is late.
     pub fn cause(&self) -> LateCause {
         let is_most = |ns: u64| {

@@ -7,7 +7,7 @@ use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
     Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess,
-    HostStage, LateRow, RankIdle, Report,
+    HostStage, LateDelays, LateHostRow, LateRow, RankIdle, Report,
 };
 
 /// Causes of a stage in the line.
@@ -66,17 +66,16 @@ fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
     }
 }
 
-/// `; in these steps its host spends 1.90 ms more in f (a.py:3) than in its other steps`. If the samples do not show
-/// that, `; in its idle time the host is most often in f (a.py:3) (25 % of the idle time of all ranks)`: the largest
+/// `; of the 2.2 ms its host spends 0.92 ms longer in f (a.py:3) and 0.40 ms longer in g (a.py:9) than in its other
+/// steps`. If the samples do not show that, `; in its idle time the host is most often in f (a.py:3) (25 % of the idle time of all ranks)`: the largest
 /// cause that is mostly in the rank of `late`.
 pub(super) fn code_of(report: &Report, late: &LateRow) -> Option<String> {
-    if let Some((compared, row)) = late.host.as_ref().and_then(|of| Some((of, of.finding()?))) {
-        return Some(format!(
-            "; in these steps its host spends {} more in {} than in {}",
-            shown_time(row.longer_ns() as f64),
-            row.text(true),
-            compared.against()
-        ));
+    if let Some(compared) = late.host.as_ref().filter(|of| of.finding().is_some()) {
+        let late_by = late.delays.as_ref().and_then(LateDelays::late_by);
+        let of = late_by.map_or_else(|| "in these steps".to_owned(), |by| format!("of the {by}"));
+        let longer: Vec<String> = compared.findings().take(LATE_FUNCTIONS).map(longer_in).collect();
+        let (longer, against) = (longer.join(" and "), compared.against());
+        return Some(format!("; {of} its host spends {longer} than in {against}"));
     }
     let sampled = report.host.as_ref()?;
     let found = sampled.stages.iter().find(|found| found.stage == late.stage)?;
@@ -90,6 +89,14 @@ pub(super) fn code_of(report: &Report, late: &LateRow) -> Option<String> {
         cause.text(true),
         cause.percent
     ))
+}
+
+/// Functions that are named of a late rank.
+const LATE_FUNCTIONS: usize = 2;
+
+/// `0.92 ms longer in f (a.py:3)`.
+fn longer_in(row: &LateHostRow) -> String {
+    format!("{} longer in {}", shown_time(row.longer_ns() as f64), row.text(true))
 }
 
 fn host_of(
@@ -150,7 +157,31 @@ fn host_of(
 mod tests {
     use super::*;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::HostFrame;
+    use stage2_model::{HostFrame, LateHost, LateSteps};
+
+    #[test]
+    fn the_functions_that_make_a_rank_late_are_told_as_parts_of_its_delay() {
+        let row = |function: &str, late_ns, error_ns| LateHostRow {
+            kind: HostCauseKind::EngineCode,
+            frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 3 }),
+            late_ns,
+            error_ns,
+            ..LateHostRow::default()
+        };
+        let rows = vec![
+            row("f", 920_000, 310_000),
+            row("noise", 500_000, 400_000),
+            row("g", 400_000, 100_000),
+            row("h", 300_000, 100_000),
+        ];
+        let host = LateHost { of_same_rank: true, rows, ..LateHost::default() };
+        let steps = LateSteps { median_ns: 2_200_000, ..LateSteps::default() };
+        let delays = LateDelays { steps: Some(steps), ..LateDelays::default() };
+        let late = LateRow { host: Some(host), delays: Some(delays), ..LateRow::default() };
+        let said = "; of the 2.2 ms its host spends 0.92 ms longer in f (a.py:3) and 0.40 ms longer in g (a.py:3) \
+                    than in its other steps";
+        assert_eq!(code_of(&Report::default(), &late).as_deref(), Some(said));
+    }
 
     #[test]
     fn the_host_line_names_the_ranks_that_wait_and_those_of_a_cause() {
