@@ -22,6 +22,8 @@ pub struct Kernel<'r> {
     pub usual_ns: Option<u64>,
     /// Executions.
     pub calls: u64,
+    /// Executions without those of the cold instances.
+    pub usual_calls: u64,
     /// Mean duration, ns; none: no call was timed.
     pub mean_ns: Option<u64>,
     /// GPUs that it ran on.
@@ -36,6 +38,15 @@ impl Kernel<'_> {
     /// The GPUs that it ran on.
     pub fn devices(&self) -> Vec<&str> {
         self.devices.iter().copied().collect()
+    }
+
+    /// Mean duration without the cold instances, ns: of [`Kernel::usual_ns`] over [`Kernel::usual_calls`], which are
+    /// all timed.
+    pub fn usual_mean_ns(&self) -> Option<u64> {
+        match self.usual_calls == self.calls {
+            true => self.mean_ns,
+            false => mean(self.usual_ns?, self.usual_calls),
+        }
     }
 
     /// `0 NVIDIA H200`, or `0 NVIDIA H200 and 7 more`.
@@ -117,6 +128,7 @@ pub fn top_kernels<'r, K: Ord + Hash>(
         total_ns: sum.total_ns(),
         usual_ns: sum.usual_ns(),
         calls: sum.calls,
+        usual_calls: sum.calls.saturating_sub(sum.cold_calls),
         mean_ns: sum.mean_ns(),
         devices,
         percent: sum.percent(all_ns(row)),
@@ -132,6 +144,7 @@ struct Sum {
     /// The part of it in cold instances that shares leave out.
     cold_ns: u64,
     calls: u64,
+    cold_calls: u64,
     timed: u64,
     /// Some of it is scaled from a sample.
     scaled: bool,
@@ -145,6 +158,7 @@ impl Sum {
         self.total_ns = self.total_ns.saturating_add(times.total_ns);
         self.cold_ns = self.cold_ns.saturating_add(times.cold_total_ns);
         self.calls = self.calls.saturating_add(times.calls);
+        self.cold_calls = self.cold_calls.saturating_add(times.cold_calls);
         self.timed = self.timed.saturating_add(timed);
         self.scaled |= times.recorded_calls.is_some();
         if let Some(mean) = times.mean_ns {
@@ -185,6 +199,10 @@ pub struct ClassSum<'r> {
     pub total_ns: Option<u64>,
     /// Executions.
     pub calls: u64,
+    /// Sum of the durations without the cold instances that shares leave out, ns; none: no call was timed.
+    pub usual_ns: Option<u64>,
+    /// Executions without those.
+    pub usual_calls: u64,
     /// Share of the sum over all classes, without the cold instances that shares leave out.
     pub percent: Option<f64>,
 }
@@ -199,6 +217,8 @@ pub fn classes<'r>(rows: impl IntoIterator<Item = &'r KernelRow>) -> Vec<ClassSu
         class,
         total_ns: sum.total_ns(),
         calls: sum.calls,
+        usual_ns: sum.usual_ns(),
+        usual_calls: sum.calls.saturating_sub(sum.cold_calls),
         percent: sum.percent(all_ns),
     };
     let mut classes: Vec<ClassSum<'_>> = sums.into_iter().map(class).collect();
@@ -348,6 +368,24 @@ mod tests {
         ];
         assert_eq!(facts, expected, "the stages of the model come first");
         assert_eq!(shown[1].device(), "0 A and 1 more");
+    }
+
+    #[test]
+    fn times_calls_and_shares_can_all_leave_out_the_cold_calls() {
+        let cold = |row: KernelRow, cold_total_ns| KernelRow {
+            times: Times { cold_calls: 1, cold_total_ns, ..row.times.clone() },
+            ..row
+        };
+        let other = KernelRow { name_index: 1, class: "gemm".into(), ..row("decode", "0 A", 200) };
+        let kernels = vec![cold(row("decode", "0 A", 1_000), 900), cold(other, 100)];
+        let report = Report { kernels, ..Report::default() };
+        let shown = stage_kernels(&report);
+        let facts = |k: &Kernel<'_>| (k.usual_ns, k.usual_calls, k.usual_mean_ns(), k.percent);
+        let half = (Some(100), 1, Some(100), Some(50.0));
+        assert_eq!(shown.iter().map(facts).collect::<Vec<_>>(), [half, half]);
+        let classes = classes(&report.kernels);
+        let facts = |c: &ClassSum<'_>| (c.usual_ns, c.usual_calls, c.percent);
+        assert_eq!(classes.iter().map(facts).collect::<Vec<_>>(), [(Some(100), 1, Some(50.0)); 2]);
     }
 
     /// A row with counters of a launch of `place`.

@@ -60,11 +60,11 @@ pub(super) fn costs(report: &Report) -> String {
         })
         .right("Median (ms)", |row| row.host_warm_median_ns.map(ms3))
         .right("Total (ms)", |row| row.host_total_ns.map(ms3))
-        .right("Instances", |row| row.instances.map(count))
+        .right("Calls", |row| row.instances.map(count))
         .right("Times the baseline", |row| row.ratio.map(ratio3));
     let mut out = table.markdown();
     out.push_str(
-        "These are host times. Medians exclude the first instance; totals include it. Each ratio \
+        "These are host times. Medians exclude the first call; totals include it. Each ratio \
          divides two medians, or two whole passes.\n\n",
     );
     out.push_str(&untraced(costs));

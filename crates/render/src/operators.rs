@@ -70,10 +70,10 @@ pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
 /// What the sums of operators are over.
 pub(super) fn basis(operators: &Operators) -> &'static str {
     if operators.warm_up.is_empty() {
-        return "Sums of the whole run, cold instances included.";
+        return "Sums of the whole run, cold calls included.";
     }
-    "Sums of the whole run without warm-up ranges, which are listed separately; the cold first instances of \
-     the stages are included."
+    "Sums of the whole run without warm-up ranges, which are listed separately; the cold first calls of the \
+     stages are included."
 }
 
 /// The table of operators. GPU times are compared with `gpu_total_ns`.

@@ -371,13 +371,13 @@ fn classes(report: &Report) -> String {
     Table::first(ROWS, &rows.collect::<Vec<_>>())
         .left("stage", |(stage, _)| code(stage))
         .left("class", |(_, sum)| plain(sum.class))
-        .right("kernel_sum_ms", |(_, sum)| sum.total_ns.map(ms3))
+        .right("kernel_sum_ms", |(_, sum)| sum.usual_ns.map(ms3))
         .right("% of the stage's sum", |(_, sum)| sum.percent.map(percent1))
-        .right("calls", |(_, sum)| sum.calls.to_string())
+        .right("calls", |(_, sum)| sum.usual_calls.to_string())
         .with_note(&format!(
             "Classes follow from the names of the kernels; selection is top-k, sort, argmax and \
-             multinomial, of samplers and of the routers of experts. Shares leave out the first, cold instance of \
-             each process where a stage has others; sums and calls do not.{waiting}"
+             multinomial, of samplers and of the routers of experts. Sums, shares and calls leave out the first, cold \
+             call of each process where a stage has others.{waiting}"
         ))
 }
 
@@ -534,7 +534,7 @@ fn meta(report: &Report) -> String {
 /// Totals of the run, the classes of its kernels, and all instances of all stages.
 fn whole_run(report: &Report) -> String {
     let mut out =
-        String::from("Cold first instances, warm-ups and work outside of stages included.\n\n");
+        String::from("Cold first calls, warm-ups and work outside of stages included.\n\n");
     let counts = &report.coverage.total;
     let records = report.coverage.gpu_records();
     if records > 0 {

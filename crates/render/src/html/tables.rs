@@ -49,7 +49,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         None => format!("<span{full}>{inner}</span>"),
     };
     let row = |loss: &Loss<'_>| {
-        let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
+        let Kernel { row, usual_ns, usual_calls, percent, .. } = loss.kernel;
         let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
         let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
         let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
@@ -84,10 +84,10 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             link(timeline, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS))),
             foreign(&shorten(&row.stage, 60)),
             text(&row.class),
-            or_absent(*total_ns, ms3),
+            or_absent(*usual_ns, ms3),
             or_absent(*percent, percent1),
-            count(*calls),
-            or_absent(*mean_ns, us3),
+            count(*usual_calls),
+            or_absent(loss.kernel.usual_mean_ns(), us3),
         )
     };
     let more = match kernels.len() > ROWS {
@@ -113,8 +113,8 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     };
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
-         the stage's kernel time, and like what is lost leave out the first, cold call of each process where there \
-         are others. {counters}A name leads to the timeline where its median step has the \
+         the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
+         there are others. {counters}A name leads to the timeline where its median step has the \
          kernel, and its tooltip is the full name, which copying gives as well.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
@@ -246,7 +246,7 @@ fn column(name: &str, number: bool) -> String {
 pub(super) fn by_class(report: &Report, stage: &str) -> String {
     let rows = report.kernels.iter().filter(|row| row.stage == stage);
     let classes: Vec<_> =
-        classes(rows).into_iter().filter(|class| class.total_ns > Some(0)).take(CLASSES).collect();
+        classes(rows).into_iter().filter(|class| class.usual_ns > Some(0)).take(CLASSES).collect();
     if classes.is_empty() {
         return "<p class=\"absent\">None: no kernel of this stage has a time.</p>\n".to_owned();
     }
@@ -259,15 +259,15 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
             class_mark(class.class),
             class.percent.unwrap_or(0.0).clamp(0.0, 100.0),
             or_absent(class.percent, percent1),
-            or_absent(class.total_ns, ms3),
-            count(class.calls),
+            or_absent(class.usual_ns, ms3),
+            count(class.usual_calls),
         )
     };
     format!(
         "<div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
          <th class=\"n\">share, %</th><th class=\"n\">total, ms</th><th class=\"n\">calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, without the first, cold call of each process where there are others; totals and calls are of all instances.</p>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls leave out the first, cold call of each process where there are others.</p>\n",
         classes.iter().map(bar).collect::<String>()
     )
 }

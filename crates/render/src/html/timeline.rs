@@ -78,9 +78,14 @@ pub(super) fn timelines(of_stage: &[&StepTimeline], noun: &str, id: &str) -> Opt
         let picture = timeline(found, noun, extent, id);
         format!("<div class=\"rank\">\n<h4>{}</h4>\n{picture}</div>\n", foreign(&name))
     };
+    // The steps next to it can be late by more, or by less.
+    let waited = waiting.lanes.iter().flat_map(|lane| &lane.work).map(|work| work.waiting_ns);
+    let waited_ns = waited.fold(0, u64::saturating_add);
     Some(format!(
-        "<p class=\"note\">The same {noun} of both ranks, on one scale of time.</p>\n<div class=\"ranks\">\n{}{}\
-         </div>\n",
+        "<p class=\"note\">The same {noun} of both ranks, on one scale of time: of median length, not of median lateness. \
+         In this one, {} waits {} for the other.</p>\n<div class=\"ranks\">\n{}{}</div>\n",
+        foreign(&waiting.rank.clone().unwrap_or_default().who),
+        shown_time(waited_ns as f64),
         of_rank(late, id),
         of_rank(waiting, &format!("{id}-2"))
     ))

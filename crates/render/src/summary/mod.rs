@@ -182,7 +182,7 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
     out + "\n\n"
 }
 
-/// Why there is nothing to add up over warm instances, and what to do.
+/// Why there is nothing to add up over warm calls, and what to do.
 fn why_no_aggregates(report: &Report) -> (&'static str, &'static str) {
     let is_warm = |stage: &&StageRow| stage.host_warm_instances.is_some_and(|n| n > 0);
     let warm: Vec<&StageRow> = model_stages(report).filter(is_warm).collect();
@@ -190,8 +190,8 @@ fn why_no_aggregates(report: &Report) -> (&'static str, &'static str) {
         |stage: &&StageRow| stage.gpu_window_ns.is_some() && stage.gpu_busy_percent.is_none();
     if warm.iter().any(|stage| stage.recorded_instances.is_some()) {
         return (
-            "only some instances of the stages were recorded",
-            "see the shares of the recorded ones below, or record every instance",
+            "only some calls of the stages were recorded",
+            "see the shares of the recorded ones below, or record every call",
         );
     }
     if warm.iter().any(has_no_share) {
@@ -207,7 +207,7 @@ fn why_no_aggregates(report: &Report) -> (&'static str, &'static str) {
         );
     }
     (
-        "no stage has an instance after the first, cold one",
+        "no stage has a call after the first, cold one",
         "run each stage at least twice; the appendix of report.md has the whole run",
     )
 }
@@ -300,14 +300,14 @@ fn kernels(report: &Report) -> String {
     let table = Table::first(KERNELS, &rows)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
-        .right("Total (ms)", |kernel| kernel.total_ns.map(ms3))
-        .right("Calls", |kernel| count(kernel.calls))
-        .right("Mean (ms)", |kernel| kernel.mean_ns.map(ms6))
+        .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
+        .right("Calls", |kernel| count(kernel.usual_calls))
+        .right("Mean (ms)", |kernel| kernel.usual_mean_ns().map(ms6))
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
     format!(
-        "{}Totals are of all instances. Share: of the stage's kernel time, cold first instances left out.{}\n\n",
+        "{}Share: of the stage's kernel time. Cold first calls are left out of all numbers.{}\n\n",
         table.markdown_with_rest_in("kernels.md"),
         match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
             true => " Bound: by counters of ncu, or sampled ones where marked so.",

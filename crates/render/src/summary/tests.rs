@@ -274,10 +274,10 @@ fn a_page_without_aggregates_says_what_they_lack() {
     let unknown = StageRow { gpu_window_ns: None, ..shared.clone() };
     let cold = StageRow { instances: Some(1), host_warm_instances: Some(0), ..stage };
     for (stage, why) in [
-        (sampled, "only some instances of the stages were recorded"),
+        (sampled, "only some calls of the stages were recorded"),
         (shared, "several processes share the GPU of a stage"),
         (unknown, "the GPU's time in the windows of the warm calls is not known"),
-        (cold, "no stage has an instance after the first, cold one"),
+        (cold, "no stage has a call after the first, cold one"),
     ] {
         let report = Report { stages: vec![stage], ..Report::default() };
         let page = summary_md(&report, &Shown::default());

@@ -167,7 +167,7 @@ fn where_nothing_is_known_every_section_says_why() {
     let summary = folder.text("stakeholder_summary.md");
     for (heading, next) in [
         ("Environment", "None:"),
-        ("Aggregates", "None: no stage has an instance after the first"),
+        ("Aggregates", "None: no stage has a call after the first"),
         ("Per-Stage Timings", "None: the workload opened no NVTX range"),
         ("MFU", "None: no model is configured"),
         ("Top Operators", "None: the workload opened no NVTX range"),
