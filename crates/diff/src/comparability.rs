@@ -6,6 +6,7 @@ use Severity::{Note, Warning};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{shorten, visible};
+use stage2_model::rule::GRAPHS_USED_PERCENT;
 use stage2_model::{
     ClockUse, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
 };
@@ -95,11 +96,24 @@ fn clock_limits(report: &Report) -> Option<String> {
 
 /// The stages in which CUDA graphs are replayed; nothing where nobody recorded it.
 fn graphs(report: &Report) -> Option<String> {
-    let stage = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
-    let nodes = report.graph_captures.iter().map(|row| stage(&row.replay_path));
     let whole = report.graph_launches.iter().map(|row| row.stage.clone());
-    let stages = distinct(nodes.chain(whole)).map(|stages| format!("in {stages}"));
+    let stages = distinct(kernels_of_graphs(report).chain(whole));
+    let stages = stages.map(|stages| format!("in {stages}"));
     (report.source == "collector").then(|| stages.unwrap_or_else(|| "none".to_owned()))
+}
+
+/// The stages whose kernels come from graphs. Where a graph was captured is only known of some runs, so that it
+/// decides only where the share of their kernels is not known (older reports).
+fn kernels_of_graphs(report: &Report) -> impl Iterator<Item = String> {
+    let stage = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    let numbers = &report.insight.stage_numbers;
+    let shares = numbers.iter().filter_map(|row| Some((row.stage.as_str(), row.graph_percent?)));
+    let shares: BTreeMap<&str, f64> = shares.collect();
+    let captured = report.graph_captures.iter().map(|row| stage(&row.replay_path));
+    let captured: Vec<String> =
+        captured.filter(|stage| !shares.contains_key(stage.as_str())).collect();
+    let used = shares.into_iter().filter(|(_, percent)| *percent >= GRAPHS_USED_PERCENT);
+    used.map(|(stage, _)| stage.to_owned()).chain(captured)
 }
 
 /// Facts of a run that its numbers depend on, with the weight and the meaning of a difference. The first

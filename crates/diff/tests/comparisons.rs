@@ -8,8 +8,8 @@ use stage2_diff::{
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
     HostCause, HostCauseKind, HostFrame, HostStage, HostUse, KernelRow, PathKind, ReadSpan, Report,
-    Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy, StageRow,
-    Status, StepTimes, StepUnit, Times, WarmRow,
+    Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy,
+    StageNumbers, StageRow, Status, StepTimes, StepUnit, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -270,6 +270,30 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
             "clocks held down by: nothing → power limit",
         ]
     );
+}
+
+#[test]
+fn graphs_are_told_by_the_share_of_their_kernels_and_not_by_their_captures() {
+    let of = |percent: Option<f64>, is_captured: bool| {
+        let mut report = report(&[("decode", 4, 10_000_000, Vec::new())]);
+        let stage = "decode".to_owned();
+        let numbers = StageNumbers { stage, graph_percent: percent, ..StageNumbers::default() };
+        report.insight.stage_numbers.push(numbers);
+        if is_captured {
+            let replay_path = "decode".to_owned();
+            report.graph_captures.push(CaptureRow { replay_path, ..CaptureRow::default() });
+        }
+        report
+    };
+    let told = |before: &Report, after: &Report| {
+        let found = diff(&[before], &[after], &[], false).differences;
+        let graphs = found.into_iter().find(|d| d.what == "CUDA graphs");
+        graphs.map(|d| format!("{} → {}", d.before, d.after))
+    };
+    assert_eq!(told(&of(Some(91.4), false), &of(Some(91.8), true)), None);
+    assert_eq!(told(&of(None, true), &of(Some(91.8), false)), None, "an older report");
+    let changed = told(&of(Some(0.0), false), &of(Some(91.8), false));
+    assert_eq!(changed.as_deref(), Some("none → in decode"));
 }
 
 #[test]
