@@ -6,13 +6,15 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
 use stage2_model::{Report, StageRow, Status};
 
+use crate::causes::CauseNames;
 use crate::comparability::differences;
 use crate::comparison::{
-    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, Verdict,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Noise, NoiseMethod, Per, Presence,
+    StageChange, Verdict,
 };
 use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
-use crate::lines::{lines, verdict};
+use crate::lines::{lines, time_of, verdict};
 use crate::metric::{
     Measured, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage, stage_kinds,
 };
@@ -73,7 +75,7 @@ pub fn compare(
     let is_beside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
     // What is noise comes behind what is none, however large.
     let is_noise = |change: &StageChange| {
-        let time = crate::lines::time_of(change);
+        let time = time_of(change);
         let is_change = time.is_some_and(|(metric, _)| metric.verdict.is_change());
         change.presence == Presence::Both && !is_change
     };
@@ -168,12 +170,11 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         .chain(by_class)
         .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
         .collect();
-    let host = host_causes([&a, &b], [&a_values, &b_values]);
     let [before, after] = [&a, &b].map(|side| -> Vec<RunWork<'_>> {
         side.iter().filter_map(|(view, work)| Some((*work, basis.units(view, is_warm)?))).collect()
     });
     let (work, work_total) = changes(&before, &after);
-    StageChange {
+    let mut change = StageChange {
         stage: visible(name.as_bytes()),
         apart: all.iter().find_map(|view| view.row.apart),
         presence: match (a.is_empty(), b.is_empty()) {
@@ -185,25 +186,30 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
         per_text: visible(basis.text.as_bytes()),
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
-        host_absent: host_absent([&a, &b]).filter(|_| host.is_empty()),
-        host,
+        host_absent: None,
+        host: Vec::new(),
         work,
         work_total,
-    }
+    };
+    let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
+    change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
+    change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
+    change
 }
 
 /// A side of a stage: the runs that have it.
 type StageSide<'r> = Vec<(StageView<'r>, &'r StageWork)>;
 
 /// The idle time of a stage by cause; `metrics` are those of the runs. Nothing unless all runs were sampled.
+/// Causes change places from run to run. They are no difference where the time of the stage is none (`has_moved`).
 fn host_causes(
     sides: [&StageSide<'_>; 2],
     metrics: [&Vec<BTreeMap<String, Measured>>; 2],
+    has_moved: bool,
 ) -> Vec<MetricChange> {
     let all = sides.iter().flat_map(|side| side.iter());
-    let causes = all.filter_map(|(view, _)| Some(&view.host?.causes)).flatten();
-    let causes: BTreeSet<String> =
-        causes.filter(|cause| cause.is_finding()).map(|cause| cause.without_line()).collect();
+    let causes: Vec<_> = all.filter_map(|(view, _)| Some(&*view.host?.causes)).collect();
+    let causes = CauseNames::of(&causes);
     let of_side = |side: &StageSide<'_>, metrics: &Vec<BTreeMap<String, Measured>>| {
         let of = side.iter().zip(metrics);
         of.map(|((view, _), metrics)| of_host(view, metrics, &causes)).collect::<Option<Vec<_>>>()
@@ -213,7 +219,17 @@ fn host_causes(
         return Vec::new();
     };
     let change = |cause: &String| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
-    let mut changes: Vec<MetricChange> = causes.iter().filter_map(change).collect();
+    let mut changes: Vec<MetricChange> = causes.all.iter().filter_map(change).collect();
+    let is_one_run_each = before.len() == 1 && after.len() == 1;
+    for change in changes.iter_mut().filter(|change| change.verdict.is_change()) {
+        if is_one_run_each || !has_moved {
+            change.verdict = Verdict::None;
+        }
+    }
+    if is_one_run_each {
+        let method = NoiseMethod::OneRunEach;
+        changes.iter_mut().for_each(|change| change.noise = Noise { method, ..Noise::default() });
+    }
     let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
     changes.order_by(|a, b| size(b).total_cmp(&size(a)));
     changes

@@ -251,6 +251,11 @@ impl StageChange {
         format!(" per {unit}")
     }
 
+    /// Whether a time may stand for the stage: that of a token only where its parts are per token, too.
+    pub fn has_time(&self, metric: &str) -> bool {
+        metric != "token_ms" || self.per == Per::Token
+    }
+
     /// A metric of it by its name.
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)
@@ -287,15 +292,19 @@ pub struct PartChange<'c> {
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
+    /// How the noise is known.
+    pub method: NoiseMethod,
 }
 
 impl<'c> PartChange<'c> {
     fn work(row: &'c WorkChange) -> Self {
-        Self { work: Some(row), cause: None, change_ns: row.change_ns, verdict: row.verdict }
+        let (change_ns, verdict, method) = (row.change_ns, row.verdict, row.noise.method);
+        Self { work: Some(row), cause: None, change_ns, verdict, method }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Option<Self> {
-        Some(Self { work: None, cause, change_ns: metric.change? * 1e6, verdict: metric.verdict })
+        let (change_ns, verdict) = (metric.change? * 1e6, metric.verdict);
+        Some(Self { work: None, cause, change_ns, verdict, method: metric.noise.method })
     }
 
     /// In a word, what became of it.
@@ -305,6 +314,7 @@ impl<'c> PartChange<'c> {
             (Presence::Vanished, _) => "vanished",
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
+            (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "unjudged",
             (_, Verdict::None | Verdict::Unknown) => "noise",
         }
     }

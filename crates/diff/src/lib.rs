@@ -7,6 +7,7 @@
 //! length compare. A difference is only called one when it is larger than the noise.
 #![forbid(unsafe_code)]
 
+mod causes;
 mod comparability;
 mod compare;
 mod comparison;

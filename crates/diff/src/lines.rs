@@ -75,9 +75,9 @@ fn throughput(stage: &StageChange) -> Option<String> {
     Some(format!("{} tokens/s {}", name(stage), in_words(metric)))
 }
 
-/// The time of a stage that the lines give, and what it is of.
+/// The time of a stage that the lines give, and what it is of: of the same as the parts of the stage.
 pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
-    TIMES.iter().find_map(|(metric, label)| {
+    TIMES.iter().filter(|(metric, _)| stage.has_time(metric)).find_map(|(metric, label)| {
         let metric = stage.metric(metric).filter(|metric| metric.change.is_some())?;
         Some((metric, *label))
     })

@@ -1,9 +1,10 @@
 //! A stage, or a run, of a report -> its numbers by the names that conditions use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use stage2_model::{DeviceRow, Report, StageRow, WindowKind};
 
+use crate::causes::CauseNames;
 use crate::comparison::{Better, MetricUnit, Per};
 use crate::noise::{Expected, Spread};
 use crate::stage_view::{StageView, Units};
@@ -65,6 +66,8 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
 
 /// Wall time of the pass that the rows come from.
 const DURATION: &str = "duration_ms";
+/// Host time of a call, the cold ones included.
+const OF_ALL_CALLS: &str = "host_ms";
 
 pub(crate) const RUN_METRICS: &[Kind] = &[
     kind(DURATION, Ms, Lower),
@@ -105,7 +108,7 @@ pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measu
     let exact = |number: Option<Measured>| number.is_some_and(|number| number.exact);
     match spreads {
         // Start-up, a cold cache, another process: no part of one run shows how far it may be off.
-        _ if name == DURATION => Expected::BetweenRuns,
+        _ if [DURATION, OF_ALL_CALLS].contains(&name) => Expected::BetweenRuns,
         _ if is_share_of_window(name) => Expected::Share(spreads),
         _ if exact(before) && exact(after) => Expected::Count,
         Some((a, b)) => Expected::Spread(a, b),
@@ -187,7 +190,7 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         let closed = all.saturating_sub(view.row.unclosed.unwrap_or(0));
         (closed > 0).then(|| total as f64 / closed as f64)
     });
-    found.noisy("host_ms", closed.map(|ns| ns / NS_PER_MS), error_of_mean);
+    found.noisy(OF_ALL_CALLS, closed.map(|ns| ns / NS_PER_MS), error_of_mean);
     error_of_mean
 }
 
@@ -237,13 +240,13 @@ fn of_window(
 pub(crate) fn of_host(
     view: &StageView<'_>,
     metrics: &BTreeMap<String, Measured>,
-    causes: &BTreeSet<String>,
+    causes: &CauseNames,
 ) -> Option<BTreeMap<String, Measured>> {
     let idle_ms = metrics.get("idle_ms")?.value;
     let host = view.host.filter(|host| !host.causes.is_empty())?;
     let mut shares: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for cause in host.causes.iter().filter(|cause| cause.is_finding()) {
-        let (share, variance) = shares.entry(cause.without_line()).or_default();
+        let (share, variance) = shares.entry(causes.name(cause)).or_default();
         *share += cause.percent / 100.0;
         *variance += (cause.error_percent / 100.0).powi(2);
     }
@@ -254,7 +257,7 @@ pub(crate) fn of_host(
         let spread = Some(Spread { standard_error, count: host.samples });
         (cause.clone(), Measured { value: idle_ms * share, spread, exact: false })
     };
-    Some(causes.iter().map(measured).collect())
+    Some(causes.all.iter().map(measured).collect())
 }
 
 /// Energy, power and clocks. What the energy may be off by counts as its noise.

@@ -132,10 +132,66 @@ fn with_host(line: u32, schedule: f64, gil: f64) -> Report {
     report
 }
 
+/// Its step takes twice as long; its idle time stays.
+fn slower(mut report: Report) -> Report {
+    let row = &mut report.stages[0];
+    for ns in [&mut row.host_warm_median_ns, &mut row.host_warm_mean_ns] {
+        *ns = ns.map(|ns| ns * 2);
+    }
+    report
+}
+
+#[test]
+fn a_cause_is_judged_only_among_runs_whose_stage_moved() {
+    let (before, after) = (with_host(212, 40.0, 21.0), with_host(212, 60.0, 20.0));
+    let judged = |before: &[&Report], after: &[&Report]| {
+        let found = diff(before, after, &[], false);
+        let verdict = found.verdict.clone();
+        let part = found.stages[0].parts()[0].word();
+        (part, found.stages[0].host[0].verdict, verdict.contains("worse"))
+    };
+    // The same step with its idle time spent elsewhere: of one run a side nothing is known, of several it is noise.
+    assert_eq!(judged(&[&before], &[&after]), ("unjudged", Verdict::None, false));
+    let same = judged(&[&before, &before], &[&after, &after]);
+    assert_eq!(same, ("noise", Verdict::None, false));
+    let slow = slower(after);
+    assert_eq!(judged(&[&before], &[&slow]).1, Verdict::None);
+    assert_eq!(judged(&[&before, &before], &[&slow, &slow]).1, Verdict::Increased);
+}
+
+#[test]
+fn a_cause_is_found_again_where_its_thread_has_another_name() {
+    let of = |threads: &[&str]| {
+        let mut report = with_host(212, 40.0, 0.0);
+        let causes = &mut report.host.as_mut().expect("samples").stages[0].causes;
+        causes.extend(threads.iter().map(|thread| HostCause {
+            kind: HostCauseKind::NativeCode,
+            thread: Some((*thread).to_owned()),
+            percent: 30.0 / threads.len() as f64,
+            ..HostCause::default()
+        }));
+        report
+    };
+    let native = |before: &Report, after: &Report| -> Vec<(String, Option<f64>)> {
+        let found = diff(&[before], &[after], &[], false);
+        let host = found.stages[0].host.iter().filter(|row| row.metric.starts_with("native"));
+        host.map(|row| (row.metric.clone(), row.change)).collect()
+    };
+    let same = native(&of(&["lane 0"]), &of(&["lane 0"]));
+    assert_eq!(same, [("native code of the thread 'lane 0'".to_owned(), Some(0.0))]);
+    for renamed in [&["main"][..], &["lane 0", "main"]] {
+        let found = native(&of(&["lane 0"]), &of(renamed));
+        let [(name, change)] = &found[..] else { panic!("one row: {found:?}") };
+        assert_eq!(name, "native code");
+        assert!(change.is_some_and(|ms| ms.abs() < 1e-9), "{change:?}");
+    }
+}
+
 #[test]
 fn causes_of_idle_time_are_compared_whatever_their_line() {
-    let (before, after) = (with_host(212, 40.0, 21.0), with_host(219, 60.0, 20.0));
-    let comparison = diff(&[&before], &[&after], &[], false);
+    let (before, after) = (with_host(212, 40.0, 21.0), with_host(219, 60.0, 20.9));
+    let sides = [before.clone(), before.clone()].map(slower);
+    let comparison = diff(&sides.each_ref(), &[&after, &after], &[], false);
     let changes: Vec<_> = comparison.stages[0].host.iter().collect();
     let told = changes.iter().map(|change| {
         let tenths = |ms: Option<f64>| ms.map(|ms| (ms * 10.0).round() / 10.0);
@@ -144,11 +200,12 @@ fn causes_of_idle_time_are_compared_whatever_their_line() {
     let schedule = "Scheduler.schedule (vllm/v1/core/scheduler.py)";
     let expected = [
         (schedule, Some(2.4), Some(3.6), Verdict::Increased),
-        ("waiting for the GIL", Some(1.3), Some(1.2), Verdict::None),
+        ("waiting for the GIL", Some(1.3), Some(1.3), Verdict::None),
     ];
     assert_eq!(told.collect::<Vec<_>>(), expected);
     // A cause that is gone has no time; that of a run without samples is not known.
-    let gone = diff(&[&before], &[&with_host(212, 40.0, 0.0)], &[], false);
+    let without = with_host(212, 40.0, 0.0);
+    let gone = diff(&sides.each_ref(), &[&without, &without], &[], false);
     let gil = gone.stages[0].host.iter().find(|change| change.metric.contains("GIL"));
     assert_eq!(gil.map(|gil| (gil.after, gil.verdict)), Some((Some(0.0), Verdict::Decreased)));
     let unsampled = report(&[("decode", 4, 10_000_000, Vec::new())]);
@@ -166,8 +223,8 @@ fn causes_of_idle_time_are_compared_whatever_their_line() {
 
 #[test]
 fn the_largest_change_comes_first_and_noise_last() {
-    let parts = |before: &Report, after: &Report| -> Vec<(String, &'static str)> {
-        let found = diff(&[before], &[after], &[], false);
+    let parts = |before: &[&Report], after: &[&Report]| -> Vec<(String, &'static str)> {
+        let found = diff(before, after, &[], false);
         let name = |part: &PartChange<'_>| match (part.work, part.cause) {
             (Some(row), _) => {
                 row.after.as_ref().or(row.before.as_ref()).expect("a side").name.clone()
@@ -180,14 +237,17 @@ fn the_largest_change_comes_first_and_noise_last() {
         ("idle Scheduler.schedule (vllm/v1/core/scheduler.py)", "longer"),
         ("idle waiting for the GIL", "noise"),
     ];
-    let found = parts(&with_host(212, 40.0, 21.0), &with_host(219, 60.0, 20.0));
+    let after = slower(with_host(219, 60.0, 20.9));
+    let before = with_host(212, 40.0, 21.0);
+    let found = parts(&[&before, &before], &[&after, &after]);
     assert_eq!(found, expected.map(|(name, word)| (name.to_owned(), word)));
     let of = |ns: [u64; 3], last: &str| {
         let names = ["small", "large", last];
         let kernels = names.iter().zip(ns).map(|(name, ns)| ((*name).to_owned(), 4, ns)).collect();
         report(&[("decode", 4, 10_000_000, kernels)])
     };
-    let found = parts(&of([4_000, 80_000, 9_000], "old"), &of([8_000, 40_000, 7_000], "fresh"));
+    let (old, new) = (of([4_000, 80_000, 9_000], "old"), of([8_000, 40_000, 7_000], "fresh"));
+    let found = parts(&[&old], &[&new]);
     let expected =
         [("large", "shorter"), ("old", "vanished"), ("fresh", "new"), ("small", "longer")];
     assert_eq!(found, expected.map(|(name, word)| (name.to_owned(), word)));
@@ -389,7 +449,9 @@ fn real_reports_add_up_and_equal_themselves() {
     assert!(window.contains("per call: GPU busy"), "{window}");
     assert!(window.matches(" → ").count() >= 4 && window.contains("; "), "{window}");
     assert!(
-        other.lines[0].text.contains("decode: 16.318 → 14.855 ms per token (-9.0 %, within noise)")
+        other.lines[0]
+            .text
+            .contains("decode: 261.095 → 237.683 ms per call (-9.0 %, within noise)")
     );
 }
 
@@ -578,7 +640,15 @@ fn a_step_is_called_what_it_is() {
     let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(16)));
     let found = diff(&[&a], &[&b], &[], true);
     assert!(
-        found.lines[0].text.starts_with("decode: 16.312 → 18.750 ms per token ("),
+        found.lines[0].text.starts_with("decode: 261.000 → 300.000 ms per call ("),
+        "of the same as its parts: {:?}",
+        found.lines
+    );
+    let (a, b) = (run(261_000_000, Some(16)), run(300_000_000, Some(20)));
+    let found = diff(&[&a], &[&b], &[], true);
+    assert_eq!(found.stages[0].per_word(), "token");
+    assert!(
+        found.lines[0].text.starts_with("decode: 16.312 → 15.000 ms per token ("),
         "{:?}",
         found.lines
     );

@@ -193,7 +193,8 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     ];
     let find = |is: fn(&MetricChange) -> bool| {
         let known = |metric| stage.metric(metric).filter(|metric| is(metric));
-        TIMES.iter().find_map(|(metric, label)| Some((known(metric)?, *label)))
+        let mut times = TIMES.iter().filter(|(metric, _)| stage.has_time(metric));
+        times.find_map(|(metric, label)| Some((known(metric)?, *label)))
     };
     find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
 }
@@ -504,7 +505,7 @@ fn noise_cell(metric: &MetricChange) -> String {
     let threshold = || difference_cell(metric.noise.threshold, metric.unit).replace('+', "±");
     match metric.noise.method {
         NoiseMethod::NotCompared => ABSENT.to_owned(),
-        NoiseMethod::OneRunEach => "one run a side".to_owned(),
+        NoiseMethod::OneRunEach => "one run a side: not known".to_owned(),
         NoiseMethod::Exact => "exact count".to_owned(),
         NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
         NoiseMethod::Instances => format!("{} (instances)", threshold()),

@@ -31,7 +31,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains("ms per token").and(contains("noise       one run a side"));
+    let screen = contains(" ms per call  ").and(contains("noise       one run a side"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
@@ -189,7 +189,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
     let markdown = common::read(&sandbox.path("x.md"));
-    assert!(markdown.contains("| `decode` | median per token | 14.855 | 16.318 |"), "{markdown}");
+    assert!(markdown.contains("| `decode` | median per call | 237.683 | 261.095 |"), "{markdown}");
     // In the other direction decode got lighter.
     let words =
         ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];

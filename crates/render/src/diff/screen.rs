@@ -22,6 +22,8 @@ const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
 const BELOW: [(&str, usize); 4] =
     [("window", 2), ("libraries", 2), ("comparable", 2), ("noise", 2)];
 const LABEL_CHARS: usize = 12;
+/// `more: --full` as a word that does not break.
+const MORE_IN_ONE: &str = "more:\u{1}--full";
 /// Lines of the verdict.
 const VERDICT: usize = 2;
 
@@ -123,7 +125,9 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     }
     let without = |end: &usize| {
         let kept = text.get(..*end)?;
-        let lines = wrapped_at_most(&format!("{kept}; more: --full"), width, usize::MAX);
+        let lines = wrapped_at_most(&format!("{kept}; {MORE_IN_ONE}"), width, usize::MAX);
+        let lines = lines.into_iter().map(|line| line.replace(MORE_IN_ONE, "more: --full"));
+        let lines: Vec<String> = lines.collect();
         (lines.len() <= most).then_some(lines)
     };
     let fits = ends.iter().rev().find_map(without);
@@ -159,6 +163,8 @@ mod tests {
         let text = "with care: clocks (2,619 → 3,201), GPU (a; b), sampling";
         assert_eq!(fitted(text, 79, 1), [text]);
         assert_eq!(fitted(text, 54, 1), ["with care: clocks (2,619 → 3,201); more: --full"]);
+        let long = "one two three, four five six seven eight nine ten";
+        assert_eq!(fitted(long, 20, 2), ["one two three;", "more: --full"], "it is not broken");
         assert_eq!(fitted("one clause that is too long", 12, 1), ["one clause…"]);
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
     }
