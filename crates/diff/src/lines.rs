@@ -26,6 +26,16 @@ const TIMES: [(&str, &str); 5] = [
 const STEP: &str = "step";
 const ABSENT: &str = "not known";
 
+/// Differences of what a step has to do.
+const OF_WORKLOAD: [&str; 6] = [
+    "batch size",
+    "prompt tokens",
+    "images per prompt",
+    "crops per image",
+    "requests in a decode step",
+    "prompt tokens in a prefill step",
+];
+
 /// Other numbers that the verdict names.
 const OTHERS: usize = 2;
 
@@ -46,9 +56,14 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         false => stages.iter().filter_map(|stage| throughput(stage)).take(1).collect(),
     };
     let first = match (texts.is_empty(), others.is_empty()) {
-        (false, _) => format!("Changed: {}", texts.join("; ")),
-        (true, true) => "No measurable change".to_owned(),
-        (true, false) => "No measurable change in the time of any stage".to_owned(),
+        (false, _) => format!("changed: {}", texts.join("; ")),
+        (true, true) => "no measurable change".to_owned(),
+        (true, false) => "no measurable change in the time of any stage".to_owned(),
+    };
+    // A difference that has another reason does not come before that reason.
+    let first = match unlike(of) {
+        Some(why) => format!("Hardly comparable ({why}); {first}"),
+        None => sentence_case(&first),
     };
     let others = others.iter().map(|text| format!("; {text}")).collect::<String>();
     let basis = match (of.before.len(), of.after.len()) {
@@ -56,6 +71,31 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         (a, b) => format!(" ({a} against {})", counted(b as u64, "run")),
     };
     format!("{first}{others}{basis}")
+}
+
+fn sentence_case(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Why the times of the sides hardly compare, whatever they are; nothing where they do.
+fn unlike(of: &Comparison) -> Option<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for difference in of.differences.iter().filter(|d| d.severity >= Severity::Warning) {
+        let Difference { what, before, after, .. } = difference;
+        let reason = match what.as_str() {
+            "simulated" => "one GPU is simulated".to_owned(),
+            "GPU" => "another GPU".to_owned(),
+            "number of GPUs" => format!("{before} against {after} GPUs"),
+            "model" => "another model".to_owned(),
+            what if OF_WORKLOAD.contains(&what) => "another workload".to_owned(),
+            _ => continue,
+        };
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    (!reasons.is_empty()).then(|| reasons.join(", "))
 }
 
 /// What became of the time of a stage; nothing where that is noise or not known.

@@ -318,6 +318,11 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
         warnings.map(|d| format!("{}: {} → {}", d.what, d.before, d.after)).collect()
     };
     assert_eq!(warned(&of(1_975.0, 0, true, 15.8)), [""; 0]);
+    let verdict =
+        |after: &Report| diff(&[&of(1_980.0, 1, true, 16.0)], &[after], &[], false).verdict;
+    assert!(!verdict(&of(1_410.0, 12, false, 16.0)).contains("comparable"));
+    let other = verdict(&of(1_980.0, 1, true, 8.0));
+    assert!(other.starts_with("Hardly comparable (another workload); no measurable"), "{other}");
     let damaged = of(1_980.0, u64::MAX, true, 16.0);
     assert_eq!(warned(&damaged), ["clocks held down by: nothing → power limit"]);
     assert_eq!(warned(&of(1_980.0, 0, true, 15.1)), ["requests in a decode step: 16.00 → 15.10"]);
@@ -443,7 +448,9 @@ fn real_reports_add_up_and_equal_themselves() {
     assert_eq!(other.lines.len(), 6);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
-    assert!(verdict.starts_with("No measurable change in the time of any stage; "), "{verdict}");
+    let first =
+        "Hardly comparable (another model); no measurable change in the time of any stage; ";
+    assert!(verdict.starts_with(first), "{verdict}");
     assert!(verdict.contains(" of them for the worse: ") && other.any_worse(), "{verdict}");
     let window = &other.lines[1].text;
     assert!(window.contains("per call: GPU busy"), "{window}");

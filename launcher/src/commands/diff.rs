@@ -1,5 +1,6 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::{visible, visible_path};
@@ -21,6 +22,8 @@ const METRICS: &str = "metrics.json";
 const LATEST: (&str, &str) = ("latest", "tmp/stage2/latest");
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
+/// The verdict on a side and itself.
+const SAME: &str = "Both sides are the same run, so that nothing can differ: name another run";
 const EXIT_CONDITION: u8 = 1;
 
 const GENERATOR: &str = concat!("stage2-launch ", env!("CARGO_PKG_VERSION"));
@@ -54,7 +57,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     let expected = args.expect.into_iter().map(Condition::expected);
     let conditions: Vec<Condition> = args.fail_if.into_iter().chain(expected).collect();
-    let diff = diff_of(pairs, &conditions, args.strict)?;
+    let same: Vec<bool> = pairs.iter().map(are_same).collect();
+    let mut diff = diff_of(pairs, &conditions, args.strict)?;
+    let compared = diff.comparisons.iter_mut().zip(same);
+    for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
+        comparison.verdict = SAME.to_owned();
+    }
     let to_file = args.output.is_some();
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
@@ -102,6 +110,14 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> Result<Diff, Failure> {
 }
 
 type Side<'i> = Vec<&'i Input>;
+
+/// Whether both sides are the same files, whatever they were called.
+fn are_same((before, after): &(Side<'_>, Side<'_>)) -> bool {
+    let files = |side: &Side<'_>| -> Option<BTreeSet<PathBuf>> {
+        side.iter().map(|input| input.path.canonicalize().ok()).collect()
+    };
+    files(before).is_some_and(|before| files(after) == Some(before))
+}
 
 fn first_and_others(groups: &[Group]) -> Vec<(Side<'_>, Side<'_>)> {
     let first = || groups.iter().take(1).flatten().collect();

@@ -55,6 +55,9 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
     let assert = sandbox.launch_strictly(&words).assert().success();
     assert.stdout(contains("2 runs against 2, too few"));
+    let same = contains("Both sides are the same run");
+    sandbox.launch_strictly(&["diff", "b", "latest"]).assert().success().stdout(same.clone());
+    sandbox.launch_strictly(&["diff", "a", "latest"]).assert().success().stdout(same.not());
     // An improvement that was demanded is not there.
     let words = ["diff", "a", "b", "--expect", "decode.kernel_ms<-20%"];
     let said = contains("--expect 'decode.kernel_ms<-20%' was not met for a → b")
@@ -98,7 +101,7 @@ fn the_first_line_says_whether_anything_changed() {
     let regions = sample("regions");
     let output = ["-q", "diff", &regions, &regions, "--html", "same.html"];
     let same = lossy(&sandbox.launch_strictly(&output).assert().success().get_output().stdout);
-    let verdict = "No measurable change (one run a side; repeat to decide)";
+    let verdict = "Both sides are the same run, so that nothing can differ: name another run";
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
@@ -109,7 +112,7 @@ fn the_first_line_says_whether_anything_changed() {
         .launch_strictly(&words)
         .assert()
         .success()
-        .stdout(contains("; 34 other numbers changed, 13 of"));
+        .stdout(contains("\nHardly comparable (another model); no measurable change in"));
     assert!(!common::read(&sandbox.path("other.html")).contains("answer good"));
 }
 
