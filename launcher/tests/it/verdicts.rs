@@ -65,6 +65,31 @@ fn missing_records_are_no_result_where_that_is_asked_for() {
     run(&sandbox, &fail, 0).code(0).stderr("");
 }
 
+/// Hazard (Ends of life): A workload crashes before it has used the GPU.
+/// Promise: The advice is about the crash, once, and not about its time.
+#[test]
+fn a_workload_that_a_signal_ended_gets_advice_for_that_signal() {
+    let sandbox = Sandbox::new();
+    let said = |signal: &str| {
+        let script = format!("kill -{signal} $$; sleep 9");
+        let words = ["--light", "--", "sh", "-c", &script];
+        let said = sandbox.launch_strictly(&words).assert().failure();
+        let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+        assert!(!said.contains("--timeout"), "{said}");
+        let (_, answer) = said.split_once("coverage: ").expect("an answer");
+        assert_eq!(answer.matches(&format!("SIG{signal}")).count(), 1, "{answer}");
+        assert!(answer.matches("(libcuda.so)").count() <= 1, "{answer}");
+        answer.to_owned()
+    };
+    let crash = said("SEGV");
+    assert!(
+        crash.contains("without stage2-launch") && crash.contains("STAGE2_LOG=info"),
+        "{crash}"
+    );
+    assert!(said("INT").contains("before you interrupt it"));
+    assert!(said("KILL").contains("dmesg"));
+}
+
 /// Hazard (Ends of life): The launcher is killed.
 /// Promise: The reports that are written later say so.
 #[test]

@@ -28,6 +28,10 @@ pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 const META_CUPTI: &str = "cupti.version";
 /// What a process records where that is not all.
 const META_DETAIL: &str = "detail";
+/// SIGINT.
+const INTERRUPT: i32 = 2;
+/// Signals by which a program crashes: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, and SIGSYS.
+const CRASHES: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 /// Reasons of one kind that are quoted.
 const QUOTED: usize = 3;
 
@@ -185,7 +189,9 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     let Some(mut empty) = Empty::of(reasons) else { return };
     // A workload that failed has told its reason itself.
     if empty.first.cause != EmptyCause::WorkloadFailed {
-        add_doctor(&mut empty.first, doctor);
+        let mut all = std::iter::once(&empty.first).chain(&empty.also);
+        let has_no_gpu = all.any(|reason| reason.cause == EmptyCause::NoGpu);
+        add_doctor(&mut empty.first, has_no_gpu, doctor);
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
@@ -237,9 +243,9 @@ fn of_nsys(report: &Report) -> Option<EmptyReason> {
     ))
 }
 
-fn add_doctor(empty: &mut EmptyReason, doctor: &Doctor) {
-    // Where there is no GPU, the remedy says what its finding does.
-    if let Some(first) = doctor.found.first().filter(|_| empty.cause != EmptyCause::NoGpu) {
+fn add_doctor(empty: &mut EmptyReason, has_no_gpu: bool, doctor: &Doctor) {
+    // Where there is no GPU, the reasons say what its finding does.
+    if let Some(first) = doctor.found.first().filter(|_| !has_no_gpu) {
         // The command below shows them all; a remedy is one line of a log.
         empty.remedy.push_str(&format!("; doctor found: {first}"));
     }
@@ -276,7 +282,8 @@ fn elsewhere(report: &Report) -> impl Iterator<Item = EmptyReason> + use<> {
 
 fn of_run(report: &Report) -> Vec<EmptyReason> {
     let mut reasons: Vec<EmptyReason> = elsewhere(report).collect();
-    if let Some(end) = &report.run.workload_end
+    let end = report.run.workload_end.as_ref();
+    if let Some(end) = end
         && end.how == EndedBy::Failure
         && matches!(end.exit, Some(WorkloadExit::Code(_)))
     {
@@ -313,8 +320,12 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         if let (Some(signal), true) = (signal, processes.is_empty()) {
             reasons.push(reason(
                 EmptyCause::Killed,
-                format!("the workload was {}", WorkloadExit::Signal(signal).describe()),
-                "let the workload end by itself, or give it more time (--timeout)",
+                // The same words as in the rest of the report, which then says it once.
+                end.map_or_else(
+                    || format!("the workload was {}", WorkloadExit::Signal(signal).describe()),
+                    |end| end.text.clone(),
+                ),
+                after_signal(signal, end.map(|end| end.how)),
             ));
         }
     }
@@ -332,6 +343,24 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         ));
     }
     reasons
+}
+
+/// What to do about a workload that a signal ended before it used the GPU.
+fn after_signal(signal: i32, how: Option<EndedBy>) -> &'static str {
+    match (how, signal) {
+        (Some(EndedBy::TimeLimit), _) => "give the workload more time (--timeout), or less to do",
+        (Some(EndedBy::Interrupt), _) | (_, INTERRUPT) => {
+            "run it again, and let it use the GPU before you interrupt it"
+        }
+        (_, signal) if CRASHES.contains(&signal) => {
+            "the workload crashed: run it without stage2-launch, to see whether it crashes alone; if it \
+             does not, run it again with STAGE2_LOG=info and look for lines that begin with `stage2:`"
+        }
+        _ => {
+            "let the workload end by itself: something else ended it (`dmesg` names what the system \
+             killed for its memory)"
+        }
+    }
 }
 
 /// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands beside a
