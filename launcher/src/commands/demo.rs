@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::run::Job;
 use crate::bundle::DEMO;
@@ -11,12 +12,16 @@ use crate::env::probe_gpu;
 use crate::failure::Failure;
 use crate::install::{self, HOW_TO_INSTALL};
 use crate::terminal::Terminal;
+use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 
 const SIMULATOR: &str = "libstage2_sim.so";
 
 pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let DemoArgs { options, of_demo } = args;
+    if of_demo.iter().any(|word| word == "--help" || word == "-h") {
+        return help();
+    }
     let mut config = options.request();
     let behind = of_demo.iter().map(|word| word.to_string_lossy().into_owned());
     let settings = config.overrides.iter().filter(|word| cli::is_of_demo(word));
@@ -27,8 +32,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     // What is typed wrong is said before a GPU or a file is looked for.
     config::compose(&config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
-    let exe = std::env::current_exe()
-        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;
+    let exe = this_program()?;
     terminal.progress("looking for a GPU");
     let gpu = probe_gpu();
     let simulated = gpu.devices.is_empty();
@@ -58,6 +62,21 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
         ..Job::default()
     };
     job.launch(terminal)
+}
+
+/// Has the built-in workload print its own options; there is nothing to record in that.
+fn help() -> Result<u8, Failure> {
+    let workload = install::find(&this_program()?, DEMO)
+        .map_err(|_| Failure::NoResult(format!("{DEMO} is not there; {HOW_TO_INSTALL}")))?;
+    let ended = Command::new(&workload).arg("--help").status();
+    ended.map(|_| 0).map_err(|error| {
+        Failure::NoResult(format!("{} cannot be started: {error}", visible_path(&workload)))
+    })
+}
+
+fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))
 }
 
 /// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. It has

@@ -48,6 +48,8 @@ fn the_demo_can_be_made_longer() {
     let words = ["demo", "run.mode=light", "--", "--rounds", "200"];
     let longer = installed(&sandbox).args(words).assert().success();
     longer.stdout(contains("--quiet --rounds 200 cupti="));
+    let help = installed(&sandbox).args(["demo", "--", "--help"]).assert().success();
+    help.stdout("--help cupti=\n").stderr("");
     let instead = contains("stage2-launch demo --light -- --rounds 200");
     for words in [&["rounds=200"][..], &["--", "rounds=200"], &["--rounds", "200"]] {
         let said = instead.clone().and(contains("tip:").not());
