@@ -5,6 +5,7 @@ mod page;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,8 +25,10 @@ use crate::cli::TopArgs;
 use crate::failure::Failure;
 use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
 
-/// Size of a page of plain text.
+/// Size of a page of plain text, unless the variable COLUMNS has another width.
 const COLUMNS: usize = 80;
+/// The widths that it may have.
+const WIDTHS: RangeInclusive<usize> = 40..=1_000;
 const LINES: usize = 24;
 
 /// Kernels that a key scrolls by: as many as a page of 24 lines shows.
@@ -70,7 +73,7 @@ fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
     let view = look(watched, state, true);
     // Each host that does not answer, and what is wrong, has lines of its own.
     let height = LINES + 2 * view.look.problems.len();
-    let mut lines: Vec<String> = page(&view, COLUMNS, height)
+    let mut lines: Vec<String> = page(&view, text_width(), height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
         .collect();
@@ -83,6 +86,12 @@ fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::NoResult(format!("stdout cannot be written: {error}"))),
     }
+}
+
+/// As wide as the user asks for.
+fn text_width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
+    asked.filter(|columns| WIDTHS.contains(columns)).unwrap_or(COLUMNS)
 }
 
 /// Shows the page until the user or `stop` ends it. The terminal is as before then, also after a panic.

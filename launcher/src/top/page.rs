@@ -268,8 +268,12 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let (name, all) = (shorten(&name, 24), look.processes.len());
     let all = counted(all as u64, "process");
     let state = format!("{all}, {on} recording{dormant}  {age}{frozen}");
-    let first = format!("stage2 top  {name}  {state}");
-    let first = if first.chars().count() > width { format!("stage2 top  {state}") } else { first };
+    let (named, span) = (format!("{name}  {state}"), span(view));
+    // Hosts that do not answer are worth more than the time, and that more than the name of a folder.
+    let second = if look.hosts.is_some() { named.clone() } else { format!("{state}{span}") };
+    let all = [format!("{named}{span}"), second, state].map(|text| format!("stage2 top  {text}"));
+    let fits = |text: &&String| text.chars().count() <= width;
+    let first = all.iter().find(fits).or(all.last()).cloned().unwrap_or_default();
     let sum =
         |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
     let work = sum(|process| process.counts.work);
@@ -287,6 +291,18 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let second = plain(&second, width);
     let second = if lost == "0" { second } else { coloured(second, Color::Red, view) };
     vec![bold(&first, width), second]
+}
+
+/// The time that the tables are about: rates and shares of it, and not of the whole run.
+fn span(view: &View) -> String {
+    let windows = view.look.processes.iter().map(|process| process.window.ns);
+    let seconds = windows.max().unwrap_or(0) as f64 / 1e9;
+    let of_run = if view.ended.is_some() { " of the run" } else { "" };
+    match seconds {
+        s if s <= 0.0 => String::new(),
+        s if s >= 9.95 => format!("  last {s:.0} s{of_run}"),
+        s => format!("  last {s:.1} s{of_run}"),
+    }
 }
 
 /// Processes that wait for a start.
@@ -516,7 +532,8 @@ fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     }
     let shown = all.len().min(height);
     let each = (height / shown.max(1)).clamp(1, if width >= WIDE { CAUSES_WIDE } else { CAUSES });
-    let title = format!("  {:>8} {:>6} {:>6}  WHAT THE HOST DID MEANWHILE", "PID", "IDLE", "SHARE");
+    let title =
+        format!("  {:>8} {:>6} {:>6}  WHAT THE HOST DID, IN ALL STAGES", "PID", "IDLE", "SHARE");
     let mut lines = vec![bold(&title, width)];
     let text_width = width.saturating_sub(26);
     for process in all.iter().take(shown) {

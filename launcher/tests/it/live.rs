@@ -96,6 +96,12 @@ fn what_is_seen_live_is_what_a_report_says() {
     let page = launch(&["top", "--once", utf8(&traces)]);
     let parts = ["1 process, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"];
     expect_parts(&page, "top", &parts);
+    let first = page.lines().next().expect("a header");
+    assert!(first.contains("  last ") && first.ends_with(" s of the run"), "{first}");
+    let mut wide = Command::new(LAUNCH);
+    wide.args(["top", "--once", utf8(&traces)]).env("COLUMNS", "200");
+    let wide = text(&wide.output().expect("stage2-launch"));
+    assert!(wide.contains("WORK/CALL") && !page.contains("WORK/CALL"), "{wide}");
     // Nothing would change any more: without a terminal it is the same page, once.
     assert_eq!(launch(&["top", utf8(&traces)]).matches("stage2 top").count(), 1);
 }

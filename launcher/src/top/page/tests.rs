@@ -115,7 +115,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
-    let parts = "2 processes, 2 recording|data 3.2 s old|placed 100%|in ranges 99.8%|> decode|  prefill|\
+    let parts = "2 processes, 2 recording|data 3.2 s old  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
                  gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q end";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
