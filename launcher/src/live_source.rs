@@ -17,6 +17,7 @@ use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::{visible, visible_path};
 use stage2_live::{Look, Options, Source, Watch};
 
+use crate::bundle::run_named;
 use crate::cli::WatchOptions;
 use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
 use crate::failure::Failure;
@@ -416,7 +417,7 @@ fn meant(word: &str) -> Result<Found, Failure> {
 }
 
 fn named(path: &Path) -> Result<Found, Failure> {
-    let (path, shown) = (path.to_owned(), visible_path(path));
+    let (path, shown) = (run_named(path), visible_path(path));
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
         let collector = path.join("collector");

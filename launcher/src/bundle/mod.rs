@@ -28,7 +28,7 @@ use stage2_read::trace::folder::trace_files;
 
 pub(crate) use folder::{Access, FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use near::{FOLDER_OF_RUNS, not_a_run};
+pub(crate) use near::{FOLDER_OF_RUNS, not_a_run, refused_run, run_named};
 pub(crate) use record::{DEMO, now};
 pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};
 pub(crate) use retention::{Room, make_room, too_big};

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use stage2_contract::text::{most_like, visible_path};
 
 use super::RUN_JSON;
+use super::folder::LATEST;
+use crate::failure::Failure;
 
 /// Where runs lie that were given no folder.
 pub(crate) const FOLDER_OF_RUNS: &str = "tmp/stage2";
@@ -15,6 +17,21 @@ pub(crate) const FOLDER_OF_RUNS: &str = "tmp/stage2";
 const NAMED: usize = 3;
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 10_000;
+
+/// What the user named: `latest` is the latest run of the default folder, unless something here is called so.
+pub(crate) fn run_named(given: &Path) -> PathBuf {
+    let latest = Path::new(FOLDER_OF_RUNS).join(LATEST);
+    match given.as_os_str() == LATEST && !given.exists() && latest.exists() {
+        true => latest,
+        false => given.to_owned(),
+    }
+}
+
+/// Refuses what is not the folder of a run: what is not there is wrong usage, and what is there cannot be read.
+pub(crate) fn refused_run(path: &Path) -> Failure {
+    let text = not_a_run(path);
+    if path.exists() { Failure::NoResult(text) } else { Failure::Usage(text) }
+}
 
 /// Why `path` is not the folder of a run, and what to name instead.
 pub(crate) fn not_a_run(path: &Path) -> String {

@@ -109,7 +109,7 @@ pub(crate) struct ReportArgs {
     /// Print the whole report as JSON (metrics.json) on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
-    /// Folder of the bundle, e.g. tmp/stage2/latest
+    /// Folder of the bundle, or `latest`
     #[arg(value_name = "RUN_DIR")]
     pub(crate) run_dir: PathBuf,
     /// Report settings to override: model, hardware, operators, report, stage1; the bundle keeps
@@ -210,7 +210,7 @@ not there; 70 when a report cannot be read or holds no GPU work.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Folder of the bundle, e.g. tmp/stage2/latest; several for a dataset (`-f parquet`)
+    /// Folder of the bundle, or `latest`; several for a dataset (`-f parquet`)
     #[arg(value_name = "RUN_DIR", required = true)]
     pub(crate) run_dirs: Vec<PathBuf>,
     /// The format
@@ -362,7 +362,7 @@ pub(crate) struct Captures {
 #[derive(Debug, Args)]
 #[command(after_help = SUMMARISE_HELP)]
 pub(crate) struct SummariseArgs {
-    /// Trace files, or folders of them
+    /// Trace files, folders of them or of runs, or `latest`
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
     /// Write the summaries into this folder, and not beside the traces

@@ -4,22 +4,20 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::{visible, visible_path};
-use stage2_diff::{Condition, Diff, ReadReport, Run, compare, read_report};
+use stage2_diff::{Condition, Diff, Outcome, ReadReport, Run, compare, read_report};
 use stage2_model::{Report, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
 use super::ending::printed;
-use crate::bundle::{RUN_JSON, not_a_run, refuse_dormant};
+use crate::bundle::{RUN_JSON, refuse_dormant, refused_run, run_named};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use stage2_render::diff as view;
 
 const METRICS: &str = "metrics.json";
-/// What stands for the latest run in the default folder.
-const LATEST: (&str, &str) = ("latest", "tmp/stage2/latest");
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The verdict on a side and itself.
@@ -73,6 +71,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     } else {
         view::screens(&diff)
     };
+    // A condition that names nothing is a mistake: below the page nobody would look for it.
+    let rows = diff.comparisons.iter().flat_map(|comparison| &comparison.conditions);
+    let is_unknown = rows.map(|row| row.outcome == Outcome::NotEvaluated);
+    let (unknown, outcomes): (Vec<_>, Vec<_>) =
+        view::outcomes(&diff).into_iter().zip(is_unknown).partition(|(_, unknown)| *unknown);
+    unknown.iter().for_each(|((_, sentence), _)| terminal.error(sentence));
     if let Some(path) = &args.html {
         write_whole(path, &view::html(&diff)).map_err(Failure::no_result)?;
         terminal.result(&format!("diff: {}", visible_path(path)));
@@ -89,14 +93,14 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.json || args.full || to_file {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
-    let outcomes = view::outcomes(&diff);
-    for (fails, sentence) in &outcomes {
+    for ((fails, sentence), _) in &outcomes {
         match fails {
             true => terminal.error(sentence),
             false => terminal.result(sentence),
         }
     }
-    Ok(if outcomes.iter().any(|(fails, _)| *fails) { EXIT_CONDITION } else { 0 })
+    let fails = unknown.iter().chain(&outcomes).any(|((fails, _), _)| *fails);
+    Ok(if fails { EXIT_CONDITION } else { 0 })
 }
 
 /// Compares the run in the first folder with each of the others; each is called as its folder.
@@ -215,13 +219,9 @@ fn forget_what_is_not_compared(report: &mut Report) {
 /// The file that holds the report of what the user named.
 pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     let shown = visible_path(given);
-    let (latest, place) = LATEST;
-    let path = match given.as_os_str() == latest && !given.exists() {
-        true => Path::new(place),
-        false => given,
-    };
+    let path = &run_named(given);
     // The file itself may be named.
-    let found = std::fs::metadata(path).map_err(|_| Failure::Usage(not_a_run(given)))?;
+    let found = std::fs::metadata(path).map_err(|_| refused_run(given))?;
     if !found.is_dir() {
         return Ok(path.to_owned());
     }
@@ -231,13 +231,13 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     }
     refuse_dormant(path)?;
     let is_run = [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists());
-    Err(Failure::NoResult(match is_run {
-        true => format!(
+    Err(match is_run {
+        true => Failure::NoResult(format!(
             "{shown} holds a run without a report ({METRICS} is missing); write it with \
              `stage2-launch report {shown}`"
-        ),
-        false => not_a_run(given),
-    }))
+        )),
+        false => refused_run(given),
+    })
 }
 
 /// An output must not replace what is compared.

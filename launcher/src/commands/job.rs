@@ -18,7 +18,7 @@ use stage2_summary::job::Fold;
 use stage2_summary::{Entry, Period, Summariser, Writer, tree};
 
 use super::ending::printed;
-use crate::bundle::not_a_run;
+use crate::bundle::{COLLECTOR_DIR, not_a_run, run_named};
 use crate::cli::{JobArgs, SummariseArgs};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -64,11 +64,14 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
 }
 
 fn traces_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let path = &run_named(path);
     check_given(path, &["s2t"])?;
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    trace_files(path).map_err(|error| {
+    // A run has them in a folder of its bundle.
+    let of_run = path.join(COLLECTOR_DIR);
+    trace_files(if of_run.is_dir() { &of_run } else { path }).map_err(|error| {
         Failure::NoResult(format!("{} cannot be read: {error}", visible_path(path)))
     })
 }
@@ -153,13 +156,14 @@ fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 /// `stage2-launch job`: the page of a job.
 pub(crate) fn job(args: &JobArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    args.paths.iter().try_for_each(|path| check_given(path, &[SUMMARY, "s2t"]))?;
+    let paths: Vec<PathBuf> = args.paths.iter().map(|path| run_named(path)).collect();
+    paths.iter().try_for_each(|path| check_given(path, &[SUMMARY, "s2t"]))?;
     let racks = args.racks.as_deref().map(racks).transpose()?.unwrap_or_default();
-    let out = args.out.clone().unwrap_or_else(|| match args.paths.as_slice() {
+    let out = args.out.clone().unwrap_or_else(|| match paths.as_slice() {
         [only] if only.is_dir() => only.clone(),
         _ => PathBuf::from("."),
     });
-    printed(&write(&args.paths, &out, &racks, terminal)?)
+    printed(&write(&paths, &out, &racks, terminal)?)
 }
 
 /// The page of the job that a run is, in its bundle.

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
-use crate::bundle::{self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces, not_a_run};
+use crate::bundle::{
+    self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces, refused_run, run_named,
+};
 use crate::cli::{self, ReportArgs};
 use crate::failure::Failure;
 use crate::plan::TRACE_FOLDER;
@@ -15,7 +17,8 @@ use stage2_contract::text::visible_path;
 use stage2_report::Settings;
 
 pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    let ReportArgs { showing, json, run_dir, .. } = &args;
+    let ReportArgs { showing, json, .. } = &args;
+    let run_dir = &run_named(&args.run_dir);
     if cli::is_setting(&run_dir.to_string_lossy()) && !run_dir.exists() {
         let word = run_dir.display();
         return Err(Failure::Usage(format!(
@@ -24,7 +27,7 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
         )));
     }
     if run_dir.join(RUN_JSON).symlink_metadata().is_err() {
-        return Err(Failure::Usage(not_a_run(run_dir)));
+        return Err(refused_run(run_dir));
     }
     let record = RunRecord::read(run_dir).map_err(Failure::no_result)?;
     if !record.dormant {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::simulated::run_demo;
-use crate::common::{self, Sandbox, at_once, lossy, repository};
+use crate::common::{self, LAUNCH, Sandbox, at_once, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::{Value, json};
@@ -63,6 +63,18 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     let said = contains("--expect 'decode.kernel_ms<-20%' was not met for a → b")
         .and(contains("the expected change did not happen"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said);
+}
+
+#[test]
+fn a_condition_that_names_nothing_is_told_above_the_page() {
+    let run = sample("vllm_two_gpus");
+    let command = format!("'{LAUNCH}' diff '{run}' '{run}' --fail-if 'decod.step_ms>+5%' 2>&1");
+    let mut shell = std::process::Command::new("sh");
+    let output = shell.args(["-c", &command]).output().expect("sh");
+    let said = lossy(&output.stdout);
+    assert!(said.contains("no side has a stage `decod`") && said.contains("noise "), "{said}");
+    assert!(said.find("could not be evaluated") < said.find("noise "), "{said}");
+    assert_eq!(output.status.code(), Some(1));
 }
 
 /// The screen of a comparison.

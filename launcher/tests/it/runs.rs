@@ -1,5 +1,6 @@
 //! Workloads that run, end in every way, and leave a bundle.
 
+use crate::common::simulated::run_demo;
 use crate::common::{Sandbox, at_once, expect_parts, names_in, read, stderr, stdout};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
@@ -266,6 +267,27 @@ fn reports_are_written_again() {
     sandbox.launch(&["report", "tmp/stage2/latest"]).assert().success().stderr(contains("latest"));
     let after = sandbox.run_json();
     assert_eq!((&after["started"], &after["passes"]), (&before["started"], &before["passes"]));
+}
+
+#[test]
+fn every_command_that_reads_a_run_knows_the_latest_one_by_its_name() {
+    let sandbox = Sandbox::new();
+    run_demo(&sandbox, "tmp/stage2/one", &[]);
+    std::os::unix::fs::symlink("one", sandbox.path("tmp/stage2/latest")).expect("a link");
+    for words in [
+        &["report", "latest"][..],
+        &["summarise", "latest", "--out", "sums"],
+        &["job", "latest"],
+        &["export", "latest", "-f", "csv", "-o", "k.csv"],
+        &["next", "latest"],
+        &["ask", "latest", "summary"],
+        &["diff", "latest", "latest"],
+        &["query", "latest", "SELECT 1"],
+        &["baseline", "save", "main", "latest"],
+        &["top", "--once", "latest"],
+    ] {
+        sandbox.launch_strictly(words).assert().success();
+    }
 }
 
 #[test]

@@ -51,8 +51,6 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["-q", "-v", "--", "true"], "--verbose"),
         (&["report"], "RUN_DIR"),
         (&["report", "nowhere"], "nowhere does not exist; "),
-        (&["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
-        (&["report", "bare/file"], "bare/file is a file, and not the folder of a run; "),
         (&["merge"], "[--spool DIR | --nsys FILE | --ncu FILE]... -o DIR [KEY=VALUE]..."),
         (&["hardware=h20", "--", "true"], "did you mean `h200`? There are a10, "),
         (&["report", "--dry-run", "."], "--dry-run"),
@@ -79,6 +77,14 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         let is_help = said.contains("\nUsage:");
         assert!(is_help || said.chars().count() <= THREE_LINES, "{words:?}: {said}");
     });
+    // What is there and is no run cannot be read, whoever reads it.
+    for (words, part) in [
+        (["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
+        (["next", "bare"], "bare is not the folder of a run: it holds no run.json; "),
+        (["report", "bare/file"], "bare/file is a file, and not the folder of a run; "),
+    ] {
+        sandbox.launch_strictly(&words).assert().code(70).stderr(contains(part));
+    }
     assert!(!sandbox.path("tmp").exists(), "a wrong command line makes no folder");
     sandbox.write("earlier/torch_profiler/operators.md", "");
     for there in ["earlier", "${run.dir}/stage1"] {
@@ -97,6 +103,9 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["job", "nowhere"], "nowhere does not exist; "),
         (&["mcp", "nowhere"], "nowhere is not a folder; name the one below which"),
         (&["bench"], "stage2-launch bench -- python infer.py"),
+        (&["merge", "nope", "--run-dir", "m"], "did you mean `-o DIR`?"),
+        (&["--lite", "--", "true"], "did you mean `--light`?"),
+        (&["export", "x", "-f", "csv", "-o", "no/x"], "the folder no does not exist"),
         (&["help", "dif"], "did you mean `diff`?"),
         (&["feed", "--prot", "1"], "did you mean `--port`?"),
         (&["feed", "--listen", "x"], "9464, 127.0.0.1:9464, [::1]:9464"),

@@ -10,7 +10,7 @@ use stage2_contract::control::{Answer, START_COST, Verb};
 use stage2_contract::text::numbers::{counted, ms3};
 use stage2_contract::trace::window::{self, FirstSteps};
 
-use crate::bundle::not_a_run;
+use crate::bundle::{not_a_run, run_named};
 use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
 use crate::commands::ending::printed;
 use crate::control::{
@@ -167,8 +167,10 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
         (false, None) => usage("name a process, the folder of a run, or --all"),
         (false, Some(target)) => Ok(match target.to_str().and_then(|text| text.parse().ok()) {
             Some(pid) => Target::Process(pid),
-            None if !target.exists() => return Err(Failure::Usage(not_a_run(target))),
-            None => Target::Run(target.clone()),
+            None => match run_named(target) {
+                folder if folder.exists() => Target::Run(folder),
+                _ => return Err(Failure::Usage(not_a_run(target))),
+            },
         }),
     }
 }
