@@ -160,7 +160,9 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .as_deref()
         .filter(|name| *name != "help")
         .map_or_else(String::new, |name| format!(" {name}"));
-    let meant = meant(command, error)
+    let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
+    let meant = other_name(named, error)
+        .or_else(|| meant(command, error))
         .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
@@ -171,6 +173,17 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     };
     let read = if meant.is_empty() { "; see" } else { " See" };
     format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+}
+
+/// The option that this program has under another name.
+fn other_name(named: Option<&Command>, error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let has_output = || named?.get_arguments().find(|arg| arg.get_short() == Some('o'));
+    match word.as_str() {
+        "--lite" => Some("--light".to_owned()),
+        "--run-dir" => has_output().map(|_| "-o DIR".to_owned()),
+        _ => None,
+    }
 }
 
 /// What the parser, or this program, takes a word for that it does not know. The parser's other tip puts an option

@@ -21,7 +21,8 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
             let asked = visible(args.question.as_bytes());
             return Err(Failure::Usage(format!(
                 "there is no question `{asked}`{}",
-                instead(&args.question, &Question::names())
+                one_like(&args.question)
+                    .unwrap_or_else(|| instead(&args.question, &Question::names()))
             )));
         }
     };
@@ -49,6 +50,13 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let found = found.map_err(refused)?;
     let budget = args.budget.map_or(Budget::Usual, Budget::Tokens);
     printed(&if args.json { found.to_json(budget) } else { found.to_markdown(budget) })
+}
+
+/// The question that one of its words stands for: `rank` is `late-ranks`.
+fn one_like(asked: &str) -> Option<String> {
+    let stem = asked.trim_end_matches('s');
+    let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
+    Question::names().into_iter().find(has_it).map(|name| format!("; did you mean `{name}`?"))
 }
 
 /// The report of a run.

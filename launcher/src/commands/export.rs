@@ -9,14 +9,21 @@ use stage2_contract::text::visible_path;
 use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export_after};
 use stage2_report::Settings;
 
-use crate::bundle::{RUN_JSON, not_a_run, refuse_dormant};
+use crate::bundle::{RUN_JSON, refuse_dormant, refused_run, run_named};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, printable};
 
 const PARQUET: &str = "stage2-parquet";
 
-pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
+pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    if let Some(folder) = args.output.as_deref().and_then(missing_folder) {
+        return Err(Failure::Usage(format!(
+            "the folder {} does not exist; make it, or choose another path with -o",
+            visible_path(folder)
+        )));
+    }
+    args.run_dirs = args.run_dirs.iter().map(|given| run_named(given)).collect();
     args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
     let Some(format) = args.format.of_crate() else {
         parquet(args, terminal)?;
@@ -44,6 +51,11 @@ pub(crate) fn export(args: ExportArgs, terminal: &Terminal) -> Result<u8, Failur
 }
 
 /// What an export will take, before it is written.
+/// The folder that a file was to be written to, where it is not there.
+fn missing_folder(out: &Path) -> Option<&Path> {
+    out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+}
+
 fn about(space: Space) -> String {
     let free = space.free.map_or_else(String::new, |free| format!("; {} are free", size(free)));
     format!("about {} will be written{free}", size(space.needed))
@@ -56,7 +68,7 @@ fn unread(run_dir: &Path, error: ExportError) -> Failure {
         ExportError::NoReport { .. } if is_there("metrics.json") => {
             Failure::NoResult(error.to_string())
         }
-        ExportError::NoReport { .. } if !is_there(RUN_JSON) => Failure::Usage(not_a_run(run_dir)),
+        ExportError::NoReport { .. } if !is_there(RUN_JSON) => refused_run(run_dir),
         error => failure(error),
     }
 }

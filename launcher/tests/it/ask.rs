@@ -36,6 +36,8 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
     let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `why\\x1b`"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "rank"]).assert().code(2);
+    assert.stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
     let words = ["ask", &run, "time", "--stage", "nothing"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("there are decode, prefill"));
     let words = ["ask", &run, "compare"];
