@@ -112,7 +112,8 @@ fn changed_time(stage: &StageChange) -> Option<String> {
 /// What became of the tokens per second of a stage.
 fn throughput(stage: &StageChange) -> Option<String> {
     let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
-    Some(format!("{} tokens/s {}", name(stage), in_words(metric)))
+    // In brackets, so that a short line does not lose that it is noise.
+    Some(format!("{} tokens/s ({})", name(stage), in_words(metric)))
 }
 
 /// The time of a stage that the lines give, and what it is of: of the same as the parts of the stage.

@@ -97,6 +97,13 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{a} {b}:\n{shown}");
         }
     }
+    // What does not fit is left out whole, never the word that it is noise.
+    let shown = screen(&sandbox, &[&now[2], &now[3]]);
+    assert!(
+        shown.contains("\nHardly comparable (another workload, 1 against 2 GPUs); "),
+        "{shown}"
+    );
+    assert!(!shown.contains("tokens/s -") && !shown.contains(" %; more"), "{shown}");
     // The largest change stands first, and its bar is the longest.
     let shown = screen(&sandbox, &[&before[0], &before[1]]);
     let bars: Vec<usize> =
