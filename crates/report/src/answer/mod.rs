@@ -607,8 +607,7 @@ impl Stage<'_> {
         Some(vanishing)
     }
 
-    /// The part of the idle time that samples of the host put down to one cause. What it takes while the GPU works is
-    /// hidden, and gains nothing as long as it is.
+    /// The part of the idle time that samples of the host put down to one cause.
     fn without_cause(
         &self,
         measured: &StageMeasurements,
@@ -618,9 +617,20 @@ impl Stage<'_> {
         let cause = measured.host_causes.iter().find(is_it)?;
         let idle_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle])?;
         let own_ns = idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
-        let removes = vec![self.removal("its part of the idle time", own_ns)?];
-        let condition = format!("no idle time goes into {}", cause.name);
-        Some(Vanishing { ns: own_ns, condition, detail: None, removes })
+        let mut removes = vec![self.removal("its part of the idle time", own_ns)?];
+        let window_ns = self.window.map_or(0, |window| window.window_ns) as f64;
+        let beside_ns = window_ns * cause.beside_work_percent.clamp(0.0, 100.0) / 100.0;
+        // The GPU is the limit when nothing is idle any more.
+        let beside_ns = beside_ns.min(idle_ns - own_ns);
+        let beside =
+            self.removal("its time while the GPU works, for which the host never waits", beside_ns);
+        removes.extend(beside.filter(|part| part.percent >= 0.05));
+        let condition = match removes.len() {
+            1 => format!("no idle time goes into {}", cause.name),
+            _ => format!("no time goes into {}", cause.name),
+        };
+        let ns = own_ns + if removes.len() > 1 { beside_ns } else { 0.0 };
+        Some(Vanishing { ns, condition, detail: None, removes })
     }
 
     /// What a kernel would take less at its roof.

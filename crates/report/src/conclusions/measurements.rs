@@ -134,6 +134,7 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
         HostEvidence {
             is_fault: false,
             percent: cause.percent,
+            beside_work_percent: beside,
             name,
             key: cause.without_line(),
             error_percent: cause.error_percent,
@@ -147,6 +148,7 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
         HostEvidence {
             is_fault: true,
             percent: fault.percent,
+            beside_work_percent: 0.0,
             name: fault.kind.what().to_owned(),
             key: fault.kind.what().to_owned(),
             error_percent: fault.error_percent,

@@ -102,6 +102,8 @@ pub(crate) struct HostEvidence {
     pub(crate) is_fault: bool,
     /// Share of the idle time, percent.
     pub(crate) percent: f64,
+    /// Share of the window that it takes while the GPU works, and that its removal would save as well, percent.
+    pub(crate) beside_work_percent: f64,
     /// What it is, in words.
     pub(crate) name: String,
     /// What tells it from the others of the stage, in every report of the workload.
