@@ -106,7 +106,16 @@ fn changed_time(stage: &StageChange) -> Option<String> {
         Presence::Both => {}
     }
     let (metric, label) = time_of(stage).filter(|(metric, _)| metric.verdict.is_change())?;
-    Some(format!("{} {} ({})", name(stage), step_name(stage, label), in_words(metric)))
+    let words = opposed_mean(stage, metric).unwrap_or_else(|| in_words(metric));
+    Some(format!("{} {} ({words})", name(stage), step_name(stage, label)))
+}
+
+/// Where the mean step went the other way than the median one: both, and no word for which of them counts.
+fn opposed_mean(stage: &StageChange, median: &MetricChange) -> Option<String> {
+    let mean = stage.metric("step_mean_ms").filter(|_| median.metric == "step_ms")?;
+    let (of_median, of_mean) = (median.change_percent?, mean.change_percent?);
+    (of_median * of_mean < 0.0)
+        .then(|| format!("median {} %, but mean {} %", signed(of_median, 1), signed(of_mean, 1)))
 }
 
 /// What became of the tokens per second of a stage.

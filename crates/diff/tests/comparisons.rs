@@ -613,6 +613,27 @@ fn runs_that_were_profiled_differently_are_warned_of() {
 }
 
 #[test]
+fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
+    let run = |p50_ns, mean_ns| {
+        let mut run = report(&[("decode", 9, mean_ns, vec![("k".into(), 9, 900)])]);
+        let mut answer = answer("decode");
+        let path = Some("decode".into());
+        answer.step = Some(StepTimes { path, steps: 180, p50_ns, mean_ns, ..StepTimes::default() });
+        run.answer.stages.push(answer);
+        run
+    };
+    let before = run(3_738_000, 3_618_000);
+    let found = |mean_ns| diff(&[&before], &[&run(3_265_000, mean_ns)], &[], false).verdict;
+    let opposed = found(3_665_000);
+    assert!(
+        opposed.starts_with("Changed: decode call (median -12.7 %, but mean +1.3 %)"),
+        "{opposed}"
+    );
+    let agreed = found(3_200_000);
+    assert!(agreed.starts_with("Changed: decode call (-12.7 %, better)"), "{agreed}");
+}
+
+#[test]
 fn a_step_is_called_what_it_is() {
     let run = |ns, tokens_per_step| {
         let mut run = report(&[("decode", 9, ns, vec![("k".into(), 9, 900)])]);
