@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::terminal::{Terminal, Verbosity};
 
 pub(crate) use arguments::{
-    Acceptance, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures, DemoArgs,
-    DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, JobArgs, McpArgs, MergeArgs, Messages,
-    NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings, SchemaArgs,
-    SkillArgs, SummariseArgs, Times, TopArgs, WatchOptions,
+    Acceptance, AskArgs, BaselineArgs, BaselineVerb, BenchArgs, BrowserOptions, Captures, Consent,
+    DemoArgs, DiffArgs, DoctorArgs, ExportArgs, FailOn, FeedArgs, JobArgs, McpArgs, MergeArgs,
+    Messages, NextArgs, QueryArgs, ReportArgs, RequiredPass, RunArgs, RunOptions, RunSettings,
+    SchemaArgs, SkillArgs, SummariseArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
 pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};

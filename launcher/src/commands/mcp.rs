@@ -8,15 +8,16 @@ use stage2_contract::text::visible_path;
 
 use super::program_beside;
 use crate::bundle::FOLDER_OF_RUNS;
-use crate::cli::McpArgs;
+use crate::cli::{Consent, McpArgs};
 use crate::failure::Failure;
 use crate::install;
 
 const PROGRAM: &str = "stage2-mcp";
 
 pub(crate) fn mcp(args: &McpArgs) -> Result<u8, Failure> {
-    // The folder of all runs may come with the first one.
-    if !args.root.is_dir() && args.root != Path::new(FOLDER_OF_RUNS) {
+    // The first run makes the folder of all runs, and a client that may run commands makes any.
+    let may_come = args.root == Path::new(FOLDER_OF_RUNS) || args.allow.contains(&Consent::Run);
+    if !args.root.is_dir() && !may_come {
         return Err(Failure::Usage(format!(
             "{} is not a folder; name the one below which the runs lie, for instance {FOLDER_OF_RUNS}",
             visible_path(&args.root)
