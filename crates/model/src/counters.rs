@@ -22,7 +22,7 @@ pub struct CounterRow {
     pub dram_percent: Option<f64>,
     /// Warps that were active, of those that fit.
     pub achieved_occupancy_percent: Option<f64>,
-    /// Cycles in which the tensor cores worked.
+    /// Cycles in which a tensor pipe was active.
     pub tensor_pipe_percent: Option<f64>,
     /// Hits of the L2 cache.
     pub l2_hit_percent: Option<f64>,

@@ -4,7 +4,7 @@ use super::*;
 
 macro_rules! tables {
     ($($name:ident: $meaning:literal, $rows:expr => { $($column:expr),* $(,)? })*) => {
-        /// All tables, in the order in which `schema` prints them.
+        /// All tables, in the order that `schema` prints.
         pub const TABLES: &[TableSpec] = &[$(TableSpec {
             name: stringify!($name),
             meaning: $meaning,
@@ -66,7 +66,7 @@ tables! {
         percent("memory_percent", "/counters/memory_percent", "throughput of caches and memory"),
         percent("dram_percent", "/counters/dram_percent", "throughput of the device's memory"),
         percent("occupancy_percent", "/counters/achieved_occupancy_percent", "achieved occupancy"),
-        percent("tensor_percent", "/counters/tensor_pipe_percent", "cycles in which the tensor cores worked"),
+        percent("tensor_percent", "/counters/tensor_pipe_percent", "cycles in which a tensor pipe was active"),
         percent("l2_hit_percent", "/counters/l2_hit_percent", "hits of the L2 cache"),
         num("flops", "FLOP", "/counters/roofline/flops", "operations of one launch"),
         num("dram_bytes", "bytes", "/counters/roofline/dram_bytes", "DRAM bytes of one launch"),
