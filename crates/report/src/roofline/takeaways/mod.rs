@@ -292,17 +292,15 @@ impl Speaker<'_> {
         if s.caveat.is_some() {
             return Some(say(Rule::GpuIdle, Vec::new(), numbers, None));
         }
-        if let Some(host) = s.host.filter(|h| h.ahead_percent >= HOST_DECIDED_PERCENT) {
+        if let Some(ahead_percent) = self.host_ahead() {
             let text = format!(
                 "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
-                 next before {:.1} % of the idle time began",
-                host.ahead_percent
+                 next before {ahead_percent:.1} % of the idle time began"
             );
             let then = "Launch fewer and larger kernels (fusion, CUDA graphs, a larger batch), which leave fewer \
                         gaps. A faster host does not help: what was launched already waited for other GPU \
                         work, or for the GPU to begin it. A timeline shows what each kernel waits for.";
-            let ahead =
-                self.share_of("host_ahead_percent", host.ahead_percent, HOST_DECIDED_PERCENT);
+            let ahead = self.share_of("host_ahead_percent", ahead_percent, HOST_DECIDED_PERCENT);
             return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
@@ -381,8 +379,19 @@ impl Speaker<'_> {
         Some(Takeaway { experiment, ..said })
     }
 
-    /// What samples of the host say about the idle time.
+    /// The share of the idle time before which the host had launched what came next, percent, where that decides why the
+    /// GPU was idle.
+    fn host_ahead(&self) -> Option<f64> {
+        let host = self.stage.host.filter(|_| self.stage.caveat.is_none());
+        host.map(|host| host.ahead_percent).filter(|percent| *percent >= HOST_DECIDED_PERCENT)
+    }
+
+    /// What samples of the host say about the idle time. Nothing where the host was ahead: what it did meanwhile is not
+    /// what the GPU waited for.
     fn host_causes(&self) -> Vec<Takeaway> {
+        if self.host_ahead().is_some() {
+            return Vec::new();
+        }
         let idle = self.idle_percent().filter(|_| !self.stage.no_gpu_work).unwrap_or(0.0) / 100.0;
         let mut said = Vec::new();
         for cause in &self.stage.host_causes {

@@ -218,6 +218,24 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
 }
 
 #[test]
+fn what_the_host_did_is_no_cause_where_it_was_ahead() {
+    let cause = HostEvidence {
+        percent: 43.0,
+        text: "43 % of the idle time: sleeping".to_owned(),
+        then: "Wait for an event.".to_owned(),
+        ..HostEvidence::default()
+    };
+    let with = |ahead_percent, behind_percent| {
+        let host = Some(HostLead { ahead_percent, behind_percent });
+        let host_causes = vec![cause.clone()];
+        of(vec![StageMeasurements { host, host_causes, ..eager_decode() }])
+    };
+    let is_blamed = |said: &[Takeaway]| rules(said).contains(&HostCause);
+    assert!(is_blamed(&with(10.0, 60.0)) && is_blamed(&with(40.0, 49.0)));
+    assert!(!is_blamed(&with(97.0, 3.0)));
+}
+
+#[test]
 fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
     let caveat = Some("one call, a cold one: no ground for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
