@@ -18,12 +18,12 @@
 //! | end | [`entry::ends`], [`entry::forks`] | the end of the process; a forked child | a whole trace file; a new start |
 //! | produce | [`guest::cupti`] | CUPTI's callbacks | full buffers in the [`guest::pool`], events |
 //! | produce | [`guest::nvtx`] | the guest's NVTX calls | [`guest::event`]s with a fence each, [`guest::registry`] |
-//! | take in | [`guest::activity`] | a full buffer | decoded records and their names |
+//! | intake | [`guest::activity`] | a full buffer | decoded records and their names |
 //! | attribute | `drain::ranges`, `drain::timeline` | events, correlation ids | range instances and paths |
 //! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
 //! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
-//! | beside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
-//! | beside | [`host`], `drain::host_samples` | what threads do, and their stacks | samples |
+//! | alongside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
+//! | alongside | [`host`], `drain::host_samples` | what threads do, and their stacks | samples |
 //! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
 //! Records flow in one direction: the drain thread gets them decoded, and knows neither CUPTI's callbacks nor

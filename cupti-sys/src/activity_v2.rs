@@ -19,8 +19,8 @@ use std::os::raw::c_int;
 use std::ptr;
 
 /// Called by CUPTI on the program's threads when it needs a buffer: fills in its address (8-byte
-/// aligned), its size in bytes and the most records to put into it (0: as many as fit). `info` says
-/// nothing yet.
+/// aligned), its size in bytes and the most records to put into it (0: as many as fit). `info` has
+/// no meaning yet.
 pub type BufferRequestV2 = extern "C" fn(
     buffer: *mut *mut u8,
     size_bytes: *mut usize,
@@ -74,8 +74,8 @@ impl Api {
     /// `CUPTI_ACTIVITY_ATTR_USER_DEFINED_RECORDS` has to allow.
     ///
     /// To choose other fields for a kind that was enabled before, disable it and call
-    /// [`Api::flush_all`] with `forced` first. Copies between devices (`MEMCPY2`) are a kind of their
-    /// own here, which `MEMCPY` does not bring along.
+    /// [`Api::flush_all`] with `forced` first. Copies between devices (`MEMCPY2`) are their own
+    /// kind here, which `MEMCPY` does not bring along.
     ///
     /// # Errors
     /// [`CuptiError::INVALID_PARAMETER`] for fields that do not begin with the kind,

@@ -81,7 +81,7 @@ impl CuptiError {
     }
 
     /// What this code means for a collector of kernels, and what to do about it; `None` if the
-    /// name says all that is known.
+    /// name states all that is known.
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self.0 {
             cupti::CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {

@@ -83,7 +83,7 @@ const NO_PLACE: Place = Place { field: Field::KIND, offset: 0, bytes: 0 };
 const NO_LAYOUT: Layout =
     Layout { kind: 0, record_bytes: 0, len: 0, places: [NO_PLACE; MAX_FIELDS] };
 
-/// What CUPTI tells of a completed buffer beside its bytes, for as long as the callback runs.
+/// What CUPTI tells of a completed buffer in addition to its bytes, for as long as the callback runs.
 #[derive(Clone, Copy)]
 pub struct Completion<'a>(&'a cupti::CUpti_BufferCallbackCompleteInfo);
 

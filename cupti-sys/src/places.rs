@@ -268,7 +268,7 @@ fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     paths.filter(|path| seen.insert(path.clone())).collect()
 }
 
-/// The `nvidia` folder beside a mapped file of some Python package: for
+/// The `nvidia` folder next to a mapped file of some Python package: for
 /// `.../site-packages/torch/lib/libtorch.so` as for `.../nvidia/cuda_runtime/lib/libcudart.so.12`.
 fn packages_of(file: &Path) -> Option<PathBuf> {
     let parts: Vec<Component> = file.components().collect();
@@ -334,7 +334,7 @@ fn numbers(name: &OsStr) -> Vec<u32> {
 /// also where another copy is in the process already. A file of that name is `./newest`.
 pub const NEWEST: &str = "newest";
 
-/// The version of a CUPTI as its wheel counts: that of its CUDA, and a number of its own (13.5.25).
+/// The version of a CUPTI as its wheel counts: that of its CUDA, and its own number (13.5.25).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// Of CUDA.
@@ -373,7 +373,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The version of a file: as the metadata of the wheel says that lies beside its folder `nvidia`, or as a
+/// The version of a file: as the metadata of the wheel says that lies next to its folder `nvidia`, or as a
 /// toolkit's folder is called (`cuda-13.0`). `None` where neither is there.
 pub fn version_of(path: &Path, list: List) -> Option<Version> {
     of_wheel(path, list).or_else(|| of_toolkit(path))
@@ -417,7 +417,7 @@ pub fn newest_first(
     candidates
 }
 
-/// What is taken where the user chose nothing: of the files beside the copies that are in the process
+/// What is taken where the user chose nothing: of the files next to the copies that are in the process
 /// (`loaded`) the newest that the driver allows, if it is known to have the second activity API and none of
 /// the copies is. `None`: what is in the process serves, or what comes first.
 pub fn worth_a_second_copy(

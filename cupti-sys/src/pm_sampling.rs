@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::mem::offset_of;
 use std::sync::Arc;
 
-/// Parameters of one of CUPTI's functions, empty but for their size: up to and with the last field that
+/// Parameters of one of CUPTI's functions, empty except for their size: up to and with the last field that
 /// is used here. The fields are the same in the headers of 12.6, 12.8, 13.0 and 13.5, with two
 /// exceptions: 12.6 has no `hwBufferAppendMode` ([`Session::set_trigger`]), and 13.2 added a field to
 /// `CUpti_Profiler_Host_Initialize_Params` behind the last one that is used.

@@ -44,7 +44,7 @@ records! {
 /// Copies a record out of the bytes that begin with it; `None` if there are too few.
 ///
 /// The bytes may go on after the record, and need no alignment. Pointers in the copy are CUPTI's:
-/// good while CUPTI says so in the process that it wrote them in, and meaningless elsewhere.
+/// valid as long as CUPTI promises in the process that it wrote them in, and meaningless elsewhere.
 pub fn read<R: Record>(bytes: &[u8]) -> Option<R> {
     let bytes = bytes.get(..size_of::<R>())?;
     // SAFETY: as many bytes as the struct has are readable, and any bytes are a valid one.

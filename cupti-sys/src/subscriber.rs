@@ -47,10 +47,10 @@ impl Subscriber {
     }
 }
 
-/// Whether a subscriber lets others in beside itself. The first one decides for the process.
+/// Whether a subscriber lets others in. The first one decides for the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// Nobody else may subscribe.
+    /// No other tool may subscribe.
     Refused,
     /// Others that allow it, too, may subscribe (CUPTI 13.2 and later).
     Welcome,
@@ -170,7 +170,7 @@ impl Api {
     }
 
     /// Who holds CUPTI, as that subscriber calls itself, after [`Api::subscribe`] was refused with
-    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`]. CUPTI tells from 13.0 on.
+    /// [`CuptiError::MULTIPLE_SUBSCRIBERS`]. CUPTI tells from 13.0.
     ///
     /// To ask is to try to subscribe once more, as `own_name`; a success is undone at once.
     pub fn holder(&self, own_name: &CStr) -> Option<String> {

@@ -40,8 +40,7 @@ HTML
   chromium --headless --no-sandbox --hide-scrollbars --allow-file-access-from-files --virtual-time-budget=5000 \
     --force-device-scale-factor=1 --window-size="$3,$4" --screenshot="$here/$2" "file://$pages/frame.html" 2>/dev/null
 }
-picture "$here/vllm_two_gpus/report.html" report.png 1280 1500
-picture "$here/vllm_server/report.html" ../story-first-screen.png 1280 1240
-"$launcher" -q diff vllm_server vllm_two_gpus --html "$pages/diff.html" >/dev/null
-picture "$pages/diff.html" ../story-diff.png 1280 420 "Largest changes in decode"
-picture "$here/vllm_two_gpus/report.html" ../story-host.png 890 520 "What the host does while the GPU idles"
+picture "$here/vllm_sorting/report.html" report.png 1280 1400
+"$launcher" -q diff vllm_sorting vllm_server --html "$pages/diff.html" >/dev/null
+picture "$pages/diff.html" ../story-diff.png 1280 620
+picture "$here/vllm_sorting/report.html" ../story-host.png 1280 480 "What the host does while the GPU idles"

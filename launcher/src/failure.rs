@@ -44,7 +44,7 @@ impl Failure {
 }
 
 impl Acceptance {
-    /// Why reports of this coverage are no result; none: they are one.
+    /// Why reports of this coverage are not a result; none: they are one.
     fn objection(&self, outcome: &Outcome) -> Option<&'static str> {
         match outcome.status {
             // What was asked for is there.
@@ -75,7 +75,7 @@ impl Acceptance {
     }
 
     /// The exit status: the workload's where it failed, for that says more; 70 without a result; else
-    /// 0. Says why it is 70 where the coverage or a pass is the reason.
+    /// 0. States why it is 70 where the coverage or a pass is the reason.
     pub(crate) fn status(
         &self,
         workload: u8,

@@ -54,7 +54,7 @@ pub(crate) struct Hook {
 
 /// Plans the hook in `folder` for what `annotations` ask for; nothing where they ask for nothing or
 /// where it cannot be. `python_path` is PYTHONPATH as it is inherited, `command` the workload's argv.
-/// The findings say what has to be known of it.
+/// The findings state what has to be known of it.
 pub(crate) fn plan(
     annotations: &[Annotation],
     folder: &Path,

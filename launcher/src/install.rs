@@ -1,6 +1,6 @@
 //! The place of this program -> the other files of its installation.
 //!
-//! A build leaves them beside each other, the tar file has `bin` and `lib`, and a wheel puts this
+//! A build leaves them next to each other, the tar file has `bin` and `lib`, and a wheel puts this
 //! program among the scripts and the rest into a package of Python.
 
 use std::ffi::{OsStr, OsString};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The package of Python in which a wheel has the files.
 const PACKAGE: &str = "stage2";
-/// What pip calls the folder of a version beside it.
+/// What pip calls the folder of a version next to it.
 const DIST_INFO: &str = concat!("stage2-", env!("CARGO_PKG_VERSION"), ".dist-info");
 const LIBRARY_FOLDERS: [&str; 2] = ["lib", "lib64"];
 /// Debian's own Pythons have the second.
@@ -35,7 +35,7 @@ fn called(word: Option<OsString>) -> Option<PathBuf> {
     found.canonicalize().ok()
 }
 
-/// What to say beside that a file of the installation was not found.
+/// What to add to the message that a file of the installation was not found.
 pub(crate) fn without_proc() -> &'static str {
     match Path::new("/proc/self/exe").symlink_metadata() {
         Ok(_) => "",

@@ -37,7 +37,7 @@ use cli::{Cli, Command};
 use failure::Failure;
 use terminal::Terminal;
 
-/// Does what the command line says, and gives the exit status. Every error has been told by then.
+/// Does what the command line states, and gives the exit status. Every error has been told by then.
 pub fn run(words: impl Iterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.collect();
     let cli = match cli::parse(&words) {

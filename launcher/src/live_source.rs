@@ -1,24 +1,27 @@
 //! Processes, runs, folders, files and ports -> their trace files, followed, and their control sockets, asked.
 //!
-//! Sockets are asked on a thread of their own: a process that is stopped would hold a screen up. What is
+//! Sockets are asked on their own thread: a process that is stopped would hold a screen up. What is
 //! asked is `status`, which costs the guest nothing; nobody asks it to flush, which would hold up launches.
 
 mod ports;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::{visible, visible_path};
-use stage2_live::{Look, Options, Source, Watch};
+use stage2_live::{FileState, Look, Options, Source, Watch, Watched};
+use stage2_model::Report;
 
-use crate::bundle::run_named;
+use crate::bundle::{newest_below, not_a_run, run_named};
 use crate::cli::WatchOptions;
+use crate::commands::diff::{METRICS, report_of};
 use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
 use crate::failure::Failure;
 use crate::threads;
@@ -83,6 +86,7 @@ pub(crate) struct LiveSource {
     own_news: Sender<News>,
     /// `feed` on other hosts.
     ports: Vec<Port>,
+    report: OnceCell<Arc<Report>>,
 }
 
 impl LiveSource {
@@ -112,6 +116,7 @@ impl LiveSource {
             files: Files::of(sources, Options { tokens_in_payload: watching.tokens }),
             name,
             ports,
+            report: OnceCell::new(),
             standings: Vec::new(),
             said: None,
             before: BTreeMap::new(),
@@ -155,17 +160,43 @@ impl LiveSource {
 
     /// From here on a thread reads the files: a shared folder that hangs would hold a screen up.
     pub(crate) fn read_alone(&mut self) -> Result<(), Failure> {
-        self.files.is_alone = true;
-        self.files.tick();
-        let watch = Arc::downgrade(&self.files.watch);
+        let Some(mut watch) = self.files.watch.take() else { return Ok(()) };
+        self.files.more.drain(..).for_each(|source| watch.add(source));
+        let (more, sources) = mpsc::channel();
         let (tell, is_read) = mpsc::channel();
         let thread = std::thread::Builder::new().name("files".to_owned());
         thread
-            .spawn(move || keep_reading(&watch, &tell))
+            .spawn(move || keep_reading(&mut watch, &sources, &tell))
             .map_err(|error| threads::refused(&error))?;
         // The first page shows what is there, unless that takes long.
-        let _ = is_read.recv_timeout(TICK);
+        let first = is_read.recv_timeout(TICK).ok();
+        self.files.reader = Some((more, is_read));
+        self.files.take(first);
         Ok(())
+    }
+
+    /// Where nothing is a trace and nothing runs that could write one, there is nothing to watch.
+    pub(crate) fn require_traces(&mut self) -> Result<(), Failure> {
+        self.tick();
+        // A folder that hangs may have some.
+        if !self.files.is_read || !self.ports.is_empty() || !self.standings.is_empty() {
+            return Ok(());
+        }
+        let all = &self.files.look.processes;
+        let unreadable = |process: &Watched| match &process.state {
+            FileState::Unreadable(why) => Some(why.clone()),
+            _ => None,
+        };
+        let why: Option<Vec<String>> = all.iter().map(unreadable).collect();
+        match why.as_ref().map(|why| why.last()) {
+            None => Ok(()),
+            Some(Some(why)) => Err(Failure::Usage(why.clone())),
+            Some(None) => Err(Failure::Usage(format!(
+                "no trace file (HOST-PID.s2t) is in {}, and no process writes there now; name a process, the folder of a run, or a trace file{}",
+                self.name,
+                newest_below(Path::new(&self.name))
+            ))),
+        }
     }
 
     /// The files that are followed, with how far each is read.
@@ -239,7 +270,20 @@ impl LiveSource {
         });
     }
 
-    /// Does something that takes long on a thread of its own, and tells its outcome as that of a request.
+    /// The report of the run, once it has ended: one that is older than its last data is of an earlier run.
+    pub(crate) fn report(&self, look: &Look) -> Option<Arc<Report>> {
+        if self.report.get().is_none() {
+            let path = Path::new(&self.name).join(METRICS);
+            let written = std::fs::metadata(&path).and_then(|file| file.modified()).ok()?;
+            let last = look.processes.iter().filter_map(|process| process.last_wall_ns).max()?;
+            let is_newer = written.duration_since(UNIX_EPOCH).ok()?.as_nanos() >= last.into();
+            let (_, read) = is_newer.then(|| report_of(&path).ok())??;
+            let _ = self.report.set(Arc::new(read.report));
+        }
+        self.report.get().cloned()
+    }
+
+    /// Does something that takes long on its own thread, and tells its outcome as that of a request.
     pub(crate) fn in_background(
         &mut self,
         doing: &str,
@@ -252,46 +296,67 @@ impl LiveSource {
     }
 }
 
+/// Processes, and how far each of their files is read.
+type Seen = (Look, Vec<(PathBuf, u64)>);
+
 /// Trace files, and what was seen of them last.
 struct Files {
-    watch: Arc<Mutex<Watch>>,
+    /// Nothing where a thread reads them.
+    watch: Option<Watch>,
+    /// That thread takes files, and tells what it has seen.
+    reader: Option<(Sender<Source>, Receiver<Seen>)>,
     look: Look,
     read: Vec<(PathBuf, u64)>,
     /// When that was.
     at: Instant,
+    is_read: bool,
     /// To be followed, too.
     more: Vec<Source>,
-    /// A thread reads them.
-    is_alone: bool,
 }
 
 impl Files {
     fn of(sources: Vec<Source>, options: Options) -> Files {
         Files {
-            watch: Arc::new(Mutex::new(Watch::new(sources, options))),
+            watch: Some(Watch::new(sources, options)),
+            reader: None,
             look: Look::default(),
             read: Vec::new(),
             at: Instant::now(),
+            is_read: false,
             more: Vec::new(),
-            is_alone: false,
         }
     }
 
+    /// Whether something was read since the last time.
     fn tick(&mut self) -> bool {
-        let Ok(mut watch) = self.watch.try_lock() else { return false };
-        self.more.drain(..).for_each(|source| watch.add(source));
-        if !self.is_alone {
-            watch.tick();
-        }
-        (self.look, self.read) = (watch.look(), watch.files().collect());
-        self.at = Instant::now();
+        let more = std::mem::take(&mut self.more).into_iter();
+        let seen = match (&mut self.watch, &self.reader) {
+            (Some(watch), _) => {
+                more.for_each(|source| watch.add(source));
+                watch.tick();
+                Some(seen(watch))
+            }
+            (None, Some((sources, seen))) => {
+                // It ends with this one.
+                more.for_each(|source| drop(sources.send(source)));
+                seen.try_iter().last()
+            }
+            (None, None) => None,
+        };
+        self.take(seen)
+    }
+
+    fn take(&mut self, seen: Option<Seen>) -> bool {
+        let Some(seen) = seen else { return false };
+        (self.look, self.read) = seen;
+        (self.at, self.is_read) = (Instant::now(), true);
         true
     }
 
     fn look(&self) -> Look {
         let mut look = self.look.clone();
         let ago = self.at.elapsed();
-        if self.is_alone && ago > SLOW {
+        if self.reader.is_some() && ago > SLOW {
             let text = "the trace files have not been read for";
             let seconds = ago.as_secs();
             look.problems.push(format!("{text} {seconds} s: their folder is slow, or hangs"));
@@ -300,15 +365,24 @@ impl Files {
     }
 }
 
-/// Reads the files until nobody wants them any more.
-fn keep_reading(watch: &Weak<Mutex<Watch>>, tell: &Sender<()>) {
-    while let Some(watch) = watch.upgrade() {
-        let began = Instant::now();
-        watch.lock().unwrap_or_else(PoisonError::into_inner).tick();
-        drop(watch);
-        // Only the first one is waited for.
-        let _ = tell.send(());
-        std::thread::sleep(TICK.saturating_sub(began.elapsed()));
+fn seen(watch: &Watch) -> Seen {
+    (watch.look(), watch.files().collect())
+}
+
+/// Reads the files until nobody wants them any more: what is there already as fast as it can, then every second.
+fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<Seen>) {
+    watch.catch_up();
+    loop {
+        let seen = seen(watch);
+        let is_behind = seen.0.is_behind();
+        if tell.send(seen).is_err() {
+            return;
+        }
+        if !is_behind {
+            std::thread::sleep(TICK);
+        }
+        sources.try_iter().for_each(|source| watch.add(source));
+        if is_behind { watch.catch_up() } else { watch.tick() }
     }
 }
 
@@ -425,12 +499,20 @@ fn named(path: &Path) -> Result<Found, Failure> {
         let sources = folders.into_iter().flatten().map(Source::Folder).collect();
         return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
     }
+    let is_page = path.extension().is_some_and(|ending| ending == "html");
+    if path.is_file() && path.extension().is_none_or(|ending| ending != "s2t") {
+        let what = if is_page { "open it in a browser, or name" } else { "name" };
+        return Err(Failure::Usage(format!(
+            "{shown} is not a trace file (*.s2t); {what} the folder of a run, a trace file or a process"
+        )));
+    }
     if path.is_file() {
         let sources = vec![Source::File(path)];
         return Ok(Found { sources, target: None, port: None, name: shown });
     }
     Err(Failure::Usage(format!(
-        "{shown} is not a process, folder or file, nor HOST:PORT; `stage2-launch ctl --all status` lists processes"
+        "{}; `stage2-launch ctl --all status` lists processes",
+        not_a_run(&path)
     )))
 }
 
@@ -507,7 +589,7 @@ mod tests {
         assert_eq!(meant("12").expect("found").target, Some(Target::Process(12)));
         assert_eq!(meant("node-1:9464").expect("found").port.as_deref(), Some("node-1:9464"));
         let error = meant(&word(&folder.path().join("absent"))).unwrap_err().to_string();
-        assert!(error.contains("not a process, folder or file, nor HOST:PORT"), "{error}");
+        assert!(error.contains("absent does not exist; "), "{error}");
     }
 
     /// Hazard (Watching what runs): No TARGET is given.

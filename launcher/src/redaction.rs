@@ -31,7 +31,7 @@ pub(crate) fn words(words: &[String]) -> Vec<String> {
     redactor().words(words)
 }
 
-/// Arguments of the system. Only what is redacted loses bytes that are no UTF-8.
+/// Arguments of the system. Only what is redacted loses bytes that are not UTF-8.
 pub(crate) fn os_words(words: &[OsString]) -> Vec<OsString> {
     let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let redacted = redactor().words(&texts).into_iter();
@@ -59,7 +59,7 @@ pub(crate) fn findings(findings: &[Finding]) -> Vec<Finding> {
     findings.iter().map(|finding| finding.clone().map_texts(text)).collect()
 }
 
-/// A list of inputs, or another tree that somebody else wrote.
+/// A list of inputs, or another tree that another program wrote.
 pub(crate) fn json(value: &mut Json) {
     redact_json(redactor(), "", value);
 }

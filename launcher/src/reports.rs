@@ -10,7 +10,7 @@ use stage2_render::Headline;
 use stage2_report::{Analysis, Settings, Sources, WorkloadFacts, analyse};
 
 /// Analyses a run's folder and writes the reports into it. What is absent or damaged costs its own
-/// part of them, and a finding says so.
+/// part of them, and a finding reports it.
 ///
 /// # Errors
 /// A folder that is not there, or that cannot be written.

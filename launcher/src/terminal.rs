@@ -1,6 +1,7 @@
 //! What the user should know -> lines on stderr; results that were asked for -> stdout.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -92,13 +93,13 @@ impl Terminal {
         }
     }
 
-    /// What a command came to: lines with a label each, set apart by an empty line. They are wrapped where a
+    /// What a command came to: lines with a label each, separated by an empty line. They are wrapped where a
     /// terminal shows them, and have no prefix, because nothing of the workload comes after them.
     pub(crate) fn block(&self, lines: &[(&str, String, Style)]) {
         if self.verbosity < Verbosity::Normal || lines.is_empty() {
             return;
         }
-        let shown = laid_out(lines, width().unwrap_or(usize::MAX));
+        let shown = laid_out(lines, width(&std::io::stderr()).unwrap_or(usize::MAX));
         let _ = write!(anstream::stderr(), "\n{shown}");
     }
 
@@ -107,17 +108,22 @@ impl Terminal {
     }
 }
 
-/// A stderr that is closed is no reason to end: the workload runs on without our lines.
+/// A closed stderr does not end the program: the workload runs on without our lines.
 fn line(style: Style, text: &str) {
     let text = format!("stage2-launch: {}", printable(&redaction::text(text)));
-    let text = in_lines(text, width().unwrap_or(usize::MAX));
+    let text = in_lines(text, width(&std::io::stderr()).unwrap_or(usize::MAX));
     let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
 }
 
-/// Columns of the terminal that shows stderr; nothing without one.
-fn width() -> Option<usize> {
-    let size = std::io::stderr().is_terminal().then(size).and_then(Result::ok);
-    size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
+/// Widths that the variable COLUMNS may ask for.
+const WIDTHS: RangeInclusive<usize> = 40..=1_000;
+
+/// Columns of the terminal that shows a stream; without one, what COLUMNS asks for.
+pub(crate) fn width(stream: &impl IsTerminal) -> Option<usize> {
+    let asked = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
+    let size = stream.is_terminal().then(size).and_then(Result::ok);
+    let columns = size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0);
+    columns.or_else(|| asked().filter(|columns| WIDTHS.contains(columns)))
 }
 
 /// Columns by which the further lines of a text are set in.
@@ -133,22 +139,27 @@ fn in_lines(text: String, width: usize) -> String {
     }
 }
 
+/// The label of what to do first: its text has its colour, too.
+pub(crate) const EMPHASISED: &str = "FIRST";
+
 /// Labels in one column, texts in another one.
 fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String {
     let label_width = lines.iter().map(|(label, ..)| label.len() + 2).max().unwrap_or(0);
     let mut out = String::new();
     for (label, text, style) in lines {
         let text = printable(&redaction::text(text));
+        let of_text = if *label == EMPHASISED { *style } else { Style::new() };
         let mut label = format!("{label}:");
         for line in wrapped(&text, width.saturating_sub(label_width).max(20)) {
-            out.push_str(&format!("{style}{label:label_width$}{style:#}{line}\n"));
+            let text = format!("{of_text}{line}{of_text:#}");
+            out.push_str(&format!("{style}{label:label_width$}{style:#}{text}\n"));
             label.clear();
         }
     }
     out
 }
 
-/// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is no error.
+/// Writes what the user asked for to stdout. A reader that has seen enough (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     let mut stdout = anstream::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -247,6 +258,12 @@ mod tests {
         assert_eq!(laid_out(&lines, 30).lines().collect::<Vec<_>>(), expected);
         assert_eq!(laid_out(&lines, usize::MAX).lines().count(), 2, "no terminal, no width");
         assert!(laid_out(&lines, 1).lines().count() > 2);
+        let green = AnsiColor::Green.on_default();
+        let first =
+            laid_out(&[("time", "1 s".into(), green), (EMPHASISED, "do it".into(), green)], 80);
+        let coloured = |text: &str| format!("{green}{text}{green:#}");
+        let expected = [coloured("time:  ") + "1 s", coloured("FIRST: ") + &coloured("do it")];
+        assert_eq!(first.lines().collect::<Vec<_>>(), expected);
         let hostile = [("time", "a\u{1b}[2J\nb".to_owned(), plain)];
         assert_eq!(laid_out(&hostile, 80), "time: a\\u{1b}[2J\\nb\n");
     }

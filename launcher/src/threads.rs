@@ -1,4 +1,4 @@
-//! Work -> a thread of its own, or, where the system refuses one (a limit on processes), this one.
+//! Work -> its own thread, or, where the system refuses one (a limit on processes), this one.
 
 use std::io;
 use std::sync::mpsc::channel;

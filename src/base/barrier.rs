@@ -122,14 +122,14 @@ pub(crate) fn catch<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// A thread of ours with this name. It has a stack of its own size: without one, the standard library reads
+/// A thread of ours with this name. It has its own stack size: without one, the standard library reads
 /// `RUST_MIN_STACK` from the environment, which the guest may be changing.
 pub(crate) fn thread(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES)
 }
 
-/// Runs `body`, which is all that a thread of our own does. What the guest's own code does on it (an
-/// allocator that makes NVTX ranges) is no work of the guest.
+/// Runs `body`, which is all that our own thread does. What the guest's own code does on it (an
+/// allocator that makes NVTX ranges) is not work of the guest.
 pub(crate) fn own_thread<T>(body: impl FnOnce() -> T) -> Result<T, Panic> {
     CodeOwner::Ours.enter();
     stopped(body)

@@ -23,7 +23,7 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Replaces the count by a total that somebody else keeps.
+    /// Replaces the count by a total that is kept elsewhere.
     pub fn set(&self, total: u64) {
         self.0.store(total, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ macro_rules! counters {
         of_the_file { $($(#[$meta:meta])* $name:ident,)+ }
         others { $($(#[$other_meta:meta])* $other:ident,)+ }
     ) => {
-        /// The counters of one process. [`Losses`] says what each means.
+        /// The counters of one process. [`Losses`] states what each means.
         #[derive(Debug, Default)]
         #[allow(missing_docs, reason = "the fields are those of Losses")]
         pub struct Counters {

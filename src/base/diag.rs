@@ -42,12 +42,12 @@ pub fn warn_at_once(message: fmt::Arguments<'_>) {
     say(Level::Warn, message, Duration::ZERO);
 }
 
-/// Says what was found or chosen.
+/// States what was found or chosen.
 pub fn info(message: fmt::Arguments<'_>) {
     say(Level::Info, message, PATIENCE);
 }
 
-/// Says what is being done.
+/// States what is being done.
 pub fn debug(message: fmt::Arguments<'_>) {
     say(Level::Debug, message, PATIENCE);
 }

@@ -1,6 +1,6 @@
 //! Waits that end in time, whatever signals arrive meanwhile: flags, bells, naps and a lock on the futex.
 //!
-//! `std::thread::sleep` starts anew after each signal, so with signals more often than its timer
+//! `std::thread::sleep` starts again after each signal, so with signals more often than its timer
 //! fires it never returns. `std::thread::park_timeout` ends the process where the clock cannot be read.
 //! Every wait here has an absolute deadline, and looks at the clock after each wake-up. Without a clock
 //! nothing waits. The futex takes times of the kernel's clock, so that is the one which is read: a library

@@ -8,7 +8,7 @@ use crate::base::pages::{self, PAGE_BYTES};
 /// How many forks led from the process that loaded us to this one.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// How often threads had to begin anew with their ranges: at a fork, and at each window but the first.
+/// How often threads had to begin again with their ranges: at a fork, and at each window but the first.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 /// Ranges may be open that were opened while nothing was recorded.
 static UNSEEN: AtomicBool = AtomicBool::new(false);
@@ -33,7 +33,7 @@ pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
 
-/// Has threads begin anew, for a further window: ranges may be open of which nothing was seen.
+/// Has threads begin again, for a further window: ranges may be open of which nothing was seen.
 pub fn begin_epoch() {
     UNSEEN.store(true, Ordering::Relaxed);
     EPOCH.fetch_add(1, Ordering::Release);

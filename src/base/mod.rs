@@ -2,7 +2,7 @@
 //! what this process knows of itself.
 //!
 //! Guest threads call most of this. So what works after the start neither allocates nor waits without a
-//! bound; what belongs to a start ([`job`], [`last_thread::Helpers::note`]) says so.
+//! bound; what belongs to a start ([`job`], [`last_thread::Helpers::note`]) is marked.
 
 pub mod allocator;
 pub mod ancestry;

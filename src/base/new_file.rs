@@ -1,7 +1,7 @@
 //! A path in a folder that others may write to -> a new file or folder that only its owner can open.
 //!
 //! Records name hosts, programs and ranges. So the modes are ours, whatever the guest's umask is, and
-//! no link that somebody left under a name of ours is followed.
+//! no link that someone left under a name of ours is followed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -19,7 +19,7 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to append to, which is made where there is none. A named pipe that nobody reads is an
+/// Opens a file to append to, which is made where there is none. A named pipe that nothing reads is an
 /// error at once, instead of a wait without end. So is a link: only those that the system keeps below `/dev`
 /// and `/proc` are followed, such as `/dev/stderr`.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
@@ -37,7 +37,7 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes a folder and those around it that are not there. Others stay as they are: they are somebody's.
+/// Makes a folder and those around it that are not there. Others stay as they are: they are someone's.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());

@@ -18,7 +18,7 @@ pub fn map(bytes: usize, flags: libc::c_int) -> Option<*mut c_void> {
     (start != libc::MAP_FAILED).then_some(start)
 }
 
-/// A table in pages of its own, which take no memory until they are written to.
+/// A table in its own pages, which take no memory until they are written to.
 pub(crate) struct Zeroed<T> {
     start: NonNull<T>,
     count: usize,

@@ -80,12 +80,12 @@ impl Drop for SignalBlock {
     }
 }
 
-/// Signals that do nothing, or stop a process, where nobody has chosen an action.
+/// Signals that do nothing, or stop a process, unless an action was chosen.
 const HARMLESS: [c_int; 8] =
     [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Whether a signal ends the process that gets it: it would by default, and nobody has chosen another
-/// action. Async-signal-safe.
+/// Whether a signal ends the process that gets it: it would by default, and no other action was
+/// chosen. Async-signal-safe.
 pub fn ends_process(signal: c_int) -> bool {
     let known = (1..=64).contains(&signal) && !HARMLESS.contains(&signal);
     known && action(signal) == Some(libc::SIG_DFL)
@@ -135,7 +135,7 @@ pub fn unblock_termination_signals() {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// The signals that answer a write, with the error that comes with each: a pipe that nobody reads, a file
+/// The signals that answer a write, with the error that comes with each: a pipe that nothing reads, a file
 /// that has reached the limit of the process.
 const OF_WRITES: [(c_int, c_int); 2] = [(libc::SIGPIPE, libc::EPIPE), (libc::SIGXFSZ, libc::EFBIG)];
 

@@ -103,7 +103,7 @@ mod primitives {
     }
 
     /// Runs `body` in every order of its threads' steps in which a thread is interrupted at most
-    /// `preemptions` times where it need not wait, and says how many there are.
+    /// `preemptions` times where it need not wait, and states how many there are.
     pub(crate) fn try_every_order(
         name: &str,
         preemptions: usize,

@@ -1,6 +1,6 @@
 //! A code address into the unwind table of its library, for the unwinder that is linked into us.
 //!
-//! GCC's unwinder asks `_dl_find_object` for it, which the loader has from glibc 2.35 on. If that name
+//! GCC's unwinder asks `_dl_find_object` for it, which the loader has from glibc 2.35. If that name
 //! were left open, no program of an older glibc, or of musl, would start while we are preloaded. So we
 //! define it. The symbol is hidden: the guest's own unwinder does not see it.
 

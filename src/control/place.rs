@@ -1,4 +1,4 @@
-//! The folder and the socket of this process: made so that nobody else can stand in for us, and known to
+//! The folder and the socket of this process: made so that no other user can stand in for us, and known to
 //! the handlers of forks and ends.
 
 use std::ffi::CString;
@@ -171,7 +171,7 @@ fn check_same(opened: &File, folder: &Path) -> io::Result<()> {
     same.then_some(()).ok_or_else(|| io::Error::other("it was replaced while it was opened"))
 }
 
-/// A socket at `path` that listens, with a high number and mode 0600: nobody can connect before that,
+/// A socket at `path` that listens, with a high number and mode 0600: no other user can connect before that,
 /// because the folder is closed to others.
 fn listen(path: &Path) -> io::Result<OwnedFd> {
     let failed = io::Error::last_os_error;

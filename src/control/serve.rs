@@ -18,7 +18,7 @@ use crate::guest::state::{self, Phase, Shared};
 
 /// The longest that a client may take over its request, and over our answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(1);
-/// The longest that is read on after an answer to what is no request, and how many pieces of it.
+/// The longest that is read on after an answer to what is not a request, and how many pieces of it.
 const REST_PATIENCE: Duration = Duration::from_millis(100);
 const REST_PIECES: u32 = 64;
 /// Clients that get an answer that another one has asked for.
@@ -195,7 +195,7 @@ fn may_ask(client: BorrowedFd<'_>) -> Result<(), String> {
     ))
 }
 
-/// Users that a user namespace does not know all have the overflow number: it says nothing.
+/// Users that a user namespace does not know all have the overflow number: it identifies none.
 fn is_allowed(peer: u32, own: u32, overflow: u32) -> bool {
     peer != overflow && (peer == own || peer == 0)
 }

@@ -262,7 +262,7 @@ fn flush() -> Result<Answer, String> {
     Ok(Answer::ok().with("said", "done"))
 }
 
-/// Somebody is about to send a signal.
+/// Someone is about to send a signal.
 fn ending(signal: i32) -> Result<Answer, String> {
     let shared = state::shared().filter(|_| state::phase() == Phase::On);
     // A program may wait for a signal that its main thread puts off.

@@ -1,4 +1,4 @@
-//! Notices that nothing moves, and writes down why, once.
+//! Notices that nothing moves, and records why, once.
 //!
 //! It works on the thread of the control socket, which otherwise sleeps. While records come in, it compares two
 //! numbers a few times in each period. Where none have come for half a period, or nothing is recorded, it looks at
@@ -87,7 +87,7 @@ impl<'a> Standstill<'a> {
         }
     }
 
-    /// Until the next look; none where nobody asked for any.
+    /// Until the next look; none if none was requested.
     pub(super) fn left(&self) -> Option<Duration> {
         self.period?;
         Some(self.next.saturating_duration_since(Instant::now()))

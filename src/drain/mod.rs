@@ -1,7 +1,7 @@
 //! What runs on our one thread: full buffers and events into the trace file and the summary.
 //!
-//! [`run`] is the body of that thread, and nothing here is called from any other, but for the reads of
-//! NVML: they may wait for the driver, on a thread of their own (`device_state`). It may allocate, read
+//! [`run`] is the body of that thread, and nothing here is called from any other, except for the reads of
+//! NVML: they may wait for the driver, on their own thread (`device_state`). It may allocate, read
 //! files and write. It waits for nobody in the guest. A panic ends the thread and leaves the
 //! guest alone ([`crate::base::barrier::own_thread`]).
 

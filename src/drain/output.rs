@@ -23,7 +23,7 @@ const ARGV_BYTES: usize = 64 << 10;
 const MAX_FACTS: usize = 1 << 10;
 /// Length of a piece where only some stay, ms.
 const AUTO_PIECE_MS: u64 = 60_000;
-/// Fact that says what the file leaves out.
+/// Fact that states what the file leaves out.
 const DETAIL: &str = "detail";
 
 #[derive(Default)]
@@ -40,13 +40,13 @@ pub(super) struct Output {
     /// Dropped frames after which names were, and facts were, said again.
     names_lost: u64,
     facts_lost: u64,
-    /// Devices that work ran on, and whether somebody was told.
+    /// Devices that work ran on, and whether someone was told.
     used: FxHashMap<u32, bool>,
 }
 
 impl Output {
     /// Opens `STAGE2_OUT/HOST-PID.s2t`, or `HOST-PID-wN.s2t` of a window that begins late, or the first piece
-    /// of a trace that is cut. Where that fails one line says so and nothing is written.
+    /// of a trace that is cut. Where that fails one line reports it and nothing is written.
     pub(super) fn open(options: &Options, window: Option<u64>) -> Self {
         let process = this_process(&options.redact);
         let mut pieces = None;

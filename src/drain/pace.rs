@@ -1,6 +1,6 @@
 //! When to ask CUPTI for what it holds: every flush period, and earlier when few buffers are left.
 //!
-//! CUPTI keeps the part-filled buffer of a thread that is idle or has ended until somebody flushes.
+//! CUPTI keeps the part-filled buffer of a thread that is idle or has ended until someone flushes.
 //! So a guest that starts many threads would use up the pool between two periods. These flushes are
 //! not forced: a forced one also takes records of work that still runs, and these are lost.
 //!
@@ -16,7 +16,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 
 /// When the first flush comes; each next one takes twice as long to come.
 const FIRST: Duration = Duration::from_millis(10);
-/// From this pause on the period holds.
+/// The period holds from this pause.
 const EARLY: Duration = Duration::from_secs(1);
 /// Whoever asks for such a period wants few flushes.
 const FEW: Duration = Duration::from_secs(60);

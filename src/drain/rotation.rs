@@ -52,7 +52,7 @@ pub(super) struct Pieces {
     /// The losses that they tell.
     told: Losses,
     threads: BTreeMap<u32, Record>,
-    /// Nodes with path and range of their capture, and the piece that says so.
+    /// Nodes with path and range of their capture, and the piece that states them.
     nodes: FxHashMap<u64, (u32, u64, u64)>,
     /// Ranges with lower numbers were opened in earlier pieces.
     first_range: u64,
@@ -162,7 +162,7 @@ impl Pieces {
         losses.since(&self.told)
     }
 
-    /// What says which piece this is, and of the process what earlier ones say.
+    /// What states which piece this is, and of the process what earlier ones say.
     pub(super) fn head(&self) -> impl Iterator<Item = Record> {
         let Rotate { size, every_ms, keep } = self.rotate;
         let words = [
@@ -180,8 +180,8 @@ impl Pieces {
         facts.into_iter().chain(self.threads.values().cloned())
     }
 
-    /// The records of `head`, repeated in the middle of a piece whose beginning may be lost: nobody
-    /// can say there what was open.
+    /// The records of `head`, repeated in the middle of a piece whose beginning may be lost, so
+    /// that it is not known there what was open.
     pub(super) fn head_again(&self) -> impl Iterator<Item = Record> {
         let (key, value) = (pieces::OPEN_BEFORE.to_owned(), pieces::UNKNOWN.to_owned());
         self.head().chain([Record::Meta { key, value }])

@@ -66,7 +66,7 @@ pub(super) struct Queues {
     collectives: FxHashMap<u32, bool>,
     /// Work that has no times is work that has not ended: what a forced flush handed out is being taken in.
     is_forced: bool,
-    /// The record at hand came without times.
+    /// The current record came without times.
     pub(super) is_untimed: bool,
     /// When the last range closed; 0: none has.
     pub(super) last_close: MonoNs,

@@ -72,7 +72,7 @@ impl Summary<'_> {
         text
     }
 
-    /// One line that says whether the tables show everything.
+    /// One line that states whether the tables show everything.
     fn coverage(&self) -> String {
         let c = self.counters;
         let losses = [
@@ -138,7 +138,7 @@ fn write_new(folder: &Path, text: &str) -> io::Result<()> {
 
 /// Characters of a kernel name.
 const NAME: usize = 60;
-/// Percent of the GPU time from which on the kernels of a path are listed.
+/// Percent of the GPU time from which the kernels of a path are listed.
 const DETAILED: u64 = 2;
 
 fn write_terminal(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
@@ -340,7 +340,7 @@ struct Line {
     device: u32,
     /// Calls, scaled where the range was sampled.
     calls: u64,
-    /// Sum of the durations, ns, likewise.
+    /// Sum of the durations, ns, in the same way.
     total_ns: u64,
     row: Row,
 }
@@ -516,7 +516,7 @@ fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }
 
-/// The shown paths of a process. Each is a path of the [`Interner`]; 0 is no range, and
+/// The shown paths of a process. Each is a path of the [`Interner`]; 0 is not a range, and
 /// [`UNATTRIBUTED`] is what it is.
 #[derive(Default)]
 pub(crate) struct ShownPaths {

@@ -1,4 +1,4 @@
-//! The records of the trace file, as they are written -> the summary beside it, and whether something unusual happened.
+//! The records of the trace file, as they are written -> the summary next to it, and whether something unusual happened.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) struct SummaryFile {
 }
 
 impl SummaryFile {
-    /// Begins `STEM.s2s`. Where that fails one line says so, and nothing is summarised.
+    /// Begins `STEM.s2s`. Where that fails one line reports it, and nothing is summarised.
     pub(super) fn begin(folder: &Path, stem: &str) -> Option<Self> {
         let created = new_file::create_folder(folder).and_then(|()| create(folder, stem));
         let file = created.inspect_err(|error| {

@@ -46,7 +46,7 @@ impl Timeline {
         self.changes.back().map_or(0, |&(fence, _)| fence)
     }
 
-    /// From `fence` on, `place` is open. A fence below the last one can only come from another
+    /// From `fence`, `place` is open. A fence below the last one can only come from another
     /// thread that ended one of this thread's ranges at the same moment; it is taken as equal.
     pub(crate) fn change(&mut self, fence: u64, place: Place) {
         let fence = self.changes.back().map_or(fence, |&(last, _)| last.max(fence));

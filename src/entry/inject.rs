@@ -95,7 +95,7 @@ extern "C" fn constructor() {
     }
 }
 
-/// Says why nothing is recorded, once in a tree of processes.
+/// States why nothing is recorded, once in a tree of processes.
 fn stand_aside(why: std::fmt::Arguments<'_>) {
     if variable(STOOD_ASIDE).is_none() {
         diag::warn(why);
@@ -177,7 +177,7 @@ impl Program {
     }
 }
 
-/// Whether ncu has started this process, which it does with a library and a variable of its own. It ends a
+/// Whether ncu has started this process, which it does with a library and its own variable. It ends a
 /// guest with an error where a variable names our library, also a child of this process.
 fn is_under_ncu() -> bool {
     let of_ncu = |path: &[u8]| path.ends_with(b"/libcuda-injection.so");
@@ -187,7 +187,7 @@ fn is_under_ncu() -> bool {
 }
 
 /// Takes our name out of the variables, where the shell around this process has put it: ncu refuses to start
-/// beside another tool's.
+/// alongside another tool's.
 fn close_doors() {
     let Some(own) = OwnPath::find() else { return };
     for door in [CUDA_DOOR, NVTX_DOOR] {
@@ -309,7 +309,7 @@ fn set_variable(name: &CStr, value: &CStr) -> bool {
 /// The doors are several, and one line is enough.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Whether this library may do anything here. If not, one line says so, and no variable is read.
+/// Whether this library may do anything here. If not, one line reports it, and no variable is read.
 fn is_trusted() -> bool {
     // SAFETY: reads what the kernel told this process when it started.
     let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;

@@ -1,4 +1,4 @@
-//! Starts the collector and wires its parts, in each process and each forked child anew.
+//! Starts the collector and wires its parts, in each process and each forked child again.
 
 use std::time::Duration;
 

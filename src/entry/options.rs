@@ -142,7 +142,7 @@ fn on_off(name: &str) -> Option<bool> {
     named(name, [("on", true), ("off", false)])
 }
 
-/// The file of a library. The loader looks for a bare name in folders of its own.
+/// The file of a library. The loader looks for a bare name in its own folders.
 fn library(path: &OsStr) -> PathBuf {
     let is_bare = !path.as_encoded_bytes().contains(&b'/');
     if is_bare { path.into() } else { lasting(path) }

@@ -1,7 +1,7 @@
-//! Runs a closure on a stack of our own, for guest threads with little stack left.
+//! Runs a closure on our own stack, for guest threads with little stack left.
 //!
 //! A start reads the environment, resolves paths and makes a thread: more than the smallest stack
-//! that a thread may have (16 KiB) holds beside what the guest does on it.
+//! that a thread may have (16 KiB) holds in addition to what the guest does on it.
 
 use std::ffi::c_void;
 
@@ -14,7 +14,7 @@ const GUARD_BYTES: usize = 4096;
 /// Zeros above the first frame, by which a stack walker finds the end.
 const END_BYTES: usize = 4096;
 
-/// Runs `body` on a stack of our own; on the thread's own stack where there is no memory for one. A
+/// Runs `body` on our own stack; on the thread's own stack where there is no memory for one. A
 /// panic becomes `fallback`.
 pub fn on_own<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     let mut job = Job { body: Some(body), result: None };

@@ -1,4 +1,4 @@
-//! How the process is about to end, from whoever ends it to our thread. Async-signal-safe but for the words.
+//! How the process is about to end, from whoever ends it to our thread. Async-signal-safe except for the words.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Farewell {
         self.by.store(by, Ordering::Release);
     }
 
-    /// Has our thread write down everything, and that the process ends like this: it may still go on. `false`
+    /// Has our thread record everything, and that the process ends like this: it may still go on. `false`
     /// where that took longer than `patience`.
     pub fn announce(&self, by: EndedBy, patience: Duration, wake: impl FnOnce()) -> bool {
         self.note(by);

@@ -7,7 +7,8 @@
 //! ([`state::start_child`]). Constructors and [`cupti::start`] allocate, and only a start calls them.
 //!
 //! The other side of each queue and table is here as well: our thread takes what it consumes
-//! ([`event`], [`pool`], [`registry`]) through methods that say so. Hardware counters have a thread of their own ([`counters`]). Records leave this folder decoded,
+//! ([`event`], [`pool`], [`registry`]) through methods that say so. Hardware counters
+//! have their own thread ([`counters`]). Records leave this folder decoded,
 //! with the texts that they point to ([`activity`]). [`gpu::Tracer`] is all that can be asked of CUPTI.
 
 pub(crate) mod activity;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use stage2_contract::trace::MonoNs;
 
-/// Threads that have a place of their own. One more shares that of another, and each call replaces the last.
+/// Threads that have their own place. One more shares that of another, and each call replaces the last.
 const PLACES: usize = 64;
 
 #[derive(Default)]

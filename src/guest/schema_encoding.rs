@@ -38,7 +38,7 @@ pub(crate) struct Schema {
     pub(crate) entries: Vec<OwnedEntry>,
 }
 
-/// An entry with a name of its own.
+/// An entry with its own name.
 pub(crate) type OwnedEntry = SchemaEntry<Vec<u8>>;
 
 /// One entry of a schema, with a name as in [`SchemaHead`].

@@ -298,7 +298,7 @@ pub(crate) fn lose_track() {
     let _ = with_state(|state| state.lost_track.set(true));
 }
 
-/// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` says
+/// Opens a range in `domain`. `asked`: collection is asked for inside of it; then `choose` states
 /// whether it really is, unless a range around it on this thread has decided that already.
 pub(crate) fn push(domain: u32, asked: bool, choose: impl FnOnce() -> bool) -> Step {
     let around = if asked { around() } else { None };

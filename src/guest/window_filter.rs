@@ -1,7 +1,7 @@
 //! What a window is to record: a filter of ranges and a choice of instances, read by guest threads at
 //! each push.
 //!
-//! Handles carry the bits of the filter of the environment. A window with a filter of its own looks the
+//! Handles carry the bits of the filter of the environment. A window with its own filter looks the
 //! bits up by the number of the registration instead, in a table ([`Bits`]) that is filled before the
 //! window begins and goes on with each registration.
 
@@ -160,7 +160,7 @@ impl Sampler {
         }
     }
 
-    /// Begins to count anew, for the start of a window.
+    /// Begins to count again, for the start of a window.
     pub(crate) fn reset(&self) {
         for kind in &self.kinds {
             kind.instances.store(0, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl Sampler {
         }
     }
 
-    /// Counts an instance of the kind with this key (see [`kind_key`]) and says whether to record it.
+    /// Counts an instance of the kind with this key (see [`kind_key`]) and states whether to record it.
     pub(crate) fn take(&self, key: u64) -> bool {
         let Some(kind) = self.kind(key) else { return true };
         let instance = kind.instances.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +195,7 @@ impl Sampler {
 }
 
 /// The key of a kind; never 0. `registered`: the number of a registered string,
-/// whose text is not at hand, or 0.
+/// whose text is not available, or 0.
 pub(crate) fn kind_key(name: &[u8], registered: u32, domain: u32) -> u64 {
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;

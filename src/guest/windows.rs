@@ -32,7 +32,7 @@ pub struct Window {
 }
 
 /// A moment that was set beforehand, as two clocks tell it. The one of the day is the same in every process;
-/// the other one goes on where somebody sets that one.
+/// the other one goes on where someone sets that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// On the clock of the day.

@@ -154,7 +154,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Appends a Python string as UTF-8. Of a long one, it keeps the beginning, or the `end`. `None`: the object
-/// is no string.
+/// is not a string.
 fn put_text(
     address: u64,
     end: bool,

@@ -1,7 +1,7 @@
 //! Looks once at all threads of the guest, twice in a row: what each does, and whether it has moved in between.
 //!
 //! For whoever asks why nothing moves. As the sampling thread, it sends no signal, takes no lock and stops nothing;
-//! it runs on a thread of its own, which ends afterwards.
+//! it runs on its own thread, which ends afterwards.
 
 use std::fs;
 use std::ops::Range;

@@ -104,7 +104,7 @@ impl Memory {
         }
     }
 
-    /// Reads the windows from this index on, and returns the number of bytes read.
+    /// Reads the windows from this index, and returns the number of bytes read.
     fn read_windows(&mut self, first: usize) -> usize {
         let Some(windows) = self.windows.get(first..) else { return 0 };
         if let Some(file) = &self.file {

@@ -1,4 +1,4 @@
-//! Samples the guest's threads from a thread of our own: the state and the stack of each.
+//! Samples the guest's threads from our own thread: the state and the stack of each.
 //!
 //! It sends no signal to a guest thread, takes no lock and stops nothing. It reads memory through the kernel
 //! ([`memory`]), because the interpreter keeps running and may free that memory at any moment. The thread
@@ -547,7 +547,7 @@ impl<'a> Sampler<'a> {
         looked
     }
 
-    /// Says which threads may read their own stacks: those that launch, unless a filter might end them for it.
+    /// States which threads may read their own stacks: those that launch, unless a filter might end them for it.
     fn tell_threads(&self, threads: &[stacks::Thread]) {
         let may = self.known.iter().filter(|known| known.launches && !known.is_filtered);
         self.calls.tell_threads(may.map(|known| {

@@ -112,7 +112,7 @@ struct Function {
 #[derive(Clone, Copy)]
 pub(super) enum Stack<'a> {
     InMemory,
-    /// From this address on, within a callback: the frames of the collector and of CUPTI are left out.
+    /// From this address, within a callback: the frames of the collector and of CUPTI are left out.
     Copied(u64, &'a [u8]),
 }
 
@@ -354,7 +354,7 @@ fn headers(start: u64, memory: &Memory) -> Option<(u64, u64)> {
     Some((bias, of(TABLES).map_or(0, |tables| bias.wrapping_add(tables))))
 }
 
-/// An entry of `.eh_frame` and what it refers to, as a section of its own.
+/// An entry of `.eh_frame` and what it refers to, as its own section.
 struct Entry {
     /// The common part and the entry, whose reference to it is changed.
     bytes: Vec<u8>,

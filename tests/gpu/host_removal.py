@@ -20,9 +20,6 @@ from typing import Any
 BATCH, PROMPT, TOKENS, CALLS = 16, 128, 96, 12
 WORDS_BACK = 128
 """Tokens that the logits processor looks at in each sequence."""
-KEYS = 400
-"""Numbers that go into the key of a request."""
-
 
 active = True
 """Whether the function is called."""
@@ -80,21 +77,11 @@ def hugging_face() -> None:
             torch.cuda.synchronize()
 
 
-def priority(request: Any) -> float:
-    """Return a key of a request that takes a while to compute."""
-    return sum(float(len(request.request_id) * number % 7) for number in range(KEYS))
-
-
 def vllm() -> None:
     """Run gen.py with a scheduler that sorts its requests in every step."""
     from vllm import LLM
-    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 
-    class SortingScheduler(AsyncScheduler):  # type: ignore[misc]
-        def schedule(self, *args: Any, **kwargs: Any) -> Any:
-            if active:
-                self.running.sort(key=priority)
-            return super().schedule(*args, **kwargs)
+    from sorting_scheduler import SortingScheduler
 
     start, generate = LLM.__init__, LLM.generate
     calls = itertools.count()
@@ -104,6 +91,7 @@ def vllm() -> None:
 
     def ranged(self: Any, *args: Any, **kwargs: Any) -> Any:
         with in_turn(next(calls)):
+            SortingScheduler.active = active
             return generate(self, *args, **kwargs)
 
     LLM.__init__, LLM.generate = with_scheduler, ranged

@@ -234,6 +234,21 @@ async function useKernels(browser, problems) {
   found = await numbers();
   if (found.some((value, i) => i > 0 && value < found[i - 1])) problems.push("calls do not sort up, by the keyboard");
   const names = await column("kernel");
+  const more = 'document.querySelector(".more")';
+  if (await browser.value(`${table}.querySelectorAll(".small").length > 0`)) {
+    const press = () => browser.value(`${more}.click()`);
+    const small = await browser.value(`Number(${more}.textContent.match(/^Show (\\d+) more kernels?,/)?.[1])`);
+    await press();
+    const open = (await column("kernel")).length;
+    if (!(small > 0) || open !== names.length + small) problems.push(`${names.length} kernels and ${small} more are ${open}`);
+    await press();
+    const rare = await browser.value(`${table}.querySelector(".small").dataset.id`);
+    await browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ${JSON.stringify(rare)}; i.dispatchEvent(new Event("input")); })()`);
+    if ((await column("kernel")).length === 0) problems.push(`the filter does not find the folded kernel ${rare}`);
+    await browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ""; i.dispatchEvent(new Event("input")); })()`);
+  } else if (!(await browser.value(`${more}.hidden`))) {
+    problems.push("there is a button for more kernels, and no kernel is folded");
+  }
   const word = (names[0].match(/[a-z_]{4,}/i) ?? ["void"])[0];
   const type = (text) =>
     browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ${JSON.stringify(text)}; i.dispatchEvent(new Event("input")); })()`);
@@ -283,7 +298,7 @@ async function readTop(browser, problems) {
   );
   if (dead.length > 0) problems.push(`links that lead nowhere: ${dead.slice(0, 3)}`);
   const order = await browser.value(
-    `["header", "#recommendations", "#takeaways", "#findings", ".stage, #all-kernels"].map((part) => document.querySelector(part)?.getBoundingClientRect().top)`,
+    `["header", "#recommendations", "#takeaways", "#findings", ".stage, #all-kernels"].map((part) => document.querySelector(part)?.closest("header, section, details")?.getBoundingClientRect().top)`,
   );
   const sorted = order.every((top, i) => i === 0 || top > order[i - 1]);
   if (!sorted) problems.push(`answer, recommendations, takeaways, findings and stages begin at ${order} px`);

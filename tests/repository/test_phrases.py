@@ -13,7 +13,7 @@ import phrases  # noqa: E402
 class Phrases(unittest.TestCase):
     def found(self, prose: str) -> list[str]:
         known = phrases.read_phrases(phrases.PHRASES.read_text(encoding="utf-8"))
-        return [match[0] for pattern, _ in known for match in pattern.finditer(prose)]
+        return [match[0] for pattern, _, _ in known for match in pattern.finditer(prose)]
 
     def test_what_is_banned_is_found_and_plain_english_is_not(self) -> None:
         for bad in [
@@ -42,6 +42,9 @@ class Phrases(unittest.TestCase):
         )
         self.assertEqual(self.found(phrases.messages(source)), ["says nothing", "is \ntold"])
         self.assertEqual(phrases.messages(source).count("\n"), source.count("\n"))
+        source = "/// Looks beside it.\n/// `beside` is code.\nfn f() {} // beside it\n"
+        self.assertEqual(self.found(phrases.messages(source)), ["beside"])
+        self.assertEqual(self.found(phrases.messages(source, docs=False)), [])
 
     def test_texts_of_python_are_found_on_their_lines(self) -> None:
         source = 'def f():\n  """Look beside it."""\n  x = "beside"\n  return f"{x} says nothing"\n'

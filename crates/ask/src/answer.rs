@@ -88,7 +88,7 @@ impl Column {
         Self { summed: Some(field), ..self }
     }
 
-    /// Says what the values are measured on, or how they are computed.
+    /// States what the values are measured on, or how they are computed.
     #[must_use]
     pub fn of(self, basis: impl Into<String>) -> Self {
         Self { basis: Some(basis.into()), ..self }

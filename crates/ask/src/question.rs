@@ -1,4 +1,4 @@
-//! The questions, each with its name and one line of help, and what is no question.
+//! The questions, each with its name and one line of help, and what is not a question.
 
 use std::str::FromStr;
 

@@ -67,7 +67,7 @@ pub(crate) struct Json<'a> {
 pub struct ResultColumn {
     /// Its name, or the expression.
     pub name: String,
-    /// The unit of its numbers, as far as the name says it.
+    /// The unit of its numbers, as far as the name states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<&'static str>,
     /// Whether the workload wrote its texts.

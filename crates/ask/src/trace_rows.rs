@@ -70,7 +70,7 @@ fn incomplete(process: &Process) -> Vec<String> {
 
 /// Why a file is not read on.
 enum Stop {
-    /// It is damaged there, and its findings say so.
+    /// It is damaged there, and its findings report it.
     Damage,
     Query(QueryError),
 }
@@ -133,7 +133,7 @@ struct Instance {
     path: usize,
     name: String,
     span: Span,
-    /// It goes on under another path, and is no instance of its own.
+    /// It goes on under another path, and is not an instance of its own.
     continues: bool,
     /// Its number among the instances of its path.
     number: u64,

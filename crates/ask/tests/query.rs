@@ -18,7 +18,10 @@ static QUERIES: Mutex<()> = Mutex::new(());
 
 fn query(bundle: &Bundle<'_>, sql: &str, limits: Limits) -> Result<Answered, QueryError> {
     let _one = QUERIES.lock().unwrap_or_else(PoisonError::into_inner);
-    stage2_ask::query::query(bundle, sql, limits)
+    let started = Instant::now();
+    let answered = stage2_ask::query::query(bundle, sql, limits);
+    assert!(started.elapsed() < limits.time + Duration::from_secs(10), "{sql}");
+    answered
 }
 
 const SAMPLES: [&str; 5] =
@@ -63,9 +66,7 @@ impl Sample {
 
     fn refused(&self, sql: &str) -> String {
         let limits = Limits { time: Duration::from_millis(500), ..Limits::default() };
-        let started = Instant::now();
         let error = query(&self.bundle(), sql, limits).map(|answered| answered.to_markdown());
-        assert!(started.elapsed() < Duration::from_secs(10), "{sql}");
         error.expect_err(sql).to_string()
     }
 }
@@ -487,9 +488,15 @@ fn every_declared_field_is_one_of_the_report() {
         timelines.put_into(&mut sample.report).expect(name);
         sample
     });
-    // No sample has them: counters of ncu by kernel, operators, a thread that held a lock, a GPU that was off.
+    // No sample has them: counters of ncu by kernel, operators, energy (warm windows are short), a GPU that was off.
     const NONE: [&str; 2] = ["counters", "operators"];
-    const SELDOM: [&str; 2] = ["host_causes.thread", "coverage.gpu_off"];
+    const SELDOM: [&str; 5] = [
+        "energy.energy_j",
+        "energy.uncertainty_j",
+        "energy.mean_power_w",
+        "energy.joules_per_token",
+        "coverage.gpu_off",
+    ];
     let mut never = Vec::new();
     for table in TABLES.iter().filter(|table| matches!(table.rows, Rows::Report { .. })) {
         let mut filled = vec![false; table.columns.len()];

@@ -172,7 +172,7 @@ pub fn mixed(value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// How long any of `intervals` ran, ns; for intervals that are all at hand.
+/// How long any of `intervals` ran, ns; for intervals that are all available.
 pub fn union_ns(mut intervals: Vec<(u64, u64)>) -> u64 {
     intervals.sort_unstable();
     let mut covered_to = 0;

@@ -1,4 +1,4 @@
-//! The first pass: which kernel kinds a stage ran, and which of them get columns of their own.
+//! The first pass: which kernel kinds a stage ran, and which of them get their own columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::samples::Samples;
 
-/// Kinds of one stage that get columns of their own; the other kinds are pooled by class.
+/// Kinds of one stage that get their own columns; the other kinds are pooled by class.
 pub const OWN_COLUMNS: usize = 256;
-/// Classes of one stage that get pools of their own; the others share the last pool.
+/// Classes of one stage that get their own pools; the others share the last pool.
 const POOLS: usize = 32;
 /// The largest number of blocks that the bootstrap draws from.
 pub(super) const BLOCKS: usize = 48;
@@ -19,16 +19,16 @@ const MAX_KINDS: usize = 1 << 20;
 const MAX_STAGES: usize = 4096;
 /// Sums of products over all stages and blocks: 8 bytes each.
 const MAX_CELLS: usize = 16 << 20;
-/// Pieces of a call that have unknowns of their own, at most.
+/// Pieces of a call that have their own unknowns, at most.
 const MOST_PIECES: u64 = 4;
-/// A piece is no shorter than this, nor than so small a part of a sample.
+/// A piece has at least this length, and at least this part of a sample.
 const SHORTEST_PIECE_NS: u64 = 5_000;
 const PIECES_OF_SAMPLE: u64 = 20;
 /// Unknowns that pieces may add to a stage that has [`OWN_COLUMNS`] kinds already.
 const SPARE_PIECES: usize = 32;
 /// Samples that a stage has at least for each unknown that pieces add.
 const SAMPLES_OF_UNKNOWN: u64 = 8;
-/// Fewer steps than these are no sample of anything: runs of samples are drawn in their place.
+/// Fewer steps than these are not a sample: runs of samples are drawn in their place.
 pub(super) const MIN_STEPS: u32 = 10;
 
 /// One kernel, copy or fill on the device.
@@ -44,7 +44,7 @@ pub struct Kernel {
     pub kind: u32,
     /// The class of the kind, by which rare kinds are pooled.
     pub class: u32,
-    /// The number of the step within the stage, from 0 on, where there are steps.
+    /// The number of the step within the stage, from 0, where there are steps.
     pub step: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// Count one kernel. Kernels of no stage, and those that end before they start, are no call.
+    /// Count one kernel. Kernels of no stage, and those that end before they start, are not calls.
     pub fn add(&mut self, kernel: &Kernel) {
         let (Some(stage), Some(duration)) = (kernel.stage, kernel.duration_ns()) else {
             return;

@@ -42,7 +42,7 @@
 //! assert!(matches!(amount, SampledAmount::Known { value, .. } if (value / 2e6 - 1.0).abs() < 0.01));
 //! ```
 //! [`Kinds`] sees every kernel once and chooses the columns: the [`OWN_COLUMNS`] kinds of a stage that
-//! ran longest have columns of their own, the others are pooled by class. [`Fit`] sees them again. It
+//! ran longest have their own columns, the others are pooled by class. [`Fit`] sees them again. It
 //! keeps sums of products instead of kernels, so that memory does not grow with their number.
 //!
 //! # What a value means
@@ -55,7 +55,7 @@
 //!   often the intervals hold the truth of simulated runs.
 //! * [`SampledAmount::AtMost`] is the upper end of that interval, for what is at most 1 % of its stage
 //!   and for what the fit puts at zero.
-//! * [`SampledAmount::Absent`] says why nothing is known. Kinds that always run together can have a known
+//! * [`SampledAmount::Absent`] states why nothing is known. Kinds that always run together can have a known
 //!   total ([`GroupFit`]) where their own amounts are unknown. A kind that the others explain to 95 %
 //!   joins them if its own amount is uncertain, and if they explain it to 99.99 % in any case.
 //! * The background is that of the stage. Where work runs all the time, nothing tells it from the
@@ -79,7 +79,7 @@
 //! * Kinds that move their amount unevenly within 10 us break the model. In simulated runs where half of
 //!   a call's time moves 65 % of its amount, intervals hold 92 % of the truth.
 //! * Writes reach DRAM when L2 evicts them. They may be charged to a kernel that runs later, and their
-//!   R2 says so: 0.91 on the recording, where that of reads is 0.998.
+//!   R2 shows it: 0.91 on the recording, where that of reads is 0.998.
 //! * The samples are of the whole device. What other processes do lies in the background, or, where
 //!   it keeps step with our kernels, in their amounts.
 //! * Values must be kept finely. Replays of a graph repeat the same samples, and with these what rounding
@@ -119,7 +119,7 @@ const MIN_SAMPLES: u64 = 10;
 const MIN_BLOCKS: u32 = 5;
 /// Half an interval may be this share of the amount.
 const MOST_SPREAD: f64 = 0.10;
-/// Less idle time than this says nothing about the background.
+/// Less idle time than this does not show the background.
 const LEAST_IDLE_SECONDS: f64 = 1e-3;
 /// What is surely less than this share of a stage's total is small.
 const SMALL_SHARE: f64 = 0.01;
@@ -506,7 +506,7 @@ pub struct StageFit {
 pub struct Fitted {
     /// What was added to the edges of each call: what explains the samples of the first kernels best.
     pub edges: Edges,
-    /// The fits, in the order of the stages' numbers. Stages without a sample of their own have
+    /// The fits, in the order of the stages' numbers. Stages without their own sample have
     /// amounts that say so.
     pub stages: Vec<StageFit>,
 }

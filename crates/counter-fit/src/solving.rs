@@ -174,7 +174,7 @@ pub(super) struct CollinearColumn {
 
 /// The columns that others explain, best explained first, each without those before it.
 ///
-/// The last column of `matrix` is the constant if `constant` says so. What the constant explains of
+/// The last column of `matrix` is the constant if `constant` is set. What the constant explains of
 /// a column counts for nothing, or all columns that are in every sample would look alike.
 pub(super) fn explained_columns(matrix: &DMatrix<f64>, constant: bool) -> Vec<CollinearColumn> {
     let size = matrix.nrows() - usize::from(constant);

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use Severity::{Note, Warning};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, grouped};
-use stage2_contract::text::{shorten, visible};
+use stage2_contract::text::{listed, shorten, visible};
 use stage2_model::rule::GRAPHS_USED_PERCENT;
 use stage2_model::{
-    ClockUse, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
+    ClockUse, EngineSteps, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
 };
 
 use crate::compare::Run;
-use crate::comparison::Difference;
+use crate::comparison::{
+    Comparison, Difference, MatchedBy, Per, Presence, StageChange, WorkChange, WorkKind, WorkSide,
+};
 use crate::libraries::is_version;
 use crate::noise::median;
 
@@ -41,6 +43,9 @@ const OF_ONE_SIDE: [(&str, &str, TextOf); 3] = [
     ),
 ];
 
+/// Share of the larger amount of work in a step up to which steps do the same.
+const SAME_WORK: f64 = 0.05;
+
 type NumberOf = fn(&Report) -> Option<f64>;
 
 /// Numbers that hardly any two runs have exactly alike: what it is, what a difference means, and the share of
@@ -55,11 +60,11 @@ const NUMBERS: [(&str, &str, f64, NumberOf); 4] = [
     ("memory clock, MHz", "times of memory-bound kernels follow it", 0.02, |r| {
         clock(r, |clocks| clocks.memory_clock_mhz)
     }),
-    ("requests in a decode step", "a step does a different amount of work", 0.05, |r| {
+    ("requests in a decode step", "a step does a different amount of work", SAME_WORK, |r| {
         let kind = r.engine.as_ref()?.timed("decode")?;
         Some(kind.decode_requests_mean)
     }),
-    ("prompt tokens in a prefill step", "a step does a different amount of work", 0.05, |r| {
+    ("prompt tokens in a prefill step", "a step does a different amount of work", SAME_WORK, |r| {
         r.engine.as_ref()?.timed("prefill")?.prefill_tokens_mean
     }),
 ];
@@ -200,6 +205,10 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
             continue;
         }
         let known = !old.is_empty() && !new.is_empty();
+        let (old, new) = match topic.what == "command" && known {
+            true => (other_words(&old, &new), other_words(&new, &old)),
+            false => (old, new),
+        };
         found.push(Difference {
             // Whatever nobody knows is no reason to warn.
             severity: if known { topic.severity } else { Note },
@@ -217,12 +226,139 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
     found
 }
 
+/// Why the steps of a stage of an engine do different amounts of work.
+pub(crate) fn other_work(stage: &str, sides: [Vec<&Report>; 2]) -> Option<String> {
+    let kinds = sides.map(|side| -> Vec<&EngineSteps> {
+        side.iter().filter_map(|report| report.engine.as_ref()?.timed(stage)).collect()
+    });
+    let first = kinds.iter().flatten().next()?;
+    let noun = match (first.prefill_requests_mean, first.decode_requests_mean) {
+        (0.0, _) => "requests",
+        (_, 0.0) if first.prefill_tokens_mean.is_some() => "prompt tokens",
+        (_, 0.0) => "prompts",
+        _ => "tokens",
+    };
+    let work = |kind: &&EngineSteps| {
+        kind.prefill_tokens_mean.unwrap_or(kind.prefill_requests_mean) + kind.decode_requests_mean
+    };
+    let [a, b] = kinds.map(|side| median(&side.iter().map(work).collect::<Vec<f64>>()));
+    let [a, b] = [a?, b?];
+    ((b - a).abs() > SAME_WORK * a.abs().max(b.abs())).then(|| {
+        let [a, b] = shown_pair(a, b);
+        format!("{a} against {b} {noun} per step")
+    })
+}
+
+/// Two values that differ, with enough decimals to show it.
+fn shown_pair(a: f64, b: f64) -> [String; 2] {
+    // Means of small batches may differ behind the point only.
+    let digits = if (b - a).abs() > 1.0 { 0 } else { 2 };
+    [a, b].map(|value| grouped(&format!("{value:.digits$}")))
+}
+
+/// Differences of what a step has to do. How many prompts of a server meet in a step is chance.
+const OF_WORKLOAD: [&str; 5] = [
+    "batch size",
+    "prompt tokens",
+    "images per prompt",
+    "crops per image",
+    "requests in a decode step",
+];
+
+/// Share of the kernel time of a stage, in kernels that both sides have, below which the sides do not compute the same.
+const FEW_IN_COMMON: f64 = 0.05;
+
+/// Why the sides hardly compare, whatever their times are.
+pub(crate) fn unlike(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> Vec<String> {
+    let mut reasons: Vec<String> = of_programs(before, after, of);
+    for difference in of.differences.iter().filter(|d| d.severity >= Warning) {
+        let Difference { what, before, after, .. } = difference;
+        let reason = match what.as_str() {
+            "simulated" => "one GPU is simulated".to_owned(),
+            "GPU" => "another GPU".to_owned(),
+            "number of GPUs" => format!("{before} against {after} GPUs"),
+            "model" => "another model".to_owned(),
+            what if OF_WORKLOAD.contains(&what) => "another workload".to_owned(),
+            _ => continue,
+        };
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons
+}
+
+/// What of the stages and kernels shows that the sides are not versions of one program, and their names if so.
+fn of_programs(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> Vec<String> {
+    let stages = of.stages.iter().filter(|stage| stage.apart.is_none() && stage.per != Per::Run);
+    let (both, alone): (Vec<_>, Vec<_>) =
+        stages.partition(|stage| stage.presence == Presence::Both);
+    let mut reasons = Vec::new();
+    if alone.len() > both.len() {
+        let names: Vec<String> = alone.iter().map(|stage| shown(&stage.stage)).collect();
+        reasons.push(format!("stages without a counterpart ({})", listed(&names, NAMED)));
+    }
+    let shares: Vec<f64> = both.iter().filter_map(|stage| in_common(stage)).collect();
+    if !shares.is_empty() && shares.iter().all(|share| *share < FEW_IN_COMMON) {
+        let none = shares.iter().all(|share| *share == 0.0);
+        reasons.push(if none { "no kernel in common" } else { "few kernels in common" }.to_owned());
+    }
+    let [old, new] = [before, after].map(|side| side.first().and_then(|run| program(run.report)));
+    if let (false, Some(old), Some(new)) = (reasons.is_empty(), old, new)
+        && old != new
+    {
+        reasons.insert(0, format!("another program ({old} → {new})"));
+    }
+    reasons
+}
+
+/// Stages that a reason names.
+const NAMED: usize = 3;
+
+/// The share of the kernel time of a stage that is in kernels of both sides, on the side where it is smaller; nothing
+/// where a side has none.
+fn in_common(stage: &StageChange) -> Option<f64> {
+    let kernels = || stage.work.iter().filter(|row| row.kind == WorkKind::Kernel);
+    let matched = |by: Option<MatchedBy>| by.is_some_and(|by| by != MatchedBy::ClassAndCalls);
+    let share = |of: fn(&WorkChange) -> Option<&WorkSide>| {
+        let ns = |is: &dyn Fn(&WorkChange) -> bool| -> f64 {
+            kernels().filter(|row| is(row)).filter_map(of).map(|side| side.ns).sum()
+        };
+        let all = ns(&|_| true);
+        (all > 0.0).then(|| ns(&|row| matched(row.matched_by)) / all)
+    };
+    Some(share(|row| row.before.as_ref())?.min(share(|row| row.after.as_ref())?))
+}
+
+/// The script, the module or the program of a run; nothing where only its captures were read.
+fn program(report: &Report) -> Option<String> {
+    let words = report.run.command.as_ref()?;
+    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let script = words.iter().find(|word| word.ends_with(".py"));
+    let module = words.iter().skip_while(|word| *word != "-m").nth(1);
+    let found = name(script.or(module).or(words.first())?);
+    (found != "stage2-launch").then(|| shown(&found))
+}
+
 /// The values of the runs of a side; `none` where there are none.
 fn joined(values: BTreeSet<String>, none: &str) -> String {
     match values.is_empty() {
         true => none.to_owned(),
         false => shorten(&values.into_iter().collect::<Vec<_>>().join(" | "), VALUE_LIMIT),
     }
+}
+
+/// The words of each command that no command of the other side has: a long one would be cut before them.
+fn other_words(commands: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSet<String> {
+    let known: BTreeSet<&str> = other.iter().flat_map(|command| command.split(' ')).collect();
+    let words = |command: &String| {
+        let words: Vec<&str> = command.split(' ').filter(|word| !known.contains(word)).collect();
+        match words.is_empty() {
+            true => "no other words".to_owned(),
+            false => format!("… {}", words.join(" ")),
+        }
+    };
+    commands.iter().map(words).collect()
 }
 
 fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
@@ -249,9 +385,7 @@ fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
         });
         let (Some(a), Some(b)) = (a, b) else { continue };
         if (b - a).abs() > tolerance * a.abs().max(b.abs()) {
-            // Means of small batches may differ behind the point only.
-            let digits = if (b - a).abs() > 1.0 { 0 } else { 2 };
-            let [a, b] = [a, b].map(|value| grouped(&format!("{value:.digits$}")));
+            let [a, b] = shown_pair(a, b);
             add(Warning, what, a, b, meaning);
         }
     }
@@ -295,7 +429,7 @@ fn values(side: &[Run<'_>]) -> BTreeMap<Topic, BTreeSet<String>> {
     found
 }
 
-/// The facts of a report by the names of [`TOPICS`], but for those of the environment.
+/// The facts of a report by the names of [`TOPICS`], except for those of the environment.
 fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
     let processes = &report.coverage.processes;
     let yes_or_no = |is: bool| Some(if is { "yes" } else { "no" }.to_owned());

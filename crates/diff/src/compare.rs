@@ -7,20 +7,20 @@ use stage2_contract::text::visible;
 use stage2_model::{Report, StageRow, Status};
 
 use crate::causes::CauseNames;
-use crate::comparability::differences;
+use crate::comparability::{differences, other_work, unlike};
 use crate::comparison::{
-    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Noise, NoiseMethod, Per, Presence,
-    StageChange, Verdict,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, Verdict,
 };
 use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
 use crate::lines::{lines, time_of, verdict};
 use crate::metric::{
-    Measured, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage, stage_kinds,
+    Measured, REST_OF_IDLE, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage,
+    stage_kinds,
 };
-use crate::noise::{Expected, judge, median};
+use crate::noise::{Expected, interval, judge, median};
 use crate::stage_view::{Basis, StageView};
-use crate::work::{RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
+use crate::work::{KernelTime, RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
 
 /// A run that is compared.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub struct EmptyRun {
     why: String,
 }
 
-/// Compares two sides, and holds the comparison against the conditions. `strict`: a condition also fails
+/// Compares two sides, and evaluates the conditions. `strict`: a condition also fails
 /// for a difference within noise.
 ///
 /// # Errors
@@ -75,7 +75,7 @@ pub fn compare(
     let is_beside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
     // What is noise comes behind what is none, however large.
     let is_noise = |change: &StageChange| {
-        let time = time_of(change);
+        let time = time_of(change).filter(|_| change.other_work.is_none());
         let is_change = time.is_some_and(|(metric, _)| metric.verdict.is_change());
         change.presence == Presence::Both && !is_change
     };
@@ -91,6 +91,7 @@ pub fn compare(
     let mut comparison = Comparison {
         before: before.iter().map(compared).collect(),
         after: after.iter().map(compared).collect(),
+        unlike: Vec::new(),
         verdict: String::new(),
         lines: Vec::new(),
         differences: differences(before, after),
@@ -99,6 +100,15 @@ pub fn compare(
         stages,
         conditions: Vec::new(),
     };
+    comparison.unlike = unlike(before, after, &comparison);
+    // A change that has another reason is for better or worse of nothing.
+    let is_unlike = !comparison.unlike.is_empty();
+    for stage in &mut comparison.stages {
+        let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
+        let metrics = metrics.filter(|_| is_unlike || stage.other_work.is_some());
+        metrics.for_each(|metric| metric.better = Better::Neither);
+    }
+    comparison.run.iter_mut().filter(|_| is_unlike).for_each(|m| m.better = Better::Neither);
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
     comparison.conditions =
@@ -153,11 +163,11 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     let values = |side: &[(StageView<'_>, &StageWork)]| -> Vec<_> {
         let of = |(view, work): &(StageView<'_>, &StageWork)| {
             let units = basis.units(view, is_warm);
-            let none = classes.iter().map(|class| (class.clone(), 0.0));
-            let mut times: BTreeMap<String, f64> = none.collect();
+            let none = classes.iter().map(|class| (class.clone(), KernelTime::default()));
+            let mut times: BTreeMap<String, KernelTime> = none.collect();
             if let Some(units) = units {
                 let sums = sums_by_class(work, units.is_warm).into_iter();
-                times.extend(sums.map(|(class, ns)| (class, ns / units.of_kernels)));
+                times.extend(sums.map(|(class, time)| (class, time.per(units.of_kernels))));
             }
             of_stage(view, basis.per, units, &times)
         };
@@ -182,6 +192,10 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
             (_, true) => Presence::Vanished,
             _ => Presence::Both,
         },
+        other_work: other_work(
+            name,
+            [&a, &b].map(|side| side.iter().map(|(view, _)| view.report).collect()),
+        ),
         per: basis.per,
         per_text: visible(basis.text.as_bytes()),
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
@@ -200,8 +214,12 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
 /// A side of a stage: the runs that have it.
 type StageSide<'r> = Vec<(StageView<'r>, &'r StageWork)>;
 
+/// A cause that changed by less than this share of the idle time does not count as a difference: calls that say themselves how long
+/// they took have no error.
+const LEAST_OF_IDLE: f64 = 0.01;
+
 /// The idle time of a stage by cause; `metrics` are those of the runs. Nothing unless all runs were sampled.
-/// Causes change places from run to run. They are no difference where the time of the stage is none (`has_moved`).
+/// Causes change places from run to run. They are not a difference unless the time of the stage is one (`has_moved`).
 fn host_causes(
     sides: [&StageSide<'_>; 2],
     metrics: [&Vec<BTreeMap<String, Measured>>; 2],
@@ -218,19 +236,17 @@ fn host_causes(
     let (Some(before), Some(after)) = (of_side(a, of_a), of_side(b, of_b)) else {
         return Vec::new();
     };
-    let change = |cause: &String| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
-    let mut changes: Vec<MetricChange> = causes.all.iter().filter_map(change).collect();
-    let is_one_run_each = before.len() == 1 && after.len() == 1;
-    for change in changes.iter_mut().filter(|change| change.verdict.is_change()) {
-        if is_one_run_each || !has_moved {
-            change.verdict = Verdict::None;
-        }
-    }
-    if is_one_run_each {
-        let method = NoiseMethod::OneRunEach;
-        changes.iter_mut().for_each(|change| change.noise = Noise { method, ..Noise::default() });
-    }
+    let change = |cause: &str| metric(cause, MetricUnit::Ms, Better::Lower, &before, &after);
+    let all = causes.all.iter().map(String::as_str).chain([REST_OF_IDLE]);
+    let mut changes: Vec<MetricChange> = all.filter_map(change).collect();
     let size = |change: &MetricChange| change.change.unwrap_or(0.0).abs();
+    let idle = |side: &[BTreeMap<String, Measured>]| {
+        side.iter().filter_map(|run| run.get("idle_ms")).map(|idle| idle.value).fold(0.0, f64::max)
+    };
+    let least = LEAST_OF_IDLE * idle(of_a).max(idle(of_b));
+    for change in changes.iter_mut().filter(|change| !has_moved || size(change) < least) {
+        change.verdict = Verdict::None;
+    }
     changes.order_by(|a, b| size(b).total_cmp(&size(a)));
     changes
 }
@@ -276,6 +292,7 @@ fn metric(
     let change = old.zip(new).map(|(old, new)| new - old);
     let percent = change.zip(old).filter(|(_, old)| *old != 0.0);
     let several = before.len() > 1 || after.len() > 1;
+    let interval = interval(&a_values, &b_values, noise.method);
     let runs = |values: Vec<f64>| if several { values } else { Vec::new() };
     debug_assert!(change.is_some() || verdict == Verdict::Unknown);
     Some(MetricChange {
@@ -288,6 +305,7 @@ fn metric(
         change_percent: percent.map(|(change, old)| change * 100.0 / old.abs()),
         verdict,
         noise,
+        interval,
         before_runs: runs(a_values),
         after_runs: runs(b_values),
     })

@@ -2,12 +2,14 @@
 //!
 //! Texts are visible text (see [`stage2_contract::text`]), not escaped for a format. Absent is null, never zero.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{grouped, shown_time};
+use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
-use crate::metric::class_of_metric;
+use crate::metric::{class_metric, class_of_metric};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.diff";
@@ -43,10 +45,13 @@ pub struct Comparison {
     pub before: Vec<ComparedRun>,
     /// The runs after it.
     pub after: Vec<ComparedRun>,
-    /// Whether anything changed beyond noise, in one sentence.
+    /// Why the sides hardly compare, whatever their numbers are; empty: they do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlike: Vec<String>,
+    /// Whether anything changed beyond noise, and by how much, in one sentence.
     #[serde(default)]
     pub verdict: String,
-    /// Six lines, always in this order: time, window, kernels, libraries, comparable, noise.
+    /// Seven lines, always in this order: time, window, kernels, libraries, comparable, noise, next.
     pub lines: Vec<AnswerLine>,
     /// What differs besides the numbers; warnings first.
     pub differences: Vec<Difference>,
@@ -62,19 +67,30 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// That the sides hardly compare, in one sentence; nothing where they do.
+    pub fn caution(&self) -> Option<String> {
+        (!self.unlike.is_empty()).then(|| format!("Hardly comparable: {}.", self.unlike.join(", ")))
+    }
+
     /// Stages of the model; without any, whatever there is.
     pub fn of_model(&self) -> Vec<&StageChange> {
         let has_model = self.stages.iter().any(|stage| stage.apart.is_none());
         self.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
     }
 
+    /// One run a side: nothing shows how much runs of the same code differ.
+    pub fn is_of_two_runs(&self) -> bool {
+        self.before.len() == 1 && self.after.len() == 1
+    }
+
     /// Whether a number of the run or of these stages got worse beyond noise.
     pub fn any_worse(&self) -> bool {
-        let of_stages = self.of_model().into_iter().any(|stage| {
+        let comparable = self.of_model().into_iter().filter(|stage| stage.other_work.is_none());
+        let of_stages = comparable.into_iter().any(|stage| {
             let longer = stage.work.iter().any(|row| row.verdict == Verdict::Increased);
             longer || stage.metrics.iter().chain(&stage.host).any(MetricChange::is_worse)
         });
-        of_stages || self.run.iter().any(MetricChange::is_worse)
+        self.unlike.is_empty() && (of_stages || self.run.iter().any(MetricChange::is_worse))
     }
 }
 
@@ -201,10 +217,14 @@ impl Verdict {
 pub struct StageChange {
     /// Its name: that of the outermost range.
     pub stage: String,
-    /// Why it is no stage of the model; null where it may be one.
+    /// Why it is not a stage of the model; null where it may be one.
     pub apart: Option<Apart>,
     /// Which side has it.
     pub presence: Presence,
+    /// Why its numbers do not compare: its steps do different amounts of work; null: they do the same, as far as that
+    /// is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_work: Option<String>,
     /// What the GPU work, and the metrics that say so, are per.
     pub per: Per,
     /// What the GPU work and its metrics are per, in words, with the reason for it.
@@ -261,34 +281,79 @@ impl StageChange {
         self.metrics.iter().find(|metric| metric.metric == name)
     }
 
-    /// What its time changed by: GPU work, and its idle time, by cause where these are compared. What is beyond
-    /// noise comes first, and of that the largest change.
-    pub fn parts(&self) -> Vec<PartChange<'_>> {
-        let mut parts: Vec<PartChange<'_>> = self.work.iter().map(PartChange::work).collect();
-        match self.host.is_empty() {
-            true => parts.extend(self.metric("idle_ms").and_then(|m| PartChange::idle(m, None))),
+    /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
+    pub fn parts(&self) -> Parts<'_> {
+        let known = |name: &str| self.metric(name).filter(|metric| metric.change.is_some());
+        let whole = known("window_ms");
+        let idle = known("idle_ms");
+        let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() {
+            true => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
             false => {
-                let of = |cause| PartChange::idle(cause, Some(cause.metric.as_str()));
-                parts.extend(self.host.iter().filter_map(of));
+                let causes = self.host.iter();
+                causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
             }
+        };
+        let mut groups: BTreeMap<(WorkKind, &str), Vec<&WorkChange>> = BTreeMap::new();
+        for row in &self.work {
+            groups.entry((row.kind, row.class.as_str())).or_default().push(row);
         }
-        parts.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
-        parts.order_by(|a, b| {
-            let is_change = b.verdict.is_change().cmp(&a.verdict.is_change());
-            is_change.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
+        rows.extend(groups.into_iter().map(|((_, class), work)| {
+            PartChange::work(self.metric(&class_metric(class)).filter(|_| !class.is_empty()), work)
+        }));
+        rows.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
+        if self.other_work.is_some() {
+            rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
+        }
+        let largest = rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
+        let place = |part: &PartChange<'_>| match part.verdict.is_change() {
+            _ if part.change_ns.abs() < LEAST_PART * largest => 2,
+            true => 0,
+            false => 1 + u8::from(part.word() == "noise"),
+        };
+        rows.order_by(|a, b| {
+            let of_both = place(a).cmp(&place(b));
+            of_both.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
         });
-        parts
+        let told = match rows.iter().filter(|part| place(part) < 2).count() {
+            0 => NOISE_PARTS.min(rows.len()),
+            told => told,
+        };
+        let sum = rows.iter().map(|part| part.change_ns).sum();
+        let change_ns = whole.and_then(|whole| whole.change).map_or(sum, |ms| ms * 1e6);
+        let rest = match (idle, whole) {
+            (None, _) => "everything else",
+            (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps, medians of the runs",
+            _ => "overlaps of GPU work",
+        };
+        Parts { whole, change_ns, rows, told, rest }
     }
 }
 
+/// What the time of a stage changed by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts<'c> {
+    /// What they are parts of; nothing: their own sum.
+    pub whole: Option<&'c MetricChange>,
+    /// The change of that, ns per [`StageChange::per`].
+    pub change_ns: f64,
+    /// Changes first, then what is not judged, then noise; of each, the largest first.
+    pub rows: Vec<PartChange<'c>>,
+    /// How many rows to show: all that changed beyond noise, or the few largest if none did.
+    pub told: usize,
+    /// What the rows do not have: GPU work at the same time counts in each of its rows, and means are not medians.
+    pub rest: &'static str,
+}
+
 /// A part of what the time of a stage changed by.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PartChange<'c> {
-    /// The work; nothing: the GPU was idle.
-    pub work: Option<&'c WorkChange>,
+    /// GPU work of one class, or copies, fills or graphs, the largest change first; empty: the GPU was idle.
+    pub work: Vec<&'c WorkChange>,
     /// What the host did while the GPU was idle; nothing: not known, or the GPU worked.
     pub cause: Option<&'c str>,
-    /// Time after minus time before, ns per [`StageChange::per`].
+    /// Time before and after, ns per [`StageChange::per`].
+    pub sides_ns: [f64; 2],
+    /// Time after minus time before.
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
@@ -297,28 +362,71 @@ pub struct PartChange<'c> {
 }
 
 impl<'c> PartChange<'c> {
-    fn work(row: &'c WorkChange) -> Self {
-        let (change_ns, verdict, method) = (row.change_ns, row.verdict, row.noise.method);
-        Self { work: Some(row), cause: None, change_ns, verdict, method }
+    /// `sum`: the number of the class. A row that is alone knows its noise itself.
+    fn work(sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> Self {
+        let change_ns: f64 = work.iter().map(|row| row.change_ns).sum();
+        let sum_ns = |side: fn(&WorkChange) -> &Option<WorkSide>| -> f64 {
+            work.iter().filter_map(|row| side(row).as_ref()).map(|side| side.ns).sum()
+        };
+        let sides_ns = [sum_ns(|row| &row.before), sum_ns(|row| &row.after)];
+        let (verdict, method) = match (&work[..], sum) {
+            ([row], _) => (row.verdict, row.noise.method),
+            (_, Some(sum)) => (sum.verdict, sum.noise.method),
+            _ => (Verdict::None, NoiseMethod::OneRunEach),
+        };
+        let (change, cause) = (change_ns, None);
+        // Runs are judged by their medians, and rows are means.
+        let agrees = change > 0.0 || verdict != Verdict::Increased;
+        let agrees = agrees && (change < 0.0 || verdict != Verdict::Decreased);
+        Self {
+            work,
+            cause,
+            sides_ns,
+            change_ns,
+            verdict: if agrees { verdict } else { Verdict::None },
+            method,
+        }
     }
 
-    fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Option<Self> {
-        let (change_ns, verdict) = (metric.change? * 1e6, metric.verdict);
-        Some(Self { work: None, cause, change_ns, verdict, method: metric.noise.method })
+    fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
+        let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
+        let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
+        let method = metric.noise.method;
+        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, method }
     }
 
     /// In a word, what became of it.
     pub fn word(&self) -> &'static str {
-        match (self.work.map_or(Presence::Both, WorkChange::presence), self.verdict) {
+        let presence = match &self.work[..] {
+            [row] => row.presence(),
+            _ => Presence::Both,
+        };
+        match (presence, self.verdict) {
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => "vanished",
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
             (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "unjudged",
-            (_, Verdict::None | Verdict::Unknown) => "noise",
+            (_, Verdict::Unknown) => "unjudged",
+            (_, Verdict::None) => "noise",
         }
     }
+
+    /// Whether a row of it only took over from others, or they from it: its change is not that of the part.
+    pub fn is_swap(&self, row: &WorkChange) -> bool {
+        let with_it = row.change_ns * self.change_ns > 0.0;
+        !with_it
+            || !self.verdict.is_change()
+            || row.change_ns.abs() > SWAPPED * self.change_ns.abs()
+    }
 }
+
+/// Share of the largest part below which a part stands among noise.
+const LEAST_PART: f64 = 0.02;
+/// Parts that are shown where all are noise.
+const NOISE_PARTS: usize = 3;
+/// A row whose change is so many times that of its class has changed places with others.
+const SWAPPED: f64 = 1.5;
 
 /// Sums over all GPU work of a stage, ns per [`StageChange::per`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -352,8 +460,12 @@ pub struct MetricChange {
     pub change_percent: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,
-    /// What it was held against.
+    /// What it was compared with.
     pub noise: Noise,
+    /// Changes that several runs allow, in the unit: a change beyond noise is one where 0 is not among them, and it is
+    /// larger than the threshold of the noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// Each run before, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before_runs: Vec<f64>,
@@ -363,6 +475,65 @@ pub struct MetricChange {
 }
 
 impl MetricChange {
+    /// What decided on the change, in percent of the value before: `± 7.0 %` of one run a side, `[-45, -18]` of several, or
+    /// that the change is below the least one that counts; nothing where it is not judged, exact, or has no percentage.
+    pub fn noise_text(&self) -> Option<String> {
+        let before = self.before.filter(|before| *before != 0.0)?.abs();
+        let least = self.noise.threshold? * 100.0 / before;
+        let Some(ends) = self.interval else {
+            let is_known =
+                matches!(self.noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
+            return is_known.then(|| format!("± {least:.1} %"));
+        };
+        let ends = ends.map(|end| end * 100.0 / before);
+        let is_apart = ends.iter().all(|end| *end > 0.0) || ends.iter().all(|end| *end < 0.0);
+        match self.verdict {
+            Verdict::None if is_apart && self.change_percent?.abs() <= least => {
+                Some(format!("below {least:.1} %"))
+            }
+            // Another number decided.
+            Verdict::None if is_apart => None,
+            _ => {
+                let digits = usize::from(ends.iter().any(|end| end.abs() < 10.0));
+                let [a, b] = ends.map(|end| signed(end, digits));
+                Some(format!("[{a}, {b}]"))
+            }
+        }
+    }
+
+    /// What the change comes to, in a word or two. Of one run a side it is not a judgement of the code.
+    pub fn word(&self) -> &'static str {
+        let is_of_two = self.noise.method.is_of_two_runs();
+        match (self.verdict, self.better) {
+            (Verdict::Unknown, _) => ABSENT,
+            (Verdict::None, _) if self.change == Some(0.0) => "equal",
+            (Verdict::None, _) if self.noise.method == NoiseMethod::OneRunEach => "not judged",
+            (Verdict::None, _) if is_of_two => "within ±",
+            (Verdict::None, _) => "within noise",
+            (_, Better::Lower | Better::Higher) if !is_of_two => {
+                if self.is_worse() {
+                    "worse"
+                } else {
+                    "better"
+                }
+            }
+            (Verdict::Increased, _) => {
+                if self.unit == MetricUnit::Ms {
+                    "longer"
+                } else {
+                    "higher"
+                }
+            }
+            (Verdict::Decreased, _) => {
+                if self.unit == MetricUnit::Ms {
+                    "shorter"
+                } else {
+                    "lower"
+                }
+            }
+        }
+    }
+
     /// Whether it got worse beyond noise.
     pub fn is_worse(&self) -> bool {
         matches!(
@@ -380,11 +551,11 @@ pub enum NoiseMethod {
     /// A side has no number.
     #[default]
     NotCompared,
-    /// One run a side: 5 % of the larger value. Noise between runs is not known.
+    /// One run a side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
     FivePercent,
-    /// One run a side, of a number whose noise only several runs show: it is not judged.
+    /// One value of a run a side, whose noise only several runs show: it is not judged.
     OneRunEach,
-    /// One run a side: the noise of its instances or calls, which is larger than 5 %.
+    /// One run a side: the noise of its steps or calls, which is larger than 5 %.
     Instances,
     /// A count that repeats exactly: any difference is one.
     Exact,
@@ -398,7 +569,15 @@ pub enum NoiseMethod {
     OneAgainstSeveral,
 }
 
-/// What a difference was held against.
+impl NoiseMethod {
+    /// One run a side.
+    pub fn is_of_two_runs(self) -> bool {
+        use NoiseMethod::{Exact, FivePercent, Instances, OneRunEach};
+        matches!(self, Exact | FivePercent | Instances | OneRunEach)
+    }
+}
+
+/// What a difference was compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Noise {
@@ -445,9 +624,9 @@ pub enum WorkKind {
 pub enum MatchedBy {
     /// The names are equal.
     Name,
-    /// The names are equal but for what differs between builds (hashes, spelling).
+    /// The names are equal except for what differs between builds (hashes, spelling).
     Spelling,
-    /// The names are equal but for the numbers that autotuning chooses; class and calls are equal.
+    /// The names are equal except for the numbers that autotuning chooses; class and calls are equal.
     TunedName,
     /// Class, number format and calls are equal, the names are another library's or generator's.
     ClassAndCalls,
@@ -486,7 +665,7 @@ pub struct WorkChange {
     pub change_ns: f64,
     /// Whether the time changed beyond noise.
     pub verdict: Verdict,
-    /// What it was held against, ns.
+    /// What it was compared with, ns.
     pub noise: Noise,
 }
 

@@ -1,4 +1,4 @@
-//! `decode.step_ms>+5%+0.2ms` -> a condition that a comparison is held against, and whether it is met.
+//! `decode.step_ms>+5%+0.2ms` -> a condition on a comparison, and whether it is met.
 
 use std::str::FromStr;
 
@@ -41,7 +41,7 @@ pub(crate) enum Direction {
     Fall,
 }
 
-/// Why a text is no condition.
+/// Why a text is not a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     /// There is neither `>` nor `<`.
@@ -50,6 +50,11 @@ pub enum ConditionError {
              decode.step_ms>+5%+0.2ms"
     )]
     NoOperator,
+    /// There is nothing in front of the sign.
+    #[error(
+        "nothing stands before {0}; write STAGE.METRIC there, for instance decode.step_ms>+10%"
+    )]
+    NoName(char),
     /// There is no dot, or nothing at a side of it.
     #[error(
         "`{0}` is not STAGE.METRIC: the stage stands before the last dot, for instance \
@@ -57,12 +62,14 @@ pub enum ConditionError {
     )]
     NoStage(String),
     /// There is no such metric.
-    #[error("there is no metric `{name}`; known are {known}")]
+    #[error("there is no metric `{name}`{of}{instead} (docs/diff.md lists all)")]
     UnknownMetric {
         /// What stands there.
         name: String,
-        /// The metrics.
-        known: String,
+        /// What has no such metric, where that is not a stage.
+        of: &'static str,
+        /// The metric that was probably meant, or the first ones.
+        instead: String,
     },
     /// The limit cannot be read.
     #[error("the limit `{limit}` cannot be read: {why}; write one or both of {form}")]
@@ -85,6 +92,9 @@ impl FromStr for Condition {
         let (name, rest) = text.split_at(at);
         let direction = if rest.starts_with('>') { Direction::Growth } else { Direction::Fall };
         let (name, limit) = (name.trim(), rest.get(1..).unwrap_or_default().trim());
+        if name.is_empty() {
+            return Err(ConditionError::NoName(if rest.starts_with('>') { '>' } else { '<' }));
+        }
         let (stage, metric) = split_name(name)?;
         let unit = find_unit(stage.is_none(), metric)?;
         let (relative, absolute) = parse_limit(limit, direction, unit)?;
@@ -127,12 +137,9 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
     let found = kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
     let is_of_class = !of_run && class_of_metric(metric).is_some();
     found.or(is_of_class.then_some(MetricUnit::Ms)).ok_or_else(|| {
-        let names = kinds.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
-        let known = match of_run {
-            true => format!("{names} of the whole run"),
-            false => format!("{names}, and class_NAME_ms (for instance class_gemm_ms)"),
-        };
-        ConditionError::UnknownMetric { name: shown(metric), known }
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        let of = if of_run { " of the whole run" } else { "" };
+        ConditionError::UnknownMetric { name: shown(metric), of, instead: instead(metric, &names) }
     })
 }
 
@@ -165,8 +172,8 @@ fn parse_limit(
     }
     if !limit.starts_with(sign) {
         return Err(bad(match direction {
-            Direction::Growth => "after > it begins with +: a growth",
-            Direction::Fall => "after < it begins with -, for a decrease",
+            Direction::Growth => "after > a limit begins with + (growth)",
+            Direction::Fall => "after < a limit begins with - (decrease)",
         }));
     }
     let (mut relative, mut absolute) = (None, None);
@@ -204,20 +211,20 @@ fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), TEXT_LIMIT)
 }
 
-/// What becomes of a condition. `strict`: noise is no excuse.
+/// What becomes of a condition. `strict`: noise is not an excuse.
 pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> ConditionResult {
-    let (outcome, text) = match find_metric(condition, of) {
-        Ok(metric) => held_against(condition, metric, &unit_of(condition, of), strict),
-        Err(why) => (Outcome::NotEvaluated, why),
-    };
-    let (expected, condition) = (condition.expected, condition.text.clone());
-    ConditionResult { condition, expected, outcome, text }
-}
-
-fn unit_of(condition: &Condition, of: &Comparison) -> String {
     let is_of = |change: &&StageChange| Some(&change.stage) == condition.stage.as_ref();
     let stage = of.stages.iter().find(is_of);
-    stage.map_or_else(String::new, |stage| stage.per_of(&condition.metric))
+    let per = stage.map_or_else(String::new, |stage| stage.per_of(&condition.metric));
+    let (outcome, mut text) = match find_metric(condition, of) {
+        Ok(metric) => held_against(condition, metric, &per, strict),
+        Err(why) => (Outcome::NotEvaluated, why),
+    };
+    if let Some(why) = stage.and_then(|stage| stage.other_work.as_ref()) {
+        text.push_str(&format!("; hardly comparable: {why}"));
+    }
+    let (expected, condition) = (condition.expected, condition.text.clone());
+    ConditionResult { condition, expected, outcome, text }
 }
 
 fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c MetricChange, String> {
@@ -293,11 +300,10 @@ fn held_against(
 fn noise_of(metric: &MetricChange) -> (bool, String) {
     let why = match metric.noise.method {
         NoiseMethod::OneRunEach => {
-            "not judged: one whole run a side does not show the noise between runs; compare several \
-             runs a side (--against)"
+            "not judged: it is one value of a run, whose noise only several runs a side show (--against)"
         }
         NoiseMethod::FivePercent | NoiseMethod::Instances => {
-            "within the noise; noise between runs is unknown: compare several runs a side (--against)"
+            "within the noise of these two runs, which cannot tell: compare 4 runs a side (--against)"
         }
         NoiseMethod::OneAgainstSeveral => "within the noise; compare several runs on both sides",
         _ => "within the noise",
@@ -340,6 +346,7 @@ mod tests {
             change_percent: Some((after - 10.0) * 10.0),
             verdict,
             noise: Noise { method, threshold: Some(0.5), p_value: None },
+            interval: None,
             before_runs: Vec::new(),
             after_runs: Vec::new(),
         };
@@ -349,7 +356,7 @@ mod tests {
             (7.5, Verdict::Decreased, five, Outcome::Passed, "-25.0 %: as expected"),
             (8.5, Verdict::Decreased, five, Outcome::Failed, "did not happen"),
             (12.5, Verdict::Increased, five, Outcome::Failed, "did not happen"),
-            (7.5, Verdict::None, NoiseMethod::Instances, Outcome::Failed, "compare several runs"),
+            (7.5, Verdict::None, NoiseMethod::Instances, Outcome::Failed, "compare 4 runs"),
             (7.5, Verdict::None, NoiseMethod::OneRunEach, Outcome::Failed, "not judged"),
         ] {
             for strict in [false, true] {
@@ -369,8 +376,10 @@ mod tests {
             ("step_ms>+5%", "not STAGE.METRIC"),
             (".step_ms>+5%", "not STAGE.METRIC"),
             ("decode.>+5%", "not STAGE.METRIC"),
-            ("decode.setp_ms>+5%", "known are step_ms, step_mean_ms"),
-            ("run.step_ms>+5%", "of the whole run"),
+            (">10%", "nothing stands before >; write STAGE.METRIC"),
+            ("decode.stepms>5%", "no metric `stepms`; did you mean `step_ms`?"),
+            ("decode.x>+5%", "no metric `x`; there are step_ms, step_mean_ms"),
+            ("run.step_ms>+5%", "no metric `step_ms` of the whole run"),
             ("decode.step_ms>", "it is empty"),
             ("decode.step_ms>5%", "begins with +"),
             ("decode.step_ms>-5%", "begins with +"),

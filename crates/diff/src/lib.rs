@@ -23,4 +23,5 @@ mod work;
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};
+pub use lines::Outlook;
 pub use read::{ReadError, ReadReport, read_report};

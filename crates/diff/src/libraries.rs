@@ -30,7 +30,7 @@ const NAMES: [(&str, &str); 9] = [
 ];
 
 /// What the name of a kernel says of its library; the first that fits counts, since an engine's kernel may be
-/// a template of CUTLASS, and PyTorch brings FlashAttention under a name of its own.
+/// a template of CUTLASS, and PyTorch brings FlashAttention under its own name.
 const KERNELS: [(&str, &[&str]); 10] = [
     ("vllm", &["vllm::"]),
     ("sglang", &["sgl_kernel::", "sglang::"]),

@@ -6,8 +6,8 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Better, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per,
-    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per, Presence,
+    StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
@@ -26,88 +26,195 @@ const TIMES: [(&str, &str); 5] = [
 const STEP: &str = "step";
 const ABSENT: &str = "not known";
 
-/// Differences of what a step has to do.
-const OF_WORKLOAD: [&str; 6] = [
-    "batch size",
-    "prompt tokens",
-    "images per prompt",
-    "crops per image",
-    "requests in a decode step",
-    "prompt tokens in a prefill step",
-];
-
 /// Other numbers that the verdict names.
 const OTHERS: usize = 2;
 
-/// In one sentence whether anything changed beyond noise: the times of the stages first, then all other numbers of
-/// these stages and of the run, so that nothing below contradicts it.
-pub(crate) fn verdict(of: &Comparison) -> String {
-    // Work outside of ranges is no stage.
-    let stages: Vec<&StageChange> =
-        of.of_model().into_iter().filter(|stage| stage.per != Per::Run).collect();
-    let times: Vec<String> = stages.iter().filter_map(|stage| changed_time(stage)).collect();
-    let mut texts: Vec<String> = times.iter().take(STAGES).cloned().collect();
-    if let Some(more) = times.len().checked_sub(STAGES).filter(|&more| more > 0) {
-        texts.push(format!("{} below", counted(more as u64, "more stage")));
-    }
-    // Where a stage is slower or faster, what it delivers says whether that helps, and the others are details.
-    let others: Vec<String> = match texts.is_empty() {
-        true => other_metrics(of, &stages).into_iter().chain(changed_work(&stages)).collect(),
-        false => stages.iter().filter_map(|stage| throughput(stage)).take(1).collect(),
-    };
-    let first = match (texts.is_empty(), others.is_empty()) {
-        (false, _) => format!("changed: {}", texts.join("; ")),
-        (true, true) => "no measurable change".to_owned(),
-        (true, false) => "no measurable change in the time of any stage".to_owned(),
-    };
-    // A difference that has another reason does not come before that reason.
-    let first = match unlike(of) {
-        Some(why) => format!("Hardly comparable ({why}); {first}"),
-        None => sentence_case(&first),
-    };
-    let others = others.iter().map(|text| format!("; {text}")).collect::<String>();
-    let basis = match (of.before.len(), of.after.len()) {
-        (1, 1) => " (one run a side; repeat to decide)".to_owned(),
-        (a, b) => format!(" ({a} against {})", counted(b as u64, "run")),
-    };
-    format!("{first}{others}{basis}")
+/// What became of the times of the stages: the word of the verdict, and its colour on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// All that changed got better.
+    Better,
+    /// All that changed got worse.
+    Worse,
+    /// Some of it got better, or the median and the mean say the opposite.
+    Mixed,
+    /// It changed, and nothing tells whether that is better or worse: the sides hardly compare, are one run each, or
+    /// stages came and went.
+    Changed,
+    /// Nothing changed beyond noise.
+    Same,
+    /// Several runs would tell.
+    NotJudged,
 }
 
-fn sentence_case(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-/// Why the times of the sides hardly compare, whatever they are; nothing where they do.
-fn unlike(of: &Comparison) -> Option<String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for difference in of.differences.iter().filter(|d| d.severity >= Severity::Warning) {
-        let Difference { what, before, after, .. } = difference;
-        let reason = match what.as_str() {
-            "simulated" => "one GPU is simulated".to_owned(),
-            "GPU" => "another GPU".to_owned(),
-            "number of GPUs" => format!("{before} against {after} GPUs"),
-            "model" => "another model".to_owned(),
-            what if OF_WORKLOAD.contains(&what) => "another workload".to_owned(),
-            _ => continue,
-        };
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
+impl Comparison {
+    /// What became of the times of its stages.
+    pub fn outlook(&self) -> Outlook {
+        let stages = timed(self);
+        let changed = stages.iter().filter_map(|stage| changed_time(stage));
+        let changed: Vec<Change> = changed.map(|(change, _)| change).collect();
+        let has = |change| changed.contains(&change);
+        let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
+        match () {
+            () if !changed.is_empty() && (!self.unlike.is_empty() || too_few(self)) => {
+                Outlook::Changed
+            }
+            () if has(Change::Unclear) || has(Change::Worse) && has(Change::Better) => {
+                Outlook::Mixed
+            }
+            () if has(Change::Worse) => Outlook::Worse,
+            () if has(Change::Better) => Outlook::Better,
+            () if !changed.is_empty() => Outlook::Changed,
+            () if !stages.is_empty() && stages.iter().all(is_unjudged) => Outlook::NotJudged,
+            () => Outlook::Same,
         }
     }
-    (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+/// Whether no test can tell a change from noise: runs of the same code may lie as far apart.
+fn too_few(of: &Comparison) -> bool {
+    smallest_p(of.before.len(), of.after.len()) > ALPHA
+}
+
+/// The stages that the verdict is about. Work outside of ranges is not a stage.
+fn timed(of: &Comparison) -> Vec<&StageChange> {
+    of.of_model().into_iter().filter(|stage| stage.per != Per::Run).collect()
+}
+
+/// In one sentence whether anything changed beyond noise, and by how much: the times of the stages first, then all
+/// other numbers of these stages and of the run, so that nothing below contradicts it.
+pub(crate) fn verdict(of: &Comparison) -> String {
+    let stages = timed(of);
+    let changed = stages.iter().filter_map(|stage| changed_time(stage));
+    let changed: Vec<String> = changed.map(|(_, text)| text).collect();
+    let is_same = changed.is_empty();
+    let times: Vec<String> = match is_same {
+        true => stages.iter().filter_map(|stage| time_change(stage)).collect(),
+        false => changed,
+    };
+    // The rows below have all of what did not change.
+    let stages_named = if is_same { 1 } else { STAGES };
+    let more = if is_same { 0 } else { times.len().saturating_sub(STAGES) };
+    // What the first stage delivers says whether its time helps.
+    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
+    let rates = comparable.filter_map(|stage| throughput(stage)).take(1);
+    let mut texts: Vec<String> = times.iter().take(1).cloned().chain(rates).collect();
+    texts.extend(times.into_iter().take(stages_named).skip(1));
+    if more > 0 {
+        texts.push(counted(more as u64, "more stage"));
+    }
+    let named = texts.len();
+    if is_same {
+        texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
+    }
+    let basis = match (of.before.len(), of.after.len()) {
+        (1, 1) => "in these two runs".to_owned(),
+        (a, b) => {
+            let metric = |stage: &&StageChange| Some(time_of(stage)?.0.noise.p_value);
+            let moved = stages.iter().find(|stage| changed_time(stage).is_some());
+            let p = match moved.and_then(metric).flatten() {
+                // A p that is the least possible says that the sides do not mix, and no more.
+                Some(p) if p <= smallest_p(a, b) * 1.001 => {
+                    format!(", p = {p:.3}, the least that they can give")
+                }
+                p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
+            };
+            let few = if too_few(of) { ", too few for a test" } else { "" };
+            format!("({a} against {}{p}{few})", counted(b as u64, "run"))
+        }
+    };
+    let head = match of.outlook() {
+        Outlook::Changed if of.is_of_two_runs() => "In these two runs".to_owned(),
+        Outlook::Better => format!("Better {basis}"),
+        Outlook::Worse => format!("Worse {basis}"),
+        Outlook::Mixed => format!("Mixed {basis}"),
+        Outlook::Changed => format!("Changed {basis}"),
+        Outlook::NotJudged => format!("Not judged {basis}"),
+        Outlook::Same => {
+            let what = match of.is_of_two_runs() {
+                true => "No clear difference",
+                false => "No difference beyond noise",
+            };
+            // What follows is one.
+            let of = if texts.len() > named { " in the time of a stage" } else { "" };
+            format!("{what}{of} {basis}")
+        }
+    };
+    let is_change = matches!(of.outlook(), Outlook::Changed);
+    let caution = if is_change && of.is_of_two_runs() { TWO_RUNS } else { "" };
+    match texts.is_empty() {
+        true => format!("{head}{caution}"),
+        false => format!("{head}: {}{caution}", texts.join("; ")),
+    }
+}
+
+/// Behind the verdict on one run a side.
+const TWO_RUNS: &str = ". One run a side: runs of the same code may differ as much";
+
+/// What a change of a stage is for the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Better,
+    Worse,
+    /// The median and the mean say the opposite.
+    Unclear,
+    /// A stage came or went.
+    Other,
 }
 
 /// What became of the time of a stage; nothing where that is noise or not known.
-fn changed_time(stage: &StageChange) -> Option<String> {
+fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
     match stage.presence {
-        Presence::New => return Some(format!("{} is new", name(stage))),
-        Presence::Vanished => return Some(format!("{} vanished", name(stage))),
+        Presence::New => return Some((Change::Other, format!("{} is new", name(stage)))),
+        Presence::Vanished => return Some((Change::Other, format!("{} vanished", name(stage)))),
         Presence::Both => {}
     }
-    let (metric, label) = time_of(stage).filter(|(metric, _)| metric.verdict.is_change())?;
-    let words = opposed_mean(stage, metric).unwrap_or_else(|| in_words(metric));
-    Some(format!("{} {} ({words})", name(stage), step_name(stage, label)))
+    let is_change =
+        |metric: &MetricChange| metric.verdict.is_change() && stage.other_work.is_none();
+    let (metric, label) = time_of(stage).filter(|(metric, _)| is_change(metric))?;
+    if let Some(text) = opposed_mean(stage, metric) {
+        return Some((
+            Change::Unclear,
+            format!("{} {} {text}", name(stage), step_name(stage, label)),
+        ));
+    }
+    let change = if metric.is_worse() { Change::Worse } else { Change::Better };
+    Some((change, time_change(stage)?))
+}
+
+fn is_unjudged(stage: &StageChange) -> bool {
+    let time = time_of(stage).map(|(metric, _)| (metric.noise.method, metric.change == Some(0.0)));
+    time == Some((NoiseMethod::OneRunEach, false))
+}
+
+/// `decode step 12.7 % shorter`.
+fn time_change(stage: &StageChange) -> Option<String> {
+    let (metric, label) = time_of(stage)?;
+    let held = match &stage.other_work {
+        Some(why) => format!("not comparable: {why}"),
+        None => held(metric),
+    };
+    Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
+}
+
+/// `12.7 % shorter` of one run a side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
+fn held(metric: &MetricChange) -> String {
+    let is_of_two = metric.noise.method.is_of_two_runs();
+    let noise = match metric.noise_text() {
+        None if is_of_two => "not judged".to_owned(),
+        None => metric.word().to_owned(),
+        Some(text) if metric.verdict == Verdict::None && is_of_two => format!("within {text}"),
+        Some(text) => text,
+    };
+    match metric.change_percent {
+        Some(0.0) => "equal".to_owned(),
+        Some(percent) if is_of_two && metric.verdict.is_change() => {
+            format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
+        }
+        Some(percent) if noise.starts_with('[') => format!("{} % {noise}", signed(percent, 1)),
+        Some(percent) => format!("{} % ({noise})", signed(percent, 1)),
+        None => change_text(metric),
+    }
 }
 
 /// Where the mean step went the other way than the median one: both, and no word for which of them counts.
@@ -121,8 +228,7 @@ fn opposed_mean(stage: &StageChange, median: &MetricChange) -> Option<String> {
 /// What became of the tokens per second of a stage.
 fn throughput(stage: &StageChange) -> Option<String> {
     let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
-    // In brackets, so that a short line does not lose that it is noise.
-    Some(format!("{} tokens/s ({})", name(stage), in_words(metric)))
+    Some(format!("{} tokens/s {}", name(stage), held(metric)))
 }
 
 /// The time of a stage that the lines give, and what it is of: of the same as the parts of the stage.
@@ -137,12 +243,19 @@ pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static st
 fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let of_stages = stages.iter().flat_map(|stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
-        let other = stage.metrics.iter().filter(move |metric| Some(metric.metric.as_str()) != time);
+        let metrics = stage.metrics.iter().filter(|_| stage.other_work.is_none());
+        let other = metrics.filter(move |metric| Some(metric.metric.as_str()) != time);
         other.chain(&stage.host).map(|metric| (name(stage), metric))
     });
     let all = of_stages.chain(of.run.iter().map(|metric| ("run".to_owned(), metric)));
+    // What reads 0.000 on both sides explains nothing.
+    let is_seen = |metric: &MetricChange| {
+        let values = [metric.before, metric.after];
+        values.iter().flatten().any(|&value| metric.unit.shown(value) != metric.unit.shown(0.0))
+    };
+    let is_changed = |metric: &MetricChange| metric.verdict.is_change() && is_seen(metric);
     let changed: Vec<(String, &MetricChange)> =
-        all.filter(|(_, metric)| metric.verdict.is_change()).collect();
+        all.filter(|(_, metric)| is_changed(metric)).collect();
     let mut worse: Vec<&(String, &MetricChange)> =
         changed.iter().filter(|(_, metric)| metric.is_worse()).collect();
     let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
@@ -154,6 +267,7 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
         0 => String::new(),
+        _ if of.is_of_two_runs() => format!(", for instance {}", named.join("; ")),
         number => format!(", {number} of them for the worse: {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
@@ -162,8 +276,11 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
 
 /// How many rows of GPU work changed.
 fn changed_work(stages: &[&StageChange]) -> Option<String> {
-    let rows = stages.iter().flat_map(|stage| &stage.work);
-    let changed = rows.filter(|row| row.verdict.is_change()).count();
+    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
+    let rows = comparable.flat_map(|stage| &stage.work);
+    let is_changed =
+        |row: &&WorkChange| row.presence() == Presence::Both && row.verdict.is_change();
+    let changed = rows.filter(is_changed).count();
     (changed > 0).then(|| format!("{} of GPU work changed", counted(changed as u64, "row")))
 }
 
@@ -173,10 +290,11 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     vec![
         line("time", time(&stages)),
         line("window", window(&stages)),
-        line("kernels", kernels(&stages)),
+        line("kernels", kernels(&stages, &of.libraries)),
         line("libraries", libraries(of)),
         line("comparable", comparable(of)),
         line("noise", noise(of)),
+        line("next", next(of)),
     ]
 }
 
@@ -208,7 +326,11 @@ fn time(stages: &[&StageChange]) -> String {
         match time_of(stage) {
             None => format!("{name}: no time is known on both sides"),
             Some((metric, _)) => {
-                let (per, change) = (stage.per_of(&metric.metric), in_words(metric));
+                let per = stage.per_of(&metric.metric);
+                let change = match &stage.other_work {
+                    Some(why) => format!("not comparable: {why}"),
+                    None => in_words(metric),
+                };
                 format!("{name}: {}{}{per} ({change})", part_of(metric), value_text(metric))
             }
         }
@@ -228,10 +350,12 @@ const WINDOWS: usize = 2;
 
 /// Where the time of the stages that changed most went.
 fn window(stages: &[&StageChange]) -> String {
-    let both = stages.iter().filter(|stage| stage.presence == Presence::Both);
+    let is_whole =
+        |stage: &&&StageChange| stage.presence == Presence::Both && stage.other_work.is_none();
+    let both = stages.iter().filter(is_whole);
     let texts: Vec<String> = both.take(WINDOWS).map(|stage| window_of(stage)).collect();
     match texts.is_empty() {
-        true => "no stage is on both sides".to_owned(),
+        true => "no stage with the same work is on both sides".to_owned(),
         false => texts.join("; "),
     }
 }
@@ -253,41 +377,45 @@ fn window_of(stage: &StageChange) -> String {
 /// `8.820 → 9.410 ms (+6.7 %, worse)`, or that it is noise.
 fn in_short(metric: &MetricChange) -> String {
     let change = match metric.verdict {
-        Verdict::None if metric.change == Some(0.0) => "equal".to_owned(),
-        Verdict::None if metric.noise.method != NoiseMethod::Exact => "noise".to_owned(),
+        Verdict::None => metric.word().to_owned(),
         _ => in_words(metric),
     };
     format!("{} ({change})", value_text(metric))
 }
 
-fn kernels(stages: &[&StageChange]) -> String {
-    let rows = || stages.iter().flat_map(|stage| stage.work.iter().map(move |row| (stage, row)));
-    let number =
-        |is: &dyn Fn(&WorkChange) -> bool| count(rows().filter(|(_, row)| is(row)).count() as u64);
-    let all = rows().count() as u64;
-    let summary = format!(
-        "{} in stages: {} changed, {} new, {} vanished",
-        counted(all, "row"),
-        number(&|row| row.presence() == Presence::Both && row.verdict.is_change()),
-        number(&|row| row.presence() == Presence::New),
-        number(&|row| row.presence() == Presence::Vanished),
-    );
-    match rows().find(|(_, row)| row.verdict.is_change()) {
-        None => format!("none changed beyond noise ({summary})"),
-        Some((stage, row)) => format!(
-            "most in {}: {} {} per {} ({summary})",
-            name(stage),
-            work_name(row, NAME_LIMIT),
-            signed_time(row.change_ns),
-            stage.per_word(),
-        ),
-    }
+/// Share of the GPU work of a stage from which the change of a row is worth a name.
+const LEAST_OF_WORK: f64 = 0.01;
+
+/// The row that changed most, and how many names came and went: those of the libraries.
+fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
+    let largest = |stage: &&StageChange| {
+        let total = stage.work_total;
+        let all = total.before_ns.unwrap_or(0.0).max(total.after_ns.unwrap_or(0.0));
+        let parts = stage.parts();
+        let rows = parts.rows.iter().flat_map(|part| part.work.iter().map(move |row| (part, row)));
+        let mut large = rows.filter(|(part, row)| {
+            let is_large = row.change_ns.abs() >= LEAST_OF_WORK * all && !part.is_swap(row);
+            is_large && row.verdict.is_change()
+        });
+        let (_, row) = large.next()?;
+        let (row, change) = (work_name(row, NAME_LIMIT), signed_time(row.change_ns));
+        Some(format!("most in {}: {row} {change} per {}", name(stage), stage.per_word()))
+    };
+    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
+    let none = || "none changed the GPU work by 1 % and beyond noise".to_owned();
+    let mut texts =
+        vec![comparable.copied().find_map(|stage| largest(&stage)).unwrap_or_else(none)];
+    let sum = |number: fn(&LibraryChange) -> u64| libraries.iter().map(number).sum::<u64>();
+    let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
+    let names = names.iter().filter(|(number, _)| *number > 0);
+    texts.extend(names.map(|(number, what)| format!("{} {what}", count(*number))));
+    texts.join("; ")
 }
 
 /// Libraries in a line.
 const LIBRARIES: usize = 4;
 
-/// Versions that differ, beside the kernels that appeared, vanished or have another name.
+/// Versions that differ, next to the kernels that appeared, vanished or have another name.
 fn libraries(of: &Comparison) -> String {
     let mut texts: Vec<String> = of.libraries.iter().take(LIBRARIES).map(of_library).collect();
     if let Some(more) = of.libraries.len().checked_sub(LIBRARIES).filter(|&more| more > 0) {
@@ -374,26 +502,55 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "one run a side: noise between runs is not known; a difference has to exceed 5 % and the \
-             noise within the runs"
+            "± is the noise of steps, calls and samples within these two runs, and at least 5 %; the noise between runs \
+             is not known; a value that each run has only once is shown but not judged"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(
-            "one run against {n}: the noise of the side with one is unknown; a difference is one if \
-             the values lie apart by more than the several spread, and by 5 %"
+            "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \
+             the spread of the several; a change counts if 0 is outside and it is 5 % or more"
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "{a} runs against {b}, too few for a test at 0.05 (4 a side are enough); a difference has to \
-             exceed the spread of either side, and 1 %"
+            "{a} runs against {b}, too few for a test at 0.05 (4 a side are enough); [ ] has the differences of any two \
+             runs and the larger spread of a side; a change counts if 0 is outside and it is 1 % or more"
         ),
         (a, b) if !is_tested(a, b) => format!(
-            "{a} runs against {b}, too many for the exact test: a difference is one if the values of \
-             the sides lie apart by more than either side spreads, and by 1 %"
+            "{a} runs against {b}, too many for the exact test; [ ] has the differences of any two runs and the larger \
+             spread of a side; a change counts if 0 is outside and it is 1 % or more"
         ),
-        (a, b) => format!(
-            "{a} runs against {b}: exact rank test (Mann-Whitney) of each number at 0.05, so 1 of 20 \
-             numbers that did not change may still pass it; a difference also has to be at least 1 %"
-        ),
+        _ => "[ ] is the 95 % interval of a change, which counts if 0 is outside and it is 1 % or more (exact rank test, \
+              Mann-Whitney, at 0.05); 1 of 20 numbers that did not change may still pass"
+            .to_owned(),
+    }
+}
+
+/// Runs of a side from which a rank test can decide.
+const ENOUGH_RUNS: usize = 4;
+
+/// What to do next.
+fn next(of: &Comparison) -> String {
+    let runs = of.before.len().min(of.after.len());
+    let what = match of.outlook() {
+        _ if !of.unlike.is_empty() => {
+            return format!("compare {ENOUGH_RUNS} runs a side of one program, workload and GPU");
+        }
+        _ if runs == 1 => {
+            return format!(
+                "record {ENOUGH_RUNS} runs a side, then: diff A1 .. A4 --against B1 .. B4"
+            );
+        }
+        Outlook::Changed if too_few(of) => {
+            return format!("record {ENOUGH_RUNS} runs a side to decide");
+        }
+        Outlook::Better => "the change helps: keep it",
+        Outlook::Worse => "the change costs time: see below in what, and change or drop it",
+        Outlook::Mixed | Outlook::Changed => "decide which of the stages counts for you",
+        Outlook::Same | Outlook::NotJudged => "no effect shows",
+    };
+    match runs < ENOUGH_RUNS {
+        true => format!("{what}; {ENOUGH_RUNS} runs a side show smaller changes"),
+        false if of.outlook() == Outlook::Same => format!("{what}; more runs show smaller ones"),
+        false => what.to_owned(),
     }
 }
 
@@ -421,19 +578,10 @@ pub(crate) fn change_text(metric: &MetricChange) -> String {
 fn in_words(metric: &MetricChange) -> String {
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let percent = percent.unwrap_or_else(|| change_text(metric));
-    let better = match (metric.verdict, metric.better) {
-        (Verdict::None, _) if metric.noise.method == NoiseMethod::Exact => {
-            return "equal".to_owned();
-        }
-        (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => {
-            return format!("{percent}, not judged");
-        }
-        (Verdict::None, _) => return format!("{percent}, within noise"),
-        (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => ", worse",
-        (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => ", better",
-        _ => "",
-    };
-    format!("{percent}{better}")
+    match metric.word() {
+        "equal" => "equal".to_owned(),
+        word => format!("{percent}, {word}"),
+    }
 }
 
 /// The name of work, or both where it has another after.

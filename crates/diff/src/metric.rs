@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use stage2_model::{DeviceRow, Report, StageRow, WindowKind};
+use stage2_model::{DeviceRow, Report, StageEnergy, StageRow, WindowKind};
 
 use crate::causes::CauseNames;
 use crate::comparison::{Better, MetricUnit, Per};
 use crate::noise::{Expected, Spread};
 use crate::stage_view::{StageView, Units};
+use crate::work::KernelTime;
 use Better::{Higher, Lower, Neither};
 use MetricUnit::{Count, Joule, Mhz, Ms, PerSecond, Percent, Watt};
 
 const NS_PER_MS: f64 = 1e6;
 /// Standard error of a median over that of a mean, of a normal distribution.
 const MEDIAN_ERROR: f64 = 1.2533;
-/// Least relative standard error of the driver's energy, whatever its reads say.
-const ENERGY_ERROR: f64 = 0.01;
 
 /// What is known of a metric whatever its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +28,7 @@ const fn kind(name: &'static str, unit: MetricUnit, better: Better) -> Kind {
     Kind { name, unit, better }
 }
 
-/// Metrics of a stage that are not by class of kernels; docs/diff.md says what each is.
+/// Metrics of a stage that are not by class of kernels; docs/diff.md states what each is.
 const STAGE_METRICS: &[Kind] = &[
     kind("step_ms", Ms, Lower),
     kind("step_mean_ms", Ms, Lower),
@@ -39,7 +38,7 @@ const STAGE_METRICS: &[Kind] = &[
     kind("tokens_per_s", PerSecond, Higher),
     kind("host_ms", Ms, Lower),
     kind("window_ms", Ms, Lower),
-    kind("gpu_busy_ms", Ms, Lower),
+    kind("gpu_busy_ms", Ms, Neither),
     kind("gpu_busy_percent", Percent, Neither),
     kind("idle_ms", Ms, Lower),
     kind("launch_gaps_ms", Ms, Lower),
@@ -52,26 +51,22 @@ const STAGE_METRICS: &[Kind] = &[
     kind("sm_clock_mhz", Mhz, Neither),
 ];
 
-/// Where the window goes: the part, and the name of its metric.
+/// Where the window goes: the part, and the name of its metric. A share may grow because the window got shorter, so
+/// that neither way is better.
 const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
     (WindowKind::Compute, kind("window_compute_percent", Percent, Neither)),
-    (WindowKind::Transfer, kind("window_transfer_percent", Percent, Lower)),
-    (WindowKind::Waiting, kind("window_waiting_percent", Percent, Lower)),
-    (WindowKind::Communication, kind("window_communication_percent", Percent, Lower)),
-    (WindowKind::Copies, kind("window_copies_percent", Percent, Lower)),
+    (WindowKind::Transfer, kind("window_transfer_percent", Percent, Neither)),
+    (WindowKind::Waiting, kind("window_waiting_percent", Percent, Neither)),
+    (WindowKind::Communication, kind("window_communication_percent", Percent, Neither)),
+    (WindowKind::Copies, kind("window_copies_percent", Percent, Neither)),
     (WindowKind::Busy, kind("window_busy_percent", Percent, Neither)),
-    (WindowKind::LaunchGaps, kind("window_launch_gaps_percent", Percent, Lower)),
-    (WindowKind::OtherIdle, kind("window_other_idle_percent", Percent, Lower)),
+    (WindowKind::LaunchGaps, kind("window_launch_gaps_percent", Percent, Neither)),
+    (WindowKind::OtherIdle, kind("window_other_idle_percent", Percent, Neither)),
 ];
 
-/// Wall time of the pass that the rows come from.
-const DURATION: &str = "duration_ms";
-/// Host time of a call, the cold ones included.
-const OF_ALL_CALLS: &str = "host_ms";
-
 pub(crate) const RUN_METRICS: &[Kind] = &[
-    kind(DURATION, Ms, Lower),
-    kind("gpu_busy_ms", Ms, Lower),
+    kind("duration_ms", Ms, Lower),
+    kind("gpu_busy_ms", Ms, Neither),
     kind("gpu_busy_percent", Percent, Neither),
     kind("kernels", Count, Lower),
     kind("kernel_ms", Ms, Lower),
@@ -97,6 +92,7 @@ pub(crate) fn stage_kinds() -> impl Iterator<Item = &'static Kind> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
+    /// Noise of the samples (steps, calls) that it is of; none: it is one value of the run.
     pub(crate) spread: Option<Spread>,
     pub(crate) exact: bool,
 }
@@ -104,15 +100,12 @@ pub(crate) struct Measured {
 /// What is known of the noise of two numbers of single runs.
 pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measured>) -> Expected {
     let spread = |number: Option<Measured>| number.and_then(|number| number.spread);
-    let spreads = spread(before).zip(spread(after));
     let exact = |number: Option<Measured>| number.is_some_and(|number| number.exact);
-    match spreads {
-        // Start-up, a cold cache, another process: no part of one run shows how far it may be off.
-        _ if [DURATION, OF_ALL_CALLS].contains(&name) => Expected::BetweenRuns,
-        _ if is_share_of_window(name) => Expected::Share(spreads),
+    match spread(before).zip(spread(after)) {
+        _ if is_share_of_window(name) => Expected::Share,
         _ if exact(before) && exact(after) => Expected::Count,
         Some((a, b)) => Expected::Spread(a, b),
-        None => Expected::Measured,
+        None => Expected::OneValue,
     }
 }
 
@@ -125,39 +118,41 @@ pub(crate) fn of_stage(
     view: &StageView<'_>,
     per: Per,
     units: Option<Units>,
-    classes: &BTreeMap<String, f64>,
+    classes: &BTreeMap<String, KernelTime>,
 ) -> BTreeMap<String, Measured> {
     let mut found = Found::default();
     let error_of_mean = of_steps(view, &mut found);
-    of_window(view, units, error_of_mean, &mut found);
+    let mut kernels = KernelTime::default();
+    classes.values().for_each(|time| kernels.add(*time));
+    of_window(view, units, kernels.relative_error(), &mut found);
     if let Some(units) = units {
-        let ms = |ns: u64| ns as f64 / NS_PER_MS / units.all;
-        let of_warm = classes.values().sum::<f64>() / NS_PER_MS;
-        found.add(
-            "kernel_ms",
-            if units.is_warm { Some(of_warm) } else { view.row.kernel_sum_ns.map(ms) },
-        );
+        let all = view.row.kernel_sum_ns.map(|ns| ns as f64 / units.all);
+        let sum = if units.is_warm { Some(kernels.ns) } else { all };
+        found.noisy("kernel_ms", sum.map(|ns| ns / NS_PER_MS), kernels.relative_error());
         match (per, view.row.kernels_per_instance_median) {
             (Per::Instance, Some(median)) => found.count("kernels", Some(median as f64)),
             _ => found.add("kernels", view.row.kernels.map(|n| n as f64 / units.all)),
         }
-        for (class, ns) in classes {
-            found.add(&class_metric(class), Some(ns / NS_PER_MS));
+        for (class, time) in classes {
+            // That no kernel ran is as sure as that two of them took the same time.
+            let error = time.relative_error().or(Some((0.0, 2)));
+            found.noisy(&class_metric(class), Some(time.ns / NS_PER_MS), error);
         }
     }
-    found.add("mfu_percent", view.mfu_percent());
-    found.add("mbu_percent", view.mbu_percent());
+    // Amounts of a step over its time.
+    found.noisy("mfu_percent", view.mfu_percent(), error_of_mean);
+    found.noisy("mbu_percent", view.mbu_percent(), error_of_mean);
     of_energy(view, units, &mut found);
     for (part, kind) in WINDOW_METRICS {
         let Some(window) = view.window() else { break };
         let part = window.parts.iter().find(|found| found.kind == *part);
-        found.noisy(kind.name, Some(part.map_or(0.0, |part| part.percent)), error_of_mean);
+        found.add(kind.name, Some(part.map_or(0.0, |part| part.percent)));
     }
     found.0
 }
 
 /// Standard error of a mean relative to it, and the observations behind it.
-type RelativeError = Option<(f64, u64)>;
+pub(crate) type RelativeError = Option<(f64, u64)>;
 
 fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
     let mut error_of_mean = None;
@@ -190,16 +185,16 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         let closed = all.saturating_sub(view.row.unclosed.unwrap_or(0));
         (closed > 0).then(|| total as f64 / closed as f64)
     });
-    found.noisy(OF_ALL_CALLS, closed.map(|ns| ns / NS_PER_MS), error_of_mean);
+    found.add("host_ms", closed.map(|ns| ns / NS_PER_MS));
     error_of_mean
 }
 
-/// Window, busy and idle time: of the warm instances where they are told apart. What the host takes
-/// part in is as noisy as its steps.
+/// Adds the window, the busy time and the idle time of a stage, of its warm instances where these are known. Window
+/// and idle time are single values of a run; busy time has the noise of the kernels.
 fn of_window(
     view: &StageView<'_>,
     units: Option<Units>,
-    error_of_mean: RelativeError,
+    error_of_kernels: RelativeError,
     found: &mut Found,
 ) {
     let Some(units) = units else { return };
@@ -221,22 +216,21 @@ fn of_window(
     // Other processes may have filled the gaps where the report gives no idle time.
     let idle_known = row.gpu_idle_ns.is_some();
     let idle = window.zip(busy).map(|(window, busy)| window.saturating_sub(busy));
-    found.noisy("window_ms", window.map(ms), error_of_mean);
-    found.add("gpu_busy_ms", busy.map(ms));
+    found.add("window_ms", window.map(ms));
+    found.noisy("gpu_busy_ms", busy.map(ms), error_of_kernels);
     let share = window.zip(busy).filter(|(window, _)| *window > 0 && idle_known);
     let share = share.map(|(window, busy)| busy as f64 * 100.0 / window as f64);
-    found.noisy("gpu_busy_percent", share, error_of_mean);
-    // Busy time hardly varies: idle time varies by as much as the window, and not by as large a share.
-    let idle = idle.filter(|_| idle_known);
-    let window_per_idle = window.zip(idle).filter(|(_, idle)| *idle > 0);
-    let window_per_idle = window_per_idle.map(|(window, idle)| window as f64 / idle as f64);
-    let error_of_idle = error_of_mean.zip(window_per_idle).map(|((error, n), by)| (error * by, n));
-    found.noisy("idle_ms", idle.map(ms), error_of_idle);
-    found.noisy("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms), error_of_mean);
+    found.add("gpu_busy_percent", share);
+    found.add("idle_ms", idle.filter(|_| idle_known).map(ms));
+    found.add("launch_gaps_ms", gaps.filter(|_| idle_known).map(ms));
 }
 
-/// The idle time of a stage by cause, ms; nothing where the host was not sampled, or not often enough. A cause
-/// that has none is known to about one sample.
+/// Idle time that no named cause has, as the bar of a report calls it.
+pub(crate) const REST_OF_IDLE: &str = "smaller and unknown causes";
+/// Samples that a cause without a name may have had, as one standard error.
+const UNNAMED_SAMPLES: f64 = 2.0;
+
+/// The idle time of a stage by cause, ms; nothing where the host was not sampled, or not often enough.
 pub(crate) fn of_host(
     view: &StageView<'_>,
     metrics: &BTreeMap<String, Measured>,
@@ -244,35 +238,54 @@ pub(crate) fn of_host(
 ) -> Option<BTreeMap<String, Measured>> {
     let idle_ms = metrics.get("idle_ms")?.value;
     let host = view.host.filter(|host| !host.causes.is_empty())?;
+    // What no sample tells may be among the causes that are too small to name.
+    let absent = (0.0, UNNAMED_SAMPLES / host.samples.max(1) as f64);
     let mut shares: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for cause in host.causes.iter().filter(|cause| cause.is_finding()) {
-        let (share, variance) = shares.entry(causes.name(cause)).or_default();
+        let (share, error) = shares.entry(causes.name(cause)).or_default();
         *share += cause.percent / 100.0;
-        *variance += (cause.error_percent / 100.0).powi(2);
+        *error = error.hypot(cause.error_percent / 100.0);
     }
-    let least = 1.0 / host.samples.max(1) as f64;
-    let measured = |cause: &String| {
-        let (share, variance) = shares.get(cause).copied().unwrap_or_default();
-        let standard_error = idle_ms * variance.sqrt().max(least);
-        let spread = Some(Spread { standard_error, count: host.samples });
-        (cause.clone(), Measured { value: idle_ms * share, spread, exact: false })
-    };
-    Some(causes.all.iter().map(measured).collect())
+    let rest = (1.0 - shares.values().map(|(share, _)| share).sum::<f64>()).clamp(0.0, 1.0);
+    let rest_error = (rest * (1.0 - rest) / host.samples.max(1) as f64).sqrt();
+    shares.insert(REST_OF_IDLE.to_owned(), (rest, rest_error));
+    let mut found = Found::default();
+    for cause in causes.all.iter().map(String::as_str).chain([REST_OF_IDLE]) {
+        let (share, error) = shares.get(cause).copied().unwrap_or(absent);
+        let standard_error = idle_ms * error;
+        let spread = (host.samples > 1).then_some(Spread { standard_error, count: host.samples });
+        found.insert(cause, Some(idle_ms * share), spread, false);
+    }
+    Some(found.0)
 }
 
-/// Energy, power and clocks. What the energy may be off by counts as its noise.
+/// Energy, power and clocks.
 fn of_energy(view: &StageView<'_>, units: Option<Units>, found: &mut Found) {
     let Some(energy) = view.energy else { return };
+    found.add("sm_clock_mhz", energy.clocks.sm_clock_mhz.map(|clock| clock.mean));
+    if has_cold_energy(view, energy) {
+        return;
+    }
     let joules = energy.energy_j.value().filter(|joules| *joules > 0.0);
     if let Some((joules, units)) = joules.zip(units) {
-        let of_units = view.recorded_instances().unwrap_or(1.0) * units.per_instance;
-        let off = energy.uncertainty_j.unwrap_or(0.0) / joules;
-        let error = (off.max(ENERGY_ERROR), energy.clocks.reads);
-        found.noisy("energy_j", Some(joules / of_units), Some(error));
+        let warm = view.row.warm.map(|warm| warm.instances as f64).filter(|count| *count > 0.0);
+        let instances = warm.or_else(|| view.recorded_instances()).unwrap_or(1.0);
+        found.add("energy_j", Some(joules / (instances * units.per_instance)));
     }
     found.add("power_w", energy.mean_power_w.value());
-    found.add("sm_clock_mhz", energy.clocks.sm_clock_mhz.map(|clock| clock.mean));
 }
+
+/// Whether the energy includes cold calls, as older versions counted it: then the windows of its GPUs do not add up to a
+/// multiple of the warm window.
+fn has_cold_energy(view: &StageView<'_>, energy: &StageEnergy) -> bool {
+    let Some(warm) = view.row.warm.filter(|warm| warm.gpu_window_ns > 0) else { return false };
+    let windows: f64 = energy.devices.iter().map(|device| device.window_ns as f64).sum();
+    let times = windows / warm.gpu_window_ns as f64;
+    (times - times.round()).abs() > SAME_WINDOWS * times
+}
+
+/// Share up to which windows are the same.
+const SAME_WINDOWS: f64 = 0.001;
 
 /// The numbers of a run, by name; what is not known is not there.
 pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
@@ -282,7 +295,7 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
         other => other,
     };
     let pass = report.run.passes.iter().find(|row| row.name.as_deref() == Some(pass));
-    found.add(DURATION, pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
+    found.add("duration_ms", pass.and_then(|row| row.duration_ms).map(|ms| ms as f64));
     let of_all_gpus = |ns: fn(&DeviceRow) -> Option<u64>| {
         let all: Option<f64> = report.devices.iter().map(|row| Some(ns(row)? as f64)).sum();
         all.filter(|_| !report.devices.is_empty())

@@ -1,4 +1,4 @@
-//! The values of both sides -> whether they differ beyond noise, and what they were held against.
+//! The values of both sides -> whether they differ beyond noise, and what they were compared with.
 
 use crate::comparison::{Noise, NoiseMethod, Verdict};
 
@@ -24,17 +24,15 @@ pub(crate) struct Spread {
 /// What is known of the noise of a number before it is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Expected {
-    /// It is a measurement; of single runs nothing else is known.
+    /// One value of a run, for instance a sum over all of it: its noise only several runs show.
     #[default]
-    Measured,
-    /// A measurement, with the noise within each run.
+    OneValue,
+    /// It is of many samples (steps, calls), with their noise in each run.
     Spread(Spread, Spread),
     /// It is a count that repeats exactly.
     Count,
-    /// A measurement whose noise only several runs show.
-    BetweenRuns,
-    /// It is a share, percent: of small shares 5 % are less than anybody cares about.
-    Share(Option<(Spread, Spread)>),
+    /// One value of a run that is a share, percent: of small shares 5 % are less than anybody cares about.
+    Share,
 }
 
 /// Whether the sides differ. Each value is that of a run.
@@ -44,7 +42,7 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     };
     let larger = a.abs().max(b.abs());
     let least = |share: f64, points: f64| match expected {
-        Expected::Share(_) => (share * larger).max(points),
+        Expected::Share => (share * larger).max(points),
         _ => share * larger,
     };
     let share = least(LEAST_SHARE, LEAST_POINTS);
@@ -62,15 +60,18 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
-        (1, 1, Expected::BetweenRuns) => of(NoiseMethod::OneRunEach, None, None, false),
-        (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
-        (1, 1, Expected::Spread(x, y) | Expected::Share(Some((x, y))))
-            if combined(x, y) > share =>
-        {
-            let threshold = combined(x, y);
-            of(NoiseMethod::Instances, Some(threshold), None, beyond(threshold))
+        (1, 1, Expected::OneValue | Expected::Share) => {
+            of(NoiseMethod::OneRunEach, None, None, false)
         }
-        (1, 1, _) => of(NoiseMethod::FivePercent, Some(share), None, beyond(share)),
+        (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
+        (1, 1, Expected::Spread(x, y)) => {
+            let within = combined(x, y);
+            let method = match within > share {
+                true => NoiseMethod::Instances,
+                false => NoiseMethod::FivePercent,
+            };
+            of(method, Some(within.max(share)), None, beyond(within.max(share)))
+        }
         (1, _, _) | (_, 1, _) => {
             let threshold = if expected == Expected::Count { 0.0 } else { share };
             let differs = lie_apart(before, after) && beyond(threshold);
@@ -89,6 +90,42 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
     }
 }
 
+/// The changes that the runs of both sides allow: 0 is among them where `judge` by several runs finds no difference. By
+/// the rank test they hold the change with a probability of 95 % and more; otherwise they are the differences between
+/// any two runs, and the larger spread of a side.
+pub(crate) fn interval(before: &[f64], after: &[f64], method: NoiseMethod) -> Option<[f64; 2]> {
+    let mut changes: Vec<f64> =
+        before.iter().flat_map(|a| after.iter().map(move |b| b - a)).collect();
+    changes.sort_by(f64::total_cmp);
+    let (beyond, wider) = match method {
+        NoiseMethod::RankTest => (pairs_beyond(before.len(), after.len()), 0.0),
+        NoiseMethod::Separation | NoiseMethod::OneAgainstSeveral => {
+            (0, spread(before).max(spread(after)))
+        }
+        _ => return None,
+    };
+    let least = changes.get(beyond)? - wider;
+    Some([least, changes.iter().rev().nth(beyond)? + wider])
+}
+
+/// Pairs of a run of each side that may be the other way round in ranks that the test takes for different.
+fn pairs_beyond(before: usize, after: usize) -> usize {
+    let ranks: Vec<usize> = (1..=before + after).collect();
+    let sums = ways(&ranks, before);
+    let allowed = sums.iter().sum::<f64>() * ALPHA / 2.0;
+    let mut as_far = 0.0;
+    let within = sums.iter().skip(before * (before + 1) / 2).take_while(|ways| {
+        as_far += **ways;
+        as_far <= allowed
+    });
+    within.count().saturating_sub(1)
+}
+
+pub(crate) fn spread(values: &[f64]) -> f64 {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least
+}
+
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -101,13 +138,8 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 
 /// Whether the sides leave a gap that is wider than the values of either spread.
 fn lie_apart(before: &[f64], after: &[f64]) -> bool {
-    let ends = |values: &[f64]| {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-    };
-    let ((a_least, a_most), (b_least, b_most)) = (ends(before), ends(after));
-    let gap = (b_least - a_most).max(a_least - b_most);
-    gap > (a_most - a_least).max(b_most - b_least)
+    let allowed = interval(before, after, NoiseMethod::Separation);
+    allowed.is_some_and(|[least, most]| least > 0.0 || most < 0.0)
 }
 
 /// Differences of two values with these errors are larger than this once in twenty times by chance.
@@ -130,8 +162,8 @@ const MOST_TESTED: usize = 120;
 /// The probability that ranks as different as those of two samples come about by chance: the exact
 /// Mann-Whitney test, two-sided, with ties; nothing for an empty sample, or for too many values.
 ///
-/// It takes no distribution for granted, which nobody knows of the runs of a benchmark, and is exact for
-/// the three to ten runs that people have.
+/// It assumes no distribution, because that of a benchmark's runs is not known, and is exact for the three
+/// to ten runs that people have.
 pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
     let all = before.len() + after.len();
     if before.is_empty() || after.is_empty() || !is_tested(before.len(), after.len()) {
@@ -141,21 +173,7 @@ pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
     let (of_before, _) = ranks.split_at(before.len());
     let observed: usize = of_before.iter().sum();
     let total: usize = ranks.iter().sum();
-    // ways[n][s]: subsets of n ranks whose sum is s.
-    let mut ways = vec![vec![0.0f64; total + 1]; before.len() + 1];
-    if let Some(none) = ways.first_mut().and_then(|row| row.first_mut()) {
-        *none = 1.0;
-    }
-    for &rank in &ranks {
-        for size in (1..=before.len()).rev() {
-            let (smaller, larger) = ways.split_at_mut(size);
-            let (Some(from), Some(to)) = (smaller.last(), larger.first_mut()) else { continue };
-            for (to, from) in to.iter_mut().skip(rank).zip(from) {
-                *to += from;
-            }
-        }
-    }
-    let sums = ways.last()?;
+    let sums = ways(&ranks, before.len());
     // The distance from the middle, times the number of values, to stay with integers.
     let far = |sum: usize| (sum * all).abs_diff(total * before.len());
     let (mut as_far, mut every) = (0.0, 0.0);
@@ -166,6 +184,26 @@ pub(crate) fn p_value(before: &[f64], after: &[f64]) -> Option<f64> {
         }
     }
     (every > 0.0).then_some(as_far / every)
+}
+
+/// Of each sum, the subsets of so many of the ranks that have it.
+fn ways(ranks: &[usize], size: usize) -> Vec<f64> {
+    let total: usize = ranks.iter().sum();
+    // ways[n][s]: subsets of n ranks whose sum is s.
+    let mut ways = vec![vec![0.0f64; total + 1]; size + 1];
+    if let Some(none) = ways.first_mut().and_then(|row| row.first_mut()) {
+        *none = 1.0;
+    }
+    for &rank in ranks {
+        for size in (1..=size).rev() {
+            let (smaller, larger) = ways.split_at_mut(size);
+            let (Some(from), Some(to)) = (smaller.last(), larger.first_mut()) else { continue };
+            for (to, from) in to.iter_mut().skip(rank).zip(from) {
+                *to += from;
+            }
+        }
+    }
+    ways.pop().unwrap_or_default()
 }
 
 /// The smallest probability that samples of these sizes can have: that of the two orders, of all, in
@@ -180,7 +218,7 @@ pub(crate) fn is_tested(before: usize, after: usize) -> bool {
     before + after <= MOST_TESTED
 }
 
-/// Twice the rank of each value, from 1 on; equal values share the mean of their ranks.
+/// Twice the rank of each value, from 1; equal values share the mean of their ranks.
 fn doubled_ranks(before: &[f64], after: &[f64]) -> Vec<usize> {
     let all = || before.iter().chain(after);
     let rank = |value: &f64| {
@@ -196,28 +234,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_duration_of_one_run_a_side_is_not_judged() {
-        let judged = |before: &[f64], after: &[f64]| {
-            let (verdict, noise) = judge(before, after, Expected::BetweenRuns);
-            (verdict, noise.method)
-        };
+    fn one_value_a_side_is_not_judged() {
         // The first run was cold.
-        assert_eq!(judged(&[399.0], &[372.0]), (Verdict::None, NoiseMethod::OneRunEach));
-        let several = judged(&[399.0, 401.0, 400.0, 402.0], &[372.0, 371.0, 373.0, 370.0]);
+        assert_eq!(verdict(&[399.0], &[372.0]), (Verdict::None, NoiseMethod::OneRunEach));
+        let several = verdict(&[399.0, 401.0, 400.0, 402.0], &[372.0, 371.0, 373.0, 370.0]);
         assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
+        let share = judge(&[20.0], &[40.0], Expected::Share);
+        assert_eq!((share.0, share.1.method), (Verdict::None, NoiseMethod::OneRunEach));
     }
 
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {
-        let (verdict, noise) = judge(before, after, Expected::Measured);
+        let (verdict, noise) = judge(before, after, Expected::OneValue);
         (verdict, noise.method)
     }
 
     #[test]
     fn single_runs_differ_beyond_five_percent_or_their_own_noise() {
-        assert_eq!(verdict(&[100.0], &[104.0]), (Verdict::None, NoiseMethod::FivePercent));
-        assert_eq!(verdict(&[100.0], &[106.0]), (Verdict::Increased, NoiseMethod::FivePercent));
-        assert_eq!(verdict(&[106.0], &[100.0]), (Verdict::Decreased, NoiseMethod::FivePercent));
         let spread = |standard_error| Spread { standard_error, count: 3 };
+        let steady = |before, after| {
+            let (verdict, noise) =
+                judge(&[before], &[after], Expected::Spread(spread(0.1), spread(0.1)));
+            (verdict, noise.method)
+        };
+        assert_eq!(steady(100.0, 104.0), (Verdict::None, NoiseMethod::FivePercent));
+        assert_eq!(steady(100.0, 106.0), (Verdict::Increased, NoiseMethod::FivePercent));
+        assert_eq!(steady(106.0, 100.0), (Verdict::Decreased, NoiseMethod::FivePercent));
         let noisy = Expected::Spread(spread(5.0), spread(5.0));
         let (verdict, noise) = judge(&[100.0], &[115.0], noisy);
         // sqrt(50) * 2.776
@@ -256,8 +297,8 @@ mod tests {
             "two a side"
         );
         let judged = |a: f64, b: f64, expected| judge(&near(a), &near(b), expected).0;
-        assert_eq!(judged(2.0, 2.4, Expected::Share(None)), Verdict::None, "0.4 points");
-        assert_eq!(judged(2.0, 2.6, Expected::Share(None)), Verdict::Increased);
+        assert_eq!(judged(2.0, 2.4, Expected::Share), Verdict::None, "0.4 points");
+        assert_eq!(judged(2.0, 2.6, Expected::Share), Verdict::Increased);
         let counts = judge(&[1000.0; 4], &[1001.0; 4], Expected::Count);
         assert_eq!((counts.0, counts.1.threshold), (Verdict::Increased, Some(0.0)));
     }
@@ -293,6 +334,28 @@ mod tests {
         assert!(
             close(Some(smallest_p(3, 3)), 2.0 / 20.0) && close(Some(smallest_p(5, 3)), 2.0 / 56.0)
         );
+    }
+
+    #[test]
+    fn an_interval_leaves_out_zero_where_the_sides_differ() {
+        let allowed = |a: &[f64], b: &[f64]| interval(a, b, NoiseMethod::RankTest);
+        let (a, b) = ([10.0, 11.0, 12.0, 13.0], [7.0, 8.0, 9.0, 9.5]);
+        assert_eq!(allowed(&a, &b), Some([-6.0, -0.5]), "the least and the largest of 16");
+        // By the tables of the test, U of 5 against 5 is at most 2.
+        assert_eq!([(4, 4), (5, 5), (8, 8)].map(|(a, b)| pairs_beyond(a, b)), [0, 2, 13]);
+        for at in 0..200u32 {
+            // No two are equal.
+            let value = |n: u32| {
+                f64::from((at * 7 + n * n * 31) % 17 + at % 5 * (n / 5) * 3) + f64::from(n) / 100.0
+            };
+            let [a, b] = [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]].map(|n| n.map(value));
+            let differ = p_value(&a, &b).is_some_and(|p| p <= ALPHA);
+            let [least, most] = allowed(&a, &b).expect("an interval");
+            assert_eq!(least > 0.0 || most < 0.0, differ, "{a:?} {b:?}");
+        }
+        assert_eq!(interval(&[1.0], &[2.0], NoiseMethod::FivePercent), None);
+        let few = interval(&[10.0, 12.0], &[13.0, 15.0], NoiseMethod::Separation);
+        assert_eq!(few, Some([-1.0, 7.0]), "they do not lie apart by more than either spreads");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The text of a `metrics.json` -> its report, leniently: what an older version wrote, or what is broken
-//! beside the numbers that are compared, costs its own part and is named.
+//! next to the numbers that are compared, costs its own part and is named.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ pub struct ReadReport {
 /// Why there is no report, to be read after the name of the file and a colon.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is no JSON, or is cut short.
+    /// It is not JSON, or is cut short.
     #[error("it is not JSON, or is cut short ({0})")]
     NoJson(String),
     /// Another program wrote it.
@@ -61,7 +61,7 @@ const TEXT_LIMIT: usize = 200;
 /// Reads the text of a `metrics.json`.
 ///
 /// # Errors
-/// When it is no report of ours, is a newer one, or lacks what is compared.
+/// When it is not a report of ours, is a newer one, or lacks what is compared.
 pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
     let no_json = |error: serde_json::Error| ReadError::NoJson(shown(&error.to_string()));
     let head: Head = match serde_json::from_slice(bytes) {
@@ -208,11 +208,11 @@ fn written(path: &[Step]) -> String {
     out
 }
 
-/// No value is one: its error says what stands in the place of an enum.
+/// No value is one: its error states what stands in the place of an enum.
 #[derive(Debug, Deserialize)]
 enum Nothing {}
 
-/// What the parser says, but for the place in the text, which is not that of the file.
+/// What the parser says, except for the place in the text, which is not that of the file.
 fn reason(error: &serde_json::Error, path: &[Step], fields: &Map<String, Value>) -> String {
     let said = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

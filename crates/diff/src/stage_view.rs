@@ -1,4 +1,4 @@
-//! A stage of a report, with what other parts of the report say of it (older reports without an answer
+//! A stage of a report, with what other parts of the report state of it (older reports without an answer
 //! included), and what its GPU work is compared per, so that runs of different length compare.
 
 use std::collections::HashMap;
@@ -71,7 +71,7 @@ impl<'r> StageView<'r> {
     }
 
     /// Takes the instances of the stage for its steps in all views, unless the steps of all are of
-    /// one kind: a range within the stage and a whole instance are no times to compare.
+    /// one kind: a range within the stage and a whole instance are not times to compare.
     pub(crate) fn make_alike(views: &mut [&mut Self]) {
         let kinds: Vec<_> = views.iter().filter_map(|view| view.step()).collect();
         let kind = |times: &'r StepTimes| (times.unit, times.path.as_deref());
@@ -95,6 +95,12 @@ impl<'r> StageView<'r> {
     /// Times of its steps: those of the answer, or of its warm instances.
     pub(crate) fn steps(&self) -> Option<Steps> {
         if let Some(times) = self.step() {
+            // Of the steps of an engine only the instances have a deviation: it is as large a share of the mean.
+            let of_instances = || {
+                let (std, mean) = self.row.host_warm_std_ns.zip(self.row.host_warm_mean_ns)?;
+                let is_of_engine = times.unit == StepUnit::OfEngine && mean > 0;
+                is_of_engine.then(|| std as f64 / mean as f64 * times.mean_ns as f64)
+            };
             return Some(Steps {
                 unit: times.unit,
                 path: times.path.clone(),
@@ -103,7 +109,7 @@ impl<'r> StageView<'r> {
                 p50_ns: times.p50_ns as f64,
                 // Older reports have it of any number of steps.
                 p99_ns: times.p99_ns.filter(|_| times.steps >= P99_VALUES).map(|ns| ns as f64),
-                std_ns: times.std_ns.map(|ns| ns as f64),
+                std_ns: times.std_ns.map(|ns| ns as f64).or_else(of_instances),
             });
         }
         Some(Steps {
@@ -130,7 +136,7 @@ impl<'r> StageView<'r> {
         answer.or_else(|| self.utilisation?.tokens_per_s.value())
     }
 
-    /// Time to the first token of a request, ns. Older reports say the time of the prefill here, which is
+    /// Time to the first token of a request, ns. Older reports state the time of the prefill here, which is
     /// another number: without ranges from arrival to first token it is not known.
     pub(crate) fn time_to_first_token_ns(&self) -> Option<f64> {
         self.answer.filter(|_| self.has_requests)?.time_to_first_token_ns.value()

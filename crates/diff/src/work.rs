@@ -11,6 +11,7 @@ use crate::comparison::{
     MatchedBy, Noise, NoiseMethod, Verdict, WorkChange, WorkKind, WorkSide, WorkTotal,
 };
 use crate::libraries::library_of;
+use crate::metric::RelativeError;
 use crate::noise::{Expected, Spread, judge};
 use crate::stage_view::Units;
 
@@ -27,7 +28,7 @@ struct SideWork<'w> {
 
 type Side<'w> = BTreeMap<Key, SideWork<'w>>;
 
-/// A row that changed by less than this share of its stage's GPU work is no difference: 5 % of a
+/// A row that changed by less than this share of its stage's GPU work is not a difference: 5 % of a
 /// kernel of a microsecond is less than the resolution of its time.
 const LEAST_OF_STAGE: f64 = 0.001;
 
@@ -134,7 +135,7 @@ fn row(
         (Some(a), Some(b)) => {
             let expected = match (a.spread, b.spread) {
                 (Some(x), Some(y)) => Expected::Spread(x, y),
-                _ => Expected::Measured,
+                _ => Expected::OneValue,
             };
             let (verdict, noise) = judge(&a.runs, &b.runs, expected);
             // Runs are judged by their medians, and a row shows means: where these say the opposite,
@@ -248,11 +249,41 @@ pub(crate) fn tells_cold(work: &StageWork) -> bool {
     work.values().any(|work| work.cold_calls > 0.0)
 }
 
-/// Sums of the durations of kernels by class, ns.
-pub(crate) fn sums_by_class(work: &StageWork, is_warm: bool) -> BTreeMap<String, f64> {
-    let mut sums = BTreeMap::new();
+/// A sum of the durations of kernels: each call is a sample of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KernelTime {
+    pub(crate) ns: f64,
+    /// Square of its standard error.
+    variance: f64,
+    calls: f64,
+}
+
+impl KernelTime {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.ns += other.ns;
+        self.variance += other.variance;
+        self.calls += other.calls;
+    }
+
+    pub(crate) fn per(self, units: f64) -> Self {
+        Self { ns: self.ns / units, variance: self.variance / units.powi(2), ..self }
+    }
+
+    pub(crate) fn relative_error(self) -> RelativeError {
+        (self.ns > 0.0).then(|| (self.variance.sqrt() / self.ns, self.calls as u64))
+    }
+}
+
+/// Sums of the durations of kernels by class.
+pub(crate) fn sums_by_class(work: &StageWork, is_warm: bool) -> BTreeMap<String, KernelTime> {
+    let mut sums: BTreeMap<String, KernelTime> = BTreeMap::new();
     for work in work.values().filter(|work| !work.class.is_empty()) {
-        *sums.entry(work.class.clone()).or_insert(0.0) += work.ns(is_warm);
+        let ns = work.ns(is_warm);
+        // The time of a kernel that ran once may be off by all of it.
+        let share = work.spread(1.0).map(|spread| spread.standard_error / work.total_ns.max(1.0));
+        let error = share.map_or(ns, |share| share * ns);
+        let time = KernelTime { ns, variance: error.powi(2), calls: work.tail_calls };
+        sums.entry(work.class.clone()).or_default().add(time);
     }
     sums
 }
@@ -317,7 +348,7 @@ struct Candidate<'c> {
 ///
 /// First those whose names only builds or demanglers spell differently, then names that autotuning
 /// chose: class, number format and calls per unit have to be the same, and among several the order in
-/// which they first ran decides. A grid says nothing here: it follows the tiles that were tuned.
+/// which they first ran decides. A grid decides nothing here: it follows the tiles that were tuned.
 fn pair(before: &[Candidate<'_>], after: &[Candidate<'_>]) -> Vec<(Key, Key, MatchedBy)> {
     let mut pairs = Pairs { found: Vec::new(), taken: HashSet::new() };
     let spelled = |kernel: &Candidate<'_>| {
@@ -443,7 +474,7 @@ fn is_tuned(name: &str) -> bool {
         || short.any(|word| families().any(|family| word == family))
 }
 
-/// The number format that a name says; nothing where it says none.
+/// The number format that a name states; nothing where it says none.
 fn format(name: &str) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let words: Vec<&str> =
@@ -466,7 +497,7 @@ fn format(name: &str) -> Option<&'static str> {
     FORMATS.iter().find(|(_, words)| words.iter().any(&says)).map(|(format, _)| *format)
 }
 
-/// The name without numbers and what stands for layouts and schedules beside them.
+/// The name of a kernel without sizes, layouts and schedules, so that variants of one product have the same stem.
 fn stem(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| {
         let is_size = word.contains(|c: char| c.is_ascii_digit()) && !is_lasting(word);

@@ -2,8 +2,8 @@
 //!
 //! Perfetto's UI, HolisticTraceAnalysis and TraceLens read it. Outermost ranges are user annotations,
 //! and ranges in them are operators, as PyTorch's profiler has stages and operators. Perfetto's importer
-//! drops work that overlaps other work of its row, as kernels of a CUDA graph do: overlapping work gets
-//! rows of its own, and keeps the number of its stream in `args`.
+//! drops work that overlaps other work of its row, as kernels of a CUDA graph do: overlapping work gets its own
+//! rows, and keeps the number of its stream in `args`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

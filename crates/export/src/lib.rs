@@ -310,7 +310,7 @@ pub enum ExportError {
     /// The destination exists.
     #[error("{0} exists already; choose another name with -o, or remove it")]
     Exists(String),
-    /// What is to be added to is no dataset.
+    /// What is to be added to is not a dataset.
     #[error(
         "{0} is not a dataset to add to: it has no folder _stage2; choose another folder with -o"
     )]

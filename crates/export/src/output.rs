@@ -72,7 +72,7 @@ const PIECE: usize = 1 << 18;
 /// Pieces that wait for the compressor.
 const PIECES: usize = 4;
 
-/// Compresses what is written on a thread of its own, which takes as long as the writing: about the half
+/// Compresses what is written on its own thread, which takes as long as the writing: about the half
 /// of the whole.
 fn pack(
     path: &Path,

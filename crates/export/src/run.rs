@@ -25,11 +25,11 @@ pub struct Run {
     gpus: Vec<Gpu>,
     problems: Vec<String>,
     clocks: Option<String>,
-    /// What its report says of all ranks together.
+    /// What its report states of all ranks together.
     pub conclusions: Conclusions,
 }
 
-/// What a report says of all ranks of a run together.
+/// What a report states of all ranks of a run together.
 #[derive(Debug, Default)]
 pub struct Conclusions {
     /// Each rank in each stage.
@@ -118,7 +118,7 @@ const NAMED: usize = 5;
 
 impl Run {
     /// The run whose bundle is in `run_dir`, with the trace files that its report counts;
-    /// `libraries` are the NVTX domains whose ranges are no stages.
+    /// `libraries` are the NVTX domains whose ranges are not stages.
     ///
     /// # Errors
     /// When the report cannot be read, and when there is no trace file that can be read.

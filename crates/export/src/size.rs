@@ -39,12 +39,12 @@ impl Cost {
         let packed = |bytes| if is_packed(out) { bytes } else { 1.0 };
         let cost = match format {
             Format::Perfetto => {
-                Self { work: 170.0, range: 260.0, sample: 100.0, packed: packed(7.0), ..PLAIN }
+                Self { work: 170.0, range: 260.0, sample: 40.0, packed: packed(7.0), ..PLAIN }
             }
             Format::Chrome => Self {
                 work: 290.0,
                 range: 220.0,
-                sample: 200.0,
+                sample: 40.0,
                 names: [0.0, 1.0, 1.0],
                 packed: packed(9.0),
                 ..PLAIN

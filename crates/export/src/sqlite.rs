@@ -94,7 +94,7 @@ struct Tables<'c> {
     start_ns: i64,
 }
 
-/// What an NVTX event has beside its times.
+/// What an NVTX event has in addition to its times.
 #[derive(Default)]
 struct Nvtx<'a> {
     kind: i64,
@@ -216,7 +216,7 @@ impl<'c> Tables<'c> {
         line.map(|line| self.host_string(&line.text())).transpose()
     }
 
-    /// The number of a stack that is a row of its own, where it has lines.
+    /// The number of a stack that is a separate row, where it has lines.
     fn stack(&mut self, process: &Process, stack: u32) -> rusqlite::Result<Option<u32>> {
         if let Some(lines) = self.stacks.first(&process.file, stack) {
             self.stack.execute(params![global_pid(process), stack, lines])?;
@@ -386,7 +386,7 @@ impl<'c> Tables<'c> {
         self.nvtx(process, &event, times, range.thread.os_tid, range.payload)
     }
 
-    /// The number of a domain, which an event of its own names.
+    /// The number of a domain, which its own event names.
     fn domain(&mut self, process: &Process, name: &str) -> rusqlite::Result<i64> {
         if name.is_empty() {
             return Ok(0);

@@ -158,7 +158,7 @@ pub enum FileState {
     Replaced,
     /// It became shorter than what was read of it.
     Cut,
-    /// It is damaged from this byte on.
+    /// It is damaged from this byte.
     Damaged(u64),
     /// It cannot be read, and why.
     Unreadable(String),

@@ -245,14 +245,13 @@ impl Host {
         self.work.is_full()
     }
 
-    /// Adds what is final before `to` to its second. `spans`, disjoint and ascending, are the times in which all work
-    /// is recorded.
-    pub(crate) fn settle(
+    /// Adds what is final before `to` to slots, each for the times, disjoint and ascending, that it is about. All work
+    /// is recorded in these.
+    pub(crate) fn settle<'s>(
         &mut self,
         to: u64,
-        spans: &[(u64, u64)],
+        slots: impl Iterator<Item = (&'s [(u64, u64)], &'s mut HostSlot)>,
         tables: &Tables,
-        slot: &mut HostSlot,
     ) {
         self.settled = to;
         // A thread that opened its last range longer ago does something else now.
@@ -261,47 +260,49 @@ impl Host {
         if !self.is_sampled {
             return;
         }
-        let idle = without(spans, &busy);
-        let length = |all: &[(u64, u64)]| all.iter().map(|(start, end)| end - start).sum::<u64>();
-        slot.ns = slot.ns.saturating_add(length(spans));
-        slot.idle_ns = slot.idle_ns.saturating_add(length(&idle));
-        let calls = self.settle_calls(to, &idle, tables, slot);
+        let begun = |call: &&HostCall| call.begin.0 < to && self.counts(call.thread);
+        let mut calls: Vec<HostCall> = self.calls.iter().filter(begun).copied().collect();
+        calls.sort_unstable_by_key(|call| (call.thread, call.begin.0));
+        self.calls.retain(|call| call.end.0 > to);
         let (now, later): (Vec<HostSample>, Vec<HostSample>) =
             std::mem::take(&mut self.samples).into_iter().partition(|sample| sample.at.0 < to);
         self.samples = later;
         let stacks: FxHashMap<(u64, u32), u32> =
             now.iter().map(|sample| ((sample.at.0, sample.thread), sample.stack)).collect();
-        for sample in &now {
-            if !self.counts(sample.thread) || !holds(&idle, sample.at.0) {
-                continue;
+        let length = |all: &[(u64, u64)]| all.iter().map(|(start, end)| end - start).sum::<u64>();
+        for (spans, slot) in slots {
+            let idle = without(spans, &busy);
+            slot.ns = slot.ns.saturating_add(length(spans));
+            slot.idle_ns = slot.idle_ns.saturating_add(length(&idle));
+            self.add_calls(&calls, &idle, tables, slot);
+            for sample in &now {
+                if !self.counts(sample.thread) || !holds(&idle, sample.at.0) {
+                    continue;
+                }
+                slot.launched(sample.thread);
+                let mut sum = Sum::default();
+                sum.push(sample.interval_ns.min(LONGEST_NS));
+                if is_in_call(&calls, sample) {
+                    slot.in_calls.add(&sum);
+                    continue;
+                }
+                slot.outside.add(&sum);
+                let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
+                let key = self.key(sample, of_holder.unwrap_or(NONE), tables);
+                slot.cause(key).0.add(&sum);
             }
-            slot.launched(sample.thread);
-            let mut sum = Sum::default();
-            sum.push(sample.interval_ns.min(LONGEST_NS));
-            if is_in_call(&calls, sample) {
-                slot.in_calls.add(&sum);
-                continue;
-            }
-            slot.outside.add(&sum);
-            let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
-            let key = self.key(sample, of_holder.unwrap_or(NONE), tables);
-            slot.cause(key).0.add(&sum);
         }
     }
 
-    /// Adds the idle time in calls; gives the calls that began before `to`, by thread and time.
-    fn settle_calls(
+    /// Adds the idle time in calls.
+    fn add_calls(
         &mut self,
-        to: u64,
+        calls: &[HostCall],
         idle: &[(u64, u64)],
         tables: &Tables,
         slot: &mut HostSlot,
-    ) -> Vec<HostCall> {
-        let begun = |call: &&HostCall| call.begin.0 < to && self.counts(call.thread);
-        let mut calls: Vec<HostCall> = self.calls.iter().filter(begun).copied().collect();
-        calls.sort_unstable_by_key(|call| (call.thread, call.begin.0));
-        self.calls.retain(|call| call.end.0 > to);
-        for call in &calls {
+    ) {
+        for call in calls {
             let first = idle.partition_point(|span| span.1 <= call.begin.0);
             let within = idle.iter().skip(first).take_while(|span| span.0 < call.end.0);
             let ns: u64 = within
@@ -317,7 +318,6 @@ impl Host {
             let known = slot.cause(Key { kind, line, thread: None, call });
             known.1 = known.1.saturating_add(ns);
         }
-        calls
     }
 
     fn key(&mut self, sample: &HostSample, holder_stack: u32, tables: &Tables) -> Key {
@@ -348,9 +348,8 @@ impl Host {
         if let Some(known) = self.rows.get(&stack) {
             return *known;
         }
-        let mut frames = self.frames(stack, tables);
-        let row = Calls::of(frames.iter()).row();
-        let line = row.and_then(|row| self.line(frames.swap_remove(row)));
+        let frames = self.frames(stack, tables);
+        let line = Calls::of(frames.iter()).line().and_then(|frame| self.line(frame));
         if self.rows.len() >= KNOWN {
             self.rows.clear();
         }
@@ -547,6 +546,16 @@ mod tests {
 
     /// A second in which the GPU is busy from 400 ms on, and idle before: 200 ms in a line, 120 ms for the GIL and
     /// 80 ms in a call.
+    fn settle(
+        host: &mut Host,
+        to: u64,
+        spans: &[(u64, u64)],
+        tables: &Tables,
+        slot: &mut HostSlot,
+    ) {
+        host.settle(to, std::iter::once((spans, slot)), tables);
+    }
+
     #[test]
     fn the_idle_time_is_divided_among_lines_the_gil_and_calls() {
         let mut host = host();
@@ -563,8 +572,8 @@ mod tests {
         let mut slot = HostSlot::default();
         let tables = tables();
         // In two pieces, the first of which ends within the call.
-        host.settle(350 * MS, &[(0, 350 * MS)], &tables, &mut slot);
-        host.settle(1_000 * MS, &[(350 * MS, 1_000 * MS)], &tables, &mut slot);
+        settle(&mut host, 350 * MS, &[(0, 350 * MS)], &tables, &mut slot);
+        settle(&mut host, 1_000 * MS, &[(350 * MS, 1_000 * MS)], &tables, &mut slot);
         let idle = found(&host, &slot);
         assert_eq!((idle.ns, idle.idle_ns, idle.samples), (1_000 * MS, 400 * MS, 400));
         assert_eq!(
@@ -597,7 +606,7 @@ mod tests {
             all.sort_by_key(|sample| sample.at);
             host.take(Record::HostSamples(all), false);
             let (mut slot, end) = (HostSlot::default(), (from + 1_000) * MS);
-            host.settle(end, &[(from * MS, end)], &tables(), &mut slot);
+            settle(&mut host, end, &[(from * MS, end)], &tables(), &mut slot);
             rows(&found(&host, &slot)).into_iter().map(|(share, _)| share).collect::<Vec<_>>()
         };
         assert_eq!(found_in(0), [100]);
@@ -611,7 +620,7 @@ mod tests {
         host.take(Record::HostSamples(all.collect()), false);
         let mut slot = HostSlot::default();
         let spans = [(100 * MS, 200 * MS), (500 * MS, 550 * MS)];
-        host.settle(1_000 * MS, &spans, &tables(), &mut slot);
+        settle(&mut host, 1_000 * MS, &spans, &tables(), &mut slot);
         let idle = found(&host, &slot);
         assert_eq!((idle.ns, idle.idle_ns, idle.samples), (150 * MS, 150 * MS, 150));
         assert_eq!(
@@ -686,9 +695,9 @@ mod tests {
             host.take(Record::HostCalls((0..80_000).map(call).collect()), false);
             assert!(host.samples.len() <= WAITING && host.calls.len() <= WAITING);
             let from = u64::from(turn) * 100_000;
-            host.settle(from + 100_000, &[(from, from + 100_000)], &tables, &mut slot);
+            settle(&mut host, from + 100_000, &[(from, from + 100_000)], &tables, &mut slot);
         }
-        host.settle(u64::MAX, &[(200_000, u64::MAX)], &tables, &mut slot);
+        settle(&mut host, u64::MAX, &[(200_000, u64::MAX)], &tables, &mut slot);
         assert!(host.threads.len() <= THREADS + 1 && slot.threads.len() <= LAUNCHING);
         assert!(slot.causes.len() <= CAUSES + 1 && host.lines.len() <= LINES);
         assert!(host.rows.len() <= KNOWN && host.kinds.len() <= KNOWN);

@@ -2,11 +2,12 @@
 //!
 //! An instance of a stage is the outermost range of the program on its thread, as in a report. One that
 //! goes on under another identifier stays the same instance where its stage stays the same. What is kept
-//! is bounded: work of an instance that is forgotten still counts for its stage.
+//! is bounded: work of an instance that is forgotten still counts for its stage. A step of an engine lasts until the
+//! next one of its thread begins, if that continues a request, as in a report.
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
 use crate::numbers::Batch;
@@ -18,12 +19,17 @@ const KNOWN: usize = 1 << 17;
 const OPEN: usize = 1 << 16;
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const CLOSING: usize = 1 << 8;
+/// Threads whose steps wait for the next one.
+const THREADS: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
     pub(crate) stage: u16,
     pub(crate) start: u64,
     pub(crate) end: Option<u64>,
+    /// The first one of its stage.
+    pub(crate) is_cold: bool,
+    thread: u32,
     pub(crate) worked_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
@@ -32,11 +38,16 @@ pub(crate) struct Root {
     counted: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) stage: u16,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// How long it took, ns. Not known of a step of an engine that a pause follows.
+    pub(crate) ns: Option<u64>,
+    pub(crate) is_cold: bool,
+    /// Whether its work is recorded, where not all is.
+    pub(crate) recorded: Option<bool>,
     pub(crate) batch: Batch,
 }
 
@@ -67,6 +78,10 @@ pub(crate) struct Instances {
     closing: VecDeque<(Open, u64)>,
     pub(crate) roots: FxHashMap<u64, Root>,
     next_root: u64,
+    /// The last step of an engine on each thread, until the next one begins.
+    before: FxHashMap<u32, u64>,
+    /// Stages that had an instance.
+    begun: FxHashSet<u16>,
     /// Ranges beyond what is kept.
     pub(crate) left_out: u64,
 }
@@ -105,7 +120,7 @@ impl Instances {
             }
             (Some(stage), None, before) => {
                 let counted = before.is_none() && record.continues == 0;
-                root = self.begin(stage, record.start.0, recorded, counted);
+                root = self.begin(stage, record, recorded, counted);
                 is_root = root != NO_ROOT;
             }
         }
@@ -122,7 +137,13 @@ impl Instances {
         self.remember(record.range, Known { stage: place.stage, root });
     }
 
-    fn begin(&mut self, stage: u16, start: u64, recorded: Option<bool>, counted: bool) -> u64 {
+    fn begin(
+        &mut self,
+        stage: u16,
+        record: &RangeOpen,
+        recorded: Option<bool>,
+        counted: bool,
+    ) -> u64 {
         if self.roots.len() >= OPEN {
             self.left_out += 1;
             return NO_ROOT;
@@ -130,8 +151,10 @@ impl Instances {
         self.next_root += 1;
         let root = Root {
             stage,
-            start,
+            start: record.start.0,
             end: None,
+            is_cold: counted && self.begun.insert(stage),
+            thread: record.thread,
             worked_to: 0,
             recorded,
             batch: Batch::default(),
@@ -184,11 +207,37 @@ impl Instances {
             return;
         }
         let Some(root) = self.roots.get_mut(&open.root) else { return };
-        let end = end.max(root.start);
-        root.end = Some(end);
-        if root.counted {
-            steps.push(Step { stage: root.stage, start: root.start, end, batch: root.batch });
+        root.end = Some(end.max(root.start));
+        let Root { thread, counted, batch, .. } = *root;
+        if let Some(before) = self.before.remove(&thread) {
+            self.over(before, None, steps);
         }
+        match counted && batch.requests.is_some() && self.before.len() < THREADS {
+            true => drop(self.before.insert(thread, open.root)),
+            false => self.over(open.root, None, steps),
+        }
+    }
+
+    /// An instance is over, and at `next` the step that continues its requests began.
+    fn over(&mut self, root: u64, next: Option<u64>, steps: &mut Vec<Step>) {
+        let Some(root) = self.roots.get_mut(&root) else { return };
+        let (start, Some(end)) = (root.start, root.end) else { return };
+        let until = next.map(|next| next.max(end));
+        root.end = until.or(root.end);
+        if root.counted {
+            let until = until.or(Some(end).filter(|_| root.batch.requests.is_none()));
+            let ns = until.map(|until| until - start);
+            let Root { stage, is_cold, recorded, batch, .. } = *root;
+            steps.push(Step { stage, start, end, ns, is_cold, recorded, batch });
+        }
+    }
+
+    /// Nothing more comes for now, or nothing before `to`.
+    pub(crate) fn end_steps(&mut self, to: u64, steps: &mut Vec<Step>) {
+        let is_old = |root: &u64| self.roots.get(root).is_none_or(|root| root.end <= Some(to));
+        let old: Vec<u64> =
+            self.before.extract_if(|_, root| is_old(root)).map(|(_, root)| root).collect();
+        old.into_iter().for_each(|root| self.over(root, None, steps));
     }
 
     /// Whether the work of an open range is recorded, and of those opened in it from now on.
@@ -202,12 +251,17 @@ impl Instances {
         }
     }
 
-    /// The range says what it works on; counted where it is the instance of a stage.
-    pub(crate) fn batch(&mut self, range: u64, batch: Batch) {
+    /// The range states what it works on; counted where it is the instance of a stage.
+    pub(crate) fn batch(&mut self, range: u64, batch: Batch, steps: &mut Vec<Step>) {
         let Some(open) = self.open.get(&range).filter(|open| open.is_root) else { return };
-        if let Some(root) = self.roots.get_mut(&open.root) {
-            root.batch.tokens = batch.tokens.or(root.batch.tokens);
-            root.batch.requests = batch.requests.or(root.batch.requests);
+        let Some(root) = self.roots.get_mut(&open.root) else { return };
+        root.batch.tokens = batch.tokens.or(root.batch.tokens);
+        root.batch.requests = batch.requests.or(root.batch.requests);
+        let Root { thread, start, .. } = *root;
+        if batch.goes_on
+            && let Some(before) = self.before.remove(&thread)
+        {
+            self.over(before, Some(start), steps);
         }
     }
 
@@ -215,6 +269,11 @@ impl Instances {
     pub(crate) fn place(&mut self, range: u64) -> Option<(Option<u16>, Option<&mut Root>)> {
         let known = self.known.get(&range)?;
         Some((known.stage, self.roots.get_mut(&known.root)))
+    }
+
+    /// Whether any instance began.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.begun.is_empty()
     }
 
     /// Forgets the instances that ended before `to`.
@@ -238,7 +297,7 @@ mod tests {
     }
 
     fn step(stage: u16, start: u64, end: u64) -> Step {
-        Step { stage, start, end, batch: Batch::default() }
+        Step { stage, start, end, ns: Some(end - start), is_cold: true, ..Step::default() }
     }
 
     #[test]

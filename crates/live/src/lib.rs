@@ -34,9 +34,11 @@ pub use watch::{Source, Watch};
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and
 /// a buffer of CUPTI's may come a flush later than another one.
 pub const SETTLE_NS: u64 = 3_000_000_000;
+/// A process that wrote nothing for so long has ended, and could not say so.
+pub const SILENT_NS: u64 = 15_000_000_000;
 /// Length of the window, seconds.
 pub const WINDOW_S: u64 = 10;
-/// Stages of a process that have a row of their own; the others are one row.
+/// Stages of a process that have their own row; the others are one row.
 pub const MAX_STAGES: usize = 64;
 /// The row of what is beyond a limit.
 pub const OTHER: &str = "(other)";

@@ -9,6 +9,7 @@ use crate::counters::Counter;
 use crate::follow::FileState;
 use crate::numbers::{Counts, StageNumbers, Window};
 use crate::process::GpuState;
+use crate::watch::CURRENT_BYTES;
 
 /// How much older the data of a process may be than the newest of all before that is said.
 pub(crate) const LAG_NS: u64 = 15_000_000_000;
@@ -67,7 +68,12 @@ impl Look {
         all
     }
 
-    /// Says what does not fit together, and sorts.
+    /// Whether the numbers are of an earlier time, because much of what is there was not read yet.
+    pub fn is_behind(&self) -> bool {
+        self.behind_bytes >= CURRENT_BYTES
+    }
+
+    /// States what does not fit together, and sorts.
     pub(crate) fn judge(&mut self) {
         let processes = &mut self.processes;
         tell_lag(processes);
@@ -124,7 +130,7 @@ pub struct Watched {
     pub counters: Vec<Counter>,
     /// GPUs of which the driver said something.
     pub gpus: Vec<GpuState>,
-    /// The file ends within a frame, and nobody has completed it for seconds: what follows is missing.
+    /// The file ends within a frame, and has not been completed for seconds: what follows is missing.
     pub is_torn: bool,
     /// Its file grows, and its data is older than the newest of all by more than 15 s.
     pub lags: bool,

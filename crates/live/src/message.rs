@@ -10,7 +10,7 @@ use crate::MAX_STAGES;
 use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Processes of one host.
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.
@@ -110,7 +110,7 @@ fn acts(text: &str) -> bool {
     visible(text.as_bytes()) != text
 }
 
-/// Losses by name. Names that are not known are left out: each would be a series of its own.
+/// Losses by name. Names that are not known are left out: each would be its own series.
 pub(crate) mod losses {
     use std::collections::BTreeMap;
 
@@ -179,8 +179,14 @@ mod tests {
             ..Watched::default()
         };
         process.totals.insert("decode".into(), decode);
-        let row =
-            KernelRow { stage: "decode".into(), name: "gemm".into(), class: 1, ns: 9, launches: 2 };
+        let row = KernelRow {
+            stage: "decode".into(),
+            name: "gemm".into(),
+            class: 1,
+            ns: 9,
+            launches: 2,
+            quick_ns: None,
+        };
         process.window.kernels = vec![row; 2 * KERNELS];
         Look { processes: vec![process], behind_bytes: 4, ..Look::default() }
     }
@@ -216,8 +222,8 @@ mod tests {
             ("HTTP".to_owned(), "not from `feed`"),
             ("[".repeat(100_000), "not from `feed`"),
             (
-                good.replace("\"stage2_live\":1", "\"stage2_live\":9"),
-                "version 9, and this program reads version 1",
+                good.replace("\"stage2_live\":2", "\"stage2_live\":9"),
+                "version 9, and this program reads version 2",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
             (good.replace("node-1", "node\u{202e}"), "control characters"),

@@ -2,7 +2,7 @@
 //! one second each make the window of the last ten seconds.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::Histogram;
@@ -10,7 +10,8 @@ use stage2_read::engine::StepWork;
 
 use crate::WINDOW_S;
 use crate::host::{HostIdle, HostSlot};
-use crate::tables::{COUNT, KernelId};
+use crate::instances::Step;
+use crate::tables::{COMMUNICATION, COUNT, KernelId};
 
 /// Upper bounds of the buckets of step times, seconds. Fixed, so that they can be added over processes
 /// and time; the last bucket, without a bound, is not listed.
@@ -19,17 +20,19 @@ pub const BUCKETS_S: [f64; 19] = [
     5.0, 10.0, 25.0, 50.0, 100.0,
 ];
 
-/// What a step works on, as far as it says so.
+/// What a step works on, as far as it states it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) tokens: Option<u64>,
     pub(crate) requests: Option<u64>,
+    /// It continues requests that an earlier step of the engine started.
+    pub(crate) goes_on: bool,
 }
 
 impl From<StepWork> for Batch {
     fn from(work: StepWork) -> Self {
         let requests = work.prefill_requests.saturating_add(work.decode_requests);
-        Self { tokens: work.tokens(), requests: Some(requests) }
+        Self { tokens: work.tokens(), requests: Some(requests), goes_on: work.goes_on() }
     }
 }
 
@@ -38,11 +41,15 @@ impl From<StepWork> for Batch {
 pub struct StageNumbers {
     /// Instances of the stage that ended.
     pub steps: u64,
+    /// Of these, instances whose work was recorded.
+    pub recorded_steps: u64,
     /// How long they were open together, ns.
     pub steps_ns: u64,
-    /// How long each was open.
+    /// How long each took: a step of an engine until the next one began, if that continued a request.
     #[serde(with = "crate::message::histogram")]
     pub step_times: Histogram,
+    /// Steps in `step_times`, and their sum, ns.
+    pub timed: (u64, u64),
     /// Steps by how long they were open: a count for each bucket of [`BUCKETS_S`], and one for
     /// longer steps.
     pub step_buckets: [u64; BUCKETS_S.len() + 1],
@@ -69,10 +76,18 @@ pub struct StageNumbers {
 }
 
 impl StageNumbers {
-    pub(crate) fn step(&mut self, ns: u64, batch: Batch) {
+    pub(crate) fn add_step(&mut self, step: &Step) {
+        self.step(step.end - step.start, step.batch);
+        self.recorded_steps += u64::from(step.recorded == Some(true));
+        if let Some(ns) = step.ns {
+            self.step_times.add(ns);
+            self.timed = (self.timed.0.saturating_add(1), self.timed.1.saturating_add(ns));
+        }
+    }
+
+    fn step(&mut self, ns: u64, batch: Batch) {
         self.steps = self.steps.saturating_add(1);
         self.steps_ns = self.steps_ns.saturating_add(ns);
-        self.step_times.add(ns);
         let seconds = ns as f64 / 1e9;
         let at = BUCKETS_S.partition_point(|&bound| bound < seconds);
         if let Some(bucket) = self.step_buckets.get_mut(at) {
@@ -101,7 +116,10 @@ impl StageNumbers {
     pub fn add(&mut self, other: &Self) {
         let sums = [
             (&mut self.steps, other.steps),
+            (&mut self.recorded_steps, other.recorded_steps),
             (&mut self.steps_ns, other.steps_ns),
+            (&mut self.timed.0, other.timed.0),
+            (&mut self.timed.1, other.timed.1),
             (&mut self.tokens, other.tokens),
             (&mut self.steps_with_tokens, other.steps_with_tokens),
             (&mut self.requests, other.requests),
@@ -118,6 +136,16 @@ impl StageNumbers {
             *sum = sum.saturating_add(more);
         }
         self.step_times.merge(&other.step_times);
+    }
+
+    /// The times on the GPU without those of `part`.
+    pub(crate) fn times_without(&self, part: &Self) -> Self {
+        Self {
+            window_ns: self.window_ns.saturating_sub(part.window_ns),
+            busy_ns: self.busy_ns.saturating_sub(part.busy_ns),
+            gaps_ns: self.gaps_ns.saturating_sub(part.gaps_ns),
+            ..Self::default()
+        }
     }
 
     /// Share of the windows in which the GPU worked for the stage; nothing without a window.
@@ -156,10 +184,12 @@ pub struct Counts {
     pub left_out: u64,
 }
 
-/// The last seconds of a process.
+/// The last seconds of a process, or its whole recording.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// Its length, ns; 0: there is no data.
+    /// It is the whole recording, without the first call of each stage that has others.
+    pub is_whole: bool,
+    /// Its length, ns; 0: there is no data. Of a whole recording: the time in calls, if there are any.
     pub ns: u64,
     /// When it ends, ns since the Unix epoch; nothing where no clock reading says it.
     pub end_wall_ns: Option<u64>,
@@ -179,7 +209,7 @@ pub struct Window {
 /// fewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minute {
-    /// Steps of each stage that ended in the second, and how long they were open together, ns.
+    /// Steps of each stage that ended in the second, and how long they took together, ns.
     pub steps: BTreeMap<String, Vec<(u64, u64)>>,
     /// How long a GPU of the process worked in the second: the mean of those with work, ns.
     pub busy_ns: Vec<u64>,
@@ -198,6 +228,8 @@ pub struct KernelRow {
     pub ns: u64,
     /// Launches.
     pub launches: u64,
+    /// Of communication: what a launch takes that does not wait long for others (the 25th percentile), ns.
+    pub quick_ns: Option<u64>,
 }
 
 /// How long a GPU worked for a process.
@@ -213,7 +245,7 @@ pub(crate) const SLOT_NS: u64 = 1_000_000_000;
 /// Slots that are kept: the window, and what is newer than its end.
 const KEPT: u64 = WINDOW_S + 12;
 const MINUTE_S: u64 = 60;
-/// Kernels of a slot that have a row of their own.
+/// Kernels of a slot that have their own row.
 const KERNELS: usize = 2_048;
 
 #[derive(Clone, Debug, Default)]
@@ -221,16 +253,23 @@ pub(crate) struct Slot {
     pub(crate) stages: FxHashMap<u16, StageNumbers>,
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
+    /// The times of those that communicate.
+    pub(crate) communication: FxHashMap<(u16, KernelId), Histogram>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
     pub(crate) host: HostSlot,
+    /// Of a recording: the time that it is about, ns.
+    pub(crate) ns: u64,
 }
 
 impl Slot {
-    pub(crate) fn kernel(&mut self, stage: u16, kernel: KernelId, ns: u64) {
+    pub(crate) fn kernel(&mut self, stage: u16, (kernel, class): (KernelId, u8), ns: u64) {
         let known = self.kernels.len() < KERNELS || self.kernels.contains_key(&(stage, kernel));
         let key = if known { (stage, kernel) } else { (stage, KernelId::OTHER) };
         let sum = self.kernels.entry(key).or_default();
         *sum = (sum.0.saturating_add(ns), sum.1 + 1);
+        if class == COMMUNICATION {
+            self.communication.entry(key).or_default().add(ns);
+        }
     }
 }
 
@@ -245,9 +284,9 @@ impl PastSlot {
     fn of(slot: &Slot) -> Self {
         let busy = slot.device_busy.values().filter(|busy_ns| **busy_ns > 0);
         let all = busy.clone().fold(0u64, |all, more| all.saturating_add(*more));
-        let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.steps > 0);
+        let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.timed.0 > 0);
         PastSlot {
-            steps: with_steps.map(|(&id, sum)| (id, (sum.steps, sum.steps_ns))).collect(),
+            steps: with_steps.map(|(&id, sum)| (id, sum.timed)).collect(),
             busy_ns: all / busy.count().max(1) as u64,
         }
     }
@@ -260,7 +299,14 @@ pub(crate) struct Slots {
     past: BTreeMap<u64, PastSlot>,
     /// What belongs to seconds that are kept no more.
     dropped: Slot,
+    /// The whole recording: the calls but the first of each stage, the first ones, and the time before any call.
+    pub(crate) run: [Slot; 3],
 }
+
+/// Numbers of [`Slots::run`].
+pub(crate) const WARM: usize = 0;
+pub(crate) const COLD: usize = 1;
+pub(crate) const BEFORE: usize = 2;
 
 impl Slots {
     pub(crate) fn at(&mut self, ns: u64) -> &mut Slot {
@@ -282,6 +328,12 @@ impl Slots {
             return &mut self.dropped;
         }
         self.all.entry(second).or_default()
+    }
+
+    /// Adds what was at `ns` in a first call of its stage, or in another one.
+    pub(crate) fn add(&mut self, ns: u64, is_cold: bool, add: impl Fn(&mut Slot)) {
+        add(self.at(ns));
+        self.run.get_mut(usize::from(is_cold)).map(add);
     }
 
     /// What lies in the ten seconds that end with that of `end`.
@@ -316,17 +368,6 @@ impl Slots {
     }
 }
 
-/// Numbers of the stages of a window together.
-pub(crate) fn by_stage<'s>(slots: impl Iterator<Item = &'s Slot>) -> HashMap<u16, StageNumbers> {
-    let mut sums: HashMap<u16, StageNumbers> = HashMap::new();
-    for slot in slots {
-        for (&stage, numbers) in &slot.stages {
-            sums.entry(stage).or_default().add(numbers);
-        }
-    }
-    sums
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,7 +378,7 @@ mod tests {
         for ns in [100_000, 100_001, 1_000_000, 200_000_000_000] {
             numbers.step(ns, Batch::default());
         }
-        numbers.step(5, Batch { tokens: Some(7), requests: Some(2) });
+        numbers.step(5, Batch { tokens: Some(7), requests: Some(2), goes_on: false });
         assert_eq!(numbers.step_buckets[..4], [2, 1, 0, 1]);
         assert_eq!(numbers.step_buckets[BUCKETS_S.len()], 1);
         assert_eq!((numbers.steps, numbers.tokens, numbers.steps_with_tokens), (5, 7, 1));
@@ -350,7 +391,7 @@ mod tests {
             (StageNumbers::default(), [StageNumbers::default(), StageNumbers::default()]);
         for at in 0..20u64 {
             let part = &mut parts[(at % 2) as usize];
-            let batch = Batch { tokens: Some(at), requests: Some(at + 1) };
+            let batch = Batch { tokens: Some(at), requests: Some(at + 1), goes_on: false };
             whole.step(at * 1_000_000, batch);
             part.step(at * 1_000_000, batch);
             whole.work((at % 5) as u8, at);
@@ -369,7 +410,8 @@ mod tests {
             slots.at(second * SLOT_NS).stages.entry(1).or_default().step(5, Batch::default());
         }
         let steps = |slots: &Slots, end| {
-            by_stage(slots.window(end * SLOT_NS)).get(&1).map_or(0, |numbers| numbers.steps)
+            let all = slots.window(end * SLOT_NS).filter_map(|slot| slot.stages.get(&1));
+            all.map(|numbers| numbers.steps).sum::<u64>()
         };
         assert_eq!((steps(&slots, 126), slots.all.len() as u64), (10, KEPT + 1));
         assert_eq!(steps(&slots, 109), 3, "the seconds from 107 on are kept");
@@ -382,8 +424,8 @@ mod tests {
         let mut slots = Slots::default();
         for second in 100..300 {
             let slot = slots.at(second * SLOT_NS);
-            (0..second % 3)
-                .for_each(|_| slot.stages.entry(1).or_default().step(second, Batch::default()));
+            let step = Step { stage: 1, end: second, ns: Some(second), ..Step::default() };
+            (0..second % 3).for_each(|_| slot.stages.entry(1).or_default().add_step(&step));
             slot.device_busy = [(0, second), (1, second), (2, 0)].into_iter().collect();
         }
         let of = |begin: u64, end: u64| {
@@ -403,10 +445,10 @@ mod tests {
     fn kernels_beyond_the_limit_are_one_row() {
         let mut slot = Slot::default();
         for kernel in 0..KERNELS as u32 + 10 {
-            slot.kernel(1, KernelId(kernel + 1), 3);
+            slot.kernel(1, (KernelId(kernel + 1), 0), 3);
         }
         assert_eq!(slot.kernels[&(1, KernelId::OTHER)], (30, 10));
-        slot.kernel(1, KernelId(5), 3);
+        slot.kernel(1, (KernelId(5), 0), 3);
         assert_eq!(slot.kernels[&(1, KernelId(5))], (6, 2));
     }
 }

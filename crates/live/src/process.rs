@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stage2_contract::order::Order as _;
+use stage2_contract::stats::Histogram;
 use stage2_contract::text::visible;
 use stage2_contract::trace::{
     Anchor, FieldValue, GpuWork, Losses, Payload, Process as Who, RANGE_OUTSIDE, RANGE_UNKNOWN,
@@ -14,16 +15,17 @@ use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
 
 use crate::counters::Counters;
-use crate::host::{Host, HostIdle};
+use crate::host::{Host, HostIdle, HostSlot};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
-    Batch, Counts, DeviceBusy, KernelRow, SLOT_NS, Slots, StageNumbers, Window, by_stage,
+    BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, SLOT_NS, Slot, Slots, StageNumbers, WARM,
+    Window,
 };
-use crate::settled::{Settled, Stage};
+use crate::settled::{Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
 use crate::{SETTLE_NS, WINDOW_S};
 
-/// The field of a range that says how many tokens an instance is about.
+/// The field of a range that states how many tokens an instance is about.
 const TOKENS: &[u8] = b"tokens";
 const DEVICES: usize = 64;
 /// Facts of a process that are kept, and bytes of one.
@@ -70,6 +72,8 @@ pub(crate) struct Process {
     tables: Tables,
     instances: Instances,
     stages: FxHashMap<u16, Stage>,
+    /// Their first instances.
+    cold: FxHashMap<u16, Stage>,
     devices: FxHashMap<u32, (Settled, u64)>,
     pub(crate) counters: Counters,
     gpus: BTreeMap<u32, GpuState>,
@@ -119,10 +123,11 @@ impl Process {
                     && self.is_tokens(stage)
                 {
                     let tokens = Some(whole(payload).unwrap_or(0));
-                    self.instances.batch(open.range, Batch { tokens, ..Batch::default() });
+                    let batch = Batch { tokens, ..Batch::default() };
+                    self.instances.batch(open.range, batch, &mut self.steps);
                 }
                 if let Some(work) = self.tables.step_work(open.path) {
-                    self.instances.batch(open.range, work.into());
+                    self.instances.batch(open.range, work.into(), &mut self.steps);
                 }
             }
             Record::RangeClose { range, end } if !self.skims => {
@@ -146,7 +151,7 @@ impl Process {
                 let tokens = named.clone().rfind(|(name, _)| *name == TOKENS);
                 let batch = StepWork::of_fields(named).map(Batch::from).unwrap_or_default();
                 let tokens = tokens.map(|(_, tokens)| tokens).or(batch.tokens);
-                self.instances.batch(range, Batch { tokens, ..batch });
+                self.instances.batch(range, Batch { tokens, ..batch }, &mut self.steps);
                 if let Some((members, rank)) = place {
                     self.communicates(members, rank);
                 }
@@ -265,10 +270,11 @@ impl Process {
 
     fn count_steps(&mut self) {
         for step in std::mem::take(&mut self.steps) {
-            let ns = step.end - step.start;
-            self.stages.entry(step.stage).or_default().totals.step(ns, step.batch);
-            let slot = self.slots.at(step.end);
-            slot.stages.entry(step.stage).or_default().step(ns, step.batch);
+            let recorded = Some(!self.gated || step.recorded == Some(true));
+            let step = Step { recorded, ..step };
+            self.stages.entry(step.stage).or_default().totals.add_step(&step);
+            let add = |slot: &mut Slot| slot.stages.entry(step.stage).or_default().add_step(&step);
+            self.slots.add(step.end, step.is_cold, add);
         }
     }
 
@@ -296,19 +302,24 @@ impl Process {
         let span = on_our_clock(work.start.0).zip(on_our_clock(work.end.0)).filter(|_| timed);
         let known = self.stages.entry(stage).or_default();
         let Some((start, end)) = span else { return known.totals.work(class, 0) };
+        let is_cold = root.as_ref().is_some_and(|root| root.is_cold);
         if let Some(root) = root {
             root.worked_to = root.worked_to.max(end);
         }
         known.totals.work(class, end - start);
         let late = known.work.add(start, end);
         let mut full = known.work.is_full();
-        full |= self.host.worked(start, end);
-        let slot = self.slots.at(end);
-        slot.stages.entry(stage).or_default().work(class, end - start);
-        self.late_ns = self.late_ns.saturating_add(late);
-        if work.is_kernel() {
-            slot.kernel(stage, kernel, end - start);
+        if is_cold {
+            self.cold.entry(stage).or_default().work.add(start, end);
         }
+        full |= self.host.worked(start, end);
+        self.late_ns = self.late_ns.saturating_add(late);
+        self.slots.add(end, is_cold, |slot| {
+            slot.stages.entry(stage).or_default().work(class, end - start);
+            if work.is_kernel() {
+                slot.kernel(stage, (kernel, class), end - start);
+            }
+        });
         let device = self.tables.device_of(work.queue);
         if let Some(device) = device
             && (self.devices.len() < DEVICES || self.devices.contains_key(&device))
@@ -345,6 +356,7 @@ impl Process {
 
     fn settle_slice(&mut self, to: u64) {
         let mut recorded = Vec::new();
+        let mut windows: [Vec<(u64, u64)>; 3] = Default::default();
         for root in self.instances.roots.values() {
             if self.gated && root.recorded != Some(true) {
                 continue;
@@ -353,12 +365,23 @@ impl Process {
             let (start, end) = (root.start.max(self.settled), end.min(to));
             if start < end {
                 self.stages.entry(root.stage).or_default().window(start, end);
+                if root.is_cold {
+                    self.cold.entry(root.stage).or_default().window(start, end);
+                }
+                windows[usize::from(root.is_cold)].push((start, end));
                 recorded.extend(self.gated.then_some((start, end)));
             }
         }
         // Where only some of the work is recorded, the GPU may work at all other times.
         let spans = if self.gated { union_of(recorded) } else { vec![(self.settled, to)] };
+        if !self.instances.has_begun() {
+            windows[BEFORE].clone_from(&spans);
+        }
+        let windows = windows.map(union_of);
+        self.instances.end_steps(to, &mut self.steps);
+        self.count_steps();
         self.instances.forget(to);
+        let mut run = std::mem::take(&mut self.slots.run);
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
         for (&id, stage) in &mut self.stages {
@@ -366,20 +389,35 @@ impl Process {
             if found != StageNumbers::default() {
                 stage.totals.add(&found);
                 slot.stages.entry(id).or_default().add(&found);
+                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
+                run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold));
+                run[COLD].stages.entry(id).or_default().add(&cold);
             }
         }
+        for (of_run, windows) in run.iter_mut().zip(&windows) {
+            let all = windows.iter().map(|(start, end)| end - start);
+            of_run.ns = all.fold(of_run.ns, u64::saturating_add);
+        }
         for (&device, (union, total)) in &mut self.devices {
-            let busy: u64 = union.settle(to).pieces.iter().map(|(start, end)| end - start).sum();
+            let pieces = union.settle(to).pieces;
+            let busy: u64 = pieces.iter().map(|(start, end)| end - start).sum();
             *total = total.saturating_add(busy);
             *slot.device_busy.entry(device).or_default() += busy;
+            for (of_run, windows) in run.iter_mut().zip(&windows) {
+                *of_run.device_busy.entry(device).or_default() += overlap_ns(&pieces, windows);
+            }
         }
-        self.host.settle(to, &spans, &self.tables, &mut slot.host);
+        let of_run = windows.iter().map(Vec::as_slice).zip(run.iter_mut().map(|of| &mut of.host));
+        let all = std::iter::once((spans.as_slice(), &mut slot.host)).chain(of_run);
+        self.host.settle(to, all, &self.tables);
+        self.slots.run = run;
         self.settled = to;
     }
 
     /// Nothing more comes for now: all that is known is final.
     pub(crate) fn finish(&mut self) {
         self.instances.end_closing(&mut self.steps);
+        self.instances.end_steps(u64::MAX, &mut self.steps);
         self.count_steps();
         let waits = self.stages.values().any(|stage| !stage.work.is_empty());
         if waits || self.front > self.settled {
@@ -390,45 +428,79 @@ impl Process {
     pub(crate) fn window(&self) -> Window {
         let Some(begin) = self.begin.filter(|_| self.settled > 0) else {
             // Why the host is not sampled may be known already.
-            return Window { host: self.host_idle(0), ..Window::default() };
+            let host = self.host_idle(std::iter::empty());
+            return Window { host, ..Window::default() };
         };
         let last = self.settled - 1;
         let from = (last / SLOT_NS + 1).saturating_sub(WINDOW_S) * SLOT_NS;
+        let slots = || self.slots.window(last);
+        Window {
+            ns: self.settled.saturating_sub(from.max(begin)),
+            devices: devices(slots().flat_map(|slot| &slot.device_busy)),
+            host: self.host_idle(slots().map(|slot| &slot.host)),
+            minute: self.slots.minute(begin, last, |id| self.tables.stage_name(id).to_owned()),
+            ..self.tables_of(slots(), |_, _| true)
+        }
+    }
+
+    /// The whole recording. Of stages with several calls the first is left out, as in a report.
+    pub(crate) fn recording(&self) -> Window {
+        let run = &self.slots.run;
+        let warm = run[WARM].stages.iter().filter(|(_, sum)| sum.steps > 0);
+        let warm: BTreeSet<u16> = warm.map(|(&id, _)| self.tables.whole_stage(id)).collect();
+        let Some(of) = run.iter().find(|of| of.ns > 0) else { return self.window() };
+        Window {
+            is_whole: true,
+            ns: of.ns,
+            devices: devices(&of.device_busy),
+            host: self.host_idle(std::iter::once(&of.host)),
+            ..self.tables_of(run.iter(), |slot, stage| {
+                !std::ptr::eq(slot, &run[COLD]) || !warm.contains(&self.tables.whole_stage(stage))
+            })
+        }
+    }
+
+    /// Stages and kernels of slots.
+    fn tables_of<'s>(
+        &self,
+        slots: impl Iterator<Item = &'s Slot>,
+        counts: impl Fn(&Slot, u16) -> bool,
+    ) -> Window {
+        let mut stages: BTreeMap<String, StageNumbers> = BTreeMap::new();
         let mut kernels: FxHashMap<(u16, KernelId), (u64, u64)> = FxHashMap::default();
-        let mut devices: BTreeMap<u32, u64> = BTreeMap::new();
-        for slot in self.slots.window(last) {
-            for (&(stage, kernel), &(ns, launches)) in &slot.kernels {
-                let sum = kernels.entry((self.tables.whole_stage(stage), kernel)).or_default();
+        let mut communication: FxHashMap<(u16, KernelId), Histogram> = FxHashMap::default();
+        for slot in slots {
+            for (&id, numbers) in slot.stages.iter().filter(|(id, _)| counts(slot, **id)) {
+                self.add_by_name(&mut stages, id, numbers);
+            }
+            let of_stage =
+                |(stage, kernel): (u16, KernelId)| (self.tables.whole_stage(stage), kernel);
+            for (&key, &(ns, launches)) in
+                slot.kernels.iter().filter(|(key, _)| counts(slot, key.0))
+            {
+                let sum = kernels.entry(of_stage(key)).or_default();
                 *sum = (sum.0.saturating_add(ns), sum.1 + launches);
             }
-            for (&device, &busy) in &slot.device_busy {
-                *devices.entry(device).or_default() += busy;
+            for (&key, times) in slot.communication.iter().filter(|(key, _)| counts(slot, key.0)) {
+                communication.entry(of_stage(key)).or_default().merge(times);
             }
         }
         let row = |((stage, kernel), (ns, launches))| {
             let (name, class) = self.tables.kernel_name(kernel);
+            let quick_ns =
+                communication.get(&(stage, kernel)).and_then(|times| times.percentile(25));
             let stage = self.tables.stage_name(stage).to_owned();
-            KernelRow { stage, name: name.to_owned(), class, ns, launches }
+            KernelRow { stage, name: name.to_owned(), class, ns, launches, quick_ns }
         };
         let mut kernels: Vec<KernelRow> = kernels.into_iter().map(row).collect();
         kernels.order_by(|a, b| {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
-        let busy = |(device, busy_ns)| DeviceBusy { device, busy_ns };
-        Window {
-            ns: self.settled.saturating_sub(from.max(begin)),
-            end_wall_ns: self.wall_ns(self.settled),
-            stages: self.by_name(&by_stage(self.slots.window(last))),
-            kernels,
-            devices: devices.into_iter().map(busy).collect(),
-            host: self.host_idle(last),
-            minute: self.slots.minute(begin, last, |id| self.tables.stage_name(id).to_owned()),
-        }
+        Window { end_wall_ns: self.wall_ns(self.settled), stages, kernels, ..Window::default() }
     }
 
-    /// What the host did in the seconds up to `last` while no work ran on the GPUs.
-    fn host_idle(&self, last: u64) -> HostIdle {
-        let slots = self.slots.window(last).map(|slot| &slot.host);
+    /// What the host did in these seconds while no work ran on the GPUs.
+    fn host_idle<'s>(&self, slots: impl Iterator<Item = &'s HostSlot>) -> HostIdle {
         let fact = |key: &str| self.fact(key).map(|value| visible(value.as_bytes()));
         let idle = self.host.idle(slots, fact, &self.tables);
         let unknown = match () {
@@ -454,19 +526,14 @@ impl Process {
 
     /// Sums of each stage since the beginning. They never fall.
     pub(crate) fn totals(&self) -> BTreeMap<String, StageNumbers> {
-        self.by_name(self.stages.iter().map(|(id, stage)| (id, &stage.totals)))
+        let mut sums = BTreeMap::new();
+        self.stages.iter().for_each(|(&id, stage)| self.add_by_name(&mut sums, id, &stage.totals));
+        sums
     }
 
     /// Stages that were joined have one name.
-    fn by_name<'n>(
-        &self,
-        numbers: impl IntoIterator<Item = (&'n u16, &'n StageNumbers)>,
-    ) -> BTreeMap<String, StageNumbers> {
-        let mut sums: BTreeMap<String, StageNumbers> = BTreeMap::new();
-        for (&id, more) in numbers {
-            sums.entry(self.tables.stage_name(id).to_owned()).or_default().add(more);
-        }
-        sums
+    fn add_by_name(&self, to: &mut BTreeMap<String, StageNumbers>, id: u16, more: &StageNumbers) {
+        to.entry(self.tables.stage_name(id).to_owned()).or_default().add(more);
     }
 
     /// The GPUs of the process, each with its total busy time, ns.
@@ -482,6 +549,15 @@ impl Process {
     pub(crate) fn fact(&self, key: &str) -> Option<&str> {
         self.facts.get(key).map(String::as_str)
     }
+}
+
+/// The busy time of each GPU, added.
+fn devices<'b>(all: impl IntoIterator<Item = (&'b u32, &'b u64)>) -> Vec<DeviceBusy> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (&device, &busy_ns) in all {
+        *sums.entry(device).or_default() += busy_ns;
+    }
+    sums.into_iter().map(|(device, busy_ns)| DeviceBusy { device, busy_ns }).collect()
 }
 
 /// Spans that overlap become one.
@@ -725,7 +801,8 @@ mod tests {
         }
         process.finish();
         let totals = process.totals();
-        assert_eq!((totals["decode"].steps, totals["decode"].window_ns), (10, 50 * MS));
+        let decode = &totals["decode"];
+        assert_eq!((decode.steps, decode.recorded_steps, decode.window_ns), (10, 5, 50 * MS));
     }
 
     /// Hazard (Watching what runs): Times of a hostile file lie anywhere.

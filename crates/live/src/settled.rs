@@ -1,6 +1,6 @@
 //! Intervals, nearly in order -> their union, piece by piece as it becomes final.
 //!
-//! It is the union that a report has ([`stage2_contract::stats::Unions`]), but for what comes later
+//! It is the union that a report has ([`stage2_contract::stats::Unions`]), except for what comes later
 //! than the horizon to which the union was settled: that part is counted as late.
 
 use stage2_contract::stats::BACK_TO_BACK_NS;
@@ -83,7 +83,7 @@ impl Settled {
 }
 
 /// How much of `gaps` lies within `windows`; both disjoint and ascending.
-fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
+pub(crate) fn overlap_ns(gaps: &[(u64, u64)], windows: &[(u64, u64)]) -> u64 {
     let (mut total, mut from) = (0u64, 0);
     for &(start, end) in gaps {
         while windows.get(from).is_some_and(|window| window.1 <= start) {

@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 32 << 20;
 const SHAPES: usize = 1 << 17;
 const PATHS: usize = 1 << 16;
 const QUEUES: usize = 1 << 14;
-/// Kernels that have a name of their own here.
+/// Kernels that have their own name here.
 const KERNELS: usize = 4_096;
 /// Once all stages are in use, this many that differ only in a number or an identifier become one.
 const NUMBERED: usize = MAX_STAGES / 4;
@@ -61,7 +61,7 @@ pub(crate) struct Tables {
     kernel_ids: HashMap<Box<[u8]>, KernelId>,
     paths: FxHashMap<u32, Place>,
     engines: Engines,
-    /// What the steps of an engine work on whose names say so, by their paths.
+    /// What the steps of an engine work on whose names report it, by their paths.
     works: FxHashMap<u32, StepWork>,
     stages: Vec<String>,
     stage_ids: HashMap<String, u16>,
@@ -247,6 +247,7 @@ const CLASSES: &[KernelClass] = KernelClass::ALL;
 pub(crate) const COUNT: usize = CLASSES.len() + 3;
 /// The class of kernels that are of no other: the last one.
 const OTHER_KERNEL: u8 = CLASSES.len() as u8 - 1;
+pub(crate) const COMMUNICATION: u8 = KernelClass::Communication as u8;
 pub(crate) const MEMCPY: u8 = CLASSES.len() as u8;
 pub(crate) const MEMSET: u8 = MEMCPY + 1;
 /// Graphs without records of their kernels.

@@ -1,7 +1,7 @@
 //! Folders and files of traces -> all of their processes at one moment.
 //!
-//! A tick reads a bounded number of bytes. A reader that falls behind says so; one that is very far
-//! behind takes only the definitions of the part that it has to leave out, and says how much that was.
+//! A tick reads a bounded number of bytes. A reader that falls behind reports that; one that is very far
+//! behind takes only the definitions of the part that it has to leave out, and states how much that was.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
@@ -15,11 +15,14 @@ use stage2_contract::trace::{Losses, pieces};
 
 use crate::follow::{Chain, FileState, Trace, place};
 use crate::look::{Look, Watched, clock_differs};
+use crate::numbers::Window;
 use crate::process::{Options, Process};
-use crate::{MAX_STAGES, OTHER};
+use crate::{MAX_STAGES, OTHER, SILENT_NS};
 
 /// Bytes that a tick reads over all files, about.
 const TICK_BYTES: u64 = 64 << 20;
+/// And one that catches up: a fraction of a second.
+const CATCH_UP_BYTES: u64 = 4 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
 const SKIM_BYTES: u64 = 512 << 20;
 const KEPT_BYTES: u64 = 64 << 20;
@@ -32,7 +35,7 @@ const RETIRED: usize = 4_096;
 const QUIET_TICKS: u32 = 4;
 const PROBLEMS: usize = 20;
 /// So few bytes are left, and what was read is of now.
-const CURRENT_BYTES: u64 = 1 << 20;
+pub(crate) const CURRENT_BYTES: u64 = 1 << 20;
 /// What a shared folder shows late is not so late: further apart are only clocks.
 const CLOCK_NS: u128 = 120_000_000_000;
 
@@ -64,6 +67,8 @@ pub struct Watch {
     /// Folders that have more entries than are looked at.
     crowded: BTreeSet<PathBuf>,
     next: usize,
+    /// When the last tick was, ns since the Unix epoch.
+    now_ns: u64,
 }
 
 impl Watch {
@@ -81,13 +86,19 @@ impl Watch {
 
     /// Reads what was added since the last tick, 64 MiB about.
     pub fn tick(&mut self) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.tick_at(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        self.tick_at(now_ns(), TICK_BYTES);
     }
 
-    fn tick_at(&mut self, now_ns: u64) {
+    /// Reads a little more of what is there, without a wait after the last tick.
+    pub fn catch_up(&mut self) {
+        self.tick_at(now_ns(), CATCH_UP_BYTES);
+    }
+
+    fn tick_at(&mut self, now_ns: u64, mut budget: u64) {
+        self.now_ns = now_ns;
+        // Ticks are a second apart, unless they catch up.
+        let ticks = u32::from(budget == TICK_BYTES);
         self.find();
-        let mut budget = TICK_BYTES;
         self.behind = 0;
         let count = self.files.len();
         // Each time another one is first, so that nobody waits for good.
@@ -111,7 +122,7 @@ impl Watch {
             self.skipped += if skims { taken.bytes } else { 0 };
             tracked.corrupt_frames += taken.corrupt_frames;
             tracked.behind = taken.behind;
-            tracked.quiet = if taken.bytes == 0 { tracked.quiet.saturating_add(1) } else { 0 };
+            tracked.quiet = if taken.bytes == 0 { tracked.quiet.saturating_add(ticks) } else { 0 };
             let is_current = taken.bytes > 0 && taken.behind < CURRENT_BYTES;
             if is_current && tracked.is_read {
                 let last = tracked.process.last_wall_ns();
@@ -262,14 +273,26 @@ impl Watch {
         for tracked in &self.files {
             by_identity.entry(identity(tracked)).or_default().push(tracked);
         }
-        let one = |(identity, files): (Identity, Vec<&Tracked>)| {
+        let all = by_identity.into_iter().filter_map(|(identity, files)| {
             let mut sums = self.retired.get(&identity).cloned().unwrap_or_default();
             files.iter().for_each(|tracked| sums.add(tracked));
-            let newest = files.iter().max_by_key(|tracked| tracked.age())?;
-            Some(watched(identity, newest, sums))
+            let newest = files.into_iter().max_by_key(|tracked| tracked.age())?;
+            Some((watched(identity, newest, sums), newest))
+        });
+        let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
+        let is_over = |of: &Watched| {
+            let is_old = |last: u64| self.now_ns.saturating_sub(last) > SILENT_NS;
+            of.state != FileState::Growing || of.last_wall_ns.is_some_and(is_old)
         };
+        // Where nothing more comes, the last seconds would be those in which the program ended.
+        if self.behind < CURRENT_BYTES && processes.iter().all(is_over) {
+            for (process, newest) in processes.iter_mut().zip(newest) {
+                let end_wall_ns = process.window.end_wall_ns;
+                process.window = Window { end_wall_ns, ..newest.process.recording() };
+            }
+        }
         let mut look = Look {
-            processes: by_identity.into_iter().filter_map(one).collect(),
+            processes,
             behind_bytes: self.behind,
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
@@ -284,6 +307,11 @@ impl Watch {
     pub fn files(&self) -> impl Iterator<Item = (PathBuf, u64)> {
         self.files.iter().flat_map(|tracked| tracked.follow.files())
     }
+}
+
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A file by its folder without links: the folder of a run and the socket of a process in it name the same file

@@ -23,6 +23,9 @@ pub struct Answer {
     /// there where steps and windows are known, the line on outliers where a stage has some, that on the host where it
     /// was sampled, and that on the late rank where one is late.
     pub lines: Vec<AnswerLine>,
+    /// What no number of the run may be read without, as the lines begin with it: `simulated GPU: `; empty: nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lead: String,
     /// The stages; the one with the longest window first.
     pub stages: Vec<StageAnswer>,
     /// What to do first, over all stages; null: no change is known to help.
@@ -145,8 +148,15 @@ impl StepTimes {
 
     /// The 99th percentile, or of few steps the longest, with its name.
     pub fn tail(&self) -> Option<(&'static str, u64)> {
-        let p99 = self.p99_ns.map(|ns| ("p99", ns));
-        p99.or(self.max_ns.filter(|_| self.steps > 1).map(|ns| ("longest", ns)))
+        match self.p99_ns {
+            Some(ns) if self.p99_from_top() > 1 => Some(("p99", ns)),
+            p99 => p99.or(self.max_ns.filter(|_| self.steps > 1)).map(|ns| ("longest", ns)),
+        }
+    }
+
+    /// Which of the longest steps the 99th percentile is: 1 for the longest one.
+    pub fn p99_from_top(&self) -> u64 {
+        self.steps / 100 + 1
     }
 }
 
@@ -276,6 +286,9 @@ pub enum WindowKind {
 pub struct Floor {
     /// Weights and KV cache of a step at peak memory bandwidth, ns.
     pub memory_ns: Figure,
+    /// The part of it that is KV cache, ns; null: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_cache_ns: Option<f64>,
     /// FLOPs of a step at the dense peak, ns.
     pub compute_ns: Figure,
     /// The larger of the two that are known, ns.
@@ -287,7 +300,7 @@ pub struct Floor {
     pub baseline_distance: Option<f64>,
 }
 
-/// Something to do, and what it gains at most.
+/// Something to do, and what it gains.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FirstStep {
@@ -300,6 +313,9 @@ pub struct FirstStep {
     pub takeaway: Option<String>,
     /// What to do.
     pub text: String,
+    /// That and what it saves, as one clause: `use CUDA graphs (saves up to 2.12 ms per step)`; empty: only `text` is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub in_short: String,
     /// What would have to vanish, to be read after "if": `the GPU's idle time vanishes`.
     pub condition: String,
     /// Who or what that is in this run, as a sentence; null: the condition says all.
@@ -308,11 +324,15 @@ pub struct FirstStep {
     /// Parts of the window that would vanish, in its order, or whose cause is to be measured; empty: not known.
     #[serde(default)]
     pub removes: Vec<Removed>,
-    /// What the gain is told of; null: the whole window.
+    /// What the gain refers to; null: the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<MeanTime>,
-    /// How many times faster the stage would be at most, while its kernels stay as they are; null: not
-    /// known, as where something is only to be measured.
+    /// Standard error of the sum of these parts, percentage points of the window: the gain is an estimate from samples of
+    /// the host, which may be exceeded. Null: it is a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_percent: Option<f64>,
+    /// How many times faster the stage would be, while its kernels stay as they are: at most, or by the estimate; null:
+    /// not known, as where something is only to be measured.
     pub factor: Option<f64>,
     /// The factor is how far the stage is from its floor: what vanishes would make it faster than that.
     #[serde(default)]
@@ -341,10 +361,14 @@ pub struct Removed {
 
 impl FirstStep {
     /// How many times faster the stage would be, on what condition, and how the two follow from the mean step or
-    /// the window; nothing where that is not known. `4.9x faster if exposed copies vanish: copies 1.44 of 1.81 ms
+    /// the window; nothing where that is not known. `up to 4.9x faster if exposed copies vanish: copies 1.44 of 1.81 ms
     /// per step`.
     pub fn gain(&self) -> Option<String> {
         let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
+        let factor = format!("{} {factor}", self.about());
+        if self.is_in_tokens() {
+            return Some(format!("{factor} the tokens/s if {}", self.condition));
+        }
         if self.removes.is_empty() {
             return Some(format!("{factor} faster if {}", self.condition));
         }
@@ -352,10 +376,42 @@ impl FirstStep {
         Some(format!("{factor} faster if {}: {}{floor}", self.condition, self.parts()))
     }
 
+    /// Whether more tokens come from each step, which gets no shorter.
+    pub fn is_in_tokens(&self) -> bool {
+        self.rule == Rule::HostGaps && self.factor.is_some() && self.removes.is_empty()
+    }
+
     /// The time whose cause is only to be measured, which by itself gains nothing: `launch gaps 0.22 + other idle 2.01
     /// = 2.23 of 3.61 ms per step`.
     pub fn to_measure(&self) -> Option<String> {
         (self.factor.is_none() && !self.removes.is_empty()).then(|| self.parts())
+    }
+
+    /// `up to`, or `about` of an estimate.
+    pub fn about(&self) -> &'static str {
+        if self.error_percent.is_some() { "about" } else { "up to" }
+    }
+
+    /// What the gain takes from the mean step, the same number as in [`Self::gain`]: `up to 2.12 ms per step`, `about 1.08
+    /// ± 0.12 ms per step`.
+    pub fn saved(&self) -> Option<String> {
+        let (mean, factor) = (self.mean.as_ref()?, self.factor?);
+        let (scale, unit, decimals) = time_scale(mean.ns);
+        let of_mean = |percent: f64| percent / 100.0 * mean.ns / scale;
+        let values: Vec<f64> = self.removes.iter().map(|part| of_mean(part.percent)).collect();
+        let saved = match self.is_floor || values.is_empty() {
+            true => mean.ns * (1.0 - 1.0 / factor) / scale,
+            false => rounded(&values, decimals).1,
+        };
+        let error = self.error(of_mean, "", decimals);
+        let saved = grouped(&format!("{saved:.decimals$}{error} {unit}"));
+        Some(format!("{} {saved} per {}", self.about(), mean.of))
+    }
+
+    /// ` ± 0.12`; nothing of a bound.
+    fn error(&self, value: impl Fn(f64) -> f64, unit: &str, decimals: usize) -> String {
+        let error = self.error_percent.map(|error| format!(" ± {:.decimals$}{unit}", value(error)));
+        error.unwrap_or_default()
     }
 
     fn parts(&self) -> String {
@@ -365,25 +421,25 @@ impl FirstStep {
     /// What would vanish of the mean step: `waiting 1.06 + idle time 1.06 = 2.12 of 3.62 ms per step`.
     fn parts_of(&self, mean: &MeanTime) -> String {
         let (scale, unit, decimals) = time_scale(mean.ns);
-        let time = |part: &Removed| part.percent / 100.0 * mean.ns / scale;
-        let parts = self.sum_of(time, "", decimals);
+        let parts = self.sum_of(|percent| percent / 100.0 * mean.ns / scale, "", decimals);
         grouped(&format!("{parts} of {:.decimals$} {unit} per {}", mean.ns / scale, mean.of))
     }
 
     fn parts_of_window(&self) -> String {
-        format!("{} of the window", self.sum_of(|part| part.percent, " %", 1))
+        format!("{} of the window", self.sum_of(|percent| percent, " %", 1))
     }
 
     /// `waiting 1.06 + idle time 1.06 = 2.12`: the sum is right, and what is shown of the parts adds up to it.
-    fn sum_of(&self, value: impl Fn(&Removed) -> f64, unit: &str, decimals: usize) -> String {
-        let values: Vec<f64> = self.removes.iter().map(value).collect();
+    fn sum_of(&self, value: impl Fn(f64) -> f64, unit: &str, decimals: usize) -> String {
+        let values: Vec<f64> = self.removes.iter().map(|part| value(part.percent)).collect();
+        let error = self.error(value, unit, decimals);
         let (shown, sum) = rounded(&values, decimals);
         let parts = self.removes.iter().zip(shown);
         let parts = parts.map(|(part, value)| format!("{} {value:.decimals$}{unit}", part.what));
         let parts: Vec<String> = parts.collect();
         match parts.len() {
-            1 => parts.concat(),
-            _ => format!("{} = {sum:.decimals$}{unit}", parts.join(" + ")),
+            1 => parts.concat() + &error,
+            _ => format!("{} = {sum:.decimals$}{unit}{error}", parts.join(" + ")),
         }
     }
 }
@@ -450,7 +506,7 @@ fn noun_of(path: &str, stage: &str) -> &'static str {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepBucket {
-    /// Number of the first step, from 0 on.
+    /// Number of the first step, from 0.
     pub first: u64,
     /// Steps.
     pub steps: u64,
@@ -466,7 +522,7 @@ pub struct StepBucket {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
-    /// Its number, from 0 on.
+    /// Its number, from 0.
     pub number: u64,
     /// Identifier of its range in the trace file.
     pub range: u64,
@@ -527,6 +583,10 @@ pub struct TimelineRank {
     pub who: String,
     /// It is the one that is late most; else the one that waits longest.
     pub is_late: bool,
+    /// By how much the late one is late in this step, the median of its late steps, ns; null: the step is the one of
+    /// median length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
 }
 
 /// What the work and the gaps of a step add up to.
@@ -610,7 +670,7 @@ pub struct TimelineWork {
     pub start_ns: u64,
     /// Length.
     pub length_ns: u64,
-    /// Of a collective: so much of it, from its start on, is waiting for the other rank of
+    /// Of a collective: so much of it, from its start, is waiting for the other rank of
     /// [`StepTimeline::rank`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waiting_ns: u64,
@@ -649,10 +709,18 @@ mod tests {
             ..FirstStep::default()
         };
         // Rounded each by itself: 1.49 and 16.86.
-        let said = "2.3x faster if it vanishes: launch gaps 1.49 + other idle 16.85 = 18.34 of 32.28 ms per step";
+        let said = "up to 2.3x faster if it vanishes: launch gaps 1.49 + other idle 16.85 = 18.34 of 32.28 ms per step";
         assert_eq!(first.gain().as_deref(), Some(said));
+        assert_eq!(first.saved().as_deref(), Some("up to 18.34 ms per step"), "the same number");
+        let estimate = FirstStep { error_percent: Some(1.0), ..first.clone() };
+        assert_eq!(estimate.saved().as_deref(), Some("about 18.34 ± 0.32 ms per step"));
+        let said = estimate.gain().expect("known");
+        assert!(
+            said.starts_with("about 2.3x") && said.contains(" = 18.34 ± 0.32 of 32.28 ms"),
+            "{said}"
+        );
         let of_window = FirstStep { mean: None, ..first };
-        let said = "2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
+        let said = "up to 2.3x faster if it vanishes: launch gaps 4.6 % + other idle 52.2 % = 56.8 % of the window";
         assert_eq!(of_window.gain().as_deref(), Some(said));
         assert_eq!(of_window.to_measure(), None);
         let measured = FirstStep { factor: None, ..of_window };

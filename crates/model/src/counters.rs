@@ -58,7 +58,7 @@ pub struct Flops {
     pub fp16: Option<f64>,
     /// FLOPs of the tensor cores by type of their inputs: `bf16`, `tf32`, ...; empty: not measured.
     pub tensor: BTreeMap<String, f64>,
-    /// Integer operations of the tensor cores by type of their inputs: they are no FLOPs.
+    /// Integer operations of the tensor cores by type of their inputs, which are not FLOPs.
     pub tensor_integer: BTreeMap<String, f64>,
 }
 
@@ -107,7 +107,7 @@ pub struct Roofline {
     pub dram_read_bytes: Option<f64>,
     /// Arithmetic intensity: operations per DRAM byte.
     pub flops_per_byte: Option<f64>,
-    /// Intensity from which on compute is the roof, for this mix of operations.
+    /// Intensity from which compute is the roof, for this mix of operations.
     pub ridge_flops_per_byte: Option<f64>,
     /// Operations per second of the undisturbed duration.
     pub flops_per_s: Option<f64>,

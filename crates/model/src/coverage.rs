@@ -187,10 +187,10 @@ impl Empty {
     }
 }
 
-/// Key under which a collector says which share of the range instances it records.
+/// Key under which a collector states which share of the range instances it records.
 pub const META_SAMPLE: &str = "sample";
 
-/// Key under which a collector says which ranges it records GPU work in, and nowhere else.
+/// Key under which a collector states which ranges it records GPU work in, and nowhere else.
 pub const META_RANGES: &str = "ranges";
 
 /// How a file ends.

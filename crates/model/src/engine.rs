@@ -64,7 +64,8 @@ pub struct EngineSteps {
     pub p50_ns: Option<u64>,
     /// 99th percentile, ns; null for too few steps ([`P99_VALUES`](stage2_contract::stats::P99_VALUES)).
     pub p99_ns: Option<u64>,
-    /// Mean number of requests whose prompt was read.
+    /// Mean number of requests whose prompt was read in a step. This and the next means are of the timed steps; of all
+    /// steps if none is timed.
     pub prefill_requests_mean: f64,
     /// Mean number of prompt tokens; null: not known.
     pub prefill_tokens_mean: Option<f64>,

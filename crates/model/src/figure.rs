@@ -97,7 +97,7 @@ pub enum Absent {
     /// No warm step of the stage was timed.
     #[error("no warm step of the stage was timed")]
     NoStepTime,
-    /// The stage is no part of the model that FLOPs are computed for.
+    /// The stage is not part of the model that FLOPs are computed for.
     #[error("the stage is not part of the model's FLOPs")]
     NotModelled,
     /// The FLOPs of the vision encoder are not known.

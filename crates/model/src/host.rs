@@ -103,6 +103,9 @@ pub struct HostCause {
     /// [`HostStage::never_waits`].
     #[serde(default)]
     pub beside_work_percent: f64,
+    /// Standard error of that share, percentage points.
+    #[serde(default)]
+    pub beside_work_error_percent: f64,
     /// The stack with the longest time, the outermost frame first; empty: none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
@@ -151,21 +154,34 @@ impl HostFrame {
     /// As rows show it: `Scheduler.schedule (vllm/v1/core/scheduler.py:212)`; of a file outside of packages the
     /// last folders.
     pub fn text(&self) -> String {
-        let outside = self.file.strip_prefix('/').filter(|_| self.file.len() > 1);
-        let from = outside.and_then(|path| path.rmatch_indices('/').nth(FOLDERS_SHOWN));
-        self.with_file(from.map_or(&self.file, |(at, _)| self.file.get(at + 2..).unwrap_or("")))
+        self.with(self.shown_file(false), " (", ")")
     }
 
     /// Returns the form for single lines: `Scheduler.schedule (scheduler.py:212)`.
     pub fn short(&self) -> String {
-        self.with_file(self.file.rsplit('/').next().unwrap_or(&self.file))
+        self.with(self.shown_file(true), " (", ")")
     }
 
-    fn with_file(&self, file: &str) -> String {
+    /// The function and its line without parentheses, for a text within some: `Scheduler.schedule, scheduler.py:212`.
+    /// `short`: the file without its folders.
+    pub fn named(&self, short: bool) -> String {
+        self.with(self.shown_file(short), ", ", "")
+    }
+
+    fn shown_file(&self, short: bool) -> &str {
+        if short {
+            return self.file.rsplit('/').next().unwrap_or(&self.file);
+        }
+        let outside = self.file.strip_prefix('/').filter(|_| self.file.len() > 1);
+        let from = outside.and_then(|path| path.rmatch_indices('/').nth(FOLDERS_SHOWN));
+        from.map_or(&self.file, |(at, _)| self.file.get(at + 2..).unwrap_or(""))
+    }
+
+    fn with(&self, file: &str, before: &str, after: &str) -> String {
         let function = stage2_contract::text::shorten(&self.function, FUNCTION_CHARS);
         match self.line {
-            0 => format!("{function} ({file})"),
-            line => format!("{function} ({file}:{line})"),
+            0 => format!("{function}{before}{file}{after}"),
+            line => format!("{function}{before}{file}:{line}{after}"),
         }
     }
 }
@@ -214,6 +230,11 @@ impl HostCauseKind {
     /// Whether the thread ran code.
     pub fn is_code(self) -> bool {
         matches!(self, Self::UserCode | Self::EngineCode | Self::FrameworkCode | Self::NativeCode)
+    }
+
+    /// Whether the thread waited for another rank, or for a process that tells it what to do; or it is not known.
+    pub fn waits_for_others(self) -> bool {
+        matches!(self, Self::Requests | Self::OtherRank | Self::OtherWork | Self::Unknown)
     }
 
     /// Whether each function has its own row.

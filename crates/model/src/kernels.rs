@@ -28,7 +28,7 @@ pub struct Kernel<'r> {
     pub mean_ns: Option<u64>,
     /// GPUs that it ran on.
     devices: BTreeSet<&'r str>,
-    /// Share of the sum of the durations of all kernels of the stage, or of the run, likewise.
+    /// Share of the sum of the durations of all kernels of the stage, or of the run, in the same way.
     pub percent: Option<f64>,
     /// Those of the longest launch configuration that has some.
     pub counters: Option<&'r CounterRow>,
@@ -252,6 +252,66 @@ impl<'r> Loss<'r> {
     }
 }
 
+/// The kernels of a step that read the weights of the model, its KV cache, or neither, and the least time for that.
+pub struct ClassFloor {
+    /// The class with most of their time, or `other`.
+    pub class: String,
+    /// What they read; nothing of the model: none of them reads its weights or cache.
+    pub reads: Option<&'static str>,
+    /// Their time in a step, ns.
+    pub ns: f64,
+    /// The least time for what they have to read once, ns.
+    pub floor_ns: f64,
+}
+
+impl ClassFloor {
+    /// What they could gain at the most, ns.
+    pub fn above_ns(&self) -> f64 {
+        self.ns - self.floor_ns
+    }
+}
+
+/// The classes whose floor the model tells, in the order of what they could gain; empty: its floor is not known, or
+/// one of them is faster than that. `losses` may be of all stages.
+pub fn class_floors(answer: &StageAnswer, losses: &[Loss<'_>]) -> Vec<ClassFloor> {
+    let floor = &answer.floor;
+    let known = floor.memory_ns.value().filter(|ns| floor.floor_ns.value() == Some(*ns));
+    let Some(((all_ns, cache_ns), step)) = known.zip(floor.kv_cache_ns).zip(answer.step.as_ref())
+    else {
+        return Vec::new();
+    };
+    const READERS: [&str; 3] = ["gemm", "moe", "attention"];
+    let class = |of: &[&str], reads: Option<&'static str>, floor_ns: f64| {
+        let of_class = losses.iter().filter(|loss| {
+            let class = loss.kernel.row.class.as_str();
+            let is_it = match reads {
+                Some(_) => of.contains(&class),
+                None => class != "communication" && !READERS.contains(&class),
+            };
+            loss.kernel.row.stage == answer.stage && is_it
+        });
+        let longest = of_class.clone().max_by_key(|loss| loss.kernel.usual_ns)?;
+        let class = reads.map_or("other", |_| longest.kernel.row.class.as_str());
+        Some(ClassFloor {
+            class: class.to_owned(),
+            reads,
+            ns: of_class.filter_map(|loss| loss.ns_of_step).sum(),
+            floor_ns: floor_ns * step.shown_ns(1),
+        })
+    };
+    let found = [
+        class(&READERS[..2], Some("the weights"), all_ns - cache_ns),
+        class(&READERS[2..], Some("the KV cache"), cache_ns),
+        class(&[], None, 0.0),
+    ];
+    let mut found: Vec<ClassFloor> = found.into_iter().flatten().collect();
+    if found.iter().any(|class| class.above_ns() < 0.0) {
+        return Vec::new();
+    }
+    found.order_by(|a, b| b.above_ns().total_cmp(&a.above_ns()));
+    found
+}
+
 /// How many steps of each stage all GPUs took in the instances that [`Kernel::usual_ns`] is of, where that is known.
 pub fn steps(report: &Report) -> BTreeMap<&str, f64> {
     let answers = report.answer.stages.iter();
@@ -303,7 +363,7 @@ pub struct Counted<'r, K> {
 }
 
 impl<'r, K: std::hash::Hash + Eq> Counted<'r, K> {
-    /// `key` says which rows stand for one another: those of one kernel in one stage, say.
+    /// `key` states which rows stand for one another: those of one kernel in one stage, say.
     pub fn new(report: &'r Report, key: impl Fn(&'r KernelRow) -> K) -> Self {
         let mut rows: HashMap<K, (&CounterRow, u64)> = HashMap::new();
         for row in &report.kernels {

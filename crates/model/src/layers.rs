@@ -39,7 +39,7 @@ pub enum LayerPart {
     Other,
 }
 
-/// Kernels of a part of the model in a stage.
+/// Kernels of a part of the model in a stage, without the first, cold instance where the stage has others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayerRow {

@@ -57,7 +57,7 @@ pub struct Counts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NsysSection {
-    /// Version that wrote the first capture, where it says so.
+    /// Version that wrote the first capture, if the capture states it.
     pub tool_version: Option<String>,
     /// Counts against the collector's, of each capture: each stage that both saw, then the whole run.
     /// Empty where the collector recorded no kernel.
@@ -87,7 +87,7 @@ impl NsysSection {
         }
     }
 
-    /// Whether every comparison lets its numbers stand beside the collector's.
+    /// Whether every comparison lets its numbers stand next to the collector's.
     pub fn believed(&self) -> bool {
         !self.reconciliations.is_empty() && self.reconciliations.iter().all(|r| r.belief.usable())
     }
@@ -119,7 +119,7 @@ pub struct NsysCapture {
     pub files: Vec<String>,
     /// What they are.
     pub kind: Source,
-    /// Version of nsys, where the files say so.
+    /// Version of nsys, if the files state it.
     pub tool_version: Option<String>,
     /// What was read.
     pub counts: Counts,
@@ -177,7 +177,7 @@ pub enum Belief {
 }
 
 impl Belief {
-    /// Whether numbers of nsys may stand beside the collector's.
+    /// Whether numbers of nsys may stand next to the collector's.
     pub fn usable(self) -> bool {
         matches!(self, Belief::Agrees | Belief::WithinBounds)
     }

@@ -6,7 +6,7 @@ use serde::de::IntoDeserializer;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
-/// A rate of arithmetic that a GPU has a peak for. Tensor-core rates unless the name says otherwise.
+/// A rate of arithmetic that a GPU has a peak for. Tensor-core rates unless the name states otherwise.
 #[derive(
     Clone,
     Copy,
@@ -94,7 +94,7 @@ impl Dtype {
         }
     }
 
-    /// The peak rate that matrix products in it are held against.
+    /// The peak rate that matrix products in it are compared with.
     pub fn precision(self) -> Precision {
         match self {
             Dtype::Fp64 => Precision::Fp64Tensor,

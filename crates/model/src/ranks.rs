@@ -1,10 +1,10 @@
 //! Processes with their ranks, hosts and GPUs, and what the ranks did together.
 
 use serde::{Deserialize, Serialize};
-use stage2_contract::text::numbers::{count, counted, ms3, shown_time};
+use stage2_contract::text::numbers::{count, counted, grouped, ms3, shown_time, time_scale};
 pub use stage2_contract::text::operation::Operation;
 
-use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame};
+use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame, HostLine};
 
 /// A traced process and its place in the job. Null: not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct ProcessRow {
     pub rank: Option<u64>,
     /// Rank among the processes of its host.
     pub local_rank: Option<u64>,
-    /// Ranks of its job, as it was told.
+    /// Ranks of its job, as its environment states.
     pub world_size: Option<u64>,
     /// Who told it.
     pub rank_source: Option<String>,
@@ -44,7 +44,7 @@ pub struct ProcessRow {
 pub struct Ranks {
     /// Different ranks that were recorded.
     pub seen: u64,
-    /// Ranks of the job, as its processes were told; null: none was told.
+    /// Ranks of the job, as the environment of its processes states; null: not stated.
     pub expected: Option<u64>,
     /// Hosts with a rank.
     pub hosts: u64,
@@ -147,7 +147,7 @@ pub struct RankStageRow {
     pub communication_ns: Option<u64>,
     /// Time in collectives before their last member arrived, ns; null: none was matched.
     pub waiting_ns: Option<u64>,
-    /// Time in these from that arrival on, ns.
+    /// Time in these from that arrival, ns.
     pub transfer_ns: Option<u64>,
     /// The part of `waiting_ns` that is neither in the first, cold instance nor in an outlier that is left out, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,14 +157,17 @@ pub struct RankStageRow {
     pub warm_transfer_ns: Option<u64>,
 }
 
-/// Window minus busy time of all instances of a stage except the first one.
+/// Times of all instances of a stage except the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WarmIdle {
     /// Instances.
     pub instances: u64,
-    /// The time, ns.
+    /// Window minus busy time, ns.
     pub ns: u64,
+    /// Busy time, ns; null: of reports of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_ns: Option<u64>,
 }
 
 /// Collectives of one operation and communicator in a stage. Times and bytes are sums over ranks; of a
@@ -260,17 +263,20 @@ pub struct LateRow {
     pub host: Option<LateHost>,
 }
 
-/// What the host of a late rank did while its GPU was idle: in the steps in which it is late, and in others. A step
-/// begins where the last collective of the step before ended, and so contains the host code between the two.
+/// What the host of a late rank did, waits for running GPU work left out: in the steps in which it is late, and in
+/// others. A step begins where the last collective of the step before ended, and so contains the host code between the
+/// two.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateHost {
     /// Late steps with known times.
     pub late_steps: u64,
-    /// The steps that they are compared with.
+    /// The steps with which they are compared.
     pub other_steps: u64,
-    /// These are steps of the same rank; else of the other ranks, because it is late in nearly all of its own.
-    pub of_same_rank: bool,
+    /// They are those of the other ranks, because it is late in nearly all of its steps: waits for other ranks and for
+    /// messages are left out. Else they are its own in which it is not late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_ranks: bool,
     /// Samples in all these steps.
     pub samples: u64,
     /// Functions, and what the threads waited for, the largest difference first.
@@ -285,24 +291,57 @@ pub struct LateHostRow {
     pub kind: HostCauseKind,
     /// The line of the function with the most time; null: not known.
     pub frame: Option<HostFrame>,
+    /// The lines of the function, the one with the most time first; empty: there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<u32>,
     /// The thread that was waited for, or that ran without a stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
-    /// Idle time in a late step, on average, ns.
+    /// What the threads that held the GIL ran meanwhile, the two functions with the most time; empty: not known, or
+    /// nothing waited for the GIL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_in: Vec<HostFrame>,
+    /// Time in a late step, on average, ns; 0: no sample is in one.
     pub late_ns: u64,
-    /// Idle time in another step, on average, ns.
+    /// Time in another step, on average, ns; 0: no sample is in one.
     pub other_ns: u64,
-    /// Standard error of the difference, from the number of samples, ns.
+    /// Standard error of the difference, from the number of samples, ns. Steps without a sample have the error of one.
     pub error_ns: u64,
     /// Samples of both.
     pub samples: u64,
 }
 
+/// A difference is sure if it is at least this many standard errors. With fewer, the 95 % of two errors reach below a
+/// third of it: not even its order of magnitude is known. Fewer than ten samples are never enough.
+pub const LATE_ERRORS_SURE: f64 = 3.0;
+/// The most samples that are missed by chance in one of twenty cases.
+const SAMPLES_MISSED: f64 = 3.0;
+
 impl LateHostRow {
-    /// What the thread did: see [`HostCause::text`].
+    /// What the thread did: see [`HostCause::text`]. Of the GIL, also what held it: only threads of one process wait
+    /// for each other there.
     pub fn text(&self, short: bool) -> String {
+        if !self.held_in.is_empty() {
+            let code = |of: &HostFrame| of.named(short);
+            let code = self.held_in.iter().map(code).collect::<Vec<_>>().join("; ");
+            let holds = match self.thread.as_ref() {
+                Some(thread) if !short => {
+                    format!("another thread of its process, '{thread}', holds")
+                }
+                Some(_) => "another thread of its process holds".to_owned(),
+                None => "other threads of its process hold".to_owned(),
+            };
+            return format!("waiting for the GIL, which {holds} ({code})");
+        }
         let (kind, frame, thread) = (self.kind, self.frame.clone(), self.thread.clone());
-        HostCause { kind, frame, thread, ..HostCause::default() }.text(short)
+        let lines = self.lines.iter().map(|&line| HostLine { line, ..HostLine::default() });
+        HostCause { kind, frame, thread, lines: lines.collect(), ..HostCause::default() }
+            .text(short)
+    }
+
+    /// Whether there are enough samples to rely on the difference.
+    pub fn is_sure(&self) -> bool {
+        self.longer_ns() as f64 >= self.error_ns as f64 * LATE_ERRORS_SURE
     }
 
     /// How much longer it takes in a late step, ns.
@@ -322,13 +361,30 @@ impl LateHost {
     pub fn findings(&self) -> impl Iterator<Item = &LateHostRow> {
         self.rows.iter().filter(|row| {
             row.kind != HostCauseKind::Unknown
-                && row.longer_ns() as f64 > row.error_ns as f64 * HOST_ERRORS_LEAST
+                && row.longer_ns() as f64 > row.error_ns as f64 * self.errors_least()
         })
     }
 
-    /// What the late steps are compared with.
-    pub fn against(&self) -> &'static str {
-        if self.of_same_rank { "its other steps" } else { "steps of the other ranks" }
+    /// The fewest standard errors of a finding: ranks run all of their code in each step, and of many functions some
+    /// differ by chance.
+    pub fn errors_least(&self) -> f64 {
+        if self.other_ranks { LATE_ERRORS_SURE } else { HOST_ERRORS_LEAST }
+    }
+
+    /// By how much its host takes longer in each step than those of the other ranks, and the standard error of that, ns:
+    /// the sum of the findings. `None`: it was compared with its own steps, or nothing is found.
+    pub fn longer_than_others(&self) -> Option<(f64, f64)> {
+        let found = || self.findings().filter(|_| self.other_ranks);
+        let ns: f64 = found().map(|row| row.longer_ns() as f64).sum();
+        let error = found().map(|row| row.error_ns as f64).fold(0.0, f64::hypot);
+        (ns > 0.0).then_some((ns, error))
+    }
+
+    /// The longest that something without a sample in `steps` steps takes in one of them, ns.
+    pub fn missed_ns(&self, row: &LateHostRow, steps: u64) -> u64 {
+        let ns = |ns: u64, steps: u64| ns as f64 * steps as f64;
+        let sampled_ns = ns(row.late_ns, self.late_steps) + ns(row.other_ns, self.other_steps);
+        (sampled_ns / row.samples as f64 * SAMPLES_MISSED / steps as f64) as u64
     }
 }
 
@@ -371,6 +427,9 @@ pub struct LateSteps {
     pub of: u64,
     /// By how much in one of them, over all its collectives: the median, ns.
     pub median_ns: u64,
+    /// The number of that one among the instances of its range, from 0; null: of reports of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_number: Option<u64>,
     /// The most, ns.
     pub max_ns: u64,
 }
@@ -383,7 +442,7 @@ pub struct LatePeriod {
     pub of_steps: bool,
     /// Instances, as far as split collectives tell: the highest number of one that has any, plus one.
     pub instances: u64,
-    /// Number of the first one that it happens in, from 0 on.
+    /// Number of the first one that it happens in, from 0.
     pub first: u64,
     /// Number of the last one.
     pub last: u64,
@@ -402,7 +461,7 @@ pub enum LateCause {
     Both,
 }
 
-/// The share of a delay from which on a cause is the only one that is named, percent.
+/// The share of a delay from which a cause is the only one that is named, percent.
 const ONE_CAUSE_PERCENT: u64 = 75;
 /// Late instances that lie within such a part of all of them are placed, percent.
 const PLACED_PERCENT: u64 = 50;
@@ -413,55 +472,203 @@ impl LateRow {
         let delays = self.delays.as_ref()?;
         let period = delays.period.map_or_else(String::new, LatePeriod::phrase);
         let often = match &delays.steps {
-            Some(LateSteps { noun, late, of, median_ns, max_ns }) => {
+            Some(LateSteps { noun, late, of, median_ns, max_ns, .. }) => {
                 let spread = match *max_ns > median_ns.saturating_mul(2) {
-                    true => format!(" at the median (up to {})", time1(*max_ns)),
+                    true => format!(" in the median one (up to {})", shown_time(*max_ns as f64)),
                     false => String::new(),
                 };
                 let (late, of) = (count(*late), counted(*of, noun));
-                format!("late in {late} of {of}{period}, by {}{spread}", time1(*median_ns))
+                let by = shown_time(*median_ns as f64);
+                format!("late in {late} of {of}{period}, by {by}{spread}")
             }
-            None => format!(
-                "{} late at {} of {} collectives{period}",
-                time1(delays.mean_ns),
-                count(delays.collectives),
-                count(self.collectives),
-            ),
+            None => {
+                let [late, all] = [delays.collectives, self.collectives].map(count);
+                let by = shown_time(delays.mean_ns as f64);
+                format!("{by} late at {late} of {all} collectives{period}")
+            }
         };
         let range = match delays.range == self.stage {
             true => String::new(),
             false => format!(", in {}", delays.range),
         };
         Some(format!(
-            "{} is {often}{range}; {:.0} % of all waiting in {}",
+            "{} is {often}{range}; that is {:.0} % of the time that ranks wait in collectives of {}",
             self.who, delays.waiting_percent, self.stage,
         ))
     }
 
-    /// How late the rank is, and why: one sentence without a full stop.
+    /// How late the rank is, why, and which code of its host has a part in it: one sentence without a full stop.
     pub fn sentence(&self) -> Option<String> {
+        self.sentence_with("")
+    }
+
+    /// [`Self::sentence`], with what the others do `meanwhile`.
+    pub fn sentence_with(&self, meanwhile: &str) -> Option<String> {
+        let code = self.host_sentence().map_or_else(String::new, |code| format!(". {code}"));
+        Some(self.cause_sentence(meanwhile)? + &code)
+    }
+
+    /// [`Self::sentence_with`] without the code of its host.
+    pub fn cause_sentence(&self, meanwhile: &str) -> Option<String> {
         let (late, delays) = (self.delay_sentence()?, self.delays.as_ref()?);
-        Some(match delays.cause() {
+        // A name of the workload stays as it is.
+        let who = match self.who.strip_prefix("rank ") {
+            Some(number) => format!("Rank {number}"),
+            None => self.who.clone(),
+        };
+        let why = match delays.cause() {
             LateCause::Host => {
-                format!("{late}; it is late on the host: its GPU has no more work than the others")
+                format!("{who} is late on the host: its GPU has no more work than the others")
             }
             LateCause::Gpu => {
-                format!("{late}; it is slow on the GPU, which has more work than the others")
+                format!("{who} is slow on the GPU, which has more work than the others")
             }
             LateCause::Both => format!(
-                "{late}; {} ms of that because its GPU has more work than the others, the rest on the host",
+                "{} ms of that is because its GPU has more work than the others, and the rest is on the host",
                 ms3(delays.work_ns)
             ),
-        })
+        };
+        Some(format!("{late}{meanwhile}. {why}"))
+    }
+
+    /// `Of the 2.21 ms on average, 0.92 ± 0.41 ms are in f (a.py:3) (10 samples)`, and what to do where samples are
+    /// few. `None`: samples show no code that takes longer in late steps.
+    fn host_sentence(&self) -> Option<String> {
+        let host = self.host.as_ref()?;
+        let Some(first) = host.finding() else {
+            return host.other_ranks.then(|| {
+                let samples = counted(host.samples, "sample");
+                let seen = NOT_SHOWN.replacen('s', "S", 1);
+                format!("{seen} ({samples}): {MORE_SAMPLES}")
+            });
+        };
+        let of = self.late_ns().map_or_else(
+            || "In a late step".to_owned(),
+            |ns| format!("Of the {} on average", shown_time(ns as f64)),
+        );
+        let part = |row: &LateHostRow| {
+            let samples = counted(row.samples, "sample");
+            format!("{} more in {} ({samples})", self.part(row, true), row.text(true))
+        };
+        let parts: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(part).collect();
+        let few = match first.is_sure() {
+            true => String::new(),
+            false => format!(". {}", few_samples(first)),
+        };
+        if let Some(longer) = self.longer(false) {
+            let steps = self.delays.as_ref().and_then(|delays| delays.steps.as_ref());
+            let rest = steps.zip(host.longer_than_others()).and_then(|(steps, (ns, _))| {
+                let rest_ns = steps.median_ns as f64 - ns;
+                let of = format!(", {} in the median {}", shown_time(rest_ns), steps.noun);
+                Some(of).filter(|_| rest_ns > 0.0)
+            });
+            let rest = rest.unwrap_or_default();
+            return Some(format!(
+                "Its host spends {longer}. Without these, a step is about as much shorter; samples do not \
+                 explain the rest of the delay{rest}"
+            ));
+        }
+        let parts = parts.join(" and ");
+        Some(format!("{of}, its host spends {parts} than in its other steps{few}"))
+    }
+
+    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14
+    /// samples)`, or in short `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`. `None`: it was
+    /// compared with its own steps, or nothing is found.
+    fn longer(&self, short: bool) -> Option<String> {
+        let host = self.host.as_ref()?;
+        let (ns, error_ns) = host.longer_than_others()?;
+        // In the unit of the delay, as all around it.
+        let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
+        let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
+        let all =
+            format!("{} ± {} {unit} more per step than the others", shown(ns), shown(error_ns));
+        let found: Vec<&LateHostRow> = host.findings().collect();
+        let text = |row: &LateHostRow| match short {
+            true => LateHostRow { held_in: Vec::new(), thread: None, ..row.clone() }.text(true),
+            false => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
+        };
+        let text = |row: &LateHostRow| match row.kind {
+            HostCauseKind::Gil => text(row),
+            _ => format!("in {}", text(row)),
+        };
+        match found[..] {
+            [one] => return Some(format!("{all} {}", text(one))),
+            [first, ..] if short => {
+                let part = shown(first.longer_ns() as f64);
+                return Some(format!("{all}, {part} of it {}", text(first)));
+            }
+            _ => {}
+        }
+        // Differences of rounded sums, which add up to the whole.
+        let rounded = |ns: f64| {
+            let step = scale / 10f64.powi(decimals as i32);
+            (ns / step).round() * step
+        };
+        let mut sum_ns = 0.0;
+        let mut parts = Vec::new();
+        for row in found.iter().take(FUNCTIONS_NAMED) {
+            let before_ns = rounded(sum_ns);
+            sum_ns += row.longer_ns() as f64;
+            parts.push(format!("{} {}", shown(rounded(sum_ns) - before_ns), text(row)));
+        }
+        if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
+            parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
+        }
+        Some(format!("{all}: {}", parts.join(", and ")))
+    }
+
+    /// What the code that takes longest more in late steps accounts for: `0.92 ± 0.41 of the 2.21 ms that it is late by
+    /// in f (a.py:3)`.
+    pub fn explained(&self) -> Option<(&LateHostRow, String)> {
+        let host = self.host.as_ref()?;
+        let row = host.finding()?;
+        if let Some(longer) = self.longer(true) {
+            return Some((row, longer));
+        }
+        let of = match self.late_ns() {
+            Some(ns) => {
+                let of = shown_time(ns as f64);
+                format!("{} of the {of} that it is late by", self.part(row, false))
+            }
+            None => format!("{} more", self.part(row, true)),
+        };
+        Some((row, format!("{of} in {}", row.text(true))))
+    }
+
+    /// By how much it is late in a late step, on average, ns.
+    fn late_ns(&self) -> Option<u64> {
+        let delays = self.delays.as_ref()?;
+        delays.total_ns.checked_div(delays.steps.as_ref()?.late).filter(|ns| *ns > 0)
+    }
+
+    /// `0.92 ± 0.41 ms`: how much longer a late step takes by it, at most as much as the rank is late.
+    fn part(&self, row: &LateHostRow, with_unit: bool) -> String {
+        let longer_ns = u64::try_from(row.longer_ns()).unwrap_or(0);
+        let late_ns = self.late_ns();
+        let part_ns = longer_ns.min(late_ns.unwrap_or(u64::MAX));
+        let (scale, unit, decimals) = time_scale(late_ns.unwrap_or(longer_ns) as f64);
+        let [part, error] = [part_ns, row.error_ns].map(|ns| ns as f64 / scale);
+        let unit = if with_unit { format!(" {unit}") } else { String::new() };
+        grouped(&format!("{part:.decimals$} ± {error:.decimals$}{unit}"))
     }
 }
 
-impl LateDelays {
-    /// How late the rank is in the median of its late steps: `2.2 ms`.
-    pub fn late_by(&self) -> Option<String> {
-        self.steps.as_ref().map(|steps| time1(steps.median_ns))
-    }
+/// Functions that are named of a late rank.
+const FUNCTIONS_NAMED: usize = 2;
 
+/// That the host of a late rank was compared without a finding, ...
+pub const NOT_SHOWN: &str =
+    "samples do not show what its host does for longer than those of the others";
+/// ... and what to do then.
+pub const MORE_SAMPLES: &str = "record for longer, or with STAGE2_HOST=1000";
+
+/// `10 samples are few: record for longer, or with STAGE2_HOST=1000`.
+pub fn few_samples(row: &LateHostRow) -> String {
+    format!("{} are few: {MORE_SAMPLES}", counted(row.samples, "sample"))
+}
+
+impl LateDelays {
     /// Why the rank is late.
     pub fn cause(&self) -> LateCause {
         let is_most = |ns: u64| {
@@ -482,8 +689,8 @@ impl LatePeriod {
     fn phrase(self) -> String {
         let what = if self.of_steps { "step" } else { "call" };
         let every = match self.every {
-            None => String::new(),
-            Some(1) => format!(", every {what}"),
+            // Of each one, the numbers of late steps and of all say it.
+            None | Some(1) => String::new(),
             Some(every) => format!(", every {} {what}", ordinal(every)),
         };
         let spread = self.last.saturating_sub(self.first).saturating_add(1);
@@ -497,14 +704,6 @@ impl LatePeriod {
             true => format!("{every}, {what} {first} of {all}"),
             false => format!("{every} from {what} {first} to {last} of {all}"),
         }
-    }
-}
-
-/// `10.7 ms`, or `50.3 us`.
-fn time1(ns: u64) -> String {
-    match ns < 1_000_000 {
-        true => format!("{:.1} us", ns as f64 / 1e3),
-        false => format!("{:.1} ms", ns as f64 / 1e6),
     }
 }
 
@@ -552,8 +751,8 @@ mod tests {
         };
         assert_eq!(
             told(delays.clone()),
-            "rank 1 is 10.7 ms late at 24 of 768 collectives, every eighth step, in decode/step; 87 % of \
-             all waiting in decode"
+            "rank 1 is 10.68 ms late at 24 of 768 collectives, every eighth step, in decode/step; that is 87 % of the time that ranks wait in \
+                collectives of decode"
         );
         let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
         let steps = LateSteps {
@@ -561,29 +760,85 @@ mod tests {
             late: 5,
             of: 96,
             median_ns: 10_684_000,
+            median_number: None,
             max_ns: 30_000_000,
         };
         let even = LateSteps { late: 12, max_ns: 12_000_000, noun: "step".into(), ..steps.clone() };
         let in_steps = LateDelays { steps: Some(even), ..delays.clone() };
         assert_eq!(
             told(in_steps),
-            "rank 1 is late in 12 of 96 steps, every eighth step, by 10.7 ms, in decode/step; 87 % of all \
-             waiting in decode"
+            "rank 1 is late in 12 of 96 steps, every eighth step, by 10.68 ms, in \
+             decode/step; that is 87 % of the time that ranks wait in collectives of decode"
         );
-        let rare = LateDelays { period: Some(of_stage), steps: Some(steps), ..delays.clone() };
+        let rare =
+            LateDelays { period: Some(of_stage), steps: Some(steps.clone()), ..delays.clone() };
         assert_eq!(
             told(rare),
-            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by 10.7 ms at the median (up \
-             to 30.0 ms), in decode/step; 87 % of all waiting in decode"
+            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by 10.68 ms in \
+             the median one (up to 30.00 ms), in decode/step; that is 87 % of the time that ranks wait in collectives of decode"
         );
-        let why = LateRow { delays: Some(delays), ..row }.sentence().expect("late");
-        assert!(
-            why.ends_with(
-                "; 100.000 ms of that because its GPU has more work than the others, the \
-                               rest on the host"
-            ),
-            "{why}"
+        let function = |function: &str, late_ns, error_ns, samples| LateHostRow {
+            kind: HostCauseKind::EngineCode,
+            frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 3 }),
+            late_ns,
+            error_ns,
+            samples,
+            ..LateHostRow::default()
+        };
+        let rows = vec![
+            function("f", 920_000, 310_000, 10),
+            function("noise", 500_000, 400_000, 2),
+            function("g", 400_000, 100_000, 16),
+            function("h", 300_000, 100_000, 9),
+        ];
+        let host = LateHost { rows, ..LateHost::default() };
+        let steps = LateSteps { late: 10, ..steps };
+        let delays = LateDelays { total_ns: 22_100_000, work_ns: 8_000_000, ..delays };
+        let delays = LateDelays { steps: Some(steps), ..delays };
+        let row = LateRow { delays: Some(delays), host: Some(host), ..row };
+        let why = row.sentence().expect("late");
+        let said = ". 8.000 ms of that is because its GPU has more work than the others, and the rest is on the host. Of the \
+                    2.21 ms on average, its host spends 0.92 ± 0.31 ms more in f (a.py:3) (10 samples) and 0.40 ± \
+                    0.10 ms more in g (a.py:3) (16 samples) than in its other steps. 10 samples are few: record for \
+                    longer, or with STAGE2_HOST=1000";
+        assert!(why.ends_with(said), "{why}");
+        assert_eq!(
+            row.explained().map(|(_, of)| of).as_deref(),
+            Some("0.92 ± 0.31 of the 2.21 ms that it is late by in f (a.py:3)")
         );
+        let others = |row: &LateRow, rows| {
+            let host = LateHost { other_ranks: true, samples: 90, rows, ..LateHost::default() };
+            LateRow { host: Some(host), ..row.clone() }
+        };
+        let holder = |function: &str| HostFrame {
+            function: function.into(),
+            file: "x/out.py".into(),
+            line: 57,
+        };
+        let gil = LateHostRow {
+            kind: HostCauseKind::Gil,
+            frame: None,
+            thread: Some("out".into()),
+            held_in: vec![holder("send"), holder("get")],
+            ..function("", 241_873, 45_200, 33)
+        };
+        let known = others(&row, vec![gil, function("g", 104_972, 30_634, 14)]);
+        let said = ". Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 waiting for the GIL, which \
+                    another thread of its process holds (send, out.py:57; get, out.py:57) (33 samples), and 0.11 in g \
+                    (a.py:3) (14 samples). Without these, a step is about as much shorter; samples do not explain the \
+                    rest of the delay, 10.34 ms in the median call";
+        assert!(known.sentence().is_some_and(|why| why.ends_with(said)), "{known:?}");
+        assert_eq!(
+            known.explained().map(|(_, spends)| spends).as_deref(),
+            Some("0.35 ± 0.05 ms more per step than the others, 0.24 of it waiting for the GIL")
+        );
+        let rows = vec![function("f", 200_000, 40_000, 33), function("g", 50_000, 20_000, 8)];
+        let known = others(&row, rows);
+        let found = known.host.as_ref().and_then(LateHost::longer_than_others);
+        assert_eq!(found, Some((200_000.0, 40_000.0)), "two errors are none");
+        let unknown = others(&row, Vec::new());
+        let why = unknown.sentence().expect("late");
+        assert!(why.ends_with("for longer than those of the others (90 samples): record for longer, or with STAGE2_HOST=1000"), "{why}");
         assert_eq!([2, 12, 13, 22, 31].map(ordinal), ["second", "twelfth", "13th", "22nd", "31st"]);
     }
 }

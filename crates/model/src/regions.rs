@@ -29,7 +29,7 @@ pub struct Totals {
     pub flops: Option<f64>,
     /// Throughput of the multiprocessors, % of peak, the mean over the time under ncu.
     pub sm_percent: Option<f64>,
-    /// Throughput of caches and memory, whichever is busiest, % of peak, likewise.
+    /// Throughput of the caches or the memory, whichever is busiest, % of peak, the mean over the time under ncu.
     pub memory_percent: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ pub struct Region {
     pub depth: usize,
     /// With what lies in regions within it.
     pub inclusive: Totals,
-    /// Without that; nothing where it cannot be told.
+    /// Without that; absent if it is not known.
     pub exclusive: Option<Totals>,
 }
 

@@ -25,7 +25,7 @@ use crate::sampled::SampledCounters;
 use crate::steps::InferredSteps;
 use crate::utilisation::{Insight, ModelWindows};
 
-/// How a [`Fact`] begins that says why the GPU driver gave none.
+/// How a [`Fact`] begins that states why the GPU driver gave none.
 pub const COULD_NOT_ASK: &str = "the CUDA driver could not be asked";
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.report";
@@ -79,7 +79,7 @@ pub struct Report {
     /// What the host was doing while the GPU had nothing to do; null: it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostUse>,
-    /// Steps of an inference engine by batch; null: no range says what it works on.
+    /// Steps of an inference engine by batch; null: no range states what it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineRun>,
     /// Windows of the model's stages, joined; null: it has none, or nobody looked.
@@ -119,7 +119,7 @@ pub struct Report {
     /// What each pass cost.
     #[serde(default)]
     pub costs: PassCosts,
-    /// Peak rates that kernels are held against; null: not known for this GPU.
+    /// Peak rates that kernels are compared with; null: not known for this GPU.
     pub peaks: Option<Peaks>,
     /// What follows from the rows.
     #[serde(flatten)]
@@ -166,7 +166,7 @@ impl Report {
         }
     }
 
-    /// Marks everything as simulated, where the run says so and its files do not.
+    /// Marks everything as simulated, if the run states it and its files do not.
     pub fn mark_simulated(&mut self) {
         self.simulated = true;
         self.devices.iter_mut().for_each(|row| row.simulated = true);
@@ -186,9 +186,9 @@ pub struct RunInfo {
     pub name: String,
     /// The workload's argv.
     pub command: Option<Vec<String>>,
-    /// When it started, as the run's file says it.
+    /// When it started, as the run's file states it.
     pub started: Option<String>,
-    /// How the workload ended early; null: it ended in order, or nobody knows.
+    /// How the workload ended early; null: it ended normally, or its end is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload_end: Option<WorkloadEnd>,
     /// Processes that the workload left behind, when the reports were written.
@@ -201,7 +201,7 @@ pub struct RunInfo {
     pub passes: Vec<PassInfo>,
     /// Facts about the machine.
     pub environment: Vec<Fact>,
-    /// How it was profiled, as far as that may change the numbers; empty: nobody knows.
+    /// How it was profiled, as far as that may change the numbers; empty: not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiled: Vec<Fact>,
 }
@@ -273,7 +273,7 @@ impl WorkloadExit {
     }
 }
 
-/// How a pass went, as the run's file says it.
+/// How a pass went, as the run's file states it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PassInfo {

@@ -239,13 +239,13 @@ pub struct StageRow {
     /// Times of its steps; `metrics.json` has them in its answer. Absent: not known.
     #[serde(skip)]
     pub steps: Option<StageSteps>,
-    /// Why it is no stage of the model; null where it may be one.
+    /// Why it is not a stage of the model; null where it may be one.
     pub apart: Option<Apart>,
     /// Times and GPU work of the stage on each GPU.
     pub devices: Vec<StageDeviceRow>,
 }
 
-/// Why an outermost range is no stage of the model.
+/// Why an outermost range is not a stage of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -260,7 +260,7 @@ pub enum Apart {
 }
 
 impl Apart {
-    /// Why the range is no stage of the model, in words to be read after "is".
+    /// Why the range is not a stage of the model, in words to be read after "is".
     pub fn phrase(self) -> &'static str {
         match self {
             Apart::WarmUp => "a warm-up",
@@ -432,7 +432,7 @@ pub struct KernelRow {
     pub times: Times,
     /// Share of the sum of all kernels' durations, percent.
     pub kernel_sum_percent: Option<f64>,
-    /// What kind of kernel its name says it is.
+    /// What kind of kernel its name states it is.
     #[serde(default)]
     pub class: String,
     /// Which tools its numbers come from.
@@ -589,7 +589,7 @@ pub struct Operators {
     pub source: String,
     /// Operators, longest host time first: of all ranges but those that warm up.
     pub rows: Vec<OperatorRow>,
-    /// Those in ranges that warm up, likewise.
+    /// Operators in warm-up ranges, longest host time first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warm_up: Vec<OperatorRow>,
     /// Operators of each stage, stages in the order of the report, those that warm up last; each
@@ -669,7 +669,8 @@ impl OperatorCoverage {
     }
 }
 
-/// What the GPUs took and how fast they ran in the windows of a stage.
+/// What the GPUs took and how fast they ran in the windows of a stage, without its first, cold instance where it has
+/// others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageEnergy {

@@ -6,45 +6,48 @@ use stage2_contract::stats::BACK_TO_BACK_NS;
 use crate::host::{HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST};
 use crate::takeaway::{EvidenceValue, Experiment};
 
-/// Idle time of the GPU from which on a stage waits for the host, percent of its window.
+/// Idle time of the GPU from which a stage waits for the host, percent of its window.
 pub const IDLE_HIGH_PERCENT: f64 = 30.0;
 /// Idle time up to which a stage keeps the GPU busy, percent of its window.
 pub const IDLE_LOW_PERCENT: f64 = 10.0;
 /// Mean duration up to which kernels are short, us: about what a launch costs the host.
 pub const SHORT_KERNEL_US: f64 = 10.0;
-/// Part of the idle time in gaps of launches right behind each other from which on launching itself
+/// Part of the idle time in gaps of launches right behind each other from which launching itself
 /// is what takes the time, percent.
 pub const BACK_TO_BACK_PERCENT: f64 = 50.0;
-/// Part of the idle time of a step before which ranges show where the host was, from which on that is
+/// Part of the idle time of a step before which ranges show where the host was, from which that is
 /// said of all of it, percent.
 pub const HOST_DECIDED_PERCENT: f64 = 50.0;
-/// Share of the window from which on a line of the host, or what it waited for, is worth a change, percent.
+/// Share of the window from which a line of the host, or what it waited for, is worth a change, percent.
 pub const HOST_CAUSE_PERCENT: f64 = 5.0;
-/// Share of the idle time from which on one cause is the advice, in place of the idle time as a whole, percent.
+/// Share of the idle time from which one cause is the advice, in place of the idle time as a whole, percent.
 pub const HOST_MAIN_PERCENT: f64 = 30.0;
-/// Share of the idle time from which on a known fault of the host is named, percent.
+/// Share of the idle time from which one function of the user's own code is the advice, percent. It is lower than
+/// [`HOST_MAIN_PERCENT`], because users can change their own code, and hardly that of an engine or a framework.
+pub const HOST_OWN_PERCENT: f64 = 10.0;
+/// Share of the idle time from which a known fault of the host is named, percent.
 pub const HOST_FAULT_PERCENT: f64 = 10.0;
-/// Instances from which on times are more than chance.
+/// Instances from which times are more than chance.
 pub const ENOUGH_INSTANCES: u64 = 3;
-/// Fewest instances, or steps, among which an outlier can be told from a population of its own.
+/// Fewest instances, or steps, among which an outlier can be told from its own population.
 pub const OUTLIERS_AMONG: u64 = 8;
-/// Kernels launched by graphs from which on a stage uses CUDA graphs, percent.
+/// Kernels launched by graphs from which a stage uses CUDA graphs, percent.
 pub const GRAPHS_USED_PERCENT: f64 = 50.0;
-/// Share of all windows from which on a stage is where the time goes, percent.
+/// Share of all windows from which a stage is where the time goes, percent.
 pub const DOMINANT_STAGE_PERCENT: f64 = 60.0;
-/// Share of kernel time from which on communication matters, percent.
+/// Share of kernel time from which communication matters, percent.
 pub const COMMUNICATION_PERCENT: f64 = 10.0;
-/// Share of kernel time from which on what could be fused matters, percent.
+/// Share of kernel time from which what could be fused matters, percent.
 pub const FUSIBLE_PERCENT: f64 = 30.0;
-/// Share of kernel time from which on copies matter, percent.
+/// Share of kernel time from which copies matter, percent.
 pub const COPY_PERCENT: f64 = 15.0;
-/// Share of kernel time from which on one kernel matters, percent.
+/// Share of kernel time from which one kernel matters, percent.
 pub const KERNEL_PERCENT: f64 = 10.0;
 /// Occupancy below which few warps hide latency, percent.
 pub const LOW_OCCUPANCY_PERCENT: f64 = 25.0;
-/// Share of the attainable from which on a kernel is near its roof.
+/// Share of the attainable from which a kernel is near its roof.
 pub const NEAR_ROOF_SHARE: f64 = 0.7;
-/// Share of the peak bandwidth from which on decode is near what memory allows.
+/// Share of the peak bandwidth from which decode is near what memory allows.
 pub const MBU_HIGH_SHARE: f64 = 0.6;
 /// Share of the peak bandwidth below which decode reads the model far slower than memory allows.
 pub const MBU_LOW_SHARE: f64 = 0.3;
@@ -130,7 +133,7 @@ impl Rule {
         matches!(self, Rule::Simulated | Rule::Incomplete)
     }
 
-    /// What would confirm a takeaway of it. Where what it calls for differs, the takeaway says so.
+    /// What would confirm a takeaway of it. Where that differs, the takeaway states it.
     pub fn experiment(self) -> Experiment {
         match self {
             Rule::Simulated => Experiment::shown_by("/simulated", EvidenceValue::Flag(false)),

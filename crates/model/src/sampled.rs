@@ -1,17 +1,17 @@
 //! Hardware counters that were sampled while the workload ran at full speed: what each stage and each
 //! kernel read, wrote and computed.
 //!
-//! A number that is absent was not sampled, or cannot be given; a field next to it says why.
+//! A number that is absent was not sampled, or cannot be given; a field next to it states why.
 
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Bound;
 
-/// What the samples of a run say; absent where no file holds any, nor says why.
+/// What the samples of a run say; absent if no file has any or states why not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledCounters {
-    /// They were sampled in a run of their own, not in that which all other numbers are of.
+    /// They were sampled in a separate run, not in the one that all other numbers are from.
     #[serde(default)]
     pub own_run: bool,
     /// Each GPU of each process that was to be sampled.
@@ -231,7 +231,7 @@ pub struct SampledKernel {
     pub bound: Option<Bound>,
     /// How `bound` came about, with the numbers.
     pub bound_why: Option<String>,
-    /// DRAM bytes read over those that ncu counted in a launch of its own. Writes stand in no ratio: L2
+    /// DRAM bytes read over those that ncu counted in a separate launch. Writes stand in no ratio: L2
     /// writes back later than in the launch that ncu looks at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_read_over_ncu: Option<f64>,

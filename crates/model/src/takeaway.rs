@@ -9,6 +9,8 @@ use crate::rule::Rule;
 pub const CLEAR_PERCENT: f64 = 10.0;
 /// A value with an error is clear of a threshold if it differs from it by so many standard errors.
 pub const CLEAR_ERRORS: f64 = 2.0;
+/// A value with a larger standard error than this share of it rests on few samples, percent: about 45 of equal weight.
+pub const ROUGH_PERCENT: f64 = 15.0;
 
 /// One thing that the numbers say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,10 +68,10 @@ pub struct Evidence {
     pub name: String,
     /// Its value.
     pub value: EvidenceValue,
-    /// Its unit: `percent`, `us`, `ns`, `count`, `per_second`, `ratio`, `MHz`; null: it is no number.
+    /// Its unit: `percent`, `us`, `ns`, `count`, `per_second`, `ratio`, `MHz`; null: it is not a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// What a share is of; null: it is no share.
+    /// What a share is of; null: it is not a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<String>,
     /// JSON pointer of the field of `metrics.json` that holds the value.
@@ -77,7 +79,7 @@ pub struct Evidence {
     /// Standard error, in the unit; null: not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// The value from which on, or up to which, the rule speaks; null: it does not decide.
+    /// The value from which, or up to which, the rule applies; null: it does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
 }
@@ -143,7 +145,7 @@ impl Evidence {
         Self { error: Some(error), ..self }
     }
 
-    /// With the threshold that the rule holds it against.
+    /// With the threshold that the rule compares it with.
     #[must_use]
     pub fn against(self, threshold: f64) -> Self {
         Self { threshold: Some(threshold), ..self }
@@ -165,6 +167,12 @@ impl Evidence {
             None => self.threshold?.abs() * CLEAR_PERCENT / 100.0,
         };
         Some(if clear > 0.0 { distance / clear } else { f64::INFINITY })
+    }
+
+    /// Whether a value that decides was estimated from too few samples.
+    fn is_rough(&self) -> bool {
+        let of = self.as_number().zip(self.error).filter(|_| self.threshold.is_some());
+        of.is_some_and(|(value, error)| error * 100.0 > value.abs() * ROUGH_PERCENT)
     }
 }
 
@@ -189,11 +197,12 @@ pub enum Confidence {
     /// Times are of too few instances, or cannot be relied on, or a value is closer to its threshold than half of what
     /// would be clear.
     Low,
-    /// Neither of the others; of reports of older versions nobody knows.
+    /// Neither of the others; also for reports of older versions, which do not state it.
     #[default]
     Medium,
     /// Every value that decides keeps clear of its threshold, by [`CLEAR_ERRORS`] standard errors or
-    /// [`CLEAR_PERCENT`] percent of it, and the capture is complete.
+    /// [`CLEAR_PERCENT`] percent of it, its standard error is at most [`ROUGH_PERCENT`] percent of it, and the capture is
+    /// complete.
     High,
 }
 
@@ -202,10 +211,11 @@ impl Confidence {
     /// nothing of the capture is missing.
     pub fn of(evidence: &[Evidence], reliable: bool, complete: bool) -> Self {
         let closest = evidence.iter().filter_map(Evidence::clearance).fold(f64::INFINITY, f64::min);
+        let rough = evidence.iter().any(Evidence::is_rough);
         match closest {
             _ if !reliable => Self::Low,
             closest if closest < 0.5 => Self::Low,
-            closest if closest >= 1.0 && complete => Self::High,
+            closest if closest >= 1.0 && complete && !rough => Self::High,
             _ => Self::Medium,
         }
     }
@@ -222,13 +232,17 @@ pub enum Experiment {
         metric: String,
         /// How much it changes at best, percent; null: not known.
         at_best_percent: Option<f64>,
+        /// Standard error of that, percentage points: it is an estimate from samples of the host, which may be exceeded;
+        /// null: it is a bound.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error_percent: Option<f64>,
         /// It grows; else it falls.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         grows: bool,
     },
     /// Record what is missing.
     Measure {
-        /// Settings of the run that record it; empty: the recommendation says what to change.
+        /// Settings of the run that record it; empty: the recommendation states what to change.
         settings: Vec<String>,
         /// What the report of that run has then: a JSON pointer into `metrics.json`.
         shows: String,
@@ -242,12 +256,22 @@ impl Experiment {
     /// A change by which the steps of a stage take less time: the mean step, since gains are shares of it, and since
     /// the median does not show what happens in some steps only.
     pub fn shorter_steps() -> Self {
-        Self::Change { metric: "step_mean_ms".to_owned(), at_best_percent: None, grows: false }
+        Self::Change {
+            metric: "step_mean_ms".to_owned(),
+            at_best_percent: None,
+            error_percent: None,
+            grows: false,
+        }
     }
 
     /// A change by which `metric` grows.
     pub fn more(metric: &str) -> Self {
-        Self::Change { metric: metric.to_owned(), at_best_percent: None, grows: true }
+        Self::Change {
+            metric: metric.to_owned(),
+            at_best_percent: None,
+            error_percent: None,
+            grows: true,
+        }
     }
 
     /// A run with `setting`, whose report has `shows`.
@@ -268,7 +292,7 @@ impl Experiment {
 pub struct StageNumbers {
     /// [`StageRow::stage`](crate::StageRow::stage).
     pub stage: String,
-    /// Why its times are no ground for advice; null: they are.
+    /// Why no advice follows from its times; null: advice does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
     /// Warm instances that the GPU's times are of; null: cold ones are among them.
@@ -365,8 +389,12 @@ mod tests {
         assert_eq!(of(&[value(33.1).against(30.0)]), Confidence::High);
         assert_eq!(of(&[value(32.0).against(30.0)]), Confidence::Medium);
         assert_eq!(of(&[value(30.5).against(30.0)]), Confidence::Low);
-        let shares =
-            [(26.0, Confidence::High), (20.0, Confidence::Medium), (15.0, Confidence::Low)];
+        let shares = [
+            (44.0, Confidence::High),
+            (43.0, Confidence::Medium),
+            (20.0, Confidence::Medium),
+            (15.0, Confidence::Low),
+        ];
         for (share, confidence) in shares {
             assert_eq!(of(&[value(share).error(6.5).against(13.0)]), confidence, "{share}");
         }

@@ -36,7 +36,7 @@ pub struct Utilisation {
     pub stages: Vec<StageUtilisation>,
     /// Prefill and decode together, one generation.
     pub model: ModelUtilisation,
-    /// Precision whose peak MFU is held against.
+    /// Precision of the peak that MFU is relative to.
     pub precision: Option<Precision>,
     /// The card and where its peaks are from.
     pub peak_source: Option<String>,
@@ -77,6 +77,9 @@ pub struct StageUtilisation {
     pub measured_mfu_busy: Figure,
     /// Bytes of weights and KV cache that one instance has to read.
     pub bytes: Figure,
+    /// The part of them that is KV cache; null: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_cache_bytes: Option<f64>,
     /// MBU over wall time, share.
     pub mbu_wall: Figure,
     /// MBU over GPU busy time, share.
@@ -94,7 +97,7 @@ pub struct StageUtilisation {
     pub sampled: Option<SampledUse>,
 }
 
-/// What sampled counters say of a stage, beside what follows from its model.
+/// What sampled counters show about a stage, in addition to what follows from its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledUse {
@@ -179,7 +182,7 @@ impl ModelWindows {
     }
 }
 
-/// What nobody has said, and the floor, MFU and MBU need.
+/// Facts that the floor, MFU and MBU need and that are not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Needs {
@@ -239,7 +242,7 @@ impl ModelUse {
         })
     }
 
-    /// Dense peak that MFU is held against, TFLOP/s.
+    /// Dense peak that MFU is compared with, TFLOP/s.
     pub fn peak_dense_tflops(&self) -> Option<f64> {
         *self.peaks.as_ref()?.dense_tflops.get(&self.numbers.precision?)?
     }
@@ -259,7 +262,7 @@ pub struct TokenCounts {
     pub decode_steps: Option<u64>,
     /// Images of each prompt.
     pub images_per_prompt: Option<u64>,
-    /// Crops of each image that go through the vision encoder beside the whole image.
+    /// Crops of each image that go through the vision encoder in addition to the whole image.
     pub crops_per_image: Option<u64>,
 }
 

@@ -47,7 +47,7 @@ impl Encoding {
     }
 }
 
-/// Reads through, and turns UTF-16 into UTF-8. Marks at the start are left out, and units that are no
+/// Reads through, and turns UTF-16 into UTF-8. Marks at the start are left out, and units that are not a
 /// character become U+FFFD.
 pub(crate) struct Decoded<R> {
     inner: R,

@@ -285,7 +285,7 @@ impl Engines {
         }
     }
 
-    /// The engine whose adapter matches the name of a range, and what the name says.
+    /// The engine whose adapter matches the name of a range, and what the name states.
     pub fn read(&self, name: &[u8]) -> Option<(&str, Named)> {
         let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_NAME)?;
         if self.0.is_empty() {

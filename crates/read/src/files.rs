@@ -1,11 +1,11 @@
 //! A path in a folder that anybody may have filled -> an ordinary file, or its bytes up to a limit.
 //!
-//! Opening a pipe waits for somebody to write to it, and a device may have no end.
+//! Opening a pipe waits for someone to write to it, and a device may have no end.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -49,7 +49,7 @@ pub fn tail(path: &Path, limit_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads an ordinary file of UTF-8 text, of at most `limit_bytes`, which is a whole number of MiB.
-/// Bytes that are no UTF-8 are an error.
+/// Bytes that are not UTF-8 are an error.
 pub fn read_text(path: &Path, limit_bytes: u64) -> io::Result<String> {
     let bytes = read(path, limit_bytes)?;
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))
@@ -77,7 +77,7 @@ pub fn plain_name(name: &str) -> &str {
     plain.filter(|plain| !plain.is_empty()).unwrap_or(name)
 }
 
-/// The ending of a file, without that of compression; empty: it has none, or one that is no UTF-8.
+/// The ending of a file, without that of compression; empty: it has none, or one that is not UTF-8.
 pub fn ending(path: &Path) -> &str {
     let plain = if is_compressed(path) { path.file_stem().map(Path::new) } else { Some(path) };
     plain.and_then(Path::extension).and_then(|ending| ending.to_str()).unwrap_or_default()
@@ -181,7 +181,7 @@ pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 /// Writes a file piece by piece, so that a reader sees the old one or the new one. The new one has
-/// a random name at first: in somebody else's bundle a link could lie in wait under a known one.
+/// a random name at first: in someone else's bundle a link could lie in wait under a known one.
 pub fn stream_whole(
     path: &Path,
     content: &dyn Fn(&mut dyn io::Write) -> anyhow::Result<()>,
@@ -204,7 +204,7 @@ pub fn stream_whole(
 /// nothing of it stays. Some file systems fail only when a file is closed (NFS: the quota is used up) or
 /// when its bytes have to be on the disk.
 pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
-    if let Err(error) = settle(file.as_file()) {
+    if let Err(error) = settle(file.as_file()).and_then(|()| no_device(path)) {
         delete(file);
         return Err(error);
     }
@@ -212,6 +212,17 @@ pub fn put(file: tempfile::NamedTempFile, path: &Path) -> io::Result<()> {
         delete(failed.file);
         failed.error
     })
+}
+
+/// Root can give the name of a device to a file, after which the machine has no `/dev/null`.
+fn no_device(path: &Path) -> io::Result<()> {
+    let is_device = std::fs::metadata(path).is_ok_and(|found| {
+        found.file_type().is_char_device() || found.file_type().is_block_device()
+    });
+    match is_device {
+        true => Err(io::Error::other("it is a device, which a file would replace: name a file")),
+        false => Ok(()),
+    }
 }
 
 /// Closes a file before it takes its name away: file systems that rename what is open when it is deleted (FUSE,
@@ -237,7 +248,7 @@ pub fn settle(file: &File) -> io::Result<()> {
     closes(file)
 }
 
-/// Whether a file can be closed without an error: each descriptor asks for that anew.
+/// Whether a file can be closed without an error: each descriptor asks for that again.
 pub fn closes(file: &File) -> io::Result<()> {
     Ok(nix::unistd::close(file.try_clone()?)?)
 }
@@ -271,6 +282,20 @@ pub fn remedy(error: &str, folder: &Path) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Hazard (Hostile files): An output is a device, and root may replace it by a file.
+    /// Promise: The device stays, and the error names what to do.
+    #[test]
+    fn no_file_takes_the_name_of_a_device() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("out.md");
+        std::os::unix::fs::symlink("/dev/null", &path).expect("a link");
+        let write = |sink: &mut dyn io::Write| Ok(sink.write_all(b"page")?);
+        let why = stream_whole(&path, &write).expect_err("a device").to_string();
+        assert!(why.contains("is a device"), "{why}");
+        assert!(path.is_symlink());
+        assert_eq!(std::fs::read_dir(dir.path()).expect("folder").count(), 1);
+    }
 
     /// Hazard (Hostile files): A compressed file that unpacks to more than the disk holds.
     /// Promise: Its size is bounded.

@@ -1,4 +1,4 @@
-//! The beginning of a file that somebody took for a capture -> what it is, and what to give instead.
+//! The beginning of a file that someone took for a capture -> what it is, and what to give instead.
 //!
 //! Only what is certain is said: what is not recognised goes to its reader, which names what it lacks.
 

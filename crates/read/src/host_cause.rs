@@ -131,11 +131,24 @@ impl<'f> Calls<'f> {
         Self { frames: frames.collect() }
     }
 
-    /// Returns the index of the frame that names the row: the innermost one that is no plumbing, else the innermost
+    /// Returns the index of the frame that names the row: the innermost one that is not plumbing, else the innermost
     /// of all.
     pub fn row(&self) -> Option<usize> {
         let own = self.frames.iter().position(|frame| !is_plumbing(frame));
         own.or((!self.frames.is_empty()).then_some(0))
+    }
+
+    /// Returns the line that names the row. That of a generator expression or a comprehension is one of the function
+    /// that contains it.
+    pub fn line(&self) -> Option<HostFrame> {
+        let mut frame = HostFrame::clone(self.frames.get(self.row()?)?);
+        let nameless = ["<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"];
+        while let Some((function, name)) = frame.function.rsplit_once(".<locals>.")
+            && nameless.contains(&name)
+        {
+            frame.function = function.to_owned();
+        }
+        Some(frame)
     }
 
     /// Returns the library function that this frame called.
@@ -245,7 +258,11 @@ fn is_plumbing(frame: &HostFrame) -> bool {
     });
     let has_no_name =
         frame.function.strip_prefix(&*frame.file).is_some_and(|at| at.starts_with("+0x"));
+    // What torch.compile generates has a hash for a name, and only launches kernels.
+    let is_generated =
+        ["/inductor_cache/", "/torchinductor_"].iter().any(|of| frame.file.contains(of));
     match frame.line {
+        _ if is_generated => true,
         // Native code has no lines. A runtime may be linked into the program.
         0 if is_cuda || has_no_name || is_of(&frame.function, &NATIVE_NAMES) => true,
         0 => is_of(&frame.file, &NATIVE_PLUMBING) || is_of(&frame.file, &PLUMBING),
@@ -288,5 +305,23 @@ mod tests {
         // Of Python, a name says nothing of the kind.
         assert_eq!(row(&[("cuBatch", "server.py", 4), ("main", "server.py", 9)]), Some(0));
         assert_eq!((row(&[waits, stripped]), row(&[])), (Some(0), None));
+        let generated = ("Runner.call", "/tmp/torchinductor_me/tl/ctlx6av.py", 948);
+        let caller = ("LlamaModel.forward", "vllm/model_executor/models/llama.py", 7);
+        assert_eq!(row(&[generated, ("fn", "torch/_inductor/utils.py", 3), caller]), Some(2));
+    }
+
+    #[test]
+    fn a_generator_expression_belongs_to_its_function() {
+        let line = |function: &str| {
+            let frame = HostFrame { function: function.to_owned(), ..HostFrame::default() };
+            Calls::of(std::iter::once(&frame)).line().map(|frame| frame.function)
+        };
+        let own = Some("Scheduler.key".to_owned());
+        assert_eq!(line("Scheduler.key.<locals>.<genexpr>"), own);
+        assert_eq!(line("Scheduler.key.<locals>.<listcomp>.<locals>.<genexpr>"), own);
+        // A function that is defined there may run anywhere.
+        let lambda = "Scheduler.key.<locals>.<lambda>";
+        assert_eq!(line(lambda).as_deref(), Some(lambda));
+        assert_eq!(line("<genexpr>").as_deref(), Some("<genexpr>"));
     }
 }

@@ -89,7 +89,7 @@ impl ThreadNumbers {
 /// A report keeps those of all ranks: 100 kB for each stage of a rank.
 const MOMENTS: usize = 1 << 12;
 
-/// A sample while no work of the stage ran.
+/// A sample of a launching thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// On the monotonic clock, ns.

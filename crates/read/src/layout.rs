@@ -4,7 +4,7 @@
 pub const COLLECTOR_DIR: &str = "collector";
 /// Trace files of the baseline pass.
 pub const BASELINE_DIR: &str = "baseline";
-/// Trace files of the counters pass, where hardware counters were sampled in a run of their own.
+/// Trace files of the counters pass, where hardware counters were sampled in their own run.
 pub const COUNTERS_DIR: &str = "counters";
 /// The nsys pass.
 pub const NSYS_DIR: &str = "nsys";
@@ -12,7 +12,7 @@ pub const NSYS_DIR: &str = "nsys";
 pub const HOOK_DIR: &str = "hook";
 /// The ncu pass.
 pub const NCU_DIR: &str = "ncu";
-/// Regions that ncu measured, each in a folder of its own.
+/// Regions that ncu measured, each in its own folder.
 pub const NCU_REGIONS_DIR: &str = "ncu/regions";
 /// Name of the pass that writes [`COLLECTOR_DIR`].
 pub const COLLECT: &str = "collect";

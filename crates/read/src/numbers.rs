@@ -32,8 +32,8 @@ impl Convention {
     }
 }
 
-/// What a cell says where a point stands before the fraction (`41.25`, `1,117.18`), and where a comma does
-/// (`41,25`, `1.117,18`); `None` where it is no number then. Both are equal where the cell leaves no choice.
+/// What a cell states where a point stands before the fraction (`41.25`, `1,117.18`), and where a comma does
+/// (`41,25`, `1.117,18`); `None` where it is not a number then. Both are equal where the cell leaves no choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Reading {
     pub(crate) point: Option<f64>,
@@ -77,7 +77,7 @@ impl Reading {
     }
 }
 
-/// What the cells of a file say together.
+/// What the cells of a file state together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence {
     points: u64,

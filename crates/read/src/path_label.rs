@@ -43,7 +43,7 @@ pub fn visible_name(name: Option<&[u8]>) -> String {
     }
 }
 
-/// What the outermost nodes stand for that are no ranges.
+/// What the outermost nodes stand for that are not ranges.
 pub const OUTSIDE_RANGES: &str = "(outside ranges)";
 /// Work whose range is not known.
 pub const UNATTRIBUTED_WORK: &str = "(unattributed)";

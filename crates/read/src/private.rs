@@ -1,6 +1,6 @@
 //! Files and folders of a bundle -> such that only their owner, or one group, can open them.
 //!
-//! A bundle names hosts, programs and prompts. So new files and folders have modes of their own,
+//! A bundle names hosts, programs and prompts. So new files and folders have their own modes,
 //! whatever the umask is; and what other programs wrote into a bundle is brought to these modes later,
 //! without following a link and without touching what is also somewhere else.
 
@@ -45,7 +45,7 @@ pub fn refuses_modes(folder: &Path) -> Option<io::Error> {
 /// What file systems without modes say to chmod, on network storage and FAT.
 const MODES_REFUSED: [Errno; 3] = [Errno::EPERM, Errno::ENOSYS, Errno::EOPNOTSUPP];
 
-/// The result of a change of modes, where a file system that refuses any mode is no error. A file of another
+/// The result of a change of modes, where a file system that refuses any mode is not an error. A file of another
 /// user is refused with the same code, and stays an error.
 fn unless_refused(
     changed: io::Result<()>,
@@ -110,7 +110,7 @@ pub fn create_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(made)
 }
 
-/// Who beside the owner may read.
+/// Who may read besides the owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
     /// Number of a group; none: nobody.

@@ -42,7 +42,7 @@ pub struct RoleSettings {
     pub decode: Vec<RangePattern>,
     /// They repeat right within a stage and are its steps, unlike layers and blocks; no outermost ranges.
     pub step: Vec<RangePattern>,
-    /// They move data between GPUs, and are no stage of the model.
+    /// They move data between GPUs, and are not a stage of the model.
     pub communication: Vec<RangePattern>,
     /// They come before what is to be measured.
     pub warm_up: Vec<RangePattern>,
@@ -75,7 +75,7 @@ pub enum Meant {
 }
 
 impl RoleSettings {
-    /// Whether a name says that its range, within a stage, is a step of it.
+    /// Whether a name states that its range, within a stage, is a step of it.
     pub fn is_step(&self, name: &str) -> bool {
         let range = Reading { name, domain: None };
         self.step.iter().any(|pattern| pattern.matches(&range))

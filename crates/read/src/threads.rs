@@ -1,11 +1,11 @@
-//! Work -> a thread of its own, or, where the system refuses one (a limit on processes), this one.
+//! Work -> its own thread, or, where the system refuses one (a limit on processes), this one.
 
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// Work that was begun.
 pub enum Task<'scope, T> {
-    /// On a thread of its own.
+    /// On its own thread.
     Begun(ScopedJoinHandle<'scope, Option<T>>),
     /// Here, because there was no thread for it.
     Done(T),
@@ -21,7 +21,7 @@ impl<T> Task<'_, T> {
     }
 }
 
-/// Does `work` beside this thread where that can be, and else at once.
+/// Does `work` in parallel to this thread where that can be, and else at once.
 pub fn begin<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: F,
@@ -90,7 +90,7 @@ impl<'a, T> Batches<'a, T> {
     }
 }
 
-/// Runs `read` on a thread of its own, or on this one where the system refuses another, and gives what it
+/// Runs `read` on its own thread, or on this one where the system refuses another, and gives what it
 /// pushes to `take`, in that order.
 pub fn read_ahead<T: Send, R: Send>(
     read: impl FnOnce(&mut Batches<'_, T>) -> R + Send,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::table::{ROWS, Table, more, more_in, none, sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, plain, shorten};
-use stage2_model::{Experiment, Finding, Report, Rule, Severity, Takeaway};
+use stage2_model::{Experiment, Finding, Report, Rule, Severity, Takeaway, times_faster};
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
@@ -74,7 +74,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
-        .left("Gain at most", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_table())))
+        .left("Gain", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_table())))
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
@@ -82,7 +82,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
             })
         });
     let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice));
-    match gains.filter(|gain| matches!(gain, Gain::AtMost(_))).count() {
+    match gains.filter(|gain| matches!(gain, Gain::Known(_))).count() {
         0 | 1 => table.or_none(NO_ADVICE, ""),
         _ => table.with_note(OVERLAP),
     }
@@ -104,8 +104,8 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
 
 /// What a recommendation is worth.
 enum Gain {
-    /// What it saves at most.
-    AtMost(String),
+    /// What it saves: up to that, or about that.
+    Known(String),
     /// No more is known than the time that it is about, of which it saves a part.
     Concerns(String),
 }
@@ -113,14 +113,14 @@ enum Gain {
 impl Gain {
     fn in_table(&self) -> String {
         match self {
-            Self::AtMost(gain) => gain.clone(),
+            Self::Known(gain) => gain.clone(),
             Self::Concerns(time) => format!("not known: a part of {time}"),
         }
     }
 
     fn in_sentence(&self) -> String {
         match self {
-            Self::AtMost(gain) => format!("Gain at most: {gain}"),
+            Self::Known(gain) => format!("Gain: {gain}"),
             Self::Concerns(time) => format!("Gain: a part of {time}"),
         }
     }
@@ -130,44 +130,74 @@ impl Gain {
 fn gain(report: &Report, advice: &Recommended<'_>) -> Option<Gain> {
     let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
     let mut steps = report.answer.first.iter().chain(of_stages);
-    let step =
-        steps.find(|step| step.rule == advice.first.rule && step.stage == advice.first.stage);
+    let step = steps.find(|step| {
+        let is_of = step.takeaway.as_ref().is_none_or(|id| *id == advice.first.id);
+        is_of && step.rule == advice.first.rule && step.stage == advice.first.stage
+    });
     if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
         let stage = step.stage.as_deref().unwrap_or("the run");
-        return Some(Gain::AtMost(format!("{stage} {gain}")));
+        return Some(Gain::Known(format!("{stage} {gain}")));
     }
-    if let Some(saved) = saved_percent(advice.first) {
-        let of_step = of_mean_step(report, advice.first, saved);
+    if let Some(Experiment::Change { at_best_percent: Some(percent), grows: true, .. }) =
+        &advice.first.experiment
+    {
+        // Tokens per second are the only metric that advice makes grow.
+        let stage = advice.first.stage.as_deref().unwrap_or_default();
+        let factor = times_faster(1.0 + percent / 100.0);
+        return Some(Gain::Known(format!("{stage} up to {factor} the tokens/s")));
+    }
+    if let Some((saved, error)) = saved_percent(advice.first) {
+        let of_step = of_mean_step(report, advice.first, saved, Some(error));
         let stage = advice.first.stage.as_deref().unwrap_or("the run");
-        let of_window = || format!("{stage} {} % of its window", percent1(saved));
-        return Some(Gain::AtMost(of_step.unwrap_or_else(of_window)));
+        let of_window = || {
+            let about = about(error);
+            let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
+            format!("{stage} {about} {}{error} % of its window", percent1(saved))
+        };
+        return Some(Gain::Known(of_step.unwrap_or_else(of_window)));
     }
     let percent = percent1(advice.concerns_percent?);
     let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);
-    let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned));
+    let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned, None));
     let of_step = of_step.map(|time| format!("{time}: ")).unwrap_or_default();
     Some(Gain::Concerns(format!("{of_step}{percent} % of the time of all stages")))
 }
 
-/// Part of the window of its stage that vanishes at best if the advice is followed, percent.
-fn saved_percent(takeaway: &Takeaway) -> Option<f64> {
-    let Some(Experiment::Change { at_best_percent, grows, .. }) = &takeaway.experiment else {
+/// Part of the window of its stage that vanishes at best if the advice is followed, percent; the error of an estimate.
+fn saved_percent(takeaway: &Takeaway) -> Option<(f64, Option<f64>)> {
+    let Some(Experiment::Change { at_best_percent, error_percent, grows: false, .. }) =
+        &takeaway.experiment
+    else {
         return None;
     };
-    let change = (*at_best_percent)?;
-    let saved = if *grows { change * 100.0 / (100.0 + change) } else { -change };
-    Some(saved).filter(|saved| (0.0..=100.0).contains(saved))
+    Some((-(*at_best_percent)?, *error_percent)).filter(|(saved, _)| (0.0..=100.0).contains(saved))
 }
 
-/// So much of the mean step of the stage of a takeaway.
-fn of_mean_step(report: &Report, takeaway: &Takeaway, percent: f64) -> Option<String> {
+/// Of a gain without an error, which is a bound, and of an estimate.
+fn about(error: Option<f64>) -> &'static str {
+    if error.is_some() { "about" } else { "up to" }
+}
+
+/// So much of the mean step of the stage of a takeaway. `error`: it is a gain, with the error of an estimate.
+fn of_mean_step(
+    report: &Report,
+    takeaway: &Takeaway,
+    percent: f64,
+    error: Option<Option<f64>>,
+) -> Option<String> {
     let stage = takeaway.stage.as_ref()?;
     let answer = report.answer.stages.iter().find(|answer| answer.stage == *stage)?;
     let mean = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step())?;
     let (scale, unit, decimals) = time_scale(mean.ns as f64);
     let all = mean.ns as f64 / scale;
     let part = all * percent / 100.0;
-    Some(format!("{stage} {part:.decimals$} of {all:.decimals$} {unit} per {}", mean.of))
+    let about = error.map_or_else(String::new, |error| format!("{} ", about(error)));
+    let error = error.flatten().map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
+    let error = error.unwrap_or_default();
+    Some(format!(
+        "{stage} {about}{part:.decimals$}{error} of {all:.decimals$} {unit} per {}",
+        mean.of
+    ))
 }
 
 fn numbered(lines: impl Iterator<Item = String>) -> String {

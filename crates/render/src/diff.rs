@@ -2,35 +2,41 @@
 
 mod screen;
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
-use stage2_contract::text::{code, listed, plain, shorten, shorten_kernel};
+use stage2_contract::text::{code, plain, shorten, shorten_kernel};
 use stage2_diff::{
-    Better, ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NoiseMethod, Outcome, PartChange, Per, Presence, StageChange,
-    Verdict, WorkChange, WorkSide, signed, signed_time,
+    ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
+    MetricChange, MetricUnit, NoiseMethod, Outcome, Outlook, PartChange, Per, Presence,
+    StageChange, Verdict, WorkChange, WorkSide, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Severity};
 
-use crate::html::markdown::{html as from_markdown, text as escaped};
+use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::table::{Table, name, paragraph, sentence, text};
 
 const LABEL_CHARS: usize = 60;
-/// Names of runs of a side.
-const RUNS: usize = 4;
+/// Runs of a side that are named one by one.
+const RUNS: usize = 2;
 
-/// `A → B`, or of several runs `A1, A2 → B1, B2`.
+/// `A → B`, or of several runs `A1, A2 → B1 … B4`.
 fn title(of: &Comparison) -> String {
-    let side = |runs: &[ComparedRun]| {
-        let names = runs.iter().map(|run| shorten(&run.label, LABEL_CHARS));
-        listed(&names.collect::<Vec<_>>(), RUNS)
+    let name = |run: &ComparedRun| shorten(&run.label, LABEL_CHARS);
+    let side = |runs: &[ComparedRun]| match runs {
+        [first, .., last] if runs.len() > RUNS => format!("{} … {}", name(first), name(last)),
+        _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
     };
     format!("{} → {}", side(&of.before), side(&of.after))
 }
 
-/// One screen for each comparison.
-pub fn screens(diff: &Diff) -> String {
-    let screens = diff.comparisons.iter().map(|of| screen::screen(of).join("\n") + "\n");
+use screen::{Shown, sign_less};
+
+pub use screen::WIDTH;
+
+/// One screen for each comparison, of so many columns.
+pub fn screens(diff: &Diff, width: usize) -> String {
+    let screens = diff.comparisons.iter().map(|of| screen::screen(of, width).join("\n") + "\n");
     screens.collect::<Vec<_>>().join("\n")
 }
 
@@ -45,6 +51,22 @@ pub fn warnings(diff: &Diff) -> Vec<Finding> {
         weighty.map(finding).collect::<Vec<_>>()
     };
     diff.comparisons.iter().flat_map(of).collect()
+}
+
+/// That conditions compare runs that are hardly comparable.
+pub fn unlike(diff: &Diff) -> Vec<Finding> {
+    let unlike = diff.comparisons.iter().filter(|of| !of.unlike.is_empty());
+    let finding = |of: &Comparison| {
+        let why = of.unlike.join(", ");
+        let what = format!("{}: the conditions compared unlike runs: {why}", title(of));
+        let why = "a change of the numbers is then none of the program";
+        Id::DiffUnlike.found(
+            what,
+            why,
+            "compare runs of one program and workload on the same hardware",
+        )
+    };
+    unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
 }
 
 /// What became of each condition, with its reason, and whether it fails the command.
@@ -92,6 +114,8 @@ const ALWAYS: [&str; 9] = [
     "kernels",
     "kernel_ms",
 ];
+/// A window that is so many times the time to the next step overlaps it.
+const LONGER: f64 = 1.05;
 /// What repeats another number, where that is known.
 const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 /// Share of the stage's kernel time below which a change of a class is left out, percent.
@@ -109,10 +133,27 @@ pub fn markdown(diff: &Diff) -> String {
 
 /// A comparison without its title and its screen.
 fn body(of: &Comparison) -> String {
+    let details: String = shown_stages(of)
+        .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
+        .collect();
+    first_tables(of) + &details + &other_tables(of)
+}
+
+/// The stages that have their own numbers. Warm-ups, operators and similar rows are only in the table of all.
+fn shown_stages(of: &Comparison) -> impl Iterator<Item = &StageChange> {
+    of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES)
+}
+
+fn first_tables(of: &Comparison) -> String {
+    let conditions = match of.conditions.is_empty() {
+        true => String::new(),
+        false => format!("## Conditions\n\n{}", conditions(&of.conditions)),
+    };
+    format!("{conditions}## Stages\n\n{}", stages(of))
+}
+
+fn other_tables(of: &Comparison) -> String {
     let mut out = String::new();
-    if !of.conditions.is_empty() {
-        out.push_str(&format!("## Conditions\n\n{}", conditions(&of.conditions)));
-    }
     if !of.differences.is_empty() {
         let differences = differences(&of.differences);
         out.push_str(&format!("## What differs besides the numbers\n\n{differences}"));
@@ -120,8 +161,6 @@ fn body(of: &Comparison) -> String {
     if !of.libraries.is_empty() {
         out.push_str(&format!("## Libraries and their kernels\n\n{}", libraries(&of.libraries)));
     }
-    out.push_str(&format!("## Stages\n\n{}", stages(of)));
-    out.extend(of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES).map(details));
     if !of.run.is_empty() {
         let rows: Vec<&MetricChange> = of.run.iter().collect();
         out.push_str(&format!("## Whole run\n\n{}", metrics(&rows, None)));
@@ -129,7 +168,6 @@ fn body(of: &Comparison) -> String {
     out
 }
 
-/// Warm-ups, operators and the like are in the table of all only.
 fn is_shown(stage: &StageChange) -> bool {
     let is_whole = stage.presence == Presence::Both && !stage.work.is_empty();
     is_whole && stage.apart.is_none() && stage.per != Per::Run
@@ -164,7 +202,7 @@ fn differences(rows: &[Difference]) -> String {
 /// Libraries.
 const LIBRARIES: usize = 30;
 
-/// Versions beside the kernels that came, went or changed.
+/// Versions, next to the kernels that came, went or changed.
 fn libraries(rows: &[LibraryChange]) -> String {
     let number = |number: u64| (number > 0).then(|| count(number));
     let version = |version: &Option<String>| version.as_deref().map(text);
@@ -213,7 +251,7 @@ fn stages(of: &Comparison) -> String {
     let verdict = |row: &Row<'_>| match row.0.presence {
         Presence::New => Some("new".to_owned()),
         Presence::Vanished => Some("vanished".to_owned()),
-        Presence::Both => of_metric(row, |metric| verdict_words(metric).to_owned()),
+        Presence::Both => of_metric(row, |metric| verdict_words(metric, Some(row.0)).to_owned()),
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
@@ -225,7 +263,7 @@ fn stages(of: &Comparison) -> String {
         .right("change, ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
-        .left("noise, ms", |row| of_metric(row, noise_cell))
+        .left(NOISE, |row| of_metric(row, noise_cell))
         .markdown_with_rest_in("the JSON (--json)");
     let apart = of.stages.len() - rows.len();
     if apart == 0 {
@@ -236,9 +274,13 @@ fn stages(of: &Comparison) -> String {
 }
 
 fn details(stage: &StageChange) -> String {
-    let mut out = format!("## {}\n\n", name(&stage.stage));
+    let mut out = String::new();
     // What an instance of a stage is called, the reports know.
     let per = if stage.per == Per::Instance { stage.per_word() } else { &stage.per_text };
+    if let Some(why) = &stage.other_work {
+        out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
+        out.push(' ');
+    }
     out.push_str(&sentence(&format!(
         "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
          after (sum of durations, {})",
@@ -259,12 +301,20 @@ fn details(stage: &StageChange) -> String {
         let repeats = REPEATS.contains(&name) && stage.metric("step_ms").is_some();
         ALWAYS.contains(&name) || (metric.verdict.is_change() && is_large && !repeats)
     };
-    let shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
+    let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
+    if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
+        out.push_str(
+            "`step_ms` is shorter than the mean step above, which is its window: GPU work ends after it.\n\n",
+        );
+    }
+    let mut shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
+    // The sort is stable.
+    shown.order_by_key(|metric| !metric.verdict.is_change());
     out.push_str(&metrics(&shown, Some(stage)));
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
-            "{}, without a difference beyond noise, small, or repeating one of these: see --json.",
+            "{} within noise, small, or repeating one of these: see --json.",
             counted(left_out as u64, "more metric")
         )));
     }
@@ -277,14 +327,25 @@ const HOST_ROWS: usize = 12;
 /// What the host did while the GPU idled; nothing where a run was not sampled.
 fn host(stage: &StageChange) -> String {
     let per = stage.per_word();
-    Table::first(HOST_ROWS, &stage.host)
+    let changed = || stage.host.iter().filter(|row| row.verdict.is_change());
+    let rows: Vec<&MetricChange> = changed().take(HOST_ROWS).collect();
+    let others = stage.host.len() - rows.len();
+    let others = match others {
+        0 => String::new(),
+        _ => paragraph(&format!(
+            "{} of idle time within noise, or smaller: see --json.",
+            counted(others as u64, "more cause")
+        )),
+    };
+    Table::new(&rows)
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
-        .left("difference", |row| verdict_words(row).to_owned())
-        .left("noise", noise_cell)
+        .left("difference", |row| verdict_words(row, Some(stage)).to_owned())
+        .left(NOISE, |row| noise_cell(row))
         .or_nothing()
+        + &others
         + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
 }
 
@@ -301,8 +362,8 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
         .right("change %", |row| percent_cell(row.change_percent))
-        .left("difference", |row| verdict_words(row).to_owned())
-        .left("noise", |row| noise_cell(row))
+        .left("difference", |row| verdict_words(row, stage).to_owned())
+        .left(NOISE, |row| noise_cell(row))
         .markdown()
 }
 
@@ -313,27 +374,29 @@ fn work(stage: &StageChange) -> String {
         let all = counted(stage.work.len() as u64, "row");
         return paragraph(&format!("All GPU work takes the same time ({all}: see --json)."));
     }
-    // The largest changes come first, and so none of those that are left out is larger.
-    let (shown, others) = stage.work.split_at(WORK_ROWS.min(different));
+    let is_change = |row: &&WorkChange| row.verdict.is_change();
+    let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
+        stage.work.iter().partition(is_change);
+    others.extend(shown.split_off(WORK_ROWS.min(shown.len())));
     let per = stage.per_word();
-    let table = Table::new(shown)
-        .left("GPU work", kernel)
+    let table = Table::new(&shown)
+        .left("GPU work", |row| kernel(row))
         .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
         .right(&format!("before, us per {per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
         .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
         .right("change, us", |row| us_difference_cell(row.change_ns))
-        .right(&format!("calls per {per}"), calls)
-        .left("difference", what_became);
+        .right(&format!("calls per {per}"), |row| calls(row))
+        .left("difference", |row| what_became(row));
     if others.is_empty() {
         return table.markdown();
     }
     let rest = paragraph(&format!(
-        "{} changed by {} together, {} of them beyond noise: see --json.",
+        "{} of GPU work changed by {} together, {} of them beyond noise: see --json.",
         counted(others.len() as u64, "more row"),
         signed_time(others.iter().map(|row| row.change_ns).sum()),
         count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
     ));
-    table.markdown() + &rest
+    table.or_nothing() + &rest
 }
 
 fn kernel(row: &WorkChange) -> String {
@@ -360,25 +423,30 @@ fn what_became(row: &WorkChange) -> String {
         None | Some(MatchedBy::Name) => String::new(),
         Some(by) => format!("; matched by {}", by.words()),
     };
-    let verdict = match (row.presence(), row.verdict) {
+    format!("{}{matched}", work_word(row))
+}
+
+fn work_word(row: &WorkChange) -> &'static str {
+    match (row.presence(), row.verdict) {
         (Presence::New, _) => "new",
         (Presence::Vanished, _) => "vanished",
         (_, Verdict::Increased) => "longer",
         (_, Verdict::Decreased) => "shorter",
         _ if row.change_ns == 0.0 => "equal",
         _ => "within noise",
-    };
-    format!("{verdict}{matched}")
+    }
 }
 
 const STYLE: &str = include_str!("diff/diff.css");
 /// Bars of a stage.
 const BARS: usize = 12;
-/// Stages with bars.
-const BAR_STAGES: usize = 4;
 const BAR_NAME_CHARS: usize = 70;
-/// Lines ahead of the first picture of the page.
-const FIRST_LINES: [&str; 3] = ["time", "comparable", "noise"];
+/// Kernels below the bar of their class, and the share of the longest bar from which they have one.
+const KERNEL_BARS: usize = 4;
+const LEAST_KERNEL_BAR: f64 = 0.05;
+/// Lines in the box of the verdict, and those below the first picture; the tables have the others.
+const FIRST_LINES: [&str; 2] = ["comparable", "next"];
+const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 
 /// One page for a browser that needs no network and no script.
 ///
@@ -399,64 +467,157 @@ pub fn html(diff: &Diff) -> String {
     )
 }
 
+/// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
 fn comparison(of: &Comparison) -> String {
-    let kind = match () {
-        () if of.conditions.iter().any(|condition| condition.outcome.fails()) => "bad",
-        () if of.differences.iter().any(|d| d.severity >= Severity::Warning) => "fair",
-        () if of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise) => "fair",
-        // What is marked as worse below does not stand under an all-clear.
-        () if of.any_worse() => "fair",
-        () => "good",
+    let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
+    let lines = |labels: &[&str]| -> String {
+        let line = |line: &AnswerLine| {
+            let (label, said) = (escaped(&line.label), breakable(&line.text));
+            let is_warning = is_weighty && line.label == "comparable";
+            let kind = if is_warning { " class=\"fair\"" } else { "" };
+            format!("<div{kind}><dt>{label}</dt><dd>{said}</dd></div>\n")
+        };
+        of.lines.iter().filter(|line| labels.contains(&line.label.as_str())).map(line).collect()
     };
-    let line = |line: &AnswerLine| {
-        let (label, said) = (escaped(&line.label), escaped(&line.text));
-        format!("<dt>{label}</dt><dd>{said}</dd>\n")
+    let first = shown_stages(of).find(|stage| stage.other_work.is_none());
+    let numbers = |stage: &StageChange| {
+        let is_first = first.is_some_and(|first| first.stage == stage.stage);
+        let picture = if is_first { String::new() } else { bars(stage, of.unlike.is_empty()) };
+        let numbers = marked(&details(stage));
+        let said = format!("{}: {}", stage.stage, whole_of(stage));
+        let said = escaped(said.trim_end_matches(", of which").trim_end_matches(':'));
+        format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
-    // What happened and how far to trust it, then the picture, then why.
-    let is_first = |line: &&AnswerLine| FIRST_LINES.contains(&line.label.as_str());
-    let first: String = of.lines.iter().filter(is_first).map(line).collect();
-    let others: String = of.lines.iter().filter(|line| !is_first(line)).map(line).collect();
-    let mut shown = of.stages.iter().filter(|stage| is_shown(stage)).take(BAR_STAGES);
-    let picture = shown.next().map(bars).unwrap_or_default();
-    let pictures: String = shown.map(bars).collect();
-    let tables = body(of);
-    let verdict = escaped(&of.verdict);
+    let picture = first.map(|stage| {
+        let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
+        format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
+    });
+    let runs = |side: &[ComparedRun]| -> String {
+        side.iter().map(|run| run.label.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
-        "<section>\n<h1>{}</h1>\n<div class=\"answer {kind}\">\n<p class=\"verdict\">{verdict}</p>\n\
-         <dl>\n{first}</dl>\n</div>\n{picture}<dl>\n{others}</dl>\n{pictures}{}</section>\n",
-        escaped(&title(of)),
-        from_markdown(&tables)
+        "<section>\n<h1 title=\"{}\">{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
+         </div>\n<dl>\n{}</dl>\n</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n<h2>All numbers</h2>\n{}{}</section>\n",
+        attribute(&format!("{} → {}", runs(&of.before), runs(&of.after))),
+        breakable(&title(of)),
+        kind(of),
+        caution.unwrap_or_default(),
+        escaped(&of.verdict),
+        lines(&FIRST_LINES),
+        marked(&first_tables(of)),
+        picture.unwrap_or_default(),
+        lines(&OTHER_LINES),
+        shown_stages(of).map(numbers).collect::<String>(),
+        marked(&other_tables(of))
     )
 }
 
-/// The largest changes of GPU work and idle time in a stage: to the left less, to the right more.
-fn bars(stage: &StageChange) -> String {
+/// Tables whose verdicts have the colours of the bars.
+fn marked(markdown: &str) -> String {
+    let html = from_markdown(markdown);
+    let html = html.replace("<td>better</td>", "<td class=\"good\">better</td>");
+    html.replace("<td>worse</td>", "<td class=\"bad\">worse</td>")
+}
+
+/// A text whose long names break where their parts end.
+fn breakable(text: &str) -> String {
+    let pieces = text.split_inclusive([':', ',', '_', '.', '/', '<']);
+    let pieces: Vec<String> = pieces.map(escaped).collect();
+    let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
+    joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
+}
+
+fn whole_of(stage: &StageChange) -> String {
+    screen::whole(stage, &stage.parts())
+}
+
+/// The colour of the answer: that of the stages that the verdict names. A warning has its own line.
+fn kind(of: &Comparison) -> &'static str {
+    let is_excused = of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise);
+    match of.outlook() {
+        _ if of.conditions.iter().any(|condition| condition.outcome.fails()) => "bad",
+        _ if !of.unlike.is_empty() || is_excused => "fair",
+        Outlook::Worse => "bad",
+        Outlook::Better => "good",
+        // What is marked as worse below does not stand under an all-clear.
+        Outlook::Same if !of.any_worse() => "good",
+        _ => "fair",
+    }
+}
+
+/// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
+/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of unlike sides.
+fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
-    let rows = parts.iter().take(BARS);
-    let longest = rows.clone().map(|row| row.change_ns.abs()).fold(0.0, f64::max);
+    let Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
-    let title = format!("Largest changes in {}, per {}", stage.stage, stage.per_word());
-    let bar = |row: &PartChange<'_>| {
-        let width = (row.change_ns.abs() / longest * 50.0).clamp(0.0, 50.0);
-        let (class, x) = match (row.verdict.is_change(), row.change_ns > 0.0) {
-            (false, true) => ("noise", 50.0),
-            (false, false) => ("noise", 50.0 - width),
-            (true, true) => ("more", 50.0),
-            (true, false) => ("less", 50.0 - width),
-        };
+    let row = |class: &str, name: &str, sides: [String; 2], bar: &str, change: String| {
+        let [a, b] = sides;
         format!(
-            "<code>{}</code><svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" \
-             aria-hidden=\"true\"><rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" \
-             height=\"1\"/><rect class=\"axis\" x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>\
-             <span>{}</span>\n",
-            escaped(&screen::part_name(row, BAR_NAME_CHARS)),
-            escaped(&format!("{} {}", signed_time(row.change_ns), row.word())),
+            "<tr{class}><td>{name}</td><td class=\"n\">{a}</td><td class=\"n\">{b}</td><td>{bar}</td>\
+             <td class=\"n\">{}</td></tr>\n",
+            escaped(&change)
         )
     };
-    let bars: String = rows.map(bar).collect();
-    format!("<h2>{}</h2>\n<div class=\"bars\">\n{bars}</div>\n", escaped(&title))
+    let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
+    let bar = |ns: f64, verdict: Verdict| {
+        let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
+        let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
+        let fill = match (is_alike && verdict.is_change(), ns > 0.0) {
+            (false, _) => "noise",
+            (true, true) => "more",
+            (true, false) => "less",
+        };
+        format!(
+            "<svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect \
+             class=\"{fill}\" x=\"{x:.2}\" width=\"{width:.2}\" height=\"1\"/><rect class=\"axis\" \
+             x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>"
+        )
+    };
+    let named = |short: &str, full: &str| {
+        format!("<span title=\"{}\">{}</span>", attribute(full), breakable(short))
+    };
+    let kernels = |part: &PartChange<'_>| -> String {
+        let several = part.work.iter().filter(|work| work.change_ns != 0.0).take(KERNEL_BARS);
+        let several = several.filter(|_| part.work.len() > 1 && part.verdict.is_change());
+        let large = several.filter(|work| work.change_ns.abs() > longest * LEAST_KERNEL_BAR);
+        let kernel = |work: &&WorkChange| {
+            let name = named(
+                &screen::work_name(work, BAR_NAME_CHARS),
+                &screen::work_name(work, usize::MAX),
+            );
+            let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
+            // The bar of one that took over from others would be longer than that of its class, and mean less.
+            let bar = match part.is_swap(work) {
+                true => String::new(),
+                false => bar(work.change_ns, work.verdict),
+            };
+            let change = format!("{} {}", signed_time(work.change_ns), sign_less(work_word(work)));
+            row(" class=\"part\"", &name, ms(sides), &bar, change)
+        };
+        large.map(kernel).collect()
+    };
+    let part = |part: &PartChange<'_>| {
+        let short = screen::part_name(part, BAR_NAME_CHARS);
+        let name = named(&short, part.cause.unwrap_or(&short));
+        let change = format!("{} {}", signed_time(part.change_ns), sign_less(part.word()));
+        let bar = bar(part.change_ns, part.verdict);
+        row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
+    };
+    let sum = |(name, ns): &(String, f64)| {
+        let none = || [String::new(), String::new()];
+        row(" class=\"soft\"", &escaped(name), none(), &bar(*ns, Verdict::None), signed_time(*ns))
+    };
+    let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
+    let per = stage.per_word();
+    format!(
+        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>part of the mean {per}</th><th class=\"n\">\
+         before, ms</th><th class=\"n\">after, ms</th><th></th><th class=\"n\">change</th></tr></thead>\n\
+         <tbody>\n{bars}</tbody></table></div>\n"
+    )
 }
 
 fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
@@ -487,34 +648,28 @@ fn calls_cell(value: Option<f64>) -> String {
     })
 }
 
-fn verdict_words(metric: &MetricChange) -> &'static str {
-    match (metric.verdict, metric.better) {
-        (Verdict::Unknown, _) => ABSENT,
-        (Verdict::None, _) if metric.change == Some(0.0) => "equal",
-        (Verdict::None, _) if metric.noise.method == NoiseMethod::OneRunEach => "not judged",
-        (Verdict::None, _) => "within noise",
-        (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher) => "worse",
-        (Verdict::Decreased, Better::Lower) | (Verdict::Increased, Better::Higher) => "better",
-        (Verdict::Increased, Better::Neither) => "more",
-        (Verdict::Decreased, Better::Neither) => "less",
-    }
+/// What became of a number of a stage.
+fn verdict_words(metric: &MetricChange, stage: Option<&StageChange>) -> &'static str {
+    let is_unlike = stage.is_some_and(|stage| stage.other_work.is_some());
+    let is_other = metric.change.is_some_and(|change| change != 0.0);
+    if is_unlike && is_other { "not comparable" } else { metric.word() }
 }
 
-/// The noise that a change has to exceed.
+/// The head of [`noise_cell`].
+const NOISE: &str = "± or interval";
+
+/// What decided on the change.
 fn noise_cell(metric: &MetricChange) -> String {
-    let threshold = || difference_cell(metric.noise.threshold, metric.unit).replace('+', "±");
-    match metric.noise.method {
-        NoiseMethod::NotCompared => ABSENT.to_owned(),
-        NoiseMethod::OneRunEach => "one run a side: not known".to_owned(),
-        NoiseMethod::Exact => "exact count".to_owned(),
-        NoiseMethod::FivePercent => format!("{} (5 %)", threshold()),
-        NoiseMethod::Instances => format!("{} (instances)", threshold()),
-        NoiseMethod::OneAgainstSeveral => format!("{} and spread of the runs", threshold()),
-        NoiseMethod::Separation => format!("{} and spread of the runs", threshold()),
-        NoiseMethod::RankTest => match metric.noise.p_value {
-            Some(p) => format!("{} and p = {p:.3}", threshold()),
-            None => ABSENT.to_owned(),
-        },
+    let digits = |end: f64| signed(end, metric.unit.digits(end));
+    match (metric.noise.method, metric.noise_text(), metric.interval) {
+        (NoiseMethod::OneRunEach, ..) => "one value a side".to_owned(),
+        (NoiseMethod::Exact, ..) => "exact count".to_owned(),
+        (_, Some(text), _) if text.starts_with('[') => format!("{text} %"),
+        (_, Some(text), _) => text,
+        (_, None, Some([a, b])) if metric.verdict.is_change() => {
+            format!("[{}, {}]{}", digits(a), digits(b), metric.unit.difference_suffix())
+        }
+        _ => ABSENT.to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use stage2_model::{Absent, ClockUse, DeviceEnergy, Report, StageEnergy};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Energy and clocks";
-/// Key under which a trace file says why nothing was read.
+/// Key under which a trace file states why nothing was read.
 const META_NVML_OFF: &str = "nvml.off";
 /// Reasons for missing numbers that are shown, and stages named with each.
 const REASONS: usize = 8;
@@ -42,7 +42,7 @@ fn rows(row: &StageEnergy) -> impl Iterator<Item = Row<'_>> {
     std::iter::once(of(row.joules_per_token.value(), whole)).chain(several)
 }
 
-/// The section; empty where nobody asked for readings, or the trace files are older.
+/// The section; empty if no readings were requested, or the trace files are older.
 pub(super) fn energy_md(report: &Report) -> String {
     if report.energy.is_empty() {
         let mut processes = report.coverage.processes.iter();
@@ -69,7 +69,10 @@ pub(super) fn energy_md(report: &Report) -> String {
         .left("clocks held down by", |Row { gpu, .. }| limits(&gpu.clocks))
         .right("readings", |Row { gpu, .. }| count(gpu.clocks.reads))
         .right("other processes", |Row { gpu, .. }| gpu.other_processes.map(|n| n.to_string()));
-    table.markdown() + &missing(&report.energy) + &foreign(&rows)
+    let table = table.with_note(
+        "Of the windows of a stage, those of cold first calls are left out where there are others.",
+    );
+    table + &missing(&report.energy) + &foreign(&rows)
 }
 
 fn limits(clocks: &ClockUse) -> Option<String> {

@@ -20,7 +20,7 @@ const MEANING: &str = "A step lasts until the next one begins, so it includes sc
 /// How parts of the model are told apart.
 const LAYERS: &str = "The module is the one that launched the kernel when the CUDA graph was captured, found by \
     the weights that it reads. A kernel without a module belongs to a part by its class, and waiting for other \
-    GPUs counts as communication";
+    GPUs counts as communication. Cold first calls are left out, as in the tables of kernels";
 
 /// How a step is shared.
 const SHARES: &str = "The time of a step on all GPUs is divided equally among its tokens. The requests whose \

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use crate::table::{ROWS, Table, decimal, name, none, text};
+use crate::table::{ROWS, Table, decimal, name, none, paragraph, text};
 use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
-    LateHost, LateRow, Report, StageRow,
+    LateHost, LateHostRow, LateRow, MORE_SAMPLES, Report, StageRow, few_samples,
 };
 
 /// Heading of the section.
@@ -36,7 +36,15 @@ pub(super) fn host_md(report: &Report) -> String {
         let remedy = "a sample counts if its thread opened the range of the stage, or if it launches GPU \
                       work in a process without ranges";
         out.push_str(&none("no sample lies in a stage with GPU work", remedy));
-    } else {
+    }
+    out + &basis_md(report)
+}
+
+/// What the shares of the section are of, and how the processes were sampled.
+pub(super) fn basis_md(report: &Report) -> String {
+    let Some(host) = &report.host else { return String::new() };
+    let mut out = String::new();
+    if !host.stages.is_empty() {
         out.push_str(&format!(
             "Shares of the time within the windows of a stage during which no work of the stage ran, from \
              samples of its launching threads. ±: standard error, from the number of samples. Causes below \
@@ -124,34 +132,42 @@ pub(super) fn late_md(report: &Report, stage: &str) -> String {
 }
 
 fn late_steps(late: &LateRow, host: &LateHost) -> String {
-    let result = match host.finding() {
-        Some(row) => format!(
-            "Its host spends {} ± {} more in {} in a late step",
-            shown_time(row.longer_ns() as f64),
-            shown_time(row.error_ns as f64),
-            row.text(true)
-        ),
+    let result = match late.explained() {
+        Some((row, spends)) => {
+            let few = if row.is_sure() { String::new() } else { format!(". {}", few_samples(row)) };
+            format!("Its host spends {spends}{few}")
+        }
         None => format!(
-            "Nothing takes longer in a late step by more than {HOST_ERRORS_LEAST:.0} standard errors: record \
-             for longer, or sample more often: STAGE2_HOST=1000"
+            "Nothing takes longer in a late step by more than {:.0} standard errors: {MORE_SAMPLES}",
+            host.errors_least()
         ),
     };
     let head = format!(
-        "{} late steps of {} against {} of {}, {} of its host while the GPU was idle",
+        "{} late steps of {} against {} others{}, {} of the host",
         count(host.late_steps),
         late.who,
         count(host.other_steps),
-        host.against(),
+        if host.other_ranks { " of the other ranks" } else { "" },
         counted(host.samples, "sample")
     );
+    let in_steps = |row: &LateHostRow, ns, steps| match ns {
+        0 => format!("no sample, below {}", ms3(host.missed_ns(row, steps))),
+        _ => ms3(ns),
+    };
     let table = Table::first(CAUSES, &host.rows)
         .left("what the host did", |row| text(&row.text(false)))
         .right("longer in a late step, ms", |row| signed_ms(row.longer_ns()))
         .right("±", |row| ms3(row.error_ns))
-        .right("in a late step, ms", |row| ms3(row.late_ns))
-        .right("in another step, ms", |row| ms3(row.other_ns))
+        .right("in a late step, ms", |row| in_steps(row, row.late_ns, host.late_steps))
+        .right("in another step, ms", |row| in_steps(row, row.other_ns, host.other_steps))
         .right("samples", |row| count(row.samples));
-    format!("**{}.** {}.\n\n{}", plain(&head), plain(&result), table.markdown())
+    let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
+        true => paragraph(
+            "Where there is no sample, three are the limit with 95 % certainty, and ± is that of one sample.",
+        ),
+        false => String::new(),
+    };
+    format!("**{}.** {}.\n\n{}{note}", plain(&head), plain(&result), table.markdown())
 }
 
 fn signed_ms(ns: i64) -> String {
@@ -215,7 +231,7 @@ fn processes(host: &HostUse) -> String {
 mod tests {
     use super::*;
     use crate::testing::host;
-    use stage2_model::{HostCauseKind, HostFrame, LateHostRow, Ranks};
+    use stage2_model::{HostCauseKind, HostFrame, LateDelays, LateSteps, Ranks};
 
     #[test]
     fn the_section_has_the_shares_their_errors_and_the_faults() {
@@ -252,25 +268,34 @@ mod tests {
             ..LateHostRow::default()
         };
         let told = |rows: Vec<LateHostRow>| {
-            let of =
-                LateHost { late_steps: 5, other_steps: 9, of_same_rank: true, samples: 40, rows };
+            let (late_steps, other_steps) = (5, 9);
+            let of = LateHost { late_steps, other_steps, samples: 40, rows, ..LateHost::default() };
             let (stage, who) = ("decode".to_owned(), "rank 1".to_owned());
-            let late = vec![LateRow { stage, who, host: Some(of), ..LateRow::default() }];
+            let steps = Some(LateSteps { late: 5, ..LateSteps::default() });
+            let delays = Some(LateDelays { total_ns: 9_000_000, steps, ..LateDelays::default() });
+            let late = vec![LateRow { stage, who, delays, host: Some(of), ..LateRow::default() }];
             let ranks = Ranks { late, ..Ranks::default() };
             late_md(&Report { ranks, ..Report::default() }, "decode")
         };
-        let found = told(vec![row(2_500_000), row(300_000)]);
+        let few = LateHostRow { other_ns: 0, error_ns: 310_000, samples: 9, ..row(900_000) };
+        let few = LateHostRow { lines: vec![3, 5], ..few };
+        let found = told(vec![row(2_500_000), few.clone(), row(300_000)]);
         for words in [
-            "**5 late steps of rank 1 against 9 of its other steps, 40 samples of its host",
-            "Its host spends 2.00 ms ± 0.10 ms more in f (a.py:3) in a late step.",
+            "**5 late steps of rank 1 against 9 others, 40 samples of the host",
+            "Its host spends 1.80 ± 0.10 of the 1.80 ms that it is late by in f (a.py:3).\n",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
+            "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
+            "Where there is no sample, three are the limit",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {
             assert!(found.contains(words), "{words}: {found}");
         }
-        assert!(
-            told(vec![row(600_000)]).contains("Nothing takes longer in a late step by more than 2")
-        );
+        let found = told(vec![few]);
+        let words = "0.90 ± 0.31 of the 1.80 ms that it is late by in f (a.py:3 and 1 more line). 9 samples are few: record";
+        assert!(found.contains(words), "{found}");
+        let found = told(vec![row(600_000)]);
+        assert!(found.contains("Nothing takes longer in a late step by more than 2"), "{found}");
+        assert!(!found.contains("no sample"), "{found}");
         assert_eq!(late_md(&Report::default(), "decode"), "");
     }
 

@@ -22,9 +22,9 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let table = Table::new(shown)
         .with_every_column()
         .left("kernel_name", |kernel| code(&kernel.row.kernel))
-        .right("total_ms", |kernel| kernel.total_ns.map(ms3))
-        .right("calls", |kernel| kernel.calls.to_string())
-        .right("mean_ms", |kernel| kernel.mean_ns.map(ms6))
+        .right("total_ms", |kernel| kernel.usual_ns.map(ms3))
+        .right("calls", |kernel| kernel.usual_calls.to_string())
+        .right("mean_ms", |kernel| kernel.usual_mean_ns().map(ms6))
         .left("device", |kernel| plain(&kernel.device()))
         .left("stage", |kernel| code(&kernel.row.stage))
         .right("share", |kernel| kernel.percent.map(|share| format!("{} %", percent1(share))))
@@ -40,14 +40,14 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     });
     out.push_str(
         " Each row is a kernel in a stage, over all range paths, launch configurations and instances, \
-         the cold first ones included. `share` is the row's part of the sum of the stage's kernel \
-         durations, without the cold first instances where there are others; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
+         without the cold first instances where there are others. `share` is the row's part of the sum of the stage's \
+         kernel durations; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
          launch configuration that has some; with (one launch) it holds for the profiled launch only, and with \
          (sampled) it follows from counters that were sampled while the workload ran.",
     );
     out.push_str(&notes(report));
     out.push_str(
-        " Names are demangled and shortened (`#1` and `#2` distinguish kernels with the same short name). kernels.csv has full names, range paths, launch configurations, percentiles, counters \
+        " Names are demangled and shortened (`#1` and `#2` distinguish kernels with the same short name). kernels.csv has the cold instances too, full names, range paths, launch configurations, percentiles, counters \
          and sources; report.md explains the terms.\n",
     );
     out
@@ -74,18 +74,18 @@ fn notes(report: &Report) -> String {
 
 fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
     const ORDER: &str = "kernels of stages first, then those of warm-ups and of work outside of stages, each \
-        by length; cold first instances do not count where a stage has others";
+        by total_ms";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");
     }
     let sum = |kernels: &[Kernel<'_>]| {
-        kernels.iter().filter_map(|kernel| kernel.total_ns).fold(0, u64::saturating_add)
+        kernels.iter().filter_map(|kernel| kernel.usual_ns).fold(0, u64::saturating_add)
     };
     let (left_ns, shown_ns) = (sum(rest), sum(shown));
     let all_ns = left_ns.saturating_add(shown_ns);
     let share = if all_ns > 0 { left_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
-    let calls = rest.iter().fold(0u64, |sum, kernel| sum.saturating_add(kernel.calls));
+    let calls = rest.iter().fold(0u64, |sum, kernel| sum.saturating_add(kernel.usual_calls));
     format!(
         "Rows: {} of {all}; {ORDER}. Left out: {} with {} calls, {}, {} % of the sum of all \
          kernels' durations; kernels.csv has every kernel.\n\n",

@@ -45,7 +45,7 @@ use stage2_read::threads;
 use stage2_report::conclusions::Shown;
 
 /// Writes the pages and tables of a report into the folder of its run; gives their paths. `shown` is what
-/// the pages of operators and Stage 1 show beside it, and `top_n` the number of rows of `kernels.md`.
+/// the pages of operators and Stage 1 show next to it, and `top_n` the number of rows of `kernels.md`.
 ///
 /// # Errors
 /// A file that cannot be written.

@@ -1,11 +1,13 @@
-//! What every page says before anything else, and what several pages compute alike.
+//! What every page states before anything else, and what several pages compute alike.
 
 use super::ranks;
 use crate::table::capitalised;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{plain, shorten, shorten_kernel};
-use stage2_model::kernels::{Loss, model_stages, stage_kernels, steps};
-use stage2_model::{AnswerLine, Report, StageRow, WarmRow};
+use stage2_model::kernels::{ClassFloor, Loss, class_floors, model_stages, stage_kernels, steps};
+use stage2_model::{
+    AnswerLine, HostCause, Report, Rule, StageAnswer, StageRow, WarmRow, WindowKind,
+};
 
 /// What a simulated device means for the numbers.
 pub(super) const SIMULATED: &str = "SIMULATED: the GPU of this capture (or of a part of it) was simulated. \
@@ -36,39 +38,127 @@ const NAME_CHARS: usize = 60;
 
 /// The kernel that loses most in the first stage with a known loss, or else the longest one: `decode loses most in
 /// cutlass (gemm, bound by memory, at 63 % of its roof): 0.901 of 2.434 ms per step`, as in the table of kernels.
-/// Nothing without steps.
 fn loses_most(report: &Report) -> Option<String> {
+    top_kernel(report, |answer, loss, lost| {
+        let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
+        let stage = shorten(&answer.stage, NAME_CHARS);
+        let name = shorten_kernel(&loss.kernel.row.kernel, NAME_CHARS);
+        let class = &loss.kernel.row.class;
+        let Some(lost) = lost else {
+            let time = or_absent(loss.ns_of_step, shown_time);
+            let bound = gain_by_floor(report, answer, unit).map(|bound| format!("{bound}; "));
+            let mut of_stage = report.kernels.iter().filter(|row| row.stage == answer.stage);
+            let besides = match of_stage.any(|row| row.class == "communication") {
+                true => " that does not communicate",
+                false => "",
+            };
+            return format!(
+                "{stage}: {}the longest kernel{besides} is {name} ({class}): {time} per {unit}. Run again \
+                 with STAGE2_COUNTERS=on, or with the ncu pass, to measure what each one loses",
+                bound.unwrap_or_default()
+            );
+        };
+        let bound = loss.kernel.known_bound().map(|bound| format!("bound by {bound}, "));
+        format!(
+            "{stage} loses most in {name} ({class}, {}at {} % of its roof): {lost} per {unit}",
+            bound.unwrap_or_default(),
+            or_absent(loss.attainable, |share| percent1(share * 100.0)),
+        )
+    })
+}
+
+/// `the gemm kernels lose most: up to 0.315 of 0.935 ms per step is above their floor`, or what all kernels of a stage lose.
+/// `None`: no floor is known.
+pub(super) fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Option<String> {
+    if let Some(most) = floors(report, answer).first() {
+        let lost = lost_of(most.above_ns(), most.ns);
+        return Some(match most.reads {
+            Some(_) => {
+                let class = &most.class;
+                format!(
+                    "the {class} kernels lose most: up to {lost} per {unit} is above their floor"
+                )
+            }
+            None => format!(
+                "the kernels that read neither weights nor KV cache lose most: up to {} per {unit}",
+                shown_time(most.ns)
+            ),
+        });
+    }
+    let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
+    let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
+    let lost = lost_of(ns - ns / over, ns);
+    Some(format!("up to {lost} per {unit} of the kernels is above their floor"))
+}
+
+/// [`class_floors`] of a stage.
+pub(super) fn floors(report: &Report, answer: &StageAnswer) -> Vec<ClassFloor> {
     let kernels = stage_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    report.answer.stages.iter().find_map(|answer| {
+    class_floors(answer, &losses)
+}
+
+/// What `tell` says of the kernel that loses most in the first stage where that is known, with what it loses of its
+/// time in a step, or else of the longest one. Nothing without steps.
+pub(super) fn top_kernel(
+    report: &Report,
+    tell: impl Fn(&StageAnswer, &Loss<'_>, Option<String>) -> String,
+) -> Option<String> {
+    let kernels = stage_kernels(report);
+    let steps = steps(report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    report.answer.stages.iter().filter(|answer| answer.step.is_some()).find_map(|answer| {
         let of_stage = || losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
-        let unit = answer.step.as_ref()?.shown_unit();
-        let name = |loss: &Loss<'_>| shorten_kernel(&loss.kernel.row.kernel, NAME_CHARS);
-        let stage = shorten(&answer.stage, NAME_CHARS);
-        let lost = |loss: &&Loss<'_>| loss.ns_per_step.filter(|ns| *ns > 0.0);
-        let most = of_stage().filter_map(|loss| Some((loss, lost(&loss)?)));
+        let lost = |loss: &Loss<'_>| loss.ns_per_step.filter(|ns| *ns > 0.0);
+        let most = of_stage().filter_map(|loss| Some((loss, lost(loss)?)));
         if let Some((loss, ns)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) {
-            let bound = loss.kernel.known_bound().map(|bound| format!("bound by {bound}, "));
-            return Some(format!(
-                "{stage} loses most in {} ({}, {}at {} % of its roof): {} per {unit}",
-                name(loss),
-                loss.kernel.row.class,
-                bound.unwrap_or_default(),
-                or_absent(loss.attainable, |share| percent1(share * 100.0)),
-                lost_of(ns, loss.ns_of_step?),
-            ));
+            return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?))));
         }
         let is_compute = |loss: &&Loss<'_>| loss.kernel.row.class != "communication";
         let longest = of_stage().filter(is_compute).max_by_key(|loss| loss.kernel.total_ns)?;
-        let time = shown_time(longest.ns_of_step?);
-        Some(format!(
-            "the longest kernel of {stage} that does not communicate is {} ({}): {time} per {unit}; what it loses is not known \
-             without counters (STAGE2_COUNTERS=1, or the ncu pass)",
-            name(longest),
-            longest.kernel.row.class
-        ))
+        longest.ns_of_step?;
+        Some(tell(answer, longest, None))
     })
+}
+
+/// The stage that the verdict is about: the first one whose mean step is divided.
+pub(super) fn verdict_stage(report: &Report) -> Option<&StageAnswer> {
+    report.answer.stages.iter().find(|answer| {
+        let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step());
+        found.is_some() && answer.step.is_some()
+    })
+}
+
+/// The time of the mean step of a stage in which no work of it runs, ns, and the known causes of it.
+#[derive(Default)]
+pub(super) struct Idle<'r> {
+    pub(super) ns: f64,
+    pub(super) causes: Vec<(&'r HostCause, f64)>,
+}
+
+pub(super) fn is_idle(kind: WindowKind) -> bool {
+    matches!(kind, WindowKind::LaunchGaps | WindowKind::OtherIdle)
+}
+
+/// The causes, the largest first, only where the GPU waited for the host; nothing where the window is not known.
+pub(super) fn idle_of<'r>(report: &'r Report, answer: &StageAnswer) -> Option<Idle<'r>> {
+    let (window, found) = (answer.window.as_ref()?, answer.bottleneck.as_ref()?);
+    let scale = found.ns as f64 / window.window_ns.max(1) as f64;
+    let parts = window.parts.iter().filter(|part| is_idle(part.kind));
+    let idle_ns = parts.map(|part| part.ns as f64 * scale).sum::<f64>();
+    let host = report.host.iter().flat_map(|host| &host.stages);
+    let host =
+        host.filter(|found| found.stage == answer.stage && !host_ahead(report, &found.stage));
+    let causes = host.flat_map(|found| &found.causes).filter(|cause| cause.is_finding());
+    let ns = |cause: &HostCause| idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
+    Some(Idle { ns: idle_ns, causes: causes.map(|cause| (cause, ns(cause))).collect() })
+}
+
+/// Whether the report found that the GPU did not wait for the host in a stage.
+pub(super) fn host_ahead(report: &Report, stage: &str) -> bool {
+    let mut found = report.insight.takeaways.iter();
+    found.any(|said| said.rule == Rule::HostAhead && said.stage.as_deref() == Some(stage))
 }
 
 /// `0.901 of 2.434 ms`, with the decimals of the table of kernels; short ones in us.
@@ -152,7 +242,7 @@ mod tests {
     use crate::kernels::kernels_md;
     use crate::testing::{answer, rich};
     use crate::{operators, report, summary};
-    use stage2_model::Operators;
+    use stage2_model::{Figure, KernelRow, Operators, StepTimes, Times};
     use stage2_report::conclusions::Shown;
 
     #[test]
@@ -174,6 +264,53 @@ mod tests {
             let title = page.lines().next().expect("a title");
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{five}")), "{page}");
+        }
+    }
+
+    #[test]
+    fn the_floors_of_classes_are_those_of_what_they_read() {
+        let of = |class: &str, name_index, total_ns| KernelRow {
+            stage: "decode".into(),
+            class: class.into(),
+            name_index,
+            times: Times { total_ns, calls: 1, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let all = [
+            ("gemm", 700_000),
+            ("attention", 300_000),
+            ("norm", 90_000),
+            ("communication", 900_000),
+        ];
+        let kernels = (0..).zip(all).map(|(at, (class, ns))| of(class, at, ns)).collect();
+        let stage = StageRow { stage: "decode".into(), instances: Some(1), ..StageRow::default() };
+        let (mut answer, path) = (answer(), Some("decode".to_owned()));
+        answer.stages[0].stage = "decode".into();
+        answer.stages[0].step = Some(StepTimes { path, ..StepTimes::default() });
+        let mut report = Report { kernels, stages: vec![stage], answer, ..Report::default() };
+        let mut of_floor = |kv_cache_ns| {
+            let floor = &mut report.answer.stages[0].floor;
+            (floor.memory_ns, floor.floor_ns) = (Figure::of(620_000.0), Figure::of(620_000.0));
+            floor.kv_cache_ns = kv_cache_ns;
+            let told = &report.answer.stages[0];
+            let floors = floors(&report, told);
+            let above = floors.iter().map(|of| (of.class.clone(), of.ns, of.above_ns()));
+            (above.collect::<Vec<_>>(), gain_by_floor(&report, told, "step"))
+        };
+        let (above, said) = of_floor(Some(100_000.0));
+        let known = [("attention", 300e3, 200e3), ("gemm", 700e3, 180e3), ("other", 90e3, 90e3)];
+        assert_eq!(above, known.map(|(class, ns, above)| (class.to_owned(), ns, above)));
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "the attention kernels lose most: up to 0.200 of 0.300 ms per step is above their floor"
+            )
+        );
+        for kv_cache_ns in [Some(301_000.0), None] {
+            let (above, said) = of_floor(kv_cache_ns);
+            assert_eq!(above, [], "faster than what it reads, or not known");
+            let all = "up to 0.028 of 0.448 ms per step of the kernels is above their floor";
+            assert_eq!(said.as_deref(), Some(all));
         }
     }
 }

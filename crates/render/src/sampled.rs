@@ -88,7 +88,7 @@ fn stages(sampled: &SampledCounters) -> String {
     table.with_note(&notes) + &assumption
 }
 
-/// The model's own numbers beside the measured ones.
+/// The model's own numbers next to the measured ones.
 fn use_of_peak(report: &Report) -> String {
     let used = report.insight.utilisation.iter().flat_map(|used| &used.numbers.stages);
     let rows: Vec<_> = used.filter_map(|stage| Some((stage, stage.sampled?))).collect();

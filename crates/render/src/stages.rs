@@ -40,7 +40,7 @@ pub(super) fn no_stage(report: &Report) -> String {
     }
 }
 
-/// Outermost ranges that are no stages, with the reason, and where they stand; none if all are.
+/// Outermost ranges that are not stages, with the reason, and where they stand; none if all are.
 pub(super) fn apart(report: &Report) -> Option<String> {
     let names: Vec<String> = outermost_ranges(report)
         .filter_map(|row| Some(format!("{} is {} range", row.stage, row.apart?.phrase())))
@@ -179,6 +179,9 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
     out
 }
 
+/// A window that is longer than its step by more than this part of it is explained.
+const WINDOW_LONGER: u64 = 20;
+
 /// How the times of a step of an engine are related: one name and one basis for each.
 pub(super) fn step_relation(
     report: &Report,
@@ -187,15 +190,17 @@ pub(super) fn step_relation(
 ) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} (p50; mean {}) until the next step begins, in the process with the most steps",
+        "A step of {} lasts {} (mean {}) until the next step begins: p50 of the {} in the process with the most steps \
+         that another one followed at once",
         stage.stage,
         shown_time(step.p50_ns as f64),
-        shown_time(step.mean_ns as f64)
+        shown_time(step.mean_ns as f64),
+        count(step.steps)
     );
     if let Some((ns, values)) = stage.host_warm_median_ns.zip(stage.host_warm_instances) {
         let values = count(values);
         out.push_str(&format!(
-            "; its range alone {} (p50 of {values} in all processes)",
+            "; its range alone {} (p50 of all {values} warm ones, in all processes)",
             shown_time(ns as f64)
         ));
     }
@@ -204,14 +209,14 @@ pub(super) fn step_relation(
             "; its GPU window {} on average (from its start on the host to the end of its last GPU work)",
             shown_time(mean.ns as f64)
         ));
+        if mean.ns > step.mean_ns.saturating_add(step.mean_ns / WINDOW_LONGER) {
+            out.push_str(", longer than the step: its GPU work ends after the next step began");
+        }
     }
     let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
     let token = requests.and_then(|requests| requests.token.p50_ns);
     if let Some(ns) = token.filter(|_| answer.role == Role::Decode) {
-        out.push_str(&format!(
-            ". A request gets a token every {} (p50), because steps of other kinds come in between",
-            shown_time(ns as f64)
-        ));
+        out.push_str(&format!(". A request gets a token every {} (p50)", shown_time(ns as f64)));
     }
     Some(out + ".")
 }
@@ -271,7 +276,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
     Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }
 
-/// A part of a vision encoder within a stage. The mean of all its instances is no mean of warm ones.
+/// A part of a vision encoder within a stage. The mean of all its instances is not a mean of warm ones.
 fn part<'r>(nested: &Nested<'r>) -> Timing<'r> {
     let path = nested.path;
     Timing {

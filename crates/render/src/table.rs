@@ -33,7 +33,7 @@ impl<'r, T> Table<'r, T> {
         Self::first(usize::MAX, rows)
     }
 
-    /// A table of the first `most` rows, which says how many more there are.
+    /// A table of the first `most` rows, which states how many more there are.
     pub fn first(most: usize, all: &'r [T]) -> Self {
         let (rows, left_out) = all.split_at(most.min(all.len()));
         let left_out = left_out.len();
@@ -122,12 +122,12 @@ fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
     format!("{cells}|\n")
 }
 
-/// Says how many of `all` are not among the first `most`; nothing if there are none.
+/// States how many of `all` are not among the first `most`; nothing if there are none.
 pub fn more(all: usize, most: usize, noun: &str) -> String {
     more_in("metrics.json", all.saturating_sub(most), noun)
 }
 
-/// Says how many more there are in `file`; nothing if there are none.
+/// States how many more there are in `file`; nothing if there are none.
 pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
     match left_out {
         0 => String::new(),
@@ -169,7 +169,7 @@ pub(crate) fn decimal(value: Option<f64>, digits: usize) -> String {
 }
 
 /// A share of a peak, 0 to 1, as a percentage. Beyond the peak something was counted or looked up
-/// wrongly, and the number says so wherever it goes.
+/// wrongly, and the number is marked wherever it goes.
 pub(crate) fn share_of_peak(share: Option<f64>) -> String {
     let percent = decimal(share.map(|share| share * 100.0), 3);
     let is_possible = |share: f64| !share.is_finite() || (0.0..=1.0).contains(&share);

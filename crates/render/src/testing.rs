@@ -30,6 +30,7 @@ pub(super) fn answer() -> Answer {
         ],
         stages: vec![stage("decode", Some(first.clone()))],
         first: Some(first),
+        ..Answer::default()
     }
 }
 
@@ -154,6 +155,7 @@ fn stage(name: &str, first: Option<FirstStep>) -> StageAnswer {
         }),
         floor: Floor {
             memory_ns: Figure::of(420_000.0),
+            kv_cache_ns: None,
             compute_ns: Figure::of(40_000.0),
             floor_ns: Figure::of(420_000.0),
             distance: Figure::of(5.119),

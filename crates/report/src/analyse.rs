@@ -22,7 +22,7 @@ use stage2_read::trace::Capture;
 use stage2_read::trace::folder::load_folder;
 use stage2_read::{ncu, nsys};
 
-/// A report, and what its views need beside it.
+/// A report, and what its views need next to it.
 #[derive(Debug)]
 pub struct Analysis {
     /// The report.
@@ -49,7 +49,7 @@ pub struct WorkloadFacts {
 }
 
 /// Reads the captures of `sources`, and makes their report. What is absent or damaged costs its own part
-/// of it, and a finding says so.
+/// of it, and a finding reports it.
 pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
     let captures = Captures::read(sources, settings);
     let joined = captures.join(sources, settings);
@@ -60,7 +60,7 @@ pub fn analyse(sources: &Sources, settings: &Settings) -> Analysis {
 struct Captures {
     given: WorkloadInputs,
     run: RunInfo,
-    /// There was a collect pass, or nobody knows.
+    /// There was a collect pass, or that is not known.
     collected: bool,
     capture: Capture,
     tools: Tools,
@@ -183,7 +183,7 @@ impl JoinedReport {
     }
 }
 
-/// What of the configuration says how the workload was profiled. Names of files, and what trace files say
+/// What of the configuration states how the workload was profiled. Names of files, and what trace files state
 /// themselves (ranges, sample, graphs), are left out.
 fn profiled(config: &Value) -> Vec<Fact> {
     const ELSEWHERE: [&str; 7] =

@@ -1,7 +1,7 @@
-//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report says of the run, and typed
+//! The run's own files (`run.json`, `env.json`, `config.yaml`) -> what the report states of the run, and typed
 //! settings.
 //!
-//! Read tolerantly: what is absent or unexpected costs its own lines, and a finding says so.
+//! Read tolerantly: what is absent or unexpected costs its own lines, and a finding reports it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use stage2_read::engine::{EngineSettings, Engines};
 use stage2_read::files;
 use stage2_read::trace::libraries::RangeNames;
 
-/// Larger files are no run files.
+/// Larger files are not files of a run.
 const LIMIT_BYTES: u64 = 16 << 20;
 /// Facts of the environment that are shown.
 const FACTS_LIMIT: usize = 64;
-/// Globs of libraries' domains; each is held against every name of a capture.
+/// Globs of libraries' domains; each is compared with every name of a capture.
 const MAX_LIBRARIES: usize = 100;
 /// Rows of kernels.md where the configuration does not say.
 const DEFAULT_TOP: usize = 50;
@@ -366,7 +366,7 @@ pub struct RedactSettings {
     /// Whether secrets are taken out.
     #[serde(default = "yes")]
     secrets: bool,
-    /// Parts of names, or beginnings of secrets, that count beside the built-in ones.
+    /// Parts of names, or beginnings of secrets, that count in addition to the built-in ones.
     #[serde(default, deserialize_with = "patterns")]
     patterns: Vec<String>,
 }

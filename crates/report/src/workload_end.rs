@@ -40,8 +40,8 @@ const KILLED: i32 = 128 + 9;
 /// SIGXCPU, as well.
 const CPU_TIME_OVER: i32 = 128 + 24;
 
-/// How the workload ended early in the run that `run` is the record of; none: it ended in order, or
-/// nobody knows.
+/// How the workload ended early in the run that `run` is the record of; none: it ended normally, or
+/// its end is not known.
 pub(crate) fn of_run(run: &Value, run_dir: &Path) -> Option<WorkloadEnd> {
     let passes = run.get("passes")?.as_array()?;
     let collect =
@@ -107,7 +107,7 @@ pub(crate) fn explain(report: &mut Report) {
 }
 
 /// The likely cause of a failure, where memory or a limit of the system is; `said` is the end of what the workload wrote.
-/// Nothing that somebody asked to end belongs here: its SIGKILL has another sender.
+/// Nothing that someone asked to end belongs here: its SIGKILL has another sender.
 pub fn out_of_memory(exit: Option<WorkloadExit>, said: &str) -> Option<String> {
     let last = |parts: &[&str]| said.lines().rfind(|line| parts.iter().any(|p| line.contains(p)));
     // `OutOfMemoryError` also holds `MemoryError`, so the GPU comes first.

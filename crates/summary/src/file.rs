@@ -91,7 +91,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// When it is no summary that this version reads.
+    /// When it is not a summary that this version reads.
     pub fn new(input: R) -> io::Result<Self> {
         let (version, frames) = Frames::open(input, MAGIC)?;
         if !(1..=FORMAT_VERSION).contains(&version) {

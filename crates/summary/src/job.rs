@@ -1,4 +1,4 @@
-//! The periods of all ranks, in the order of time -> what the job page says: who was late, when, by how much and why.
+//! The periods of all ranks, in the order of time -> what the job page states: who was late, when, by how much and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,13 +48,13 @@ pub struct Job {
     pub generator: String,
     /// Ranks that were seen.
     pub ranks: u64,
-    /// Ranks that there should be, as they were told.
+    /// Ranks that the job should have, as their environment states.
     pub expected: Option<u64>,
     /// Some ranks that are missing.
     pub missing: Vec<u64>,
     /// Processes that said no rank.
     pub without_rank: u64,
-    /// Ranks that started anew, each with the number of its processes.
+    /// Ranks that started again, each with the number of its processes.
     pub restarted: Vec<(u64, u64)>,
     /// Hosts.
     pub hosts: u64,

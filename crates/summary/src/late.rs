@@ -25,7 +25,7 @@ pub struct Call {
 
 impl Call {
     /// Calls of the lowest order are sampled. It follows from the number alone, so that all members sample the same
-    /// ones, and is no regular pattern, so that what happens in every eighth step is met.
+    /// ones, and is not a regular pattern, so that what happens in every eighth step is met.
     pub fn order(&self) -> u64 {
         mixed(self.number ^ self.communicator.rotate_left(32) ^ self.operation as u64)
     }

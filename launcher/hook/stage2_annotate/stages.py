@@ -38,8 +38,9 @@ class Stages:
     ) -> tuple[str, tuple[int, ...] | None] | None:
         """Return the stage of `model(*args, **kwargs)` and the values of FIELDS; None: no stage.
 
-        A call with labels is training or scoring, which is no stage. Sequences count as requests,
-        and padding as tokens. The values are None if the host does not know the cache length.
+        A call with labels is training or scoring, which is not a stage. Sequences count as
+        requests, and padding as tokens. The values are None if the host does not know the cache
+        length.
         """
         if args:
             kwargs = {**dict(zip(self._parameters_of(model), args)), **kwargs}

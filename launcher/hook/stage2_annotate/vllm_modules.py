@@ -125,7 +125,7 @@ _Change = Callable[[Callable[..., Any]], Callable[..., Any]]
 def _replace(owner: Any, name: str, change: _Change) -> Callable[[], None]:
     """Replace an attribute; return what undoes that.
 
-    What somebody else has put around ours meanwhile stays, and ours only calls the original then.
+    Wrappers that were put around ours meanwhile stay, and ours only calls the original then.
     """
     original = getattr(owner, name)
     current = change(original)

@@ -3,7 +3,7 @@
 The record (`request_record`) has the times of the request, its tokens, and the steps that worked on
 it. Between the prompt of a request and its last step, the
 hook does nothing for it, so the cost of a step does not depend on the number of requests. The
-scheduler may run in a process of its own, so the number of a step goes to the workers with the
+scheduler may run in a separate process, so the number of a step goes to the workers with the
 scheduler's output and is a field of their ranges (`STEP`).
 """
 

@@ -180,7 +180,7 @@ pub(super) const LATEST: &str = "latest";
 const IGNORE_ALL: &str = "# Written by stage2-launch: runs are not source files.\n*\n";
 
 /// Makes the folder of all runs. Only a new one is marked as none of the user's sources: in one that was
-/// there somebody else may have decided.
+/// another caller may have decided there.
 fn make_folder_of_runs(path: &Path) -> io::Result<Vec<PathBuf>> {
     let made = private::create_folders(path)?;
     if made.last().is_some_and(|last| last == path)

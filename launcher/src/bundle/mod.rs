@@ -28,7 +28,9 @@ use stage2_read::trace::folder::trace_files;
 
 pub(crate) use folder::{Access, FolderError, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
-pub(crate) use near::{FOLDER_OF_RUNS, not_a_run, refused_run, run_named};
+pub(crate) use near::{
+    FOLDER_OF_RUNS, newest_below, not_a_run, not_a_run_among, refused_run, run_named,
+};
 pub(crate) use record::{DEMO, now};
 pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};
 pub(crate) use retention::{Room, make_room, too_big};
@@ -160,7 +162,7 @@ fn apply_outcome(record: &mut RunRecord, outcome: &Outcome) {
     record.simulated |= outcome.simulated;
 }
 
-/// Larger ones are no configuration of ours.
+/// Larger ones are not a configuration of ours.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Replaces `config.yaml` by what `change` makes of its text (none: it is not there) and of the origins
@@ -270,7 +272,7 @@ fn report_failure(dir: &Path, error: &anyhow::Error) -> Finding {
 /// More files than this are not listed (a workload may write any number into `stage1/`).
 const MAX_LISTED_FILES: usize = 10_000;
 
-/// Files of the bundle, relative to it, sorted, with their bytes; none for a link and the like.
+/// Files of the bundle, relative to it, sorted, with their bytes; none for anything that is not a regular file.
 pub(crate) fn sizes(dir: &Path) -> Vec<(String, Option<u64>)> {
     let size = |name: &str| {
         let found = std::fs::symlink_metadata(dir.join(name)).ok()?;
@@ -293,7 +295,7 @@ fn files_of(dir: &Path, limit: usize) -> Vec<String> {
     found
 }
 
-/// Visits everything below `dir` that is no folder; links are not followed.
+/// Visits everything below `dir` that is not a folder; links are not followed.
 fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -336,7 +338,7 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     ))
 }
 
-/// What a trace is known by: the name of its file, compressed or not, or the stem of its pieces.
+/// What a trace is identified by: the name of its file, compressed or not, or the stem of its pieces.
 fn trace_name(name: &str) -> &str {
     piece_of(name).map_or_else(|| plain_name(name), |(stem, _)| stem)
 }

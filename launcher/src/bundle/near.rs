@@ -27,19 +27,29 @@ pub(crate) fn run_named(given: &Path) -> PathBuf {
     }
 }
 
-/// Refuses what is not the folder of a run: what is not there is wrong usage, and what is there cannot be read.
+/// Refuses what is not the folder of a run: something else was to be named, unless the folder cannot be looked at.
 pub(crate) fn refused_run(path: &Path) -> Failure {
     let text = not_a_run(path);
-    if path.exists() { Failure::NoResult(text) } else { Failure::Usage(text) }
+    let is_hidden = fs::metadata(path).is_err_and(|why| why.kind() == ErrorKind::PermissionDenied);
+    if is_hidden { Failure::NoResult(text) } else { Failure::Usage(text) }
 }
 
 /// Why `path` is not the folder of a run, and what to name instead.
 pub(crate) fn not_a_run(path: &Path) -> String {
+    not_a_run_among(path, &[])
+}
+
+/// Why `path`, one of the runs in `given`, is not the folder of a run, and what to name instead: none of the runs that
+/// are given already.
+pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
     let shown = visible_path(path);
     let above = path.parent().unwrap_or(Path::new(""));
     match fs::metadata(path) {
         Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
-            format!("{shown} does not exist{}", instead(path, &[above, FOLDER_OF_RUNS.as_ref()]))
+            format!(
+                "{shown} does not exist{}",
+                instead(path, &[above, FOLDER_OF_RUNS.as_ref()], given)
+            )
         }
         Err(error) => {
             format!(
@@ -47,8 +57,7 @@ pub(crate) fn not_a_run(path: &Path) -> String {
             )
         }
         Ok(found) if found.is_dir() => {
-            let below = [path, FOLDER_OF_RUNS.as_ref(), &path.join(FOLDER_OF_RUNS)];
-            let newest = newest(&below);
+            let newest = newest_below(path);
             format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
         }
         Ok(_) if is_run(above) => {
@@ -64,8 +73,10 @@ pub(crate) fn not_a_run(path: &Path) -> String {
 }
 
 /// The run in one of `folders` that `path` was probably meant to be, or else the newest ones.
-fn instead(path: &Path, folders: &[&Path]) -> String {
-    let runs = runs_in(folders);
+fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
+    let given: Vec<_> = given.iter().filter_map(|run| run_named(run).canonicalize().ok()).collect();
+    let mut runs = runs_in(folders);
+    runs.retain(|(_, run)| run.canonicalize().is_ok_and(|run| !given.contains(&run)));
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let names: Vec<String> = runs.iter().filter_map(|(_, run)| name(run)).collect();
     let asked = name(path).unwrap_or_default();
@@ -73,13 +84,21 @@ fn instead(path: &Path, folders: &[&Path]) -> String {
     let near = near.and_then(|near| runs.iter().find(|(_, run)| run.ends_with(near)));
     match near {
         Some((_, near)) => format!("; did you mean {}?", visible_path(near)),
-        None => newest(folders),
+        None => newest_of(runs),
     }
+}
+
+/// The newest runs in a folder that is none, and in the default one.
+pub(crate) fn newest_below(folder: &Path) -> String {
+    newest(&[folder, FOLDER_OF_RUNS.as_ref(), &folder.join(FOLDER_OF_RUNS)])
 }
 
 /// The newest runs of `folders`.
 fn newest(folders: &[&Path]) -> String {
-    let mut runs = runs_in(folders);
+    newest_of(runs_in(folders))
+}
+
+fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     // The link to the latest one is no further run.
     runs.retain(|(_, run)| !run.is_symlink());
     runs.sort();
@@ -98,6 +117,7 @@ fn runs_in(folders: &[&Path]) -> Vec<(SystemTime, PathBuf)> {
     for folder in folders {
         let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let entries = fs::read_dir(listed).into_iter().flatten().flatten().take(MOST_ENTRIES);
+        let entries = entries.filter(|entry| !is_scratch(&entry.file_name().to_string_lossy()));
         for path in entries.map(|entry| folder.join(entry.file_name())) {
             if let Some(changed) = changed(&path)
                 && runs.iter().all(|(_, run)| is_other(run, &path))
@@ -107,6 +127,11 @@ fn runs_in(folders: &[&Path]) -> Vec<(SystemTime, PathBuf)> {
         }
     }
     runs
+}
+
+/// Names of folders that programs make for a moment (`mktemp`, tempfile): nobody means these.
+fn is_scratch(name: &str) -> bool {
+    name.starts_with('.') || name.starts_with("tmp.")
 }
 
 /// Whether two paths lead to entries that are not one: `./a` is `a`, and `latest` is not what it leads to.
@@ -135,7 +160,9 @@ mod tests {
     fn a_path_that_is_no_run_is_told_which_runs_are_near_it() {
         let root = tempfile::tempdir().expect("a folder");
         let at = |name: &str| root.path().join(name);
-        for (name, age) in [("before", 300), ("middle", 200), ("after", 100), ("oldest", 400)] {
+        let scratch = [(".tmp4fQ2xA", 10), ("tmp.Zb2Qk1f0aB", 20)];
+        let runs = [("before", 300), ("middle", 200), ("after", 100), ("oldest", 400)];
+        for (name, age) in runs.into_iter().chain(scratch) {
             fs::create_dir(at(name)).expect("a folder");
             let record = fs::File::create(at(name).join(RUN_JSON)).expect("a file");
             let changed = SystemTime::now() - std::time::Duration::from_secs(age);
@@ -167,5 +194,9 @@ mod tests {
             let said = not_a_run(&at(name));
             assert!(said.starts_with(&format!("{} {expected}", shown(name))), "{name}: {said}");
         }
+        let given = [at("latest"), at("before")];
+        let said = not_a_run_among(&at("befroe"), &[&given[0], &given[1]]);
+        let newest = format!("the newest runs are {}, {}", shown("middle"), shown("oldest"));
+        assert!(said.ends_with(&newest), "{said}");
     }
 }

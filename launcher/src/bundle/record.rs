@@ -20,7 +20,7 @@ pub(crate) const DEMO: &str = "stage2-demo";
 /// A larger file is not a run record: the longest part is a list of 10,000 files.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The version of the format that this program writes. Version 2: the status of a pass says how its
+/// The version of the format that this program writes. Version 2: the status of a pass states how its
 /// workload ended; in version 1 it is `ok` however that was.
 pub const SCHEMA: u32 = 2;
 
@@ -43,7 +43,7 @@ pub struct RunRecord {
     /// When the last pass ended: RFC 3339, UTC; none while one runs, and for ever when
     /// stage2-launch was killed. The reports are written after that.
     pub finished: Option<String>,
-    /// The command of the user: the words after `--`. Bytes that are no UTF-8 are replaced.
+    /// The command of the user: the words after `--`. Bytes that are not UTF-8 are replaced.
     pub command: Vec<String>,
     /// How the workload ended in the collect pass; none when it was never started.
     pub workload_exit: Option<WorkloadExit>,
@@ -74,7 +74,7 @@ pub struct RunRecord {
     /// What the reports cover, as the report states it; null before there is one.
     #[serde(default)]
     pub coverage: serde_json::Value,
-    /// What doctor knows of a run without GPU work; none: there was some, or nobody asked.
+    /// What doctor knows of a run without GPU work; none: there was some, or doctor was not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doctor: Option<DoctorNote>,
     /// The workload was started dormant: the reports are those of its windows, in `windows/`.
@@ -108,7 +108,7 @@ pub struct DoctorNote {
 pub struct PassRecord {
     /// `collect`, ...
     pub name: String,
-    /// What was run. Bytes that are no UTF-8 are replaced.
+    /// What was run. Bytes that are not UTF-8 are replaced.
     pub argv: Vec<String>,
     /// Variables that were set for it, beyond the environment of stage2-launch.
     #[serde(default)]

@@ -25,12 +25,12 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) options: RunOptions,
     /// Start the workload dormant, in a single run (as --light): nothing is recorded until
-    /// `stage2-launch ctl RUN_DIR start`; each window gets reports of its own
+    /// `stage2-launch ctl RUN_DIR start`; each window gets its own reports
     #[arg(long, conflicts_with = "deep")]
     pub(crate) dormant: bool,
     /// Choose kernels for ncu from this nsys capture (.sqlite, .nsys-rep or .csv) if no pass recorded
     /// any; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) nsys: Vec<PathBuf>,
     /// The workload: a command and its arguments, taken as they are (no shell)
     #[arg(last = true, value_name = "COMMAND [ARG]...")]
@@ -86,7 +86,7 @@ pub(crate) struct FeedArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 15, requires = "textfile",
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) interval: u64,
-    /// Processes with series of their own. Of more, those with the slowest steps have them; sums over all
+    /// Most processes that get their own series: those with the slowest steps; sums over all
     /// processes (`stage2_job_...`) are always there
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u16).range(..=1_024))]
@@ -365,7 +365,7 @@ pub(crate) struct SummariseArgs {
     /// Trace files, folders of them or of runs, or `latest`
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
-    /// Write the summaries into this folder, and not beside the traces
+    /// Write the summaries into this folder instead of next to the traces
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Replace summaries that are there
@@ -387,7 +387,7 @@ pub(crate) struct JobArgs {
     /// Write into this folder; else into the one that is named, or here if there are several
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// A CSV of host,rack: racks that late ranks have in common are told
+    /// A CSV of host,rack: names the racks that late ranks have in common
     #[arg(long, value_name = "FILE")]
     pub(crate) racks: Option<PathBuf>,
 }
@@ -539,7 +539,7 @@ pub(crate) struct Messages {
     pub(super) quiet: bool,
     /// Colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", action = ArgAction::Set,
-          help_heading = MESSAGES)]
+          help_heading = MESSAGES, hide_short_help = true)]
     color: ColorChoice,
 }
 
@@ -547,7 +547,7 @@ pub(crate) struct Messages {
 #[derive(Debug, Args)]
 pub(crate) struct Presets {
     /// Folder with presets (GROUP/PRESET.yaml) that extend and shadow the built-in ones
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     config_dir: Option<PathBuf>,
 }
 
@@ -558,7 +558,7 @@ pub(crate) struct RunSettings {
     #[arg(long, value_name = "DIR")]
     pub(crate) run_dir: Option<PathBuf>,
     /// Let the members of this group read the bundle, too [default: only you can]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     group: Option<String>,
     #[command(flatten)]
     presets: Presets,
@@ -586,16 +586,6 @@ pub(crate) struct DemoArgs {
 // What the commands take that run all passes.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    #[command(flatten)]
-    pub(crate) settings: RunSettings,
-    /// Print every command and environment change, and run nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) acceptance: Acceptance,
-    /// Run the nsys and ncu passes even if the workload failed under the collector
-    #[arg(long)]
-    pub(crate) keep_going: bool,
     /// Run the workload once, under the collector only (the same as run.mode=light)
     #[arg(long, conflicts_with = "deep")]
     light: bool,
@@ -605,6 +595,16 @@ pub(crate) struct RunOptions {
     deep: bool,
     #[command(flatten)]
     pub(crate) showing: BrowserOptions,
+    #[command(flatten)]
+    pub(crate) settings: RunSettings,
+    /// Print every command and environment change, and run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) acceptance: Acceptance,
+    /// Run the nsys and ncu passes even if the workload failed under the collector
+    #[arg(long, hide_short_help = true)]
+    pub(crate) keep_going: bool,
 }
 
 // What happens to reports that are written: of every command that writes some.
@@ -622,13 +622,14 @@ const MESSAGES: &str = "Messages";
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Acceptance {
     /// Do not exit with 70 if no GPU work was recorded
-    #[arg(long, help_heading = EXIT_STATUS)]
+    #[arg(long, help_heading = EXIT_STATUS, hide_short_help = true)]
     pub(crate) allow_empty: bool,
     /// Also exit with 70 if coverage is partial (records are missing)
-    #[arg(long, value_name = "COVERAGE", help_heading = EXIT_STATUS)]
+    #[arg(long, value_name = "COVERAGE", help_heading = EXIT_STATUS, hide_short_help = true)]
     pub(crate) fail_on: Option<FailOn>,
     /// Exit with 70 if any of these passes is missing, was skipped, or failed
-    #[arg(long, value_name = "PASS,...", value_delimiter = ',', help_heading = EXIT_STATUS)]
+    #[arg(long, value_name = "PASS,...", value_delimiter = ',', help_heading = EXIT_STATUS,
+          hide_short_help = true)]
     pub(crate) require: Vec<RequiredPass>,
 }
 

@@ -71,7 +71,7 @@ pub(crate) enum CtlVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// Also write the answer as why.json and why.md, with provenance.json, into this folder: for somebody else
+    /// Also write the answer as why.json and why.md, with provenance.json, into this folder, to send to someone
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Judge files `*.why.json` of many ranks together, also of other hosts, instead of a TARGET

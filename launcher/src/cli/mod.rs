@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
@@ -37,8 +37,14 @@ problem; 2 for wrong usage. docs/doctor.md describes every check and the JSON.";
     max_term_width = 80,
     override_usage = "stage2-launch [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...\n       \
                       stage2-launch SUBCOMMAND ...",
-    after_help = PROGRAM_HELP,
+    after_help = PROGRAM_SHORT_HELP,
+    after_long_help = PROGRAM_HELP,
     arg_required_else_help = true,
+    // Those of `run`: `run -h` has the first ones.
+    mut_args(|arg| {
+        let is_hidden = !arg.is_global_set() || arg.is_hide_short_help_set();
+        arg.hide_short_help(is_hidden)
+    }),
     args_conflicts_with_subcommands = true
 )]
 pub(crate) struct Cli {
@@ -53,14 +59,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workload through all passes and write its reports (`run` may be left out)
+    /// Run a workload through all passes, and write its reports
     #[command(
         override_usage = "stage2-launch run [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...",
-        after_help = RUN_HELP
+        after_help = RUN_SHORT_HELP,
+        after_long_help = RUN_HELP
     )]
     Run(RunArgs),
-    /// Run the built-in workload through the whole pipeline: on the GPU if there is one, else on a
-    /// simulated one
+    /// Run the built-in workload, on the GPU or else on a simulated one
     #[command(
         override_usage = "stage2-launch demo [OPTIONS] [KEY=VALUE]... [-- OPTION...]",
         after_help = DEMO_HELP
@@ -71,7 +77,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Print what changed between runs, per stage and kernel
     Diff(DiffArgs),
-    /// Answer a question about a run in a few lines, for programs and agents
+    /// Answer a question about a run in a few lines
     #[command(after_help = ASK_HELP)]
     Ask(AskArgs),
     /// Print the experiment that would confirm the first advice of a run
@@ -80,7 +86,7 @@ pub(crate) enum Command {
     Query(QueryArgs),
     /// Print the tables of a run that `query` can ask
     Schema(SchemaArgs),
-    /// Serve a folder of runs to an agent over MCP (Model Context Protocol)
+    /// Serve a folder of runs to an agent over MCP
     Mcp(McpArgs),
     /// Print the skill that teaches an agent this program
     Skill(SkillArgs),
@@ -89,13 +95,13 @@ pub(crate) enum Command {
     /// Write the kernels and ranges of a run for another tool
     #[command(after_help = EXPORT_HELP)]
     Export(ExportArgs),
-    /// Run a command untraced and under each profiler in turn, and print what each costs
+    /// Measure what each profiler costs a command
     #[command(
         override_usage = "stage2-launch bench [OPTIONS] [KEY=VALUE]... -- COMMAND [ARG]...",
         after_help = BENCH_HELP
     )]
     Bench(BenchArgs),
-    /// Make a bundle with reports of captures that were taken elsewhere
+    /// Make a bundle of captures from elsewhere
     #[command(
         visible_alias = "import",
         override_usage = "stage2-launch merge [--spool DIR | --nsys FILE | --ncu FILE]... -o DIR\n       \
@@ -105,22 +111,22 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Write the summaries of traces: some kilobytes a minute
     Summarise(SummariseArgs),
-    /// Merge the summaries of all ranks of a job, and write its page: who is late, when and why
+    /// Merge the summaries of all ranks: who is late, when and why
     Job(JobArgs),
-    /// Check driver, CUPTI, permissions, tools and the workload, and print what to do about each problem
+    /// Check driver, CUPTI, permissions, tools and the workload
     #[command(after_help = DOCTOR_HELP)]
     Doctor(DoctorArgs),
-    /// Ask running processes for their status, have them start or stop recording, or take a snapshot
+    /// Start, stop and inspect recording in running processes
     #[command(
         override_usage = "stage2-launch ctl TARGET VERB [OPTIONS]\n       \
                           stage2-launch ctl --all VERB [OPTIONS]",
         after_help = CTL_HELP
     )]
     Ctl(CtlArgs),
-    /// Show what running processes do now: stages, kernels, ranks, losses
+    /// Show what running processes do now
     #[command(after_help = TOP_HELP)]
     Top(TopArgs),
-    /// Serve live metrics of running processes to Prometheus, as OpenMetrics
+    /// Serve live metrics of running processes to Prometheus
     #[command(after_help = FEED_HELP)]
     Feed(FeedArgs),
     /// Print the composed configuration, and where each value comes from
@@ -181,7 +187,11 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
         }
         if error.kind() == ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == "--")
-            && let Some(hint) = words::behind_unknown_option(&command, typed)
+            && let Some(hint) = words::behind_unknown_option(
+                &command,
+                typed,
+                error.get(ContextKind::SuggestedArg).is_some(),
+            )
         {
             let hint = format!("{}\n", crate::terminal::printable(&hint));
             let _ = anstream::stderr().write_all(hint.as_bytes());
@@ -202,6 +212,14 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
 fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
+
+const PROGRAM_SHORT_HELP: &str = "\
+Start with `stage2-launch demo --open`, or `stage2-launch --light -- COMMAND`.
+`SUBCOMMAND -h` shows the first options, and `--help` all, with examples.";
+
+const RUN_SHORT_HELP: &str = "\
+Example: stage2-launch run --light hardware=h200 -- python infer.py
+`stage2-launch config` shows all settings, and `run --help` all options.";
 
 /// Of the program as a whole: one line for each thing that it does.
 const PROGRAM_HELP: &str = "\
@@ -385,11 +403,16 @@ mod tests {
     #[test]
     fn every_help_fits_a_terminal_of_80_columns_and_no_line_of_it_breaks_twice() {
         fn each(command: &mut clap::Command, seen: &mut usize) {
-            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let text = command.render_long_help().to_string();
-            for line in text.lines().chain(after.lines()) {
+            let after = [command.get_after_help(), command.get_after_long_help()];
+            let after = after.map(|text| text.map(ToString::to_string).unwrap_or_default());
+            let (short, text) = (command.render_help().to_string(), command.render_long_help());
+            let all = [&text.to_string(), &short, &after[0], &after[1]];
+            for line in all.iter().flat_map(|text| text.lines()) {
                 assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
             }
+            let (name, lines) = (command.get_name(), short.lines().count());
+            let is_first = ["stage2-launch", "run"].contains(&name);
+            assert!(lines <= if is_first { 40 } else { 60 }, "{name}: {lines} lines:\n{short}");
             *seen += 1;
             command.get_subcommands_mut().for_each(|command| each(command, seen));
         }
@@ -406,8 +429,9 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         let commands = std::iter::once(&command).chain(command.get_subcommands());
-        let helps =
-            commands.filter_map(|command| command.get_after_help()).map(ToString::to_string);
+        let helps = commands.filter_map(|command| {
+            Some(command.get_after_long_help().or(command.get_after_help())?.to_string())
+        });
         let helps: Vec<String> = helps.collect();
         let mut seen = 0;
         for line in helps.iter().flat_map(|help| help.lines()) {

@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// The words behind the name of the program, told apart.
 #[derive(Debug, Default)]
 pub(super) struct WordKinds {
-    /// What each is, up to `--`, or to an option that nobody knows, which may have a value.
+    /// What each is, up to `--`, or to an unknown option, which may have a value.
     pub(super) kinds: Vec<Kind>,
     /// Where the subcommand is: the first bare word, if it names one.
     pub(super) subcommand: Option<usize>,
@@ -91,7 +91,9 @@ fn words_of_option(commands: &[&Command], word: &str) -> Option<usize> {
 /// Puts a subcommand in front of all words. Where it takes settings behind words of another meaning,
 /// these go in front of the settings. The first word is the name of this program.
 pub(super) fn arranged(command: &Command, words: &[OsString]) -> Vec<OsString> {
-    let Some((program, words)) = words.split_first() else { return Vec::new() };
+    let Some((_, words)) = words.split_first() else { return Vec::new() };
+    // Messages name this program so, whatever its file is called.
+    let program = &OsString::from(command.get_name());
     let told = tell(command, words);
     let Some(at) = told.subcommand else { return [std::slice::from_ref(program), words].concat() };
     let (seen, rest) = words.split_at_checked(told.kinds.len()).unwrap_or((words, &[]));
@@ -163,6 +165,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
     let meant = other_name(named, error)
         .or_else(|| meant(command, error))
+        .or_else(|| with_option(named?, words, error))
         .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
@@ -186,6 +189,18 @@ fn other_name(named: Option<&Command>, error: &clap::Error) -> Option<String> {
     }
 }
 
+/// A value whose option is missing, with the option: `export perfetto RUN`.
+fn with_option(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
+    let missing = named.get_arguments().filter(|arg| arg.is_required_set());
+    let found = |arg: &Arg| {
+        let (short, values) = (arg.get_short()?, arg.get_possible_values());
+        let is_value = |word: &&OsString| values.iter().any(|of| **word == *of.get_name());
+        Some(format!("-{short} {}", words.iter().find(is_value)?.to_string_lossy()))
+    };
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    missing.filter(|_| is_missing).find_map(found)
+}
+
 /// What the parser, or this program, takes a word for that it does not know. The parser's other tip puts an option
 /// behind `--`, where it would be the command of a workload.
 fn meant(command: &Command, error: &clap::Error) -> Option<String> {
@@ -202,13 +217,28 @@ fn meant(command: &Command, error: &clap::Error) -> Option<String> {
         Some(ContextValue::Strings(words)) => words.last().cloned(),
         _ => match error.get(ContextKind::InvalidSubcommand) {
             Some(ContextValue::String(word)) => near_subcommand(command, word).map(str::to_owned),
-            _ => None,
+            _ => near_value(error),
         },
     }
 }
 
-/// What to say besides that an option is unknown; nothing to a subcommand that has no workload.
-pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
+/// Of the values that a message tells to use, the one that is like the given one.
+fn near_value(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidValue) else {
+        return None;
+    };
+    let text = error.render().to_string();
+    let (_, values) = text.split_once("; use ")?;
+    most_like(word, values.split_whitespace()).map(str::to_owned)
+}
+
+/// What to say besides that an option is unknown; nothing to a subcommand that has no workload, and nothing where the
+/// option is like a known one, except to the demo.
+pub(super) fn behind_unknown_option(
+    command: &Command,
+    words: &[OsString],
+    is_like_known: bool,
+) -> Option<String> {
     let place = "The command of the workload comes after `--`";
     let told = tell(command, words);
     if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
@@ -218,6 +248,9 @@ pub(super) fn behind_unknown_option(command: &Command, words: &[OsString]) -> Op
         if !takes_workload(known) {
             return None;
         }
+    }
+    if is_like_known {
+        return None;
     }
     let Some(at) = told.stray() else {
         return Some(format!(
@@ -273,10 +306,27 @@ fn neither(word: &str) -> String {
     format!("`{word}` is neither a subcommand nor KEY=VALUE")
 }
 
-/// The subcommand that a mistyped word may stand for.
+/// What other programs call a subcommand of ours.
+const OTHER_NAMES: [(&str, &str); 12] = [
+    ("attach", "ctl TARGET start"),
+    ("start", "ctl TARGET start"),
+    ("stop", "ctl TARGET stop"),
+    ("status", "ctl --all status"),
+    ("why", "ctl TARGET why"),
+    ("profile", "run"),
+    ("record", "run"),
+    ("compare", "diff"),
+    ("open", "report --open"),
+    ("view", "report --open"),
+    ("monitor", "top"),
+    ("watch", "top"),
+];
+
+/// The subcommand that a mistyped word, or one of another program, may stand for.
 fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
     let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
-    most_like(word, seen.flat_map(Command::get_name_and_visible_aliases))
+    let other = OTHER_NAMES.into_iter().find(|(name, _)| *name == word).map(|(_, ours)| ours);
+    other.or_else(|| most_like(word, seen.flat_map(Command::get_name_and_visible_aliases)))
 }
 
 /// The command line in which `words` from `at` on are the command of the workload.
@@ -287,7 +337,9 @@ fn with_command(words: &[impl AsRef<OsStr>], at: usize) -> String {
         if word == "--" {
             continue;
         }
+        let is_script = index == at && Path::new(word).extension().is_some_and(|of| of == "py");
         line.push_str(if index == at { " -- " } else { " " });
+        line.push_str(if is_script { "python " } else { "" });
         line.push_str(&shown(word));
     }
     line

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use stage2_ask::{AskError, Budget, Question, answer, compare};
-use stage2_contract::text::{instead, visible, visible_path};
+use stage2_contract::text::{most_like, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 
 use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
+use crate::bundle::run_named;
 use crate::cli::AskArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -16,13 +17,21 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let question: Question = match args.question.parse() {
         Ok(question) => question,
         Err(_) => {
-            // The list is the answer.
-            printed(&format!("{}\n", Question::list()))?;
             let asked = visible(args.question.as_bytes());
+            if Path::new(&args.question).exists() && !args.run.exists() {
+                let run = visible_path(&args.run);
+                return Err(Failure::Usage(format!(
+                    "the run comes before the question: stage2-launch ask {asked} {run}"
+                )));
+            }
+            let meant = meant(&args.question);
+            if meant.is_none() {
+                // The list is the answer.
+                printed(&format!("{}\n", Question::list()))?;
+            }
             return Err(Failure::Usage(format!(
                 "there is no question `{asked}`{}",
-                one_like(&args.question)
-                    .unwrap_or_else(|| instead(&args.question, &Question::names()))
+                meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
             )));
         }
     };
@@ -33,6 +42,13 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     if args.other.is_none() && question == Question::Compare {
         return Err(refused(AskError::OneRun));
+    }
+    let word = args.run.to_string_lossy();
+    if let Some(meant) = meant(&word).filter(|_| !run_named(&args.run).exists()) {
+        return Err(Failure::Usage(format!(
+            "there is no run `{}`; the run comes before the question: stage2-launch ask RUN {meant}",
+            visible(word.as_bytes())
+        )));
     }
     let label = visible_path(&args.run);
     let read = read_run(&args.run, terminal)?;
@@ -52,11 +68,12 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     printed(&if args.json { found.to_json(budget) } else { found.to_markdown(budget) })
 }
 
-/// The question that one of its words stands for: `rank` is `late-ranks`.
-fn one_like(asked: &str) -> Option<String> {
+/// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.
+fn meant(asked: &str) -> Option<&'static str> {
     let stem = asked.trim_end_matches('s');
     let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
-    Question::names().into_iter().find(has_it).map(|name| format!("; did you mean `{name}`?"))
+    let names = Question::names();
+    names.iter().copied().find(has_it).or_else(|| most_like(asked, names.iter().copied()))
 }
 
 /// The report of a run.

@@ -1,6 +1,6 @@
 //! Named reports that later runs are compared with: `baseline save NAME RUN`, and `diff baseline:NAME RUN`.
 //!
-//! A baseline is a folder of reports (`1.json`, `2.json`, ...) beside the folders of the runs. Nothing else of a
+//! A baseline is a folder of reports (`1.json`, `2.json`, ...) next to the folders of the runs. Nothing else of a
 //! run is kept: a report is all that `diff` reads, and bundles may be deleted to make room.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::terminal::Terminal;
 
 /// In front of the name of a baseline where a run is named.
 const PREFIX: &str = "baseline:";
-/// Beside the runs of the default folder.
+/// In addition to the runs of the default folder.
 const FOLDER: &str = "tmp/stage2/baselines";
 const NAME_CHARS: usize = 64;
 const MOST_BASELINES: usize = 200;

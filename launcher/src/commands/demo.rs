@@ -79,8 +79,8 @@ fn this_program() -> Result<PathBuf, Failure> {
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))
 }
 
-/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. It has
-/// counters of its own, and other profilers do not see it. It takes half a second, in which only many samples tell
+/// What the simulated GPU replays: one sequence of this model on this GPU, with decode steps as ranges. It has its own
+/// counters, and other profilers do not see it. It takes half a second, in which only many samples tell
 /// what the host did. What the user sets wins.
 const REPLAYED: [&str; 7] = [
     "model/llm=llama_1b_random",

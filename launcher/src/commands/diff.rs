@@ -1,27 +1,33 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
+use ratatui::crossterm::terminal::size;
 use stage2_contract::text::{visible, visible_path};
-use stage2_diff::{Condition, Diff, Outcome, ReadReport, Run, compare, read_report};
+use stage2_diff::{
+    Condition, ConditionResult, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report,
+};
 use stage2_model::{Report, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
 use super::ending::printed;
-use crate::bundle::{RUN_JSON, refuse_dormant, refused_run, run_named};
+use crate::bundle::{RUN_JSON, not_a_run_among, refuse_dormant, refused_run, run_named};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use stage2_render::diff as view;
 
-const METRICS: &str = "metrics.json";
+pub(crate) const METRICS: &str = "metrics.json";
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The verdict on a side and itself.
 const SAME: &str = "Both sides are the same run, so that nothing can differ: name another run";
+/// How the comparison begins to say that of a stage.
+const NO_STAGE: &str = "no side has a stage";
 const EXIT_CONDITION: u8 = 1;
 
 const GENERATOR: &str = concat!("stage2-launch ", env!("CARGO_PKG_VERSION"));
@@ -44,9 +50,18 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
              after it; several on each side: diff A1 A2 --against B1 B2"
         )));
     }
+    let outputs = args.output.iter().map(|out| (out, "-o"));
+    let outputs: Vec<_> = outputs.chain(args.html.iter().map(|out| (out, "--html"))).collect();
+    outputs.iter().try_for_each(|(out, option)| super::check_folder_of(out, option))?;
+    let words: Vec<&PathBuf> = args.runs.iter().chain(&args.against).collect();
+    let is_absent =
+        |word: &&&PathBuf| !run_named(word).exists() && baseline::reports_of(word).is_none();
+    if let Some(absent) = words.iter().find(is_absent) {
+        return Err(Failure::Usage(not_a_run_among(absent, &words)));
+    }
     let runs = groups(&args.runs, terminal)?;
     let against = groups(&args.against, terminal)?;
-    for out in args.output.iter().chain(&args.html) {
+    for (out, _) in outputs {
         refuse_input(out, runs.iter().chain(&against).flatten())?;
     }
     let pairs = match against.is_empty() {
@@ -60,8 +75,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let compared = diff.comparisons.iter_mut().zip(same);
     for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
         comparison.verdict = SAME.to_owned();
+        comparison.lines.retain(|line| line.label != "next");
     }
     let to_file = args.output.is_some();
+    refuse_unknown_stage(&diff)?;
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
@@ -69,7 +86,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
-        view::screens(&diff)
+        view::screens(&diff, columns())
     };
     // A condition that names nothing is a mistake: below the page nobody would look for it.
     let rows = diff.comparisons.iter().flat_map(|comparison| &comparison.conditions);
@@ -78,14 +95,12 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         view::outcomes(&diff).into_iter().zip(is_unknown).partition(|(_, unknown)| *unknown);
     unknown.iter().for_each(|((_, sentence), _)| terminal.error(sentence));
     if let Some(path) = &args.html {
-        write_whole(path, &view::html(&diff)).map_err(Failure::no_result)?;
-        terminal.result(&format!("diff: {}", visible_path(path)));
+        write(path, &view::html(&diff), terminal)?;
     }
     match &args.output {
         Some(path) => {
-            write_whole(path, &text).map_err(Failure::no_result)?;
-            terminal.result(&format!("diff: {}", visible_path(path)));
-            printed(&view::screens(&diff))?;
+            write(path, &text, terminal)?;
+            printed(&view::screens(&diff, columns()))?;
         }
         None => drop(printed(&text)?),
     }
@@ -93,6 +108,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.json || args.full || to_file {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
+    view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
     for ((fails, sentence), _) in &outcomes {
         match fails {
             true => terminal.error(sentence),
@@ -101,6 +117,37 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let fails = unknown.iter().chain(&outcomes).any(|((fails, _), _)| *fails);
     Ok(if fails { EXIT_CONDITION } else { 0 })
+}
+
+/// A condition on a stage that no side has is mistyped: its answer would be none.
+fn refuse_unknown_stage(diff: &Diff) -> Result<(), Failure> {
+    let mut rows = diff.comparisons.iter().flat_map(|comparison| &comparison.conditions);
+    let is_unknown = |row: &&ConditionResult| {
+        row.outcome == Outcome::NotEvaluated && row.text.starts_with(NO_STAGE)
+    };
+    rows.find(is_unknown).map_or(Ok(()), |row| {
+        let option = if row.expected { "--expect" } else { "--fail-if" };
+        Err(Failure::Usage(format!("{option} '{}': {}", row.condition, row.text)))
+    })
+}
+
+fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
+    write_whole(path, text).map_err(|error| {
+        let usual = "check the space and the permissions of its folder, or choose another path";
+        Failure::NoResult(format!("{error:#}; {usual}"))
+    })?;
+    terminal.result(&format!("diff: {}", visible_path(path)));
+    Ok(())
+}
+
+/// Columns of the terminal that shows stdout; without one those of COLUMNS.
+fn columns() -> usize {
+    let size = std::io::stdout().is_terminal().then(size).and_then(Result::ok);
+    let asked = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
+    size.map(|(columns, _)| usize::from(columns))
+        .filter(|columns| *columns > 0)
+        .or_else(asked)
+        .unwrap_or(view::WIDTH)
 }
 
 /// Compares the run in the first folder with each of the others; each is called as its folder.
@@ -173,15 +220,21 @@ fn input(given: &Path) -> Result<Input, Failure> {
 }
 
 /// A file's bytes and the report in them.
-pub(super) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
+pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
     let refused = |why: String| Failure::NoResult(format!("{}: {why}", visible_path(path)));
     let bytes = files::read(path, REPORT_LIMIT_BYTES)
         .map_err(|error| refused(format!("it cannot be read: {error}")))?;
-    let read = read_report(&bytes).map_err(|error| refused(error.to_string()))?;
+    let read = read_report(&bytes).map_err(|error| match (&error, path.ends_with(METRICS)) {
+        (ReadError::NoJson(_), true) => {
+            let run = visible_path(path.parent().unwrap_or(path));
+            refused(format!("{error}; write it again with `stage2-launch report {run}`"))
+        }
+        _ => refused(error.to_string()),
+    })?;
     Ok((bytes, read))
 }
 
-/// The report of a file, with the timelines and samples of the file beside it: what cannot be read of these is
+/// The report of a file, with the timelines and samples of the file next to it: what cannot be read of these is
 /// named among what was left out.
 pub(super) fn whole_report_of(path: &Path) -> Result<ReadReport, Failure> {
     let (_, mut read) = report_of(path)?;
@@ -223,7 +276,8 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     // The file itself may be named.
     let found = std::fs::metadata(path).map_err(|_| refused_run(given))?;
     if !found.is_dir() {
-        return Ok(path.to_owned());
+        let is_page = path.extension().is_some_and(|ending| ending == "html" || ending == "md");
+        return if is_page { Err(refused_run(given)) } else { Ok(path.to_owned()) };
     }
     let metrics = path.join(METRICS);
     if metrics.exists() {

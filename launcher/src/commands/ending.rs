@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::plan::quote;
 use crate::reports::Outcome;
 use crate::run::Signals;
-use crate::terminal::{Terminal, print};
+use crate::terminal::{EMPHASISED, Terminal, print};
 use crate::threads;
 
 /// Ends report.md with the list of all files, once they have the size that they keep.
@@ -51,7 +51,7 @@ pub(super) fn tell_findings(
     evidence.for_each(|line| terminal.detail(line));
 }
 
-/// The last lines: the answer, and where the report is.
+/// The last lines: the answer, a fact in each line where there is a verdict, and where the report is.
 pub(super) fn tell_answer(
     record: &RunRecord,
     outcome: &anyhow::Result<Outcome>,
@@ -65,11 +65,12 @@ pub(super) fn tell_answer(
         ("coverage", Status::Complete) => bold(AnsiColor::Green),
         ("coverage", Status::Partial) => bold(AnsiColor::Yellow),
         ("coverage", Status::Empty) => bold(AnsiColor::Red),
-        ("first" | "to do", _) => bold(AnsiColor::Green),
+        (EMPHASISED | "first" | "to do", _) => bold(AnsiColor::Green),
         _ => bold(AnsiColor::Cyan),
     };
-    let lines = answer.iter().map(|line| (&*line.label, line.text.clone()));
-    let mut lines: Vec<(&str, String)> = lines.collect();
+    let lines = answer.iter();
+    let mut lines: Vec<(&str, String)> =
+        lines.map(|line| (&*line.label, line.text.clone())).collect();
     // The first of the lines that say it is enough for all.
     let said = lines.iter().position(|(_, text)| text.contains(SIMULATED));
     for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
@@ -82,9 +83,9 @@ pub(super) fn tell_answer(
     match (outcome.is_ok() && page.exists(), dir.exists()) {
         (true, _) => {
             lines.push(("report", visible_path(&page)));
-            // Without a verdict, another line says what to do.
-            if lines.iter().any(|(label, _)| *label == "verdict") {
-                lines.push(("next", next_command(record, dir)));
+            // What comes next after other runs, the line above says.
+            if record.is_demo() && lines.iter().any(|(label, _)| *label == "verdict") {
+                lines.push(("next", NEXT_OF_DEMO.to_owned()));
             }
         }
         (false, true) => lines.push(("bundle", visible_path(dir).to_string())),
@@ -98,18 +99,7 @@ pub(super) fn tell_answer(
 /// What the lines of a simulated GPU begin with.
 const SIMULATED: &str = "simulated GPU: ";
 
-/// The command that leads on from a report.
-fn next_command(record: &RunRecord, dir: &Path) -> String {
-    match record.is_demo() {
-        true => {
-            "stage2-launch run --light -- COMMAND (the same for a workload of yours)".to_owned()
-        }
-        false => format!(
-            "stage2-launch next {} (the experiment that would confirm the advice)",
-            quote(dir)
-        ),
-    }
-}
+const NEXT_OF_DEMO: &str = "stage2-launch run --light -- COMMAND (a workload of yours)";
 
 pub(super) fn make_room(
     folder: &RunFolder,
@@ -151,7 +141,7 @@ pub(crate) fn printed(text: &str) -> Result<u8, Failure> {
     print(text).map(|()| 0).map_err(|e| Failure::NoResult(format!("stdout cannot be written: {e}")))
 }
 
-/// Copies a file of ours to stdout as it is, however long. A reader that has seen enough is no error.
+/// Copies a file of ours to stdout as it is, however long. A reader that has seen enough is not an error.
 pub(super) fn print_file(path: &Path) -> Result<(), Failure> {
     let open = File::open(path)
         .map_err(|e| Failure::NoResult(format!("{} cannot be read: {e}", visible_path(path))));
@@ -173,7 +163,7 @@ pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<S
 
 const PAGE: &str = "report.html";
 
-/// Opens the report in `dir`, or says where it is and how it gets to a browser.
+/// Opens the report in `dir`, or states where it is and how it gets to a browser.
 pub(super) fn open_report(dir: &Path, terminal: &Terminal) {
     let page = dir.join(PAGE);
     // Why there is none was told where it was to be written.

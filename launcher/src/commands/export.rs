@@ -17,12 +17,7 @@ use crate::terminal::{Terminal, printable};
 const PARQUET: &str = "stage2-parquet";
 
 pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    if let Some(folder) = args.output.as_deref().and_then(missing_folder) {
-        return Err(Failure::Usage(format!(
-            "the folder {} does not exist; make it, or choose another path with -o",
-            visible_path(folder)
-        )));
-    }
+    args.output.iter().try_for_each(|out| super::check_folder_of(out, "-o"))?;
     args.run_dirs = args.run_dirs.iter().map(|given| run_named(given)).collect();
     args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
     let Some(format) = args.format.of_crate() else {
@@ -51,17 +46,12 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
 }
 
 /// What an export will take, before it is written.
-/// The folder that a file was to be written to, where it is not there.
-fn missing_folder(out: &Path) -> Option<&Path> {
-    out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())
-}
-
 fn about(space: Space) -> String {
     let free = space.free.map_or_else(String::new, |free| format!("; {} are free", size(free)));
     format!("about {} will be written{free}", size(space.needed))
 }
 
-/// A report that is there and cannot be read is no mistake of the command line.
+/// A report that is there and cannot be read is not a mistake of the command line.
 fn unread(run_dir: &Path, error: ExportError) -> Failure {
     let is_there = |name: &str| run_dir.join(name).symlink_metadata().is_ok();
     match error {

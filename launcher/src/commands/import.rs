@@ -99,7 +99,7 @@ const EFFECTIVE: &[&str] = &[
     "run.group",
     "redact",
 ];
-/// A larger file is no `env.json`.
+/// A larger file is not an `env.json`.
 const ENVIRONMENT_BYTES: u64 = 64 << 20;
 
 #[derive(Clone, Copy)]
@@ -196,7 +196,7 @@ impl NewBundle {
         }
     }
 
-    /// Takes back a bundle of which nothing could be read: only the files say anything, and what was
+    /// Takes back a bundle of which nothing could be read: only the files state anything, and what was
     /// found about them is told. `found` says that its folder was there before.
     pub(super) fn discard(self, found: bool, terminal: &Terminal) -> Failure {
         let dir = self.bundle.dir().to_owned();
@@ -294,7 +294,7 @@ fn write_environment(
     }
 }
 
-/// Copies everything into the folder of the bundle; a pass for each kind says what of it could be taken in.
+/// Copies everything into the folder of the bundle; a pass for each kind states what of it could be taken in.
 fn copy_in(
     captures: &Captures,
     window_files: &[WindowFile],

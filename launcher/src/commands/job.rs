@@ -30,10 +30,10 @@ const SUMMARY: &str = "s2s";
 const DEPTH: usize = 8;
 const HOW_TO_RECORD: &str =
     "record with `stage2-launch run` or with STAGE2_OUT=DIR, and name the folder";
-/// A table of hosts and racks is no larger.
+/// A table of hosts and racks is not larger.
 const RACKS_BYTES: u64 = 16 << 20;
 
-/// `stage2-launch summarise`: the summary of each trace, beside it or in a folder.
+/// `stage2-launch summarise`: the summary of each trace, next to it or in a folder.
 pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let mut traces = Vec::new();
     for path in &args.traces {
@@ -42,7 +42,7 @@ pub(crate) fn summarise(args: &SummariseArgs, terminal: &Terminal) -> Result<u8,
     if traces.is_empty() {
         let text =
             format!("there is no trace file (*.s2t) in {}; {HOW_TO_RECORD}", shown(&args.traces));
-        return Err(Failure::NoResult(text));
+        return Err(Failure::Usage(text));
     }
     if let Some(folder) = &args.out {
         fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
@@ -95,7 +95,7 @@ fn shown(paths: &[PathBuf]) -> String {
     listed(&paths.iter().map(|path| visible_path(path)).collect::<Vec<_>>(), 3)
 }
 
-/// The summary that the collector writes beside a trace file; pieces of a trace have one for all.
+/// The summary that the collector writes next to a trace file; pieces of a trace have one for all.
 fn summary_beside(trace: &Path) -> PathBuf {
     let name = trace.file_name().unwrap_or_default().to_string_lossy();
     let plain = files::plain_name(&name);
@@ -209,7 +209,7 @@ fn write(
         }
     }
     if summaries.is_empty() {
-        return Err(Failure::NoResult(format!(
+        return Err(Failure::Usage(format!(
             "there is no summary (*.s2s) and no trace file (*.s2t) in {}; {HOW_TO_RECORD}",
             shown(paths)
         )));
@@ -234,7 +234,7 @@ fn write(
     Ok(text)
 }
 
-/// Merges all files, and writes the summary of all ranks beside the pages.
+/// Merges all files, and writes the summary of all ranks next to the pages.
 fn whole(
     inventory: &mut tree::Inventory,
     temporary: &Path,

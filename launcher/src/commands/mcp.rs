@@ -1,4 +1,4 @@
-//! The server of the Model Context Protocol: a program of its own, which takes the place of this one.
+//! The server of the Model Context Protocol: its own program, which takes the place of this one.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

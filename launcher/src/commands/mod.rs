@@ -61,7 +61,18 @@ pub(crate) fn man(folder: &Path) -> Result<u8, Failure> {
     })
 }
 
-/// A program of this installation beside this one, which does `what`; `package` builds it.
+/// Refuses a file to be written to a folder that is not there, before anything is computed for it.
+fn check_folder_of(out: &Path, option: &str) -> Result<(), Failure> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.filter(|folder| !folder.exists()).map_or(Ok(()), |folder| {
+        Err(Failure::Usage(format!(
+            "the folder {} does not exist; make it, or choose another path with {option}",
+            visible_path(folder)
+        )))
+    })
+}
+
+/// A program of this installation next to this one, which does `what`; `package` builds it.
 fn program_beside(name: &str, what: &str, package: &str) -> Result<PathBuf, Failure> {
     let exe = std::env::current_exe()
         .map_err(|e| Failure::NoResult(format!("this program does not find itself: {e}")))?;

@@ -241,7 +241,7 @@ impl Job {
         Ok(status)
     }
 
-    /// What doctor knows of a run without GPU work: the reports say it beside the cause.
+    /// What doctor knows of a run without GPU work: the reports state it together with the cause.
     fn ask_doctor(
         &self,
         prepared: &PreparedRun,
@@ -486,7 +486,7 @@ fn precheck(
     [app.flatten(), no_model(config), unread, blocking].into_iter().flatten().collect()
 }
 
-/// The reports say it, too, when it is too late to correct it for nothing.
+/// The reports state it, too, when it is too late to correct it for nothing.
 fn no_model(config: &Config) -> Option<Finding> {
     let error = config.model.llm.model().err()?;
     let remedy =

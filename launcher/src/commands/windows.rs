@@ -23,7 +23,7 @@ use stage2_render::diff as view;
 const COMPARED: &str = "compared";
 
 impl BundleMaker<'_> {
-    /// Ends a dormant run, whose workload ended with this status: each window has a bundle of its own, and
+    /// Ends a dormant run, whose workload ended with this status: each window has its own bundle, and
     /// a run without one is as good as any. The exit status.
     pub(super) fn finish_dormant(
         &self,

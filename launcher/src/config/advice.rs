@@ -78,7 +78,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("collector", "profiling.collector"),
 ];
 
-/// More keys than this that could be meant are no help.
+/// More keys than this that could be meant do not help.
 const MOST_CHOICES: usize = 4;
 
 /// The keys that exist: what the errors about other keys advise by.
@@ -86,7 +86,7 @@ const MOST_CHOICES: usize = 4;
 pub(super) struct Keys {
     /// Dotted keys, and groups.
     pub(super) valid: BTreeSet<String>,
-    /// Whether the command runs a workload, which has settings of its own after `--`.
+    /// Whether the command runs a workload, which has its own settings after `--`.
     pub(super) runs_workload: bool,
 }
 
@@ -112,6 +112,13 @@ impl Keys {
         if let Some((_, instead)) = EARLIER.iter().find(|(old, _)| *old == short) {
             return format!("; {instead}");
         }
+        if let Some(name) = key.strip_prefix("STAGE2_") {
+            let setting = format!("profiling.collector.{}", name.to_lowercase());
+            return match self.valid.contains(&setting) {
+                true => format!("; it is a variable, and its setting is `{setting}`"),
+                false => "; it is a variable: set it in front of the command".to_owned(),
+            };
+        }
         if let Some(head) = self.missing_head(key, origin) {
             return head;
         }
@@ -136,7 +143,7 @@ impl Keys {
         self.joined(&near, of_workload)
     }
 
-    /// What to say where a map of ours was given one value; nothing where that is no usual mistake.
+    /// What to say where a map of ours was given one value; nothing where that is not a usual mistake.
     pub(super) fn for_map(&self, key: &str) -> String {
         match key {
             "model" => self.joined(

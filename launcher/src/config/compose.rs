@@ -15,14 +15,14 @@ use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 use stage2_report::{GPU_HOUR_PRICE, is_gpu_hour_price};
 
-/// What the command line says about the configuration.
+/// What the command line states about the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) overrides: Vec<String>,
     pub(crate) config_dir: Option<PathBuf>,
     /// Keys that options set, the option as it was written, and the value, which wins over an override's.
     pub(crate) flags: Vec<(&'static str, String, Value)>,
-    /// Keys that options set without a value, beside which no override may say otherwise.
+    /// Keys that options set without a value, which no override may contradict.
     pub(crate) switches: Vec<(&'static str, String, Value)>,
     /// The command runs no workload: errors send no setting behind `--`.
     pub(crate) no_workload: bool,
@@ -168,7 +168,7 @@ fn refers_to_run_dir(tree: &Node) -> Option<(String, &Node)> {
     tree.leaves().into_iter().find(|(_, node)| refers(node))
 }
 
-/// Refuses an option beside an override that says something else: one of them is a mistake.
+/// Refuses an option together with an override that says something else: one of them is a mistake.
 fn agrees(tree: &Node, key: &str, node: &Node, option: &str) -> Result<(), ConfigError> {
     let other = tree.get(key).filter(|other| other.to_json() != node.to_json());
     let Some(Node { origin: Origin::Override(word), .. }) = other else { return Ok(()) };
@@ -346,7 +346,7 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
         ("crops_per_image", tokens.crops_per_image, 0),
     ] {
         if count.is_some_and(|count| !(least..=MOST_TOKENS).contains(&count)) {
-            let what = format!("expected a whole number from {least} to {}, or null", MOST_TOKENS);
+            let what = format!("must be a whole number from {least} to {}, or null", MOST_TOKENS);
             return Err(wrong(format!("model.tokens.{key}"), what));
         }
     }
@@ -368,18 +368,23 @@ fn in_plain_words(text: &str) -> String {
         );
         return format!("must be {}", choices.replace('`', ""));
     }
-    text.replace("expected a nonzero u64", "expected a whole number, 1 or more")
-        .replace("expected u64", "expected a whole number, 0 or more")
-        .replace("expected u32", "expected a whole number, 0 or more")
-        .replace("expected usize", "expected a whole number, 0 or more")
-        .replace("expected f64", "expected a number")
-        .replace("expected path string", "expected a path (quote a number: KEY=\"'1'\")")
-        .replace("expected a string", "expected a word (quote a number: KEY=\"'1'\")")
-        .replace("expected a boolean", "expected true or false")
-        .replace("expected a sequence", "expected a list, e.g. [a,b]")
+    // "invalid type: string \"abc\", expected u64": so is this one.
+    let Some((_, kind)) = text.split_once(", expected ") else { return text.to_owned() };
+    let kind = match kind {
+        "a nonzero u64" => "a whole number, 1 or more",
+        "u64" | "u32" | "usize" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "path string" => "a path (quote a number: KEY=\"'1'\")",
+        "a string" => "a word (quote a number: KEY=\"'1'\")",
+        "a boolean" => "true or false",
+        "a sequence" => "a list, e.g. [a,b]",
+        "string or map" => "a word",
+        other => other,
+    };
+    format!("must be {kind}")
 }
 
-/// Says which override took a missing key out.
+/// States which override took a missing key out.
 fn with_deletion(mut error: ConfigError, deleted: &[(String, String)]) -> ConfigError {
     if let ConfigError::MissingKey { key, why } = &mut error
         && let Some((_, word)) = deleted.iter().find(|(gone, _)| within(key, gone))
@@ -467,7 +472,7 @@ fn counts(o: &Override) -> Result<(), ConfigError> {
     Err(ConfigError::conflict(o, what))
 }
 
-/// What the file says, each value with the origin that the run recorded, or else its line in the file: older
+/// What the file states, each value with the origin that the run recorded, or else its line in the file: older
 /// versions recorded none.
 fn base(text: &str, origins: &Origins) -> Result<Node, ConfigError> {
     let fault = |what: String| ConfigError::File { file: FILE.into(), what };

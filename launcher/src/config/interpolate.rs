@@ -131,7 +131,7 @@ fn plain(value: &Value) -> Option<String> {
 pub(super) struct Moment {
     /// When the command line was read, local time.
     now: jiff::Zoned,
-    /// The working directory; none: it is gone, or its name is no UTF-8.
+    /// The working directory; none: it is gone, or its name is not UTF-8.
     cwd: Option<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ enum Entry {
     Preset(Choice),
 }
 
-/// A preset, and where it is mounted; none: where its file says.
+/// A preset, and where it is mounted; none: where its file states.
 #[derive(Clone, Debug)]
 struct Choice {
     group: String,
@@ -139,7 +139,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Where a preset is mounted when nobody says where: as in Hydra what the head of its file says, or
+    /// Where a preset is mounted when nobody states where: as in Hydra what the head of its file states, or
     /// else that of the preset it starts from, or else the group's own name. Nothing for a preset that
     /// cannot be read: [`Merger::mount`] reports that.
     fn package_of(&self, group: &str, option: &Node, depth: usize) -> Option<String> {
@@ -202,7 +202,7 @@ impl Merger<'_> {
     }
 }
 
-/// Reads the `defaults` list of a file, and puts the keys of the file itself last unless it says where.
+/// Reads the `defaults` list of a file, and puts the keys of the file itself last unless it states where.
 /// `own_group` is the group that a bare name belongs to.
 fn entries_of(
     list: Option<&Node>,
@@ -240,7 +240,7 @@ fn entries_of(
     Ok(entries)
 }
 
-/// Larger files are no presets.
+/// Larger files are not presets.
 const LIMIT_BYTES: u64 = 16 << 20;
 
 /// Where presets are looked up: the user's folder before the built-in ones, file by file.

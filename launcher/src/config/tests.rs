@@ -141,6 +141,8 @@ fn errors_name_key_origin_and_neighbour() {
         (vec!["profiling.collector.watch=often"], vec!["watch", "1s to 24h"]),
         (vec!["profiling.collector.host=often"], vec!["host", "1 to 1000"]),
         (vec!["profiling.collector.host=0"], vec!["host", "1 to 1000"]),
+        (vec!["STAGE2_HOST=1000"], vec!["its setting is `profiling.collector.host`"]),
+        (vec!["STAGE2_OUT=x"], vec!["set it in front of the command"]),
         (vec!["profiling.collector.flush_ms=5"], vec!["flush_ms", "10 to 3600000"]),
         (vec!["profiling.collector.flush_ms=inf"], vec!["flush_ms", "whole number"]),
         (vec!["profiling.collector.ranges=[a,'']"], vec!["ranges", "empty glob"]),

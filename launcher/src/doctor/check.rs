@@ -22,7 +22,7 @@ const QUOTED: usize = 300;
 pub(crate) enum Status {
     /// Nothing to do.
     Ok,
-    /// It could not be made; the text says why.
+    /// It could not be made; the text states why.
     NotChecked,
     /// A part of the results will be missing, or has to be read with care.
     Warning,
@@ -211,7 +211,7 @@ impl System {
         self.path(absolute).exists()
     }
 
-    /// The beginning of a file; bytes that are no UTF-8 are replaced.
+    /// The beginning of a file; bytes that are not UTF-8 are replaced.
     pub(crate) fn read(&self, absolute: &str) -> std::io::Result<String> {
         let mut bytes = Vec::new();
         std::fs::File::open(self.path(absolute))?.take(MAX_BYTES).read_to_end(&mut bytes)?;

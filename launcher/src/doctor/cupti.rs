@@ -141,7 +141,7 @@ pub(super) struct InstalledCupti {
     pub(super) how: How,
     /// CUDA major version, from the file's name.
     pub(super) cuda_major: Option<u32>,
-    /// As its wheel or its file's name says.
+    /// As its wheel or its file's name states.
     pub(super) version: Option<String>,
 }
 

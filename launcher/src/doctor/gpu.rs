@@ -161,7 +161,7 @@ fn devices(system: &System, gpu: &GpuFacts) -> Check {
     DEVICES.ok(what).with(details)
 }
 
-/// Judges the CUDA version of torch; `torch` is what its version file says.
+/// Judges the CUDA version of torch; `torch` is what its version file states.
 pub(super) fn runtime(gpu: &GpuFacts, torch: Option<&str>) -> Check {
     let Some(torch) = torch else {
         return RUNTIME.not_checked("no torch in the Python that was tried");

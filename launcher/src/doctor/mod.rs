@@ -1,7 +1,7 @@
 //! A machine and a command -> what would keep a run from recording, and what to do about it.
 //!
 //! Each group of checks has a module; [`examine`] asks all programs at once, each with a time limit, and
-//! judges what came. A check that cannot be made says why. [`explain`] makes those that may explain a
+//! judges what came. A check that cannot be made states why. [`explain`] makes those that may explain a
 //! run without GPU work, and starts nothing for it.
 
 mod check;
@@ -116,7 +116,7 @@ pub(crate) struct Diagnosis {
     /// Version of this format: 1. Members may be added to it.
     schema: u32,
     stage2_version: &'static str,
-    /// The worst of all checks; a check that was not made is no worse than `ok`.
+    /// The worst of all checks; a check that was not made counts as `ok`.
     pub(crate) status: Status,
     pub(crate) problems: usize,
     pub(crate) warnings: usize,

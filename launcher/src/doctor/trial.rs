@@ -1,7 +1,7 @@
 //! The collector, preloaded into a Python child -> what it recorded there: tried, not deduced.
 //!
 //! The launcher must not load the collector or a CUPTI into itself. So a child does what a workload
-//! does (NVTX ranges, `cuInit`), and the trace file that it leaves says what reached the collector.
+//! does (NVTX ranges, `cuInit`), and the trace file that it leaves states what reached the collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -126,7 +126,7 @@ pub(super) fn run(
 }
 
 impl Trial {
-    /// Takes in the trace files of a folder; one that cannot be read says nothing.
+    /// Takes in the trace files of a folder; one that cannot be read is skipped.
     fn read(&mut self, folder: &Path) {
         let files = cupti_sys::places::list(folder).into_iter().map(|name| folder.join(name));
         for file in files.filter(|file| file.extension() == Some(OsStr::new("s2t"))) {

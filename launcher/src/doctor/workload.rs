@@ -168,7 +168,7 @@ pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoT
     }
 }
 
-/// Whether `os.fork()` warns where the process has a second thread: from 3.12 on.
+/// Whether `os.fork()` warns where the process has a second thread: from 3.12.
 fn warns_at_forks(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next(), parts.next()) >= (Some(3), Some(12))

@@ -1,4 +1,4 @@
-//! The GPU driver -> the devices, asked in a process of its own.
+//! The GPU driver -> the devices, asked in its own process.
 //!
 //! A broken or hanging driver then costs a time limit, and not the run; and stage2-launch itself
 //! never holds a CUDA context while the workload is measured.

@@ -39,7 +39,7 @@ pub(crate) struct Environment {
     pub(crate) simulated: bool,
     pub(crate) host: Host,
     pub(crate) gpu: GpuFacts,
-    /// The Python that the workload runs in; none when it is no Python program.
+    /// The Python that the workload runs in; none when it is not a Python program.
     pub(crate) python: Option<Python>,
     /// Environment variables of the workload that choose its GPUs or change what is measured.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

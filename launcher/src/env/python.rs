@@ -56,7 +56,7 @@ struct Answer {
     packages: BTreeMap<String, Option<String>>,
 }
 
-/// The Python of the workload; none if it is no Python program.
+/// The Python of the workload; none if it is not a Python program.
 pub(crate) fn of_workload(command: &[OsString]) -> Option<Python> {
     let interpreter = interpreter_of(command)?;
     let name = interpreter.to_string_lossy().into_owned();

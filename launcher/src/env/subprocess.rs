@@ -67,7 +67,7 @@ pub(crate) struct Answer {
 }
 
 /// Runs `command` without input and gives its standard output. Variables that would load a
-/// profiler into it are taken away: it is no part of what is measured.
+/// profiler into it are taken away: it is not part of what is measured.
 pub(crate) fn ask(command: &mut Command, limit: Duration) -> Result<String, NoAnswer> {
     for variable in ["LD_PRELOAD"].into_iter().chain(DOORS) {
         command.env_remove(variable);

@@ -67,7 +67,7 @@ fn sums(look: &Look) -> Watched {
     job
 }
 
-/// The processes with series of their own, in their order: all, or those with the slowest steps of late, in the
+/// The processes with series of their own, in their order: all, or those with the slowest steps recently, in the
 /// stage that takes most of the time of all processes together.
 fn slowest(look: &Look, limit: usize) -> Vec<usize> {
     let all = &look.processes;
@@ -92,7 +92,7 @@ fn slowest(look: &Look, limit: usize) -> Vec<usize> {
     shown
 }
 
-/// Leaves only the processes that have series of their own.
+/// Leaves only the processes that have their own series.
 pub(crate) fn only_slowest(mut look: Look, limit: usize) -> Look {
     let shown = slowest(&look, limit);
     let left_out = (look.processes.len() - shown.len()) as u64;

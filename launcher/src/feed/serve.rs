@@ -32,7 +32,7 @@ impl Page {
     }
 }
 
-/// The names under which clients may ask. A page of a browser can have a name of its own lead to this host,
+/// The names under which clients may ask. A page of a browser can have its own name lead to this host,
 /// and would read what is served under that.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
@@ -66,7 +66,7 @@ impl Names {
     }
 }
 
-/// Serves the page on a thread of its own until the process ends.
+/// Serves the page on its own thread until the process ends.
 pub(crate) fn serve(listener: TcpListener, page: Page, names: Names) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let server = Server { listener, page, names, clients: Vec::new() };

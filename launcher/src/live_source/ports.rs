@@ -1,4 +1,4 @@
-//! `feed` on other hosts -> what their processes do. Each host is asked on a thread of its own, and every answer
+//! `feed` on other hosts -> what their processes do. Each host is asked on its own thread, and every answer
 //! has a bound in bytes and in time: one that is slow, gone or hostile holds up neither the page nor another host.
 
 use std::io::{self, Read, Write as _};

@@ -15,14 +15,14 @@ use stage2_config::hydra::hydra_key;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 
-/// Where a Hydra app writes; the presets give each pass a folder of its own.
+/// Where a Hydra app writes; the presets give each pass its own folder.
 const HYDRA_RUN_DIR: &str = "hydra.run.dir";
 
 const COUNTERS: &str = "STAGE2_COUNTERS";
 const HOST: &str = "STAGE2_HOST";
 const START: &str = "STAGE2_START";
 const CONTROL: &str = "STAGE2_CONTROL";
-/// Counters are sampled in a pass of their own in a deep run, and not at all in a light one.
+/// Counters are sampled in their own pass in a deep run, and not at all in a light one.
 const AUTO: &str = "auto";
 const OFF: &str = "off";
 const COUNTERS_PASS: &str = "counters";
@@ -226,7 +226,7 @@ pub(crate) fn is_split_by_loader(library: &Path) -> bool {
     library.as_os_str().as_bytes().iter().any(breaks)
 }
 
-/// The library before those of the user, but for AddressSanitizer's runtime, which has to be the first.
+/// The library before those of the user, except for AddressSanitizer's runtime, which has to be the first.
 fn prepend(library: &Path, others: Option<&OsStr>) -> OsString {
     let library = library.as_os_str();
     let Some(others) = others.filter(|others| !others.is_empty()) else {

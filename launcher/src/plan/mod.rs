@@ -59,7 +59,7 @@ pub(crate) struct Pass {
     pub(crate) outputs: Vec<PathBuf>,
     /// Where the output of the process is kept, too: standard output and standard error.
     pub(crate) tee: Option<(PathBuf, PathBuf)>,
-    /// Where the output goes instead, with nothing to read and a process group of its own: the user does not see it.
+    /// Where the output goes instead, with nothing to read and its own process group: the user does not see it.
     pub(crate) capture: Option<Capture>,
     /// Where the process runs; none: where this one does.
     pub(crate) cwd: Option<PathBuf>,
@@ -85,7 +85,7 @@ impl Pass {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {
-    /// Standard output, where it has a file of its own; replaced.
+    /// Standard output, where it has its own file; replaced.
     pub(crate) stdout: Option<PathBuf>,
     /// Everything else; appended to.
     pub(crate) log: PathBuf,
@@ -108,7 +108,7 @@ pub(crate) struct Limits {
     pub(crate) bytes: Option<u64>,
 }
 
-/// A symbolic link in a folder of its own.
+/// A symbolic link in its own folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) target: PathBuf,
@@ -123,7 +123,7 @@ pub(crate) struct Inherited {
     pub(crate) doors: Vec<&'static str>,
     pub(crate) python_path: Option<OsString>,
     pub(crate) collector: BTreeMap<String, OsString>,
-    /// Variables that nobody reads, each with the one that was probably meant.
+    /// Variables that nothing reads, each with the one that was probably meant.
     pub(crate) misspelt: Vec<(String, &'static str)>,
     pub(crate) has_gpu: bool,
     /// Process id, which keeps the names of runs at the same time apart.
@@ -187,7 +187,7 @@ const OTHER_VARIABLES: &[&str] = &[
     "STAGE2_WHY_PID",
 ];
 
-/// A variable of ours that nobody reads, and the one that was probably meant. Others may be those of the user.
+/// A variable of ours that nothing reads, and the one that was probably meant. Others may be those of the user.
 fn misspelt(name: &str) -> Option<(String, &'static str)> {
     let own = |name: &'static str| name.strip_prefix(PREFIX);
     let word = name.strip_prefix(PREFIX)?;
@@ -229,7 +229,7 @@ pub(crate) struct Request<'a> {
     /// Captures of nsys that kernels are chosen by where no pass knows them.
     pub(crate) nsys_files: &'a [PathBuf],
     pub(crate) keep_going: bool,
-    /// The collect pass records nothing until somebody asks for it.
+    /// The collect pass records nothing until someone asks for it.
     pub(crate) dormant: bool,
     pub(crate) loading: &'a Loading,
     /// The inference engine that the command shows.
@@ -356,7 +356,7 @@ impl Profiler {
         }
     }
 
-    /// Leaves out what nsys makes of its report, but for the SQLite export.
+    /// Leaves out what nsys makes of its report, except for the SQLite export.
     pub(crate) fn without_tables(&mut self) {
         if let Kind::Nsys(nsys) = &mut self.kind {
             nsys.export.sqlite = true;
@@ -372,10 +372,10 @@ pub(crate) enum Kind {
     Ncu { settings: Box<Ncu>, choice: Box<KernelChoice> },
 }
 
-/// What the command line says of the kernels for Nsight Compute.
+/// What the command line states of the kernels for Nsight Compute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KernelChoice {
-    /// It names the stage: another one is no substitute then.
+    /// It names the stage: another one is not a substitute then.
     pub(crate) stage_is_explicit: bool,
     /// Captures of nsys that were taken elsewhere, for where no pass knows the kernels.
     pub(crate) nsys_files: Vec<PathBuf>,

@@ -122,7 +122,7 @@ impl Running {
     }
 
     /// Waits for the end of the process, and hands signals on until then. `pulse` names a program of which nothing
-    /// else is seen: now and then a line says that it still runs.
+    /// else is seen: now and then a line states that it still runs.
     pub(crate) fn finish(
         mut self,
         events: &Receiver<Event>,

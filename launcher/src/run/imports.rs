@@ -59,7 +59,7 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// Takes out of copies of captures what they hold of the machine, also after a signal. Says what is left.
+    /// Takes out of copies of captures what they hold of the machine, also after a signal. States what is left.
     pub(crate) fn clean_copies(
         &self,
         copies: &InputCopies,

@@ -12,7 +12,7 @@ use crate::workload::is_library;
 pub(crate) enum Library {
     Found(PathBuf),
     Missing(Vec<PathBuf>),
-    /// It is no library that a program of this machine can load: the loader would run the workload without it.
+    /// It is not a library that a program of this machine can load: the loader would run the workload without it.
     Unusable(PathBuf),
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct NotLinked {
     error: std::io::Error,
 }
 
-/// Makes the link, in a folder that nobody else can have made.
+/// Makes the link, in a folder that no other user can have made.
 pub(crate) fn linked(link: Option<&Link>) -> Result<PreloadLink, NotLinked> {
     let Some(link) = link else { return Ok(PreloadLink(None)) };
     let dir = link.at.parent().unwrap_or(Path::new("/tmp")).to_owned();

@@ -259,7 +259,7 @@ fn is_not_found(error: &std::io::Error) -> bool {
 }
 
 impl Current<'_> {
-    /// Changes the record and writes it down. A disk that is full now may be full because of the workload: the run
+    /// Changes the record and records it. A disk that is full now may be full because of the workload: the run
     /// goes on, and its end will tell.
     fn update(&mut self, change: impl FnOnce(&mut PassRecord)) {
         if let Some(record) = self.bundle.record.passes.get_mut(self.at) {

@@ -557,7 +557,7 @@ pub(super) fn import(tool: &Tool<'_>, ncu: &Ncu, files: &Files, findings: &mut V
     }
 }
 
-/// Prints the page; its first lines say which one.
+/// Prints the page; its first lines state which one.
 const SCRIPT: &str = include_str!("../tools/ncu/print_report.py");
 /// Starting Python, and loading the package, may take this long.
 const ASK_LIMIT: Duration = Duration::from_secs(60);

@@ -295,7 +295,7 @@ const REPORT_STAYS: &str = "the report itself is kept: open it with nsys-ui, or 
                             nsys at least as new as the one that wrote it";
 const EXPORT_STAYS: &str = "the SQLite export is kept: `nsys stats` reads it, too";
 
-/// Says, on the terminal and beside the reports, what the files of a folder hold. `shown` is that folder as
+/// Says, on the terminal and next to the reports, what the files of a folder hold. `shown` is that folder as
 /// seen from the run's. Either the report of nsys is kept as usual (`kept`), or something could not be taken out.
 pub(crate) fn environment_finding(folder: &Path, shown: &str, kept: bool) -> Vec<Finding> {
     const WHY: &str = "nsys records them, including all passwords and tokens";

@@ -98,7 +98,7 @@ fn open(capture: &Capture) -> Result<(File, File), NotRunnable> {
 }
 
 /// Waits for the end of the process that it is given, without reaping it: until then its number is given to nobody,
-/// and no signal of ours hits a stranger. There before the process: nobody else would see its end.
+/// and no signal of ours hits a stranger. There before the process: no other process would see its end.
 fn waiter(events: Sender<Event>) -> Result<Sender<Pid>, NotRunnable> {
     let (give, given) = std::sync::mpsc::channel();
     let begun = std::thread::Builder::new().name("waiter".into()).spawn(move || {

@@ -220,7 +220,7 @@ pub(super) fn version_of(executable: &Path) -> Result<String, NoAnswer> {
     ask(Command::new(executable).arg("--version"), VERSION_LIMIT)
 }
 
-/// The version of the tool of the pass `key`, where it prints one; a finding says where not. The pass without
+/// The version of the tool of the pass `key`, where it prints one; a finding states where not. The pass without
 /// the tool, where it cannot be started or is older than `oldest`, which is as bad as `too_old` says.
 pub(super) fn version_for(
     key: &str,
@@ -251,7 +251,7 @@ pub(super) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The part of a log from `start` on; its middle is left out where it is long.
+/// The part of a log from `start`; its middle is left out where it is long.
 pub(super) fn read_from(log: &Path, start: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

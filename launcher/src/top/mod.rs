@@ -5,7 +5,6 @@ mod page;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
-use std::ops::RangeInclusive;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,11 +23,10 @@ use stage2_read::files;
 use crate::cli::TopArgs;
 use crate::failure::Failure;
 use crate::live_source::{LiveSource, STEP, Stop, TICK, now_ns};
+use crate::terminal::width;
 
-/// Size of a page of plain text, unless the variable COLUMNS has another width.
+/// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width.
 const COLUMNS: usize = 80;
-/// The widths that it may have.
-const WIDTHS: RangeInclusive<usize> = 40..=1_000;
 const LINES: usize = 24;
 
 /// Kernels that a key scrolls by: as many as a page of 24 lines shows.
@@ -40,12 +38,15 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     let state = State { processes_by: args.order, ..State::default() };
     if args.once {
         watched.read_all();
+        watched.require_traces()?;
         return show(&watched, state).map(|_| 0);
     }
     let stop = Stop::on_signals()?;
     let dumb = std::env::var_os("TERM").is_none_or(|kind| kind == "dumb" || kind.is_empty());
     let is_screen = io::stdout().is_terminal() && io::stdin().is_terminal();
     if args.plain || dumb || !is_screen {
+        watched.tick();
+        watched.require_traces()?;
         while !stop.is_set() {
             let began = Instant::now();
             watched.tick();
@@ -62,18 +63,19 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
         return Ok(0);
     }
     watched.read_alone()?;
+    watched.require_traces()?;
     run_screen(&mut watched, state, &stop).map_err(|error| {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
     Ok(0)
 }
 
-/// Prints one page; false where nobody reads on.
+/// Prints one page; false where nothing reads on.
 fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
     let view = look(watched, state, true);
     // Each host that does not answer, and what is wrong, has lines of its own.
     let height = LINES + 2 * view.look.problems.len();
-    let mut lines: Vec<String> = page(&view, text_width(), height)
+    let mut lines: Vec<String> = page(&view, width(&io::stdout()).unwrap_or(COLUMNS), height)
         .iter()
         .map(|line| line.to_string().trim_end().to_owned())
         .collect();
@@ -88,12 +90,6 @@ fn show(watched: &LiveSource, state: State) -> Result<bool, Failure> {
     }
 }
 
-/// As wide as the user asks for.
-fn text_width() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
-    asked.filter(|columns| WIDTHS.contains(columns)).unwrap_or(COLUMNS)
-}
-
 /// Shows the page until the user or `stop` ends it. The terminal is as before then, also after a panic.
 fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
@@ -103,7 +99,8 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
         while !stop.is_set() {
             if Instant::now() >= next {
                 let is_new = watched.tick();
-                next = Instant::now() + if is_new { TICK } else { STEP };
+                let is_current = is_new && !view.look.is_behind();
+                next = Instant::now() + if is_current { TICK } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
@@ -162,9 +159,11 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         is_text,
         ended: None,
+        report: None,
     };
-    if is_over(&view) {
+    if is_over(&view) && !view.look.is_behind() {
         view.ended = Some(what_next(watched, !is_text));
+        view.report = watched.report(&view.look);
     }
     view
 }
@@ -177,7 +176,7 @@ fn what_next(watched: &LiveSource, has_keys: bool) -> String {
         (false, true) => "w writes its reports".to_owned(),
         (false, false) => "`stage2-launch merge` writes its reports".to_owned(),
     };
-    format!("The run has ended: {next}{}", if has_keys { ", q ends" } else { "" })
+    format!("The run has ended: {next}{}", if has_keys { ", q quits" } else { "" })
 }
 
 fn is_control(key: KeyEvent, letter: char) -> bool {

@@ -4,21 +4,27 @@
 mod foot;
 mod gpus;
 mod help;
+mod hosts;
+mod processes;
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use foot::foot;
 use gpus::{counters, gpus};
 use help::help;
+use hosts::hosts;
+use processes::{processes, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
+use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{shorten, visible, wrapped_at_most};
-use stage2_live::{FileState, Look, StageNumbers, Watched, class_label};
+use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
+use stage2_model::{Report, StepTimes, StepUnit, WindowKind};
 
 use crate::live_source::Switch;
 
@@ -34,7 +40,7 @@ pub(crate) struct State {
     pub(crate) help: bool,
     /// The process whose numbers are shown, by host and number; `None`: all.
     pub(crate) only: Option<(String, u32)>,
-    /// The next key says whether this is to be done.
+    /// The next key states whether this is to be done.
     pub(crate) asked: Option<Switch>,
     /// What came of the last key.
     pub(crate) said: Option<String>,
@@ -51,6 +57,8 @@ pub(crate) enum ProcessOrder {
     StepTime,
     /// Busy time of the GPU in calls, the idlest first
     Busy,
+    /// Waiting for other ranks, the least first: likely the late ones
+    Wait,
     /// Lost records, the most first
     Lost,
 }
@@ -60,7 +68,8 @@ impl ProcessOrder {
         match self {
             Self::Rank => Self::StepTime,
             Self::StepTime => Self::Busy,
-            Self::Busy => Self::Lost,
+            Self::Busy => Self::Wait,
+            Self::Wait => Self::Lost,
             Self::Lost => Self::Rank,
         }
     }
@@ -89,75 +98,94 @@ pub(crate) struct View {
     pub(crate) now_ns: u64,
     pub(crate) state: State,
     pub(crate) has_colour: bool,
-    /// The page is text that nobody can scroll or ask for more.
+    /// The page is text that cannot be scrolled or asked for more.
     pub(crate) is_text: bool,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
+    /// The report of the run that has ended.
+    pub(crate) report: Option<Arc<Report>>,
 }
 
 /// Names get no more columns: numbers stay near to them on a wide terminal.
 const STAGE_COLUMNS: usize = 40;
+const STAGE_LEAST: usize = 16;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
 /// Rows of kernels that are more important than a line for each GPU.
-const KERNELS_LEAST: usize = 3;
+const KERNELS_LEAST: usize = 6;
 
-/// From this width on, the tables have more columns.
+/// From this width, kernels have numbers per call, and from this one, the tables have more columns.
+const WITH_CALLS: usize = 98;
 const WIDE: usize = 130;
 
-/// The most causes of a process, and on a wide terminal.
-const CAUSES: usize = 3;
-const CAUSES_WIDE: usize = 6;
-
-/// A process that wrote nothing for so long has ended, and could not say so.
-const SILENT_NS: u64 = 15_000_000_000;
-
-/// A stage over all processes.
+/// A stage over all processes: of a run that has ended as in its report, where it has one.
 #[derive(Default)]
 struct Row {
     name: String,
     processes: u64,
-    /// The seconds that were looked at, over these processes.
-    window_s: f64,
     sum: StageNumbers,
-    /// Of each process, added.
-    steps_per_s: f64,
-    tokens_per_s: f64,
+    calls_per_s: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
+    /// Parts of the time in calls, which are disjoint.
+    busy: Option<f64>,
+    wait: Option<f64>,
+    gaps: Option<f64>,
+    idle: Option<f64>,
+    tokens_per_s: Option<f64>,
+    requests: Option<f64>,
     launches_per_s: f64,
 }
 
 /// Columns of a stage and their widths. Only wide terminals have room for the last ones.
-const STAGE_TITLES: [(&str, usize); 11] = [
+const STAGE_TITLES: [(&str, usize); 12] = [
     ("CALLS/S", 7),
     ("P50 ms", 7),
     ("P99 ms", 7),
     ("BUSY", 6),
+    (WAIT, 6),
     ("GAPS", 6),
-    ("REQS", 5),
+    ("IDLE", 6),
     ("TOKENS/S", 8),
+    ("REQS", 5),
     ("WORK/S", 6),
-    ("IDLE", 7),
-    ("P90 ms", 7),
+    (P90, 7),
     ("WORK/CALL", 9),
 ];
 
+/// A column that is only there where ranks communicate.
+const WAIT: &str = "WAIT";
+const P90: &str = "P90 ms";
+
+/// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
+const UNUSED: &str = "NO WORK";
+
 /// How many stages can be chosen.
 pub(crate) fn stages(view: &View) -> usize {
-    rows(&seen(view).look).len()
+    rows(view).len()
 }
 
 /// How many kernels the chosen stage has.
 pub(crate) fn kernels(view: &View) -> usize {
-    let seen = seen(view);
-    let rows = rows(&seen.look);
-    rows.get(view.state.chosen).map_or(0, |row| kernels_of(&seen, row).0.len())
+    rows(view).get(view.state.chosen).map_or(0, |row| kernels_of(&seen(view), row).0.len())
 }
 
-/// What is shown of processes one by one: all of them, or the chosen one alone.
-fn seen(view: &View) -> Cow<'_, View> {
+/// The process that is shown alone.
+fn only(view: &View) -> Option<&Watched> {
     let is_chosen = |of: &&Watched| view.state.only.as_ref() == Some(&id(of));
-    match view.look.processes.iter().find(is_chosen) {
+    view.look.processes.iter().find(is_chosen)
+}
+
+/// The processes that are shown: all of them, or the chosen one alone.
+fn shown(view: &View) -> impl Iterator<Item = &Watched> {
+    let only = only(view).map(id);
+    view.look.processes.iter().filter(move |of| only.as_ref().is_none_or(|only| *only == id(of)))
+}
+
+/// What is known of the processes that are shown, without the others.
+fn seen(view: &View) -> Cow<'_, View> {
+    match only(view) {
         Some(process) => Cow::Owned(View {
             look: Look { processes: vec![process.clone()], ..Look::default() },
             state: view.state.clone(),
@@ -174,7 +202,7 @@ fn id(process: &Watched) -> (String, u32) {
 
 /// The process that the page shows above or below the chosen one; `None`, for all, is above the first.
 pub(crate) fn neighbour(view: &View, is_below: bool) -> Option<(String, u32)> {
-    let rows = rows(&seen(view).look);
+    let rows = rows(view);
     let sorted = sorted_processes(view, rows.get(view.state.chosen));
     let chosen = view.state.only.as_ref();
     let at = sorted.iter().position(|process| Some(&id(process)) == chosen);
@@ -194,40 +222,42 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     }
     let mut lines = head(view, width);
     let seen = &*seen(view);
-    let rows = rows(&seen.look);
+    let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
     let foot = foot(view, width);
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
-    let (minute, mut states) = match left >= 14 {
+    let processes = processes(view, rows.get(chosen), for_processes, width);
+    let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
     let counters = counters(seen, (left / 8).max(1), width);
-    let hosts = hosts(seen, (left / 4).max(1), width);
+    let hosts =
+        hosts(view, rows.get(chosen), (if left < 30 { left / 5 } else { left / 4 }).max(1), width);
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
-    let others = for_stages + for_processes + for_hosts + minute.len() + counters.len();
-    // The title of the kernels has its line, too.
-    let mut for_kernels = (left + 1).saturating_sub(others + states.len());
+    let others = for_stages + processes.len() + for_hosts + minute.len() + counters.len();
+    // The titles of the kernels and of the processes have their lines, too.
+    let mut for_kernels = (left + 2).saturating_sub(others + states.len());
     if for_kernels <= KERNELS_LEAST && states.len() > 1 {
         states = gpus(seen, 1, width);
-        for_kernels = (left + 1).saturating_sub(others + states.len());
+        for_kernels = (left + 2).saturating_sub(others + states.len());
     }
-    let alone = view.state.only.as_ref().map_or_else(String::new, |(_, pid)| format!(" of {pid}"));
+    let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
     let nothing = match dormant(view) {
         0 => "nothing has run in the last 10 s of the data".to_owned(),
         some => format!("{} dormant: press s to record", counted(some as u64, "process")),
     };
-    lines.extend(stage_table((&rows, &alone, &nothing), chosen, for_stages, width));
+    lines.extend(stage_table(view, (&rows, &alone, &nothing), chosen, for_stages, width));
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
     lines.extend(states);
     lines.extend(counters);
     lines.extend(hosts);
-    lines.extend(processes(view, rows.get(chosen), for_processes, width));
+    lines.extend(processes);
     lines.truncate(height.saturating_sub(foot.len()));
     let above = lines.len().max(height.saturating_sub(foot.len()));
     lines.resize(above, Line::default());
@@ -257,6 +287,7 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
+        _ if look.is_behind() => reading(look),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
         Some(age) => format!("data {age} old"),
         None => "no data yet".to_owned(),
@@ -267,7 +298,8 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     };
     let (name, all) = (shorten(&name, 24), look.processes.len());
     let all = counted(all as u64, "process");
-    let state = format!("{all}, {on} recording{dormant}  {age}{frozen}");
+    let on = if view.ended.is_some() { String::new() } else { format!(", {on} recording") };
+    let state = format!("{all}{on}{dormant}  {age}{frozen}");
     let (named, span) = (format!("{name}  {state}"), span(view));
     // Hosts that do not answer are worth more than the time, and that more than the name of a folder.
     let second = if look.hosts.is_some() { named.clone() } else { format!("{state}{span}") };
@@ -281,27 +313,43 @@ fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let (coverage, in_ranges) =
         (part(placed, work), part(sum(|process| process.counts.attributed), work));
     let lost = lost_text(sum(lost), look.processes.iter().any(is_incomplete), count);
-    let behind = match (look.behind_bytes >> 20, look.skipped_bytes >> 20) {
-        (0, 0) => String::new(),
-        (behind, skipped) => format!("  {behind} MB behind, {skipped} MB skipped"),
+    let skipped = match look.skipped_bytes >> 20 {
+        0 => String::new(),
+        skipped => format!("  {skipped} MB skipped"),
     };
     let work = count(work);
     let second =
-        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{behind}");
+        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{skipped}");
     let second = plain(&second, width);
     let second = if lost == "0" { second } else { coloured(second, Color::Red, view) };
     vec![bold(&first, width), second]
 }
 
-/// The time that the tables are about: rates and shares of it, and not of the whole run.
+/// How far the files are read.
+fn reading(look: &Look) -> String {
+    let read = look.processes.iter().fold(0u64, |sum, of| sum.saturating_add(of.bytes));
+    let all = read.saturating_add(look.behind_bytes);
+    format!("reading {} of {} MB", read >> 20, all >> 20)
+}
+
+/// The time that the tables are about: rates and shares of it.
 fn span(view: &View) -> String {
-    let windows = view.look.processes.iter().map(|process| process.window.ns);
-    let seconds = windows.max().unwrap_or(0) as f64 / 1e9;
-    let of_run = if view.ended.is_some() { " of the run" } else { "" };
-    match seconds {
+    if view.look.is_behind() {
+        return String::new();
+    }
+    let windows = || view.look.processes.iter().map(|process| &process.window);
+    if windows().any(|window| window.is_whole) {
+        let is_of_report = view.report.is_some() && view.state.only.is_none();
+        let of = match is_of_report {
+            true => "whole run, as in its report",
+            false => "whole run without the first calls",
+        };
+        return format!("  {of}");
+    }
+    match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
         s if s <= 0.0 => String::new(),
-        s if s >= 9.95 => format!("  last {s:.0} s{of_run}"),
-        s => format!("  last {s:.1} s{of_run}"),
+        s if s >= 9.95 => format!("  last {s:.0} s"),
+        s => format!("  last {s:.1} s"),
     }
 }
 
@@ -310,39 +358,121 @@ fn dormant(view: &View) -> usize {
     view.phases.iter().filter(|(_, phase)| phase == "dormant").count()
 }
 
-fn rows(look: &Look) -> Vec<Row> {
+fn rows(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
-    for process in &look.processes {
-        let seconds = process.window.ns as f64 / 1e9;
+    for process in shown(view) {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.steps > 0 || sum.launches > 0);
-        for (name, sum) in with_work.filter(|_| seconds > 0.0) {
+        for (name, sum) in with_work {
+            let Some(seconds) = seconds(process, sum) else { continue };
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
             row.processes += 1;
-            row.window_s += seconds;
             row.sum.add(sum);
-            row.steps_per_s += sum.steps as f64 / seconds;
-            row.tokens_per_s += sum.tokens as f64 / seconds;
+            let add = |to: &mut Option<f64>, of: u64| {
+                *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
+            };
+            add(&mut row.calls_per_s, sum.steps);
+            add(&mut row.tokens_per_s, sum.tokens);
             row.launches_per_s += sum.launches as f64 / seconds;
         }
     }
     let mut rows: Vec<Row> = all.into_values().collect();
+    for row in &mut rows {
+        row.finish(view);
+    }
     // Those with work first, then what is no range of the program, and in one order whatever their numbers do.
     rows.order_by_key(|row| (row.sum.launches == 0, row.name.starts_with('('), row.name.clone()));
     rows
 }
 
+impl Row {
+    /// From sums to what is shown.
+    fn finish(&mut self, view: &View) {
+        let processes = self.processes.max(1) as f64;
+        self.calls_per_s = self.calls_per_s.map(|sum| sum / processes);
+        self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
+        self.launches_per_s /= processes;
+        self.p50_ns = self.sum.step_times.percentile(50);
+        let has_p99 = self.sum.timed.0 >= P99_VALUES;
+        self.p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
+        self.requests = self.sum.requests_per_step();
+        self.wait = mean_wait(view, &self.name);
+        let with_waits = self.sum.busy_share();
+        self.busy = with_waits.map(|busy| (busy - self.wait.unwrap_or(0.0)).max(0.0));
+        self.gaps = self.sum.gap_share();
+        self.idle = with_waits.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
+        if let Some(report) = view.report.as_ref().filter(|_| only(view).is_none()) {
+            self.as_in(report);
+        }
+    }
+
+    /// Takes the values of a report.
+    fn as_in(&mut self, report: &Report) {
+        let Some(of) = report.answer.stages.iter().find(|of| of.stage == self.name) else { return };
+        // Other steps are parts of a call.
+        let is_call = |step: &&StepTimes| {
+            matches!(step.unit, StepUnit::Instance | StepUnit::OfEngine) && step.mean_ns > 0
+        };
+        if let Some(step) = of.step.as_ref().filter(is_call) {
+            self.calls_per_s = Some(1e9 / step.mean_ns as f64);
+            (self.p50_ns, self.p99_ns) = (Some(step.p50_ns), step.p99_ns);
+            self.requests = step.requests;
+        }
+        self.tokens_per_s = of.tokens_per_s.value().or(self.tokens_per_s);
+        let Some(window) = &of.window else { return };
+        let parts: Vec<(WindowKind, f64)> =
+            window.parts.iter().map(|part| part.kind).zip(window.rounded_percent()).collect();
+        let part = |is_it: fn(WindowKind) -> bool| {
+            let found = parts.iter().filter(|(kind, _)| is_it(*kind));
+            Some(found.map(|(_, percent)| percent / 100.0).sum())
+        };
+        self.gaps = part(|kind| kind == WindowKind::LaunchGaps);
+        self.idle = part(|kind| kind == WindowKind::OtherIdle);
+        let wait = part(|kind| kind == WindowKind::Waiting);
+        self.wait = wait.filter(|wait| self.wait.is_some() || *wait > 0.0);
+        self.busy = part(|kind| {
+            use WindowKind::{LaunchGaps, OtherIdle, Waiting};
+            !matches!(kind, LaunchGaps | OtherIdle | Waiting)
+        });
+    }
+}
+
+/// What the rates of a stage are over: the last seconds, and of a whole run the time in its calls.
+fn seconds(process: &Watched, stage: &StageNumbers) -> Option<f64> {
+    let in_calls = stage.window_ns > 0 && process.window.is_whole && stage.recorded_steps > 0;
+    let (ns, of_all) = match in_calls {
+        // The windows are those of the calls that are recorded.
+        true => (stage.window_ns, stage.steps as f64 / stage.recorded_steps as f64),
+        false => (process.window.ns, 1.0),
+    };
+    (ns > 0).then(|| ns as f64 / 1e9 * of_all)
+}
+
 fn stage_table(
+    view: &View,
     (rows, of, nothing): (&[Row], &str, &str),
     chosen: usize,
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let name_width = width.saturating_sub(62).clamp(8, STAGE_COLUMNS);
-    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
+    let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+    let most = width.saturating_sub(63).clamp(8, STAGE_COLUMNS);
+    let name_width = longest.max(STAGE_LEAST).min(most);
+    let has_waits = rows.iter().any(|row| row.wait.is_some());
+    let is_there = |title: &str| match title {
+        WAIT => has_waits,
+        // A report has none.
+        P90 => view.report.is_none() || only(view).is_some(),
+        _ => true,
+    };
     let start = format!("  {}", padded(&format!("STAGE{of}"), name_width));
-    let title = row_of(start, titles.iter().zip(STAGE_TITLES.map(|(_, width)| width)), width);
+    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
+    let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
+        let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
+        row_of(start, cells.map(|(cell, (_, width))| (cell, width)), width)
+    };
+    let title = line_of(start, &titles);
     let mut lines = vec![bold(&title, width)];
     if rows.is_empty() {
         lines.push(plain(&format!("  {nothing}"), width));
@@ -350,33 +480,39 @@ fn stage_table(
     // The chosen one is always among those that are seen.
     let first = (chosen + 1).saturating_sub(height);
     for (at, row) in rows.iter().enumerate().skip(first).take(height) {
-        let mean = |sum: f64| sum / row.processes.max(1) as f64;
-        let time = |percent| or_dash(row.sum.step_times.percentile(percent).map(ms));
-        let has_tokens = row.sum.steps_with_tokens > 0;
-        let tokens = or_dash(has_tokens.then(|| short(mean(row.tokens_per_s))));
         let mark = if at == chosen { ">" } else { " " };
         let start = format!("{mark} {}", padded(&row.name, name_width));
-        let busy = row.sum.busy_share();
-        let idle = busy.map(|busy| (1.0 - busy - row.sum.gap_share().unwrap_or(0.0)).max(0.0));
-        let per_call = (row.sum.steps > 0).then(|| row.sum.launches as f64 / row.sum.steps as f64);
+        let recorded = row.sum.recorded_steps;
+        let per_call = (recorded > 0).then(|| row.sum.launches as f64 / recorded as f64);
         let cells = [
-            short(mean(row.steps_per_s)),
-            time(50),
-            time(99),
-            or_dash(busy.map(share)),
-            or_dash(row.sum.gap_share().map(share)),
-            or_dash(row.sum.requests_per_step().map(short)),
-            tokens,
-            short(mean(row.launches_per_s)),
-            or_dash(idle.map(share)),
-            time(90),
+            or_dash(row.calls_per_s.map(short)),
+            or_dash(row.p50_ns.map(ms)),
+            or_dash(row.p99_ns.map(ms)),
+            or_dash(row.busy.map(share)),
+            or_dash(row.wait.map(share)),
+            or_dash(row.gaps.map(share)),
+            or_dash(row.idle.map(share)),
+            or_dash(row.tokens_per_s.map(short)),
+            or_dash(row.requests.map(short)),
+            short(row.launches_per_s),
+            or_dash(row.sum.step_times.percentile(90).map(ms)),
             or_dash(per_call.map(short)),
         ];
-        let text = row_of(start, cells.iter().zip(STAGE_TITLES.map(|(_, width)| width)), width);
+        let text = line_of(start, &cells);
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
     }
     lines
+}
+
+/// The part of the time in calls in which a process that is shown waited for other ranks, on average.
+fn mean_wait(view: &View, stage: &str) -> Option<f64> {
+    let all = &view.look.processes;
+    let only = only(view).map(id);
+    let is_shown = |of: &Watched| only.as_ref().is_none_or(|only| *only == id(of));
+    let shown = waits(view, stage).into_iter().zip(all).filter(|(_, process)| is_shown(process));
+    let known: Vec<f64> = shown.filter_map(|(wait, _)| wait).collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
 /// A line of as many cells, right-aligned in their columns, as are whole in it; the last ones are for wide terminals.
@@ -413,12 +549,14 @@ fn kernels_of<'v>(view: &'v View, row: &Row) -> Kernels<'v> {
 
 fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
     let Some(row) = row.filter(|_| height > 0) else { return Vec::new() };
-    let total = row.sum.class_ns.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+    let (mut kernels, class_of) = kernels_of(view, row);
     let mut classes: Vec<(u64, u8)> =
         row.sum.class_ns.iter().enumerate().map(|(class, &ns)| (ns, class as u8)).collect();
     classes.retain(|(ns, _)| *ns > 0);
     classes.order_by(|a, b| b.cmp(a));
-    let (mut kernels, class_of) = kernels_of(view, row);
+    // As in a report, of the time of kernels.
+    let of_kernels = classes.iter().filter(|(_, class)| !class_label(*class).starts_with("mem"));
+    let total = of_kernels.fold(0u64, |sum, (ns, _)| sum.saturating_add(*ns));
     let by = view.state.kernels_by;
     let mean_ns = |(ns, launches): (u64, u64)| ns.checked_div(launches);
     let size = |sum: (u64, u64)| match by {
@@ -430,17 +568,19 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let above = view.state.above.min(kernels.len().saturating_sub(1));
     let kernels = kernels.split_off(above);
     let from = if above > 0 { format!("KERNEL from {}", above + 1) } else { "KERNEL".to_owned() };
-    let is_wide = width >= WIDE;
-    let besides = if is_wide { 75 } else { 41 };
+    let calls = row.sum.recorded_steps as f64;
+    let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
+    let besides = 41 + if has_calls { 18 } else { 0 } + if is_wide { 16 } else { 0 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
     let title = format!(
-        "  {} {:>6}  {} {:>6} {:>8}{}",
+        "  {} {:>6}  {} {:>6} {:>8}{}{}",
         padded("CLASS", 14),
         "TIME",
         padded(&from, name_width),
         marked("TIME", by == KernelOrder::Time),
         marked("MEAN us", by == KernelOrder::Mean),
-        if is_wide { "  LAUNCH/S      ms/S  CLASS" } else { "" }
+        if has_calls { "   N/CALL  ms/CALL" } else { "" },
+        if is_wide { "  CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
     let shown = height.saturating_sub(1);
@@ -453,7 +593,6 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let others = format!("{} others", rest.len());
     let others = (!rest.is_empty()).then_some((others.as_str(), beyond));
     let mut top = top.iter().copied().chain(others);
-    let seconds = row.window_s;
     for at in 0..shown {
         let class = classes.get(at).map(|&(ns, class)| (class_label(class), part(ns, total)));
         let (class, class_part) = class.unwrap_or_default();
@@ -461,17 +600,24 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         if class.is_empty() && kernel.is_none() {
             break;
         }
-        let more = kernel.filter(|_| is_wide).map_or_else(String::new, |(name, (ns, launches))| {
-            let calls = short(launches as f64 / seconds);
-            let class = class_of.get(name).map_or("", |class| class_label(*class));
-            format!(" {calls:>9} {:>9}  {class}", short(ns as f64 / 1e6 / seconds))
-        });
+        let per_call = |(ns, launches): (u64, u64)| {
+            format!(" {:>8} {:>8}", short(launches as f64 / calls), short(ns as f64 / 1e6 / calls))
+        };
+        let mut more = kernel.filter(|_| has_calls).map_or_else(String::new, |of| per_call(of.1));
+        if let Some((name, _)) = kernel.filter(|_| is_wide) {
+            more.push_str(&format!(
+                "  {}",
+                class_of.get(name).map_or("", |class| class_label(*class))
+            ));
+        }
         let (name, kernel_part, mean) = kernel.map_or_else(Default::default, |(name, sum)| {
             let mean = mean_ns(sum).map(|ns| short(ns as f64 / 1e3));
             (name, part(sum.0, total), mean.unwrap_or_default())
         });
-        let (class, name) = (padded(class, 14), padded(name, name_width));
-        let text = format!("  {class} {class_part:>6}  {name} {kernel_part:>6} {mean:>8}{more}");
+        let (class, name) = (padded(class, 14), shorten_kernel(name, name_width));
+        let text = format!(
+            "  {class} {class_part:>6}  {name:name_width$} {kernel_part:>6} {mean:>8}{more}"
+        );
         lines.push(plain(&text, width));
     }
     lines
@@ -523,152 +669,9 @@ fn bar(value: Option<f64>, full: f64) -> char {
     BARS.get((part * 7.0).round() as usize).copied().unwrap_or(' ')
 }
 
-/// What the host did while the GPUs were idle: for each process as many causes as there is room for, at most [`CAUSES`], or
-/// why there are none.
-fn hosts(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
-    let all = &view.look.processes;
-    if all.is_empty() {
-        return Vec::new();
-    }
-    let shown = all.len().min(height);
-    let each = (height / shown.max(1)).clamp(1, if width >= WIDE { CAUSES_WIDE } else { CAUSES });
-    let title =
-        format!("  {:>8} {:>6} {:>6}  WHAT THE HOST DID, IN ALL STAGES", "PID", "IDLE", "SHARE");
-    let mut lines = vec![bold(&title, width)];
-    let text_width = width.saturating_sub(26);
-    for process in all.iter().take(shown) {
-        let host = &process.window.host;
-        let idle = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
-        // Why there are no causes, or no lines in them.
-        let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
-        let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
-        let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let causes = host.causes.iter().filter(|cause| cause.percent >= 0.05).take(for_causes);
-        let causes: Vec<(String, String)> = causes
-            .map(|cause| {
-                let text = cause.text(true);
-                let text = shorten(without_wait(&text, text_width), text_width);
-                (share(cause.percent / 100.0), text)
-            })
-            .collect();
-        let room = each.saturating_sub(causes.len());
-        let why = why.map_or_else(Vec::new, |why| wrapped_at_most(why, text_width, room));
-        let others = why.into_iter().map(|line| (String::new(), line));
-        for (at, (share, text)) in causes.into_iter().chain(others).enumerate() {
-            let (pid, idle) = match at {
-                0 => (process.pid.to_string(), idle.as_str()),
-                _ => (String::new(), ""),
-            };
-            lines.push(plain(&format!("  {pid:>8} {idle:>6} {share:>6}  {text}"), width));
-        }
-    }
-    lines
-}
-
-/// Leaves out "waiting for the" if there is no room: what follows (the GIL, a lock) says enough.
-fn without_wait(text: &str, width: usize) -> &str {
-    let is_long = text.chars().count() > width;
-    let what =
-        ["waiting for the ", "waiting for a "].iter().find_map(|wait| text.strip_prefix(wait));
-    what.filter(|_| is_long).unwrap_or(text)
-}
-
-fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
-    process.window.stages.get(&row?.name)
-}
-
-/// The processes in the order of their rows; without another one, that of their ranks.
-fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
-    let mut all: Vec<&Watched> = view.look.processes.iter().collect();
-    match view.state.processes_by {
-        ProcessOrder::Rank => {}
-        ProcessOrder::StepTime => all.order_by_cached_key(|process| {
-            Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
-        }),
-        ProcessOrder::Busy => all.order_by(|a, b| {
-            let busy =
-                |of| of_stage(of, row).and_then(StageNumbers::busy_share).unwrap_or(f64::MAX);
-            busy(a).total_cmp(&busy(b))
-        }),
-        ProcessOrder::Lost => {
-            all.order_by_key(|process| Reverse((is_incomplete(process), lost(process))));
-        }
-    }
-    all
-}
-
-fn processes(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<Line<'static>> {
-    let host_width = width.saturating_sub(66).clamp(8, HOST_COLUMNS);
-    let by = view.state.processes_by;
-    let sorted = sorted_processes(view, row);
-    let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
-    let chosen = sorted.iter().position(|process| is_chosen(process));
-    const WIDTHS: [usize; 5] = [8, 8, 6, 6, 7];
-    let host = padded("HOST", host_width);
-    let titles = [
-        "CALLS/S".to_owned(),
-        marked("P50 ms", by == ProcessOrder::StepTime),
-        marked("BUSY", by == ProcessOrder::Busy),
-        "GPU".to_owned(),
-        marked("LOST", by == ProcessOrder::Lost),
-    ];
-    let start = format!("  {:>4} {:>8} {host} {}", "RANK", "PID", padded("STATE", 9));
-    let mut title = row_of(start, titles.iter().zip(WIDTHS), width);
-    if width >= WIDE {
-        title.push_str(" TOKENS/S   IDLE  TRACE FILE");
-    }
-    let mut lines = vec![bold(&title, width)];
-    // A process is worth more than how many have no room.
-    let shown = if sorted.len() > height { height.saturating_sub(1).max(1) } else { height };
-    // The chosen one is always among those that are seen.
-    let first = (chosen.unwrap_or(0) + 1).saturating_sub(shown.max(1));
-    for process in sorted.iter().skip(first).take(shown) {
-        let seconds = process.window.ns as f64 / 1e9;
-        let sum = of_stage(process, row);
-        let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
-        let busy: Vec<f64> = devices.map(|device| device.busy_ns as f64 / 1e9 / seconds).collect();
-        let is_known = !busy.is_empty() && seconds != 0.0;
-        let gpu = or_dash(is_known.then(|| share(busy.iter().sum::<f64>() / busy.len() as f64)));
-        let mark = if is_chosen(process) { ">" } else { " " };
-        let rank = or_dash(process.rank.map(|rank| rank.to_string()));
-        let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
-        let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
-        let cells = [
-            or_dash(sum.filter(|_| seconds > 0.0).map(|sum| short(sum.steps as f64 / seconds))),
-            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
-            or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
-            gpu,
-            lost_text(lost(process), is_incomplete(process), lost_count),
-        ];
-        let mut text = row_of(start, cells.iter().zip(WIDTHS), width);
-        if width >= WIDE {
-            text.push_str(&more_of_process(process, sum, width));
-        }
-        let is_heard = !is_silent(view, process) && process.state != FileState::Unreachable;
-        let is_whole = lost(process) == 0 && !is_incomplete(process) && is_heard;
-        let line = match (is_chosen(process), is_whole) {
-            (true, _) => plain(&text, width).style(Modifier::REVERSED),
-            (false, true) => plain(&text, width),
-            (false, false) => coloured(plain(&text, width), Color::Red, view),
-        };
-        lines.push(line);
-    }
-    if shown < sorted.len() && shown < height {
-        let more = counted((sorted.len() - shown) as u64, "process");
-        lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
-    }
-    lines
-}
-
-/// The further columns of a wide terminal.
-fn more_of_process(process: &Watched, sum: Option<&StageNumbers>, width: usize) -> String {
-    let seconds = process.window.ns as f64 / 1e9;
-    let tokens = sum.filter(|sum| sum.steps_with_tokens > 0 && seconds > 0.0);
-    let tokens = or_dash(tokens.map(|sum| short(sum.tokens as f64 / seconds)));
-    let host = &process.window.host;
-    let idle = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
-    let file = shorten(&visible(process.file.as_bytes()), width.saturating_sub(107));
-    format!(" {tokens:>8} {idle:>6}  {file}")
+/// How a process is called, in as few letters as possible.
+fn who(process: &Watched) -> String {
+    process.rank.map_or_else(|| process.pid.to_string(), |rank| format!("rank {rank}"))
 }
 
 /// Whether nothing more comes: no process has a socket, and all trace files have their end or have not grown for long.

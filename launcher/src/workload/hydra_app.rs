@@ -71,7 +71,7 @@ fn imported_file(module: &str, file: &Path, roots: &[PathBuf]) -> Option<PathBuf
     module_file(name, folder, false)
 }
 
-/// What the lines of a Python file say that it imports, calls and defines. No parser: strings of several lines
+/// What the lines of a Python file state that it imports, calls and defines. No parser: strings of several lines
 /// and calls that a name is made for at run time are not seen.
 #[derive(Debug, Default)]
 struct Source {

@@ -134,7 +134,7 @@ fn without(program: &Path, why: &str, remedy: &str) -> Loading {
     Loading { preload: false, doors: false, not_loaded, finding: Some(finding) }
 }
 
-/// A larger table is no table of a program that can be trusted.
+/// A larger table is not a table of a program that can be trusted.
 const LARGEST_TABLE_BYTES: u64 = 64 << 20;
 
 type Header = FileHeader64<Endianness>;

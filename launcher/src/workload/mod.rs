@@ -140,6 +140,8 @@ fn not_found(program: &Path) -> NotRunnable {
             .to_owned()
     } else if bytes.contains(&b'/') {
         "check the path".to_owned()
+    } else if program.is_file() {
+        format!("a file of that name is here: -- python {0}, or -- ./{0}", program.display())
     } else {
         let near = program.to_str().and_then(similar);
         let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? Else "));

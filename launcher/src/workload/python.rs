@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stage2_read::files;
 
-/// Larger files are no source code, bytes.
+/// Larger files are not source code, bytes.
 pub(super) const MAX_SOURCE_BYTES: u64 = 1 << 20;
 /// Folders of PYTHONPATH that are looked at.
 const MAX_ROOTS: usize = 16;
@@ -18,8 +18,8 @@ pub(super) fn roots(cwd: &Path, python_path: Option<&OsStr>) -> Vec<PathBuf> {
     std::iter::once(cwd.to_owned()).chain(further).collect()
 }
 
-/// The file of the program: `-m MODULE` or the first script among the words, also behind torchrun and
-/// the like; or the command itself, where it is a script for Python.
+/// The file of the program: `-m MODULE` or the first script among the words, also behind torchrun and similar
+/// ones; or the command itself, where it is a script for Python.
 pub(super) fn program(command: &[OsString], cwd: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let mut words = command.iter().skip(1).filter_map(|word| word.to_str());
     while let Some(word) = words.next() {

@@ -14,7 +14,7 @@ fn sample(name: &str) -> String {
 #[test]
 fn a_question_is_answered_within_its_budget() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
-    let markdown = contains("`decode` takes 3.265 ms per step").and(contains("**stages**"));
+    let markdown = contains("`decode` takes 3.061 ms per step").and(contains("**stages**"));
     sandbox.launch_strictly(&["ask", &run]).assert().success().stdout(markdown);
     for tokens in ["1", "100", "2000", "10000000"] {
         let words = ["ask", &run, "host", "--stage", "decode", "--json", "--budget", tokens];
@@ -37,7 +37,11 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `why\\x1b`"));
     let assert = sandbox.launch_strictly(&["ask", &run, "rank"]).assert().code(2);
-    assert.stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
+    assert.stdout("").stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
+    let assert = sandbox.launch_strictly(&["ask", "sumary"]).assert().code(2);
+    assert.stderr(contains("there is no run `sumary`").and(contains("ask RUN summary")));
+    let assert = sandbox.launch_strictly(&["ask", "time", &run]).assert().code(2);
+    assert.stderr(contains(format!("before the question: stage2-launch ask {run} time")));
     let words = ["ask", &run, "time", "--stage", "nothing"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("there are decode, prefill"));
     let words = ["ask", &run, "compare"];

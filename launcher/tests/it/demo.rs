@@ -73,17 +73,31 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
     let page = std::fs::read_to_string(sandbox.path("own/stakeholder_summary.md")).expect("a page");
     assert!(page.contains("**warning:**"), "{page}");
     assert_eq!(said.matches("simulated GPU").count(), 1, "{said}");
-    let next = "next:     stage2-launch run --light -- COMMAND (the same for a workload of yours)";
+    let next = "next:     stage2-launch run --light -- COMMAND (a workload of yours)";
     assert_eq!(said.lines().last(), Some(next), "{said}");
+    // A fact in each line, on any screen.
+    let labels = ["verdict", "time", "where", "kernel", "FIRST", "coverage", "report", "next"];
+    for (columns, most) in [(80, 14), (200, 10)] {
+        let mut again = sandbox.launch_strictly(&["report", "own"]);
+        let said = stderr(&again.env("COLUMNS", columns.to_string()).assert().success());
+        let block: Vec<&str> =
+            said.lines().skip_while(|line| !line.starts_with("verdict:")).collect();
+        let found = block.iter().filter(|line| !line.starts_with(' '));
+        // A short run may have too few samples of the host.
+        let found = found.filter_map(|line| Some(line.split_once(':')?.0));
+        let found: Vec<&str> = found.filter(|&label| label != "host").collect();
+        assert_eq!(found, labels, "{said}");
+        let is_narrow =
+            |line: &&str| line.chars().count() <= columns || line.starts_with("report:");
+        assert!(block.len() <= most && block.iter().all(is_narrow), "{said}");
+        assert!(!said.contains('\u{1b}'), "no colour without a terminal: {said:?}");
+    }
     // The same as a workload of the user.
     demo_script(&sandbox, "", "");
     let words = ["run.mode=light", "--run-dir", "other run", "--", "./demo"];
     let said = stderr(&sandbox.launch_strictly(&words).envs(collector()).assert().success());
-    let next = said.lines().last().unwrap_or_default();
-    assert!(
-        next.starts_with("next:     stage2-launch next '") && next.contains("/other run' ("),
-        "{said}"
-    );
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("report:   ") && last.ends_with("/other run/report.html"), "{said}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" ms per call  ").and(contains("noise       one run a side"));
+    let screen = contains(" ms per call  ").and(contains("noise       ± is the noise of"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
@@ -68,13 +68,12 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
 #[test]
 fn a_condition_that_names_nothing_is_told_above_the_page() {
     let run = sample("vllm_two_gpus");
-    let command = format!("'{LAUNCH}' diff '{run}' '{run}' --fail-if 'decod.step_ms>+5%' 2>&1");
+    let command = format!("'{LAUNCH}' diff '{run}' '{run}' --fail-if 'decode.ttft_ms>+5%' 2>&1");
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", &command]).output().expect("sh");
     let said = lossy(&output.stdout);
-    assert!(said.contains("no side has a stage `decod`") && said.contains("noise "), "{said}");
     assert!(said.find("could not be evaluated") < said.find("noise "), "{said}");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(1), "{said}");
 }
 
 /// The screen of a comparison.
@@ -99,11 +98,19 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     }
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
-    assert!(
-        shown.contains("\nHardly comparable (another workload, 1 against 2 GPUs); "),
-        "{shown}"
-    );
-    assert!(!shown.contains("tokens/s -") && !shown.contains(" %; more"), "{shown}");
+    let first = [
+        "\nHardly comparable: 1 against 2 GPUs.\nIn these two runs: ",
+        " tokens/s ",
+        "\nnext        ",
+    ];
+    assert!(first.iter().all(|text| shown.contains(text)), "{shown}");
+    assert!(!shown.contains(" %; more"), "{shown}");
+    // Another terminal has other lines.
+    let words = ["diff", "-q", &now[0], &now[2]];
+    let wide = sandbox.launch_strictly(&words).env("COLUMNS", "120").assert().success();
+    let wide = lossy(&wide.get_output().stdout);
+    let longest = wide.lines().map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|chars| (100..=120).contains(&chars)), "{wide}");
     // The largest change stands first, and its bar is the longest.
     let shown = screen(&sandbox, &[&before[0], &before[1]]);
     let bars: Vec<usize> =
@@ -124,15 +131,36 @@ fn the_first_line_says_whether_anything_changed() {
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
-    let answer = format!("<div class=\"answer good\">\n<p class=\"verdict\">{verdict}</p>");
+    let answer = format!("<div class=\"good\">\n<p class=\"verdict\">{verdict}</p>");
     assert!(page.contains(&answer) && page.matches("noise between runs").count() == 1, "{page}");
     let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox
         .launch_strictly(&words)
         .assert()
         .success()
-        .stdout(contains("\nHardly comparable (another model); no measurable change in"));
-    assert!(!common::read(&sandbox.path("other.html")).contains("answer good"));
+        .stdout(contains("\nHardly comparable: another model.\nNo clear difference in the time"));
+    assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
+    // A warning about prefill does not colour the verdict on decode.
+    let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
+    let sides = [&[&*before; 4][..], &["--against"], &[&*after; 4]].concat();
+    let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
+    let said = "Better (4 against 4 runs, p = 0.029, the least that they can give): mixed step";
+    assert!(
+        better.contains(said) && better.contains("  -28.2 %  [-28, -28]    better\n"),
+        "{better}"
+    );
+    assert!(
+        better.contains("\nmixed: mean step 30.589 → 30.045 ms (-0.54 ms), of which\n"),
+        "{better}"
+    );
+    assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
+    let page = common::read(&sandbox.path("better.html"));
+    let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
+    assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
+    assert!(
+        page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -205,7 +233,8 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
-    let screen = contains("the largest first");
+    let said = said.and(contains("the conditions compared unlike runs: another model"));
+    let screen = contains(" ms per call").and(contains(", of which\n"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
@@ -241,26 +270,33 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     sandbox.write("nothing/notes.md", "");
     refused(&[&good], 2, "diff needs two runs");
     refused(&[&good, "absent"], 2, "absent does not exist");
+    refused(&["unreported", "absent"], 2, "absent does not exist; `stage2-launch run");
     refused(&[&good, "cut.json"], 70, "it is not JSON, or is cut short");
     refused(&[&good, "other.json"], 70, "not a report of stage2-launch");
     refused(&[&good, "newer.json"], 70, "a newer stage2-launch wrote it (schema version 99");
     refused(&[&good, "huge.json"], 70, "kernels");
     refused(&["empty.json", &good], 70, "empty.json (a run before the change) is EMPTY");
     refused(&[&good, "unreported"], 70, "stage2-launch report unreported");
-    refused(&[&good, "nothing"], 70, "is not the folder of a run");
+    refused(&[&good, "nothing"], 2, "is not the folder of a run");
     // Conditions are read before any run is.
-    refused(&["absent", "absent", "--fail-if", "decode.setp_ms>+5%"], 2, "known are step_ms");
+    let near = "there is no metric `setp_ms`; did you mean `step_ms`?";
+    refused(&["absent", "absent", "--fail-if", "decode.setp_ms>+5%"], 2, near);
     refused(&["absent", "absent", "--fail-if", "decode.step_ms"], 2, "neither > nor <");
     refused(&[&good, &good, "--strict"], 2, "--fail-if");
-    // A stage that is not there fails its condition, after the comparison.
-    let words = ["diff", &good, &good, "--fail-if", "decod.kernels>+5%"];
-    let said = contains("could not be evaluated").and(contains("no side has a stage `decod`"));
-    sandbox.launch_strictly(&words).assert().code(1).stderr(said);
+    // So are their stages, once the runs are known.
+    let near = "--fail-if 'decod.kernels>+5%': no side has a stage `decod`; did you mean `decode`?";
+    refused(&[&good, &good, "--fail-if", "decod.kernels>+5%"], 2, near);
     // What is compared is not written over.
     sandbox.write("mine.json", &whole);
     refused(&["mine.json", &good, "-o", "mine.json"], 2, "one of the reports that are compared");
     assert_eq!(common::read(&sandbox.path("mine.json")), whole);
-    refused(&[&good, &good, "-o", "nowhere/x.md"], 70, "nowhere/x.md");
+    for option in ["-o", "--html"] {
+        let why = format!(
+            "the folder nowhere does not exist; make it, or choose another path with {option}"
+        );
+        refused(&[&good, &good, option, "nowhere/x"], 2, &why);
+    }
+    refused(&[&good, &good, "--html", "nothing"], 70, "nothing cannot be written");
 }
 
 #[test]

@@ -94,10 +94,10 @@ fn what_is_seen_live_is_what_a_report_says() {
     assert_eq!(seen, 2, "{}", json["stages"]);
     assert_eq!(metric(&metrics, "stage2_recording", ""), 0.0);
     let page = launch(&["top", "--once", utf8(&traces)]);
-    let parts = ["1 process, 0 recording", "> decode", "prefill", "in ranges 100%", "ended"];
+    let parts = ["1 process  ended", "> decode", "prefill", "in ranges 100%"];
     expect_parts(&page, "top", &parts);
     let first = page.lines().next().expect("a header");
-    assert!(first.contains("  last ") && first.ends_with(" s of the run"), "{first}");
+    assert!(first.ends_with("  whole run without the first calls"), "{first}");
     let mut wide = Command::new(LAUNCH);
     wide.args(["top", "--once", utf8(&traces)]).env("COLUMNS", "200");
     let wide = text(&wide.output().expect("stage2-launch"));
@@ -244,7 +244,7 @@ fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
 fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
     let ranks = vec!["{}"; 1_000_000].join(",");
     client.write_all(OK)?;
-    write!(client, "{{\"stage2_live\": 1, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+    write!(client, "{{\"stage2_live\": 2, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
 }
 
 fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
@@ -283,7 +283,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
         "nothing listens there",
         "it does not answer in time",
         "it sends more than 16 MB",
-        "it reports version 999, and this program reads version 1",
+        "it reports version 999, and this program reads version 2",
         "it is damaged",
         "what it sends is not from `feed`",
     ];
@@ -344,7 +344,9 @@ fn a_host_that_dies_leaves_its_last_numbers_and_holds_up_no_page() {
 #[test]
 fn wrong_targets_and_open_addresses_are_refused() {
     for (words, code, part) in [
-        (&["top", "/nowhere/at/all"][..], 2, "not a process, folder or file"),
+        (&["top", "/nowhere/at/all"][..], 2, "/nowhere/at/all does not exist; "),
+        (&["top", "Cargo.toml"], 2, "Cargo.toml is not a trace file (*.s2t); name the folder"),
+        (&["top", "--once", "src"], 2, "no trace file (HOST-PID.s2t) is in src"),
         (&["feed", "4000000000"], 70, "no process 4000000000"),
         (&["feed", "--listen", "0.0.0.0:0", "/tmp"], 2, "other hosts"),
         (&["feed", "--readable-by", "all", "/tmp"], 2, "--textfile"),
@@ -358,6 +360,10 @@ fn wrong_targets_and_open_addresses_are_refused() {
         assert_eq!(output.status.code(), Some(code), "{words:?}: {}", text(&output));
         expect_parts(&text(&output), "said", &[part]);
     }
+    // Without a terminal the variable gives the width.
+    let narrow = Command::new(LAUNCH).args(["top", "--once", "src"]).env("COLUMNS", "60").output();
+    let said = text(&narrow.expect("runs"));
+    assert!(said.lines().count() > 2 && said.lines().all(|line| line.len() <= 60), "{said}");
 }
 
 #[test]

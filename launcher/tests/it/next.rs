@@ -65,7 +65,7 @@ fn the_check_passes_only_if_the_change_helped() {
 fn samples_have_experiments_that_can_be_run() {
     let sandbox = Sandbox::new();
     for (sample, kind) in
-        [("vllm_two_gpus", "change"), ("vllm_server", "measure"), ("server_window", "change")]
+        [("vllm_two_gpus", "change"), ("vllm_sorting", "change"), ("server_window", "change")]
     {
         let run = repository("docs/sample").join(sample).display().to_string();
         let found = next(&sandbox, &run);
@@ -77,8 +77,8 @@ fn samples_have_experiments_that_can_be_run() {
     let run = repository("docs/sample/vllm_two_gpus").display().to_string();
     let found = next(&sandbox, &run);
     assert_eq!(found["directory"], "/opt/stage");
-    // The late rank is late on the host: what that does is where to look.
-    sandbox.launch_strictly(&["next", &run]).assert().stdout(contains("cudagraph_utils.py:401"));
+    // The late rank is late on the host: what that does for longer than the other's is where to look.
+    sandbox.launch_strictly(&["next", &run]).assert().stdout(contains("waiting for the GIL"));
     let argv = words(&found["argv"]);
     assert_eq!(
         argv[argv.len() - 4..],
@@ -93,7 +93,7 @@ fn what_is_no_run_is_refused() {
     sandbox.launch_strictly(&["next", "nowhere"]).assert().code(2);
     sandbox.launch_strictly(&["next"]).assert().code(2);
     fs::create_dir(sandbox.path("empty")).expect("folder");
-    sandbox.launch_strictly(&["next", "empty"]).assert().code(70);
+    sandbox.launch_strictly(&["next", "empty"]).assert().code(2);
     fs::write(sandbox.path("cut.json"), "{\"schema\": \"stage2.report\"").expect("written");
     sandbox.launch_strictly(&["next", "cut.json"]).assert().code(70);
 }

@@ -42,6 +42,7 @@ fn bundles_in(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_terminal_is_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.s2t"), "").expect("a trace that begins");
     let runs =
         [((24, 80), "?xjkfq"), ((1, 1), "?xjkfq"), ((5, 20), "SIGTERM"), ((24, 80), "?xjkf\u{3}")];
     at_once(runs, |(size, end)| {
@@ -111,6 +112,7 @@ os.kill(pid, 9)
 sys.exit("it goes on")
 "#;
     let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.s2t"), "").expect("a trace that begins");
     // Which of the two is seen first, the signal or the error, is left to chance.
     at_once(0..4, |_| {
         let mut python = Command::new("python3");
@@ -190,10 +192,10 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         }
         let top = guest.launch(&["top", &guest.pid()]);
         let Some(tmux) = Tmux::run(size, &top) else { return };
-        let page = tmux.shows(&["> decode", "CALL ms", "RANK", "q end"]);
+        let page = tmux.shows(&["> decode", "CALL ms", "RANK", "q quit"]);
         let (columns, rows) = (usize::from(size.0), usize::from(size.1));
         assert!(page.len() <= rows, "{page:#?}");
-        assert!(page[rows - 1].starts_with("q end"), "the keys are the last line: {page:#?}");
+        assert!(page[rows - 1].starts_with("q quit"), "the keys are the last line: {page:#?}");
         let is_whole = |line: &String| line.chars().count() <= columns;
         assert!(page.iter().all(is_whole), "{page:#?}");
         tmux.press("?");
@@ -241,5 +243,5 @@ DIR *opendir(const char *name) {
     assert!(written.starts_with("status 0 same True"), "{written:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let Some(tmux) = Tmux::run((80, 24), &top) else { return };
-    tmux.shows(&["the trace files have not been read for", "hangs", "q end"]);
+    tmux.shows(&["the trace files have not been read for", "hangs", "q quit"]);
 }

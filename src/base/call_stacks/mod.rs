@@ -23,11 +23,11 @@ const SLOTS: usize = if cfg!(feature = "models") { 1 } else { 16 };
 const THREADS: usize = if cfg!(feature = "models") { 2 } else { 64 };
 /// The innermost frames that are read.
 const FRAMES: usize = if cfg!(feature = "models") { 2 } else { 64 };
-/// Numbers of a native stack that are copied, from its end on: those of CUPTI's own frames lie there too.
+/// Numbers of a native stack that are copied, counted from its end: those of CUPTI's own frames lie there too.
 const WORDS: usize = if cfg!(feature = "models") { 2 } else { 1536 };
 /// Registers that are kept with them.
 const REGISTERS: usize = 3;
-/// Bytes that are read at once: frames that were called from each other lie near each other, from 3.11 on.
+/// Bytes that are read at once: frames that were called from each other lie near each other, from 3.11.
 const WINDOW: usize = 2048;
 const PAGE: u64 = 4096;
 
@@ -351,7 +351,7 @@ struct Window {
 }
 
 impl Window {
-    /// Returns `length` bytes from an address on. A new read also takes the bytes before them in the same page.
+    /// Returns `length` bytes from an address. A new read also takes the bytes before them in the same page.
     fn get(&mut self, pid: libc::pid_t, address: u64, length: usize) -> Option<&[u8]> {
         let end = address.checked_add(length as u64)?;
         if address < self.start || end > self.start + self.length as u64 {

@@ -1,8 +1,8 @@
-//! Energy, clocks and temperature of the GPUs in use, read from NVML on a thread of its own.
+//! Energy, clocks and temperature of the GPUs in use, read from NVML on its own thread.
 //!
 //! A read may take as long as the driver likes, so it must hold up neither the guest nor the thread that
 //! takes in records. That thread passes orders and takes what is there; it waits once, at the end, and
-//! for [`LAST_PATIENCE`] at most. Nothing outlives the recording: a forked child begins anew.
+//! for [`LAST_PATIENCE`] at most. Nothing outlives the recording: a forked child begins again.
 
 mod nvml;
 

@@ -452,7 +452,7 @@ struct Basic {
     read: Read,
 }
 
-/// A predefined type that has a size of its own; not the texts.
+/// A predefined type that has its own size; not the texts.
 fn basic(kind: u64) -> Option<Basic> {
     use Read::*;
     let kind = u32::try_from(kind).ok()?;

@@ -235,7 +235,7 @@ impl<S: Sink> EventContext<'_, S> {
         });
     }
 
-    /// What is open on `thread` is so from this fence on.
+    /// What is open on `thread` is so from this fence.
     fn note_change(&mut self, thread: u32, fence: u32) {
         let known = self.ranges.thread(thread);
         let place = match known.open.last() {

@@ -98,7 +98,7 @@ pub(crate) struct ClosedRange {
     pub(crate) path: u32,
     /// From opening (or continuing) to closing, ns.
     pub(crate) host_ns: u64,
-    /// It is a range of its own, not the continuation of one.
+    /// It is a separate range, not the continuation of one.
     pub(crate) counts: bool,
     pub(crate) selection: Selection,
     /// It is an instance of what limits of steps count: see [`Limits`](stage2_contract::control::Limits).
@@ -149,9 +149,9 @@ pub(crate) struct Ranges {
     correlations: Correlations,
     next_range: u64,
     changes: usize,
-    /// Only some ranges are collected: the trace file says which.
+    /// Only some ranges are collected: the trace file states which.
     restricted: bool,
-    /// The range instances that closed, until somebody takes them.
+    /// The range instances that closed, until someone takes them.
     pub(super) closed: Vec<ClosedRange>,
 }
 
@@ -217,7 +217,7 @@ impl Ranges {
         }
     }
 
-    /// Ends of start/end ranges were lost, nobody knows which: of threads with such ranges nothing
+    /// Ends of unknown start/end ranges were lost: of threads with such ranges nothing
     /// is known any more.
     pub(crate) fn lose_ends(&mut self) {
         for thread in self.threads.values_mut() {
@@ -489,7 +489,7 @@ impl OpenRange {
         }
     }
 
-    /// Puts it in the innermost open range of its thread, or beside that one. Gives the path that its own
+    /// Puts it in the innermost open range of its thread, or next to that one. Gives the path that its own
     /// name comes behind.
     fn put_in(&mut self, innermost: Option<&OpenRange>) -> u32 {
         (self.parent, self.inherited) = match innermost {

@@ -19,7 +19,7 @@ use crate::guest::event::{Event, EventKind};
 use crate::guest::pool::{FullBuffer, Pool};
 
 /// Buffers that are taken at once, and how often in a row before the trace file and the limits of
-/// the window have their turn: together some 600,000 records.
+/// the window have their turn: together about 600,000 records.
 const BATCH: usize = 16;
 const ROUNDS: usize = 8;
 /// Late ends that are taken at once.
@@ -258,7 +258,7 @@ impl Drain {
         }
     }
 
-    /// Says what the piece does not know of a piece of work: records come after the ranges of their launch
+    /// States what the piece does not know of a piece of work: records come after the ranges of their launch
     /// have closed, and graphs are launched long after their capture.
     #[inline]
     pub(super) fn say_earlier(&mut self, site: &LaunchSite, graph_node: u64) {

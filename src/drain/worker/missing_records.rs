@@ -1,8 +1,8 @@
 //! Kernels that are launched while CUPTI brings no records -> a word that another library of the process has
 //! these, once.
 //!
-//! A library that registers its own activity callbacks later takes all further records, and CUPTI says
-//! nothing about it. A program without GPU work looks the same from here: CUPTI asks for no buffer and hands
+//! A library that registers its own activity callbacks later takes all further records, and CUPTI does
+//! not report it. A program without GPU work looks the same from here: CUPTI asks for no buffer and hands
 //! none back. So after a whole flush period of that we have kernel launches counted
 //! ([`crate::guest::launch_watch`]), until CUPTI moves a buffer again. More launches than the buffers that
 //! CUPTI holds have room for cannot go unnoticed: each must make a record.
@@ -18,7 +18,7 @@ use super::{Drain, Flush};
 
 /// No record of a kernel takes fewer bytes, in any version and with any fields that we ask for.
 const SMALLEST_RECORD: usize = 88;
-/// Launches beyond the room for records that are no sign yet.
+/// Launches beyond the room for records that are not a sign yet.
 const MARGIN: u64 = 100;
 /// Launches after which the count ends without a result: each is called back twice. Five buffers of the
 /// largest size have room for fewer.
@@ -64,7 +64,7 @@ pub(super) struct RecordWatch {
 }
 
 impl RecordWatch {
-    /// Of an event of a guest thread: it is no `exit` that has detached us.
+    /// Of an event of a guest thread: it is not an `exit` that has detached us.
     pub(super) fn note_event(&mut self, at: MonoNs) {
         self.lives_on |= self.detached_since.is_some_and(|since| at > since);
     }
@@ -173,7 +173,7 @@ impl Drain {
         if again.is_err() || moved { 0 } else { pool.given() }
     }
 
-    /// Notes in the trace file why nobody knows how much of the GPU work is missing.
+    /// Notes in the trace file why it is not known how much of the GPU work is missing.
     pub(super) fn say_incomplete(&mut self, reason: &str) {
         self.shared.counters.incomplete.increment();
         self.output.fact("gpu.incomplete", reason.to_owned());

@@ -104,7 +104,7 @@ enum Flush {
 pub enum EndReason {
     /// It was told to.
     Requested,
-    /// No thread of the guest is left: nobody else ends the process.
+    /// No thread of the guest is left: no other thread ends the process.
     Alone,
     /// The system has no memory left for us.
     OutOfMemory,
@@ -133,11 +133,11 @@ struct Thread {
     watch: last_thread::Watch<'static>,
     /// The GPUs that earlier windows met.
     devices: Vec<Device>,
-    /// The exit is watched anew when CUPTI has moved so many buffers.
+    /// The exit is watched again when CUPTI has moved so many buffers.
     next_exit_watch: u64,
 }
 
-/// Up to so many moved buffers the exit is watched anew each time that their number has doubled. CUPTI and the
+/// Up to so many moved buffers the exit is watched again each time that their number has doubled. CUPTI and the
 /// driver may register exit handlers when they first ask for a buffer, and when they first hand records over; they
 /// hand over nothing once these have run.
 const LAST_EXIT_WATCH: u64 = 16;

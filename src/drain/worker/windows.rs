@@ -19,7 +19,7 @@ use crate::guest::windows::{FirstStep, Moment, Window};
 /// The longest that a window waits, when it ends, for the records of work that still runs.
 const LAST_RECORDS_PATIENCE: Duration = Duration::from_secs(4);
 /// How long before the moment that was set for a window its file is opened and CUPTI attached, which takes
-/// some 100 ms the first time.
+/// about 100 ms the first time.
 const PREPARATION: Duration = Duration::from_secs(1);
 /// How long before that moment the thread stops sleeping: it would be woken late by about as much.
 const WAKEFUL: Duration = Duration::from_micros(200);

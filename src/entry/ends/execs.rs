@@ -30,7 +30,7 @@ macro_rules! go_on {
     }};
 }
 
-/// A program is about to take the place of this one; `path`: its file, or null where nobody knows yet.
+/// A program is about to take the place of this one; `path`: its file, or null where that is not known yet.
 fn before(path: *const c_char) {
     if !is_recorded() {
         return;

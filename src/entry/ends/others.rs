@@ -18,7 +18,7 @@ const ASKED: [c_int; 6] =
 // A handler may stand on a stack of a few KiB: these are small.
 /// Processes of a group that are asked.
 const MOST: usize = 16;
-/// Pieces of a folder that are read, of some 8 sockets each: those of processes that were killed stay there.
+/// Pieces of a folder that are read, of about 8 sockets each: those of processes that were killed stay there.
 const PIECES: u32 = 512;
 /// Behind a socket's folder and `/`.
 const OF_NAME: usize = 19;
@@ -73,7 +73,7 @@ impl SocketPath {
     }
 }
 
-/// `signal` is about to be sent to `target`, as `kill` takes it; nobody is waited for beyond the deadline.
+/// `signal` is about to be sent to `target`, as `kill` takes it; no wait goes beyond the deadline.
 pub(super) fn ask(target: libc::pid_t, signal: c_int, deadline: Deadline) {
     let Some(folders) = FOLDERS.get().filter(|_| ASKED.contains(&signal) && !barrier::is_inside())
     else {

@@ -43,7 +43,7 @@ pub struct Refusal(pub(super) String);
 pub(super) struct Device {
     session: Session<'static>,
     pub(super) set: CounterSet,
-    /// Where [`SM_ACTIVE`] stands in the set: an idle GPU is known by it.
+    /// Where [`SM_ACTIVE`] stands in the set: an idle GPU is identified by it.
     activity: Option<usize>,
     /// Where the last sample ended, ns; 0 before the first one after a pause.
     pub(super) last_end: u64,

@@ -1,4 +1,4 @@
-//! Hardware counters of the GPUs that the process uses, sampled on a thread of our own: CUPTI takes
+//! Hardware counters of the GPUs that the process uses, sampled on our own thread: CUPTI takes
 //! half a second to set sampling up, for which no thread that takes in records can wait.
 
 mod device;

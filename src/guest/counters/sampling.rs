@@ -88,7 +88,7 @@ impl Sampling {
         }
     }
 
-    /// Waits for a GPU, samples until the end, and says what that cost.
+    /// Waits for a GPU, samples until the end, and states what that cost.
     pub(super) fn run(mut self) {
         while !self.is_over() && self.devices.is_empty() {
             self.meet_devices();
@@ -179,7 +179,7 @@ impl Sampling {
     }
 
     /// Does something with every GPU. Those with which it fails are given up, those that fell behind
-    /// begin anew, and the others go on.
+    /// begin again, and the others go on.
     fn each(
         &mut self,
         devices: Vec<Device>,
@@ -205,7 +205,7 @@ impl Sampling {
         left
     }
 
-    /// Ends sampling of a GPU that failed. The first time it begins anew.
+    /// Ends sampling of a GPU that failed. The first time it begins again.
     fn give_up(&mut self, device: Device, failure: &Refusal) {
         let id = device.set.device;
         if self.renewals.has_failed(id) {
@@ -224,7 +224,7 @@ impl Sampling {
         self.finish(device);
     }
 
-    /// Ends sampling of a GPU, which is met anew with the next look.
+    /// Ends sampling of a GPU, which is met again with the next look.
     fn renew(&mut self, device: Device, anew: Option<Anew>, has_failed: bool) {
         let id = device.set.device;
         let ended = self.finish(device);
@@ -272,7 +272,7 @@ impl Sampling {
         }
     }
 
-    /// Begins to sample a GPU, anew where it is `renewed`.
+    /// Begins to sample a GPU, again where it is `renewed`.
     fn meet(&mut self, id: u32, renewed: Option<Renewed>) -> Result<(), Refusal> {
         let anew = renewed.and_then(|renewed| renewed.anew);
         let (mut device, left_out) = Device::open(self.api, id, &self.wanted, anew)?;
@@ -399,10 +399,10 @@ fn income(passed: Duration) -> Duration {
     AT_START + passed / ONE_PART_OF
 }
 
-/// How often sampling of a GPU begins anew: each time takes a fifth of a second of CPU time.
+/// How often sampling of a GPU begins again: each time takes a fifth of a second of CPU time.
 const MOST_RENEWALS: u32 = 16;
 
-/// A GPU whose sampling begins anew.
+/// A GPU whose sampling begins again.
 #[derive(Clone, Copy, Default)]
 struct Renewed {
     /// What it begins with.
@@ -413,7 +413,7 @@ struct Renewed {
     lost_since: Option<u64>,
     /// It failed, and did not only fall behind.
     has_failed: bool,
-    /// How often it began anew.
+    /// How often it began again.
     times: u32,
 }
 
@@ -426,7 +426,7 @@ impl Renewals {
         self.0.get(&device).copied()
     }
 
-    /// Whether sampling of a GPU has fallen behind, or failed, as often as it may begin anew.
+    /// Whether sampling of a GPU has fallen behind, or failed, as often as it may begin again.
     fn are_used_up(&self, device: u32) -> bool {
         self.of(device).is_some_and(|renewed| renewed.times >= MOST_RENEWALS)
     }
@@ -435,7 +435,7 @@ impl Renewals {
         self.of(device).is_some_and(|renewed| renewed.has_failed)
     }
 
-    /// Notes that sampling of a GPU begins anew, by what its last session lost and where that ended.
+    /// Notes that sampling of a GPU begins again, by what its last session lost and where that ended.
     fn note(
         &mut self,
         device: u32,
@@ -449,7 +449,7 @@ impl Renewals {
         self.0.insert(device, Renewed { anew, lost, lost_since, has_failed, times });
     }
 
-    /// Where the last sample of a GPU ended before it began anew, ns; once.
+    /// Where the last sample of a GPU ended before it began again, ns; once.
     fn take_lost_since(&mut self, device: u32) -> Option<u64> {
         self.0.get_mut(&device)?.lost_since.take()
     }

@@ -1,5 +1,5 @@
 //! A CUPTI that was found into one that is subscribed and configured: which of its two activity APIs serves,
-//! and the way back to the first one. Nobody else knows which of them it is ([`Activities`]).
+//! and the way back to the first one. No other module knows which of them it is ([`Activities`]).
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -126,7 +126,7 @@ fn subscribe(api: &'static Api) -> Result<Subscriber, OffReason> {
     })
 }
 
-/// Others that allow it are welcome beside us. A driver before CUDA 13.3 may refuse that wish itself, with
+/// Others that allow it are welcome alongside us. A driver before CUDA 13.3 may refuse that wish itself, with
 /// the error for a tool that is in the way: alone we are content.
 fn subscribe_second(api: &'static Api) -> Result<Subscriber, Refusal> {
     let subscribe =
@@ -242,8 +242,8 @@ fn provide_pool(shared: &Shared, version: u32, activities: &Activities) -> Resul
     Ok(())
 }
 
-/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot: nobody knows the
-/// GPU yet.
+/// Asks for hardware trace where the user does. CUPTI may accept it for a GPU that cannot: the GPU is not
+/// known yet.
 fn trace_by_hardware(activities: &Activities, version: u32, wanted: bool) -> Result<(), String> {
     if !wanted {
         return Err("off".to_owned());
@@ -300,7 +300,7 @@ const SWITCHED_FIRST: &[u32] = &[
     sys::CUPTI_ACTIVITY_KIND_MEMCPY,
     sys::CUPTI_ACTIVITY_KIND_MEMSET,
 ];
-/// The second API has a kind of its own for copies between devices, which `MEMCPY` brings along in the first.
+/// The second API has its own kind for copies between devices, which `MEMCPY` brings along in the first.
 const SWITCHED_SECOND: &[u32] = &[
     sys::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
     sys::CUPTI_ACTIVITY_KIND_MEMCPY,

@@ -25,7 +25,7 @@ pub const QUEUE_EVENTS: usize = if cfg!(feature = "models") { 2 } else { 1 << 16
 const FOR_RANGES: usize = QUEUE_EVENTS / 8;
 /// Places that are kept for what nothing later makes up for: start/end ranges.
 const FOR_STARTS: usize = QUEUE_EVENTS / 16;
-/// Ends of start/end ranges that go through a queue of their own when even those places are taken.
+/// Ends of start/end ranges that go through their own queue when even those places are taken.
 const LATE_ENDS: usize = if cfg!(feature = "models") { 1 } else { 1 << 10 };
 /// Counts of lost events; threads share them where there are more.
 const LOST: usize = if cfg!(feature = "models") { 2 } else { 1 << 12 };
@@ -64,7 +64,7 @@ pub enum EventKind {
 /// What to collect within a range that opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
-    /// What is collected around it: nobody asked for this range itself, or an outer one decides.
+    /// What is collected around it: this range itself was not asked for, or an outer one decides.
     #[default]
     Inherit,
     /// Nothing: it was asked for, and is not among the sampled instances.
@@ -373,7 +373,7 @@ impl Events {
         self.queue.in_use() + self.late_ends.in_use()
     }
 
-    /// Whether no event waits, but for ends that found no place in the queue.
+    /// Whether no event waits, except for ends that found no place in the queue.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

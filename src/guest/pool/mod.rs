@@ -1,14 +1,14 @@
 //! Memory for activity records into full buffers: a fixed pool that CUPTI fills and we empty.
 //!
-//! CUPTI asks for a buffer on a guest thread, inside a launch, and hands it back full on a thread
-//! of its own or on the drain thread. Both sides only move an index through a lock-free list or
+//! CUPTI asks for a buffer on a guest thread, inside a launch, and hands it back full on its own
+//! thread or on the drain thread. Both sides only move an index through a lock-free list or
 //! queue. The address space is reserved once, at start; memory is taken when it is first written.
 //!
 //! CUPTI holds one buffer for each launching thread, so [`Layout`] makes them smaller as more are
 //! out. Buffers of ended threads come back with the next flush; when few are left,
 //! [`Pool::runs_low`] asks for one early. When none is left, the pool refuses, and CUPTI counts the
 //! records that it drops. CUPTI before 12.9 crashes on a refusal; there extra buffers go out, whatever
-//! the limit, and give their memory back once they were read. Records that nobody reads in time are
+//! the limit, and give their memory back once they were read. Records that nothing reads in time are
 //! counted.
 
 use std::cell::UnsafeCell;
@@ -359,7 +359,7 @@ struct FreeList {
 }
 
 impl FreeList {
-    /// The indices from `first` on, the lowest on top.
+    /// The indices from `first`, the lowest on top.
     fn new(first: usize, count: usize, links: &Links) -> Self {
         let free = FreeList { head: AtomicU64::new(u64::from(END)), left: AtomicUsize::new(0) };
         for index in (first..first + count).rev() {
@@ -420,7 +420,7 @@ const LARGE_BYTES: usize = 1 << 20;
 const MEDIUM_BYTES: usize = 256 << 10;
 /// The smallest buffer, bytes: 300 kernel records of CUPTI 13. No smaller one was tried with CUPTI.
 const SMALL_BYTES: usize = 64 << 10;
-/// Small buffers beside those that were asked for by size and number.
+/// Small buffers next to those that were asked for by size and number.
 const BESIDE: usize = if cfg!(feature = "models") { 0 } else { 64 };
 /// Of a bound in bytes, the shares of the large and of the medium buffers: 32 and 48 MiB of the
 /// default's 256. The other 176 MiB are 2,816 small ones: 1,000 threads hold one each, and as many

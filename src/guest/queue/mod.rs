@@ -1,12 +1,12 @@
 //! A bounded queue from the guest's threads to ours, in which nobody waits for anybody.
 //!
 //! A sender takes a free slot, fills it and hands it over; each of both is one exchange of a word. In between
-//! nobody else knows the slot. So a sender that stands still holds up neither other senders nor the receiver,
+//! no other thread knows the slot. So a sender that stands still holds up neither other senders nor the receiver,
 //! and one that never comes back (the guest left a call by `siglongjmp` out of a signal handler) costs its
 //! slot and what it was about to send, which [`Queue::unfinished`] counts.
 //!
 //! The slot that came back last goes out first, and one that was never used only where no other is free: the
-//! memory that is touched follows what waits at a time. The others are pages of zeros that nobody has
+//! memory that is touched follows what waits at a time. The others are pages of zeros that were never
 //! written to, so that a queue costs a forked child nothing at its start.
 
 use std::mem::MaybeUninit;
@@ -86,8 +86,8 @@ impl<T> Queue<T> {
         self.send_below(usize::MAX, item)
     }
 
-    /// Takes the item that was handed over first. Meant for one thread at a time: of two, both get items of
-    /// their own, in any order.
+    /// Takes the item that was handed over first. Meant for one thread at a time: of two, both get their own
+    /// items, in any order.
     pub(crate) fn receive(&self) -> Option<T> {
         let place = self.first_taken().or_else(|| self.take_over())?;
         // SAFETY: the slot was handed over, which is after it was filled, and came into our hands alone.
@@ -206,7 +206,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// Puts a place and a number of slots into a word that nobody has changed since.
+/// Puts a place and a number of slots into a word that has not changed since.
 fn exchange(word: &AtomicU64, from: u64, place: u32, in_use: u64) -> Result<(), u64> {
     let changes = (from >> (2 * BITS)).wrapping_add(1) << (2 * BITS);
     let to = changes | in_use << BITS | u64::from(place);

@@ -32,7 +32,7 @@ const EXIT_NO_RESULT: u8 = 70;
 /// How long workloads that still run have to end.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// What the command line says.
+/// What the command line states.
 #[derive(Debug, PartialEq)]
 struct Options {
     launcher: PathBuf,

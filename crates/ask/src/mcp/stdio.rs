@@ -1,7 +1,7 @@
 //! Lines of standard input -> messages; messages -> lines of standard output.
 //!
 //! The transport of the SDK drops lines that are too long or no JSON, and its client waits for ever. This
-//! one says what is wrong with them. It reads no further while the client takes no answers, or while many
+//! one states what is wrong with them. It reads no further while the client takes no answers, or while many
 //! of its requests have none, so that no client makes it keep more than some megabytes.
 
 use std::collections::HashSet;

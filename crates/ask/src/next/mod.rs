@@ -122,8 +122,10 @@ pub struct Metric {
     pub basis: String,
     /// Its value before.
     pub before: f64,
-    /// Its value after at best; null: how much the advice gains is not known.
+    /// Its value after at best, or by the estimate; null: how much the advice gains is not known.
     pub after_at_best: Option<f64>,
+    /// Standard error of that, which is an estimate from samples then, and may be exceeded; null: it is a bound.
+    pub after_error: Option<f64>,
     /// Values on this side of it, or equal to it, refute the advice.
     pub refuted_from: f64,
     /// `above`: values from `refuted_from` upwards refute it; `below`: from there downwards.
@@ -180,8 +182,9 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
         (None, _) => without_advice(takeaway.rule).to_owned(),
     };
     let (metric, experiment) = match experiment {
-        Experiment::Change { metric, at_best_percent, grows } => {
-            let found = Expected { metric: &metric, at_best_percent, grows }.find(run, &takeaway);
+        Experiment::Change { metric, at_best_percent, error_percent, grows } => {
+            let expected = Expected { metric: &metric, at_best_percent, error_percent, grows };
+            let found = expected.find(run, &takeaway);
             notes.extend(found.is_none().then(|| {
                 "the report has no time of the stage that diff could compare: record more calls first".to_owned()
             }));
@@ -282,6 +285,7 @@ fn without_advice(rule: Rule) -> &'static str {
 struct Expected<'e> {
     metric: &'e str,
     at_best_percent: Option<f64>,
+    error_percent: Option<f64>,
     grows: bool,
 }
 
@@ -304,7 +308,9 @@ impl Expected<'_> {
             (true, Some(step)) => format!("one {step}"),
             _ => format!("{}: {}", stage.per.word(), stage.per_text),
         };
-        metric(change, at_best_percent, grows, stage_name, of)
+        let found = metric(change, at_best_percent, grows, stage_name, of)?;
+        let error = self.error_percent.filter(|_| at_best_percent.is_some());
+        Some(Metric { after_error: error.map(|error| found.before * error / 100.0), ..found })
     }
 }
 
@@ -336,6 +342,7 @@ fn metric(
         basis,
         before,
         after_at_best: at_best_percent.map(|percent| before * (1.0 + percent / 100.0)),
+        after_error: None,
         refuted_from: before * (1.0 + sign * limit / 100.0),
         refuted: if grows { "below" } else { "above" },
         noise,
@@ -435,15 +442,8 @@ fn places(report: &Report, takeaway: &Takeaway) -> Vec<Place> {
         let is_named = |source: &str| {
             takeaway.evidence.iter().any(|seen| seen.source.starts_with(&format!("{source}/")))
         };
-        let late =
-            report.ranks.late.iter().find(|row| row.stage == stage.stage && row.delays.is_some());
         let is_general = |cause: &HostCause| match takeaway.rule {
             Rule::HostGaps | Rule::LaunchBound => cause.is_finding(),
-            // What the late rank does.
-            Rule::Waiting => {
-                let most = cause.processes.first().map(|process| &process.file);
-                cause.is_finding() && most.is_some() && most == late.map(|row| &row.file)
-            }
             _ => false,
         };
         let causes = stage.causes.iter().enumerate();
@@ -522,9 +522,12 @@ impl Next {
         }
         if let Some(metric) = &self.metric {
             let Metric { unit, before, refuted_from, refuted, noise_basis, .. } = metric;
-            let best = metric
-                .after_at_best
-                .map(|after| format!(", at best {} {unit} after", number(after)));
+            let best = metric.after_at_best.map(|after| match metric.after_error {
+                Some(error) => {
+                    format!(", about {} ± {} {unit} after", number(after), number(error))
+                }
+                None => format!(", at best {} {unit} after", number(after)),
+            });
             line(
                 "metric",
                 format!(

@@ -100,7 +100,12 @@ fn every_rule_has_an_experiment_that_can_be_checked() {
 fn half_of_what_is_expected_at_best_confirms() {
     let gain = |percent| {
         let metric = "step_mean_ms".to_owned();
-        Experiment::Change { metric, at_best_percent: Some(percent), grows: false }
+        Experiment::Change {
+            metric,
+            at_best_percent: Some(percent),
+            error_percent: None,
+            grows: false,
+        }
     };
     let report = report(Rule::LaunchBound, Some(gain(-50.0)), STEP_NS);
     let found = of(&report);
@@ -208,7 +213,8 @@ fn what_happens_in_some_steps_is_checked_by_the_mean() {
     let Experiment::Change { metric, grows, .. } = Experiment::shorter_steps() else {
         panic!("a change")
     };
-    let gain = Experiment::Change { metric, at_best_percent: Some(-30.0), grows };
+    let gain =
+        Experiment::Change { metric, at_best_percent: Some(-30.0), error_percent: None, grows };
     let mut before = report(Rule::Waiting, Some(gain), STEP_NS);
     let rarely_late = |report: &mut Report, mean_ns| {
         report.stages[0].host_warm_median_ns = Some(5_400_000);

@@ -15,7 +15,10 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
     let rule = rule.as_str().unwrap_or_default();
     answer.summary = match &found.metric {
         Some(metric) => {
-            let best = metric.after_at_best.map(|best| format!(", {} at best", shown(best)));
+            let best = metric.after_at_best.map(|best| match metric.after_error {
+                Some(error) => format!(", about {} ± {} after it", shown(best), shown(error)),
+                None => format!(", {} at best", shown(best)),
+            });
             format!(
                 "Follow the advice of rule {rule}, and compare: the metric{of} is {} {} now{}.",
                 shown(metric.before),

@@ -1,4 +1,4 @@
-//! The questions, each with its answer: what a report says about it as tables, with sources.
+//! The questions, each with its answer: what a report states about it as tables, with sources.
 
 mod compare;
 mod experiment;
@@ -24,7 +24,7 @@ pub use compare::compare;
 
 /// [`stage2_model::Bottleneck::of`] of the mean token.
 const TOKEN: &str = "token";
-/// Stages of which an answer says which instances it is of.
+/// An answer states for this many stages which instances its numbers cover.
 const BASES: usize = 6;
 /// Longest name in a sentence, characters.
 const NAME_CHARS: usize = 60;

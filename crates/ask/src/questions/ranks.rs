@@ -83,7 +83,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
         Column::number("mean_ms", "ms")
             .of("behind the median of the other ranks")
             .at("/delays/mean_ns"),
-        Column::number("max_ms", "ms").at("/delays/max_ns"),
+        Column::number("max_ms", "ms").of("at one collective").at("/delays/max_ns"),
         Column::number("waiting_percent", "percent")
             .of("of all waiting in the stage")
             .at("/delays/waiting_percent"),

@@ -151,7 +151,10 @@ fn first(subject: &Subject<'_>) -> Table {
     let row = found.map_or_else(
         || nothing(subject),
         |(source, first)| {
-            let (todo, _) = advice(first.rule);
+            let todo = match first.is_in_tokens() {
+                true => "have more requests in a step: the gain is in tokens/s",
+                false => advice(first.rule).0,
+            };
             let stage = first.stage.as_deref().map_or(Value::Null, text);
             // What only measures removes nothing.
             let removes = first.removes.iter().filter(|_| first.factor.is_some());
@@ -167,7 +170,7 @@ fn first(subject: &Subject<'_>) -> Table {
         Column::text("rule").at("/rule"),
         Column::workload("stage"),
         Column::number("times_faster", "ratio")
-            .of("at most, without what it removes")
+            .of("without what it removes: at most, or about where samples say so")
             .at("/factor"),
         Column::workload("removes").of("of the window"),
         Column::text("do"),

@@ -12,7 +12,7 @@ use stage2_model::{Coverage, Severity, StageRow, Status};
 use super::{Subject, count, name_of, number, quoted, shown, text};
 use crate::answer::{Answer, Column, Row, Source, Table};
 
-/// A profiler that slows a stage by less is no caveat.
+/// A profiler that slows a stage by less is not a caveat.
 const SLOWDOWN_LEAST: f64 = 1.05;
 
 /// Why nothing is advised from the times of a stage.
@@ -28,7 +28,7 @@ struct Caveat {
     stage: Option<String>,
     /// What it means, in our words.
     meaning: String,
-    /// What the report says, which may quote texts of the workload.
+    /// What the report states, which may quote texts of the workload.
     detail: Option<String>,
     source: Option<String>,
 }
@@ -199,7 +199,7 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
     found
 }
 
-/// Stages from whose times nothing is advised, as far as no other caveat says why.
+/// Stages from whose times nothing is advised, as far as no other caveat states why.
 fn no_ground(subject: &Subject<'_>, others: &[Caveat]) -> Vec<Caveat> {
     let said: HashSet<&str> = others
         .iter()

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Origin, Value};
 
-/// A word that is no override.
+/// A word that is not an override.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{word}: at character {at}: {what}")]
 pub struct GrammarError {

@@ -105,7 +105,7 @@ impl Node {
     }
 
     /// Puts `new` at a dotted key: maps are merged, anything else is replaced. Missing parents are
-    /// made; a parent that is no map becomes one.
+    /// made; a parent that is not a map becomes one.
     pub fn set(&mut self, key: &str, new: Node) {
         let (first, new) = match key.split_once('.') {
             Some((first, rest)) => {
@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// Takes a dotted key out, and says what was there.
+    /// Takes a dotted key out, and states what was there.
     pub fn remove(&mut self, key: &str) -> Option<Node> {
         let Value::Map(pairs) = &mut self.value else { return None };
         match key.split_once('.') {

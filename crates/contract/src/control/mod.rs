@@ -36,7 +36,7 @@ pub const MAX_ANSWER_BYTES: usize = 256 << 10;
 /// The longest text of a mark, bytes.
 const MAX_MARK_BYTES: usize = 1 << 10;
 
-/// The version in a first word; `None` where it is no message of ours.
+/// The version in a first word; `None` where it is not a message of ours.
 fn version_of(first_word: &str) -> Option<u32> {
     first_word.strip_prefix(TITLE)?.parse().ok()
 }
@@ -115,7 +115,7 @@ pub struct Limits {
     pub size: Option<u64>,
 }
 
-/// Why a line is no request.
+/// Why a line is not a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// It begins otherwise.
@@ -291,13 +291,13 @@ const END: &str = "end";
 /// What the collector says to a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The request was refused: the field `error` says why and what to do.
+    /// The request was refused: the field `error` states why and what to do.
     pub refused: bool,
     /// Names and values in order. A name may come several times.
     pub fields: Vec<(String, String)>,
 }
 
-/// Why a text is no answer.
+/// Why a text is not an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// It begins otherwise.

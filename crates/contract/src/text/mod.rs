@@ -33,7 +33,7 @@ pub fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// The words of a text in lines of a width. A word that is longer, such as a path, has a line of its own.
+/// The words of a text in lines of a width. A word that is longer, such as a path, has its own line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut room = 0;

@@ -48,12 +48,15 @@ fn likeness(word: &str, candidate: &str) -> f64 {
     }
 }
 
-/// A word of which more than half would have to change is another one: `sh` is no `schema`.
+/// Likeness of two words, 0 to 1: 0 where more than half of the letters would have to change, as from `sh` to `schema`.
+/// Two words that differ by one slip always count as alike: Jaro-Winkler rates short ones, such as `rnu` and `run`, too
+/// low.
 fn likeness_of_words(word: &str, candidate: &str) -> f64 {
     let length = word.chars().count().max(candidate.chars().count());
-    match strsim::osa_distance(word, candidate) * 2 <= length {
-        true => strsim::jaro_winkler(word, candidate),
-        false => 0.0,
+    match (strsim::osa_distance(word, candidate), length) {
+        (1, 3..) => strsim::jaro_winkler(word, candidate).max(LEAST_LIKENESS),
+        (slips, _) if slips * 2 <= length => strsim::jaro_winkler(word, candidate),
+        _ => 0.0,
     }
 }
 
@@ -74,6 +77,8 @@ mod tests {
             ("dif", "diff"),
             ("marge", "merge"),
             ("ASK", "ask"),
+            ("rnu", "run"),
+            ("rn", "run"),
         ] {
             assert_eq!(most_like(word, commands), Some(meant), "{word}");
         }

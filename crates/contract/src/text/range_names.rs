@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 const UUID: [usize; 5] = [8, 4, 4, 4, 12];
-/// Hexadecimal digits from which on a word is a hash, and from which on it is one if it has both digits
+/// Hexadecimal digits from which a word is a hash, and from which it is one if it has both digits
 /// and letters.
 const HASH: usize = 8;
 const SHORT_HASH: usize = 7;
-/// Letters and digits from which on a word that mixes them is an identifier, and how often it does.
+/// Letters and digits from which a word that mixes them is an identifier, and how often it does.
 const IDENTIFIER: usize = 16;
 const MIXES: usize = 3;
 
@@ -15,7 +15,7 @@ const MIXES: usize = 3;
 /// inference engine. It is a record, not a stage.
 pub const REQUEST_RANGE: &str = "stage2.request";
 /// How the name of a range begins that is open while nodes of a CUDA graph are captured. The path of the
-/// module that launches them follows. No work runs in such a range, so it is no stage.
+/// module that launches them follows. No work runs in such a range, so it is not a stage.
 pub const MODULE_RANGE: &str = "stage2.module ";
 
 /// Whether a range of this name is a record of ours, and no range of the workload.
@@ -118,7 +118,7 @@ const LISTS: [&[u8]; 2] = [b", sizes = [", b", input_op_ids = ["];
 
 /// `name` without sequence number, operator id, sizes and ids of inputs, where PyTorch appended them.
 ///
-/// PyTorch's NVTX ranges are called `aten::linear, seq = 5, op_id = 7`: every call has a name of its own. Ten
+/// PyTorch's NVTX ranges are called `aten::linear, seq = 5, op_id = 7`: every call has its own name. Ten
 /// thousand calls of an operator must neither fill a table of names nor be ten thousand operators, so collector
 /// and launcher leave out the same.
 pub fn without_instance(name: &[u8]) -> &[u8] {

@@ -2,12 +2,12 @@
 //!
 //! Two steps, and no other place does either. [`visible`], once, when a string enters the report:
 //! what would act instead of being seen (control characters, bidirectional and invisible ones,
-//! bytes that are no UTF-8) is spelled out. Then, where a string enters a format, the step for
+//! bytes that are not UTF-8) is spelled out. Then, where a string enters a format, the step for
 //! that format: [`code`], [`plain`] or [`csv_field`]. JSON needs no further step.
 
 use std::path::Path;
 
-/// Spells out what cannot be seen: `\n`, `\x1b`, `\u{202e}`, and `\xff` for bytes that are no
+/// Spells out what cannot be seen: `\n`, `\x1b`, `\u{202e}`, and `\xff` for bytes that are not
 /// UTF-8. Printable text, mangled names among it, stays as it is.
 pub fn visible(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());

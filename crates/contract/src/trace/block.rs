@@ -318,7 +318,7 @@ fn graph_launch(c: &mut Cursor<'_>) -> Option<GpuWork> {
 }
 
 /// What the compact records of a block have said so far, as the values that the next one is told against.
-/// Writer and reader step it through a block alike; both start it anew, all zero, at each frame, so that no
+/// Writer and reader step it through a block alike; both start it again, all zero, at each frame, so that no
 /// frame needs another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delta {

@@ -1,4 +1,4 @@
-//! What a trace file says about the end of its process.
+//! What a trace file states about the end of its process.
 
 /// Meta key: the process was about to end like that ([`EXEC`], [`of_signal`]), and everything before is in the
 /// file. An empty value takes it back: the process went on. Where nothing follows, the process has ended so.

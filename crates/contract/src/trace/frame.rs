@@ -61,7 +61,7 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// `None` for bytes that are no frame header: wrong marker, or longer than a frame can be.
+    /// `None` for bytes that are not a frame header: wrong marker, or longer than a frame can be.
     pub(crate) fn parse(bytes: &[u8; FRAME_HEADER_BYTES]) -> Option<Self> {
         let [m, n, a, b, ..] = *bytes;
         let length = u32_at(bytes, 4) as usize;

@@ -61,7 +61,7 @@ pub struct Join {
     /// What the piece says of ranges that are open since earlier ones.
     carried: HashSet<u64>,
     in_head: bool,
-    /// A range that is known: its closing in this piece, and its sample, are no news.
+    /// A range that is known: its closing in this piece, and its sample, are not new.
     known: HashSet<u64>,
     /// The last time that a range opened or closed.
     last: MonoNs,
@@ -178,7 +178,7 @@ impl Join {
     }
 
     /// What the piece does not say to be open has closed in a piece that is missing, or its closing was
-    /// lost: nobody knows when, and it was open up to here.
+    /// lost: when is not known, and it was open up to here.
     fn end_head(&mut self, count: u64, give: &mut impl FnMut(Record)) {
         self.in_head = false;
         if self.carried.len() as u64 != count {

@@ -22,7 +22,7 @@ pub enum Ending {
     Complete,
     /// After a whole frame but without [`Record::End`]: the process was killed, or still runs.
     Open,
-    /// In the middle of a frame, or in something that is no frame: the process was killed while
+    /// In the middle of a frame, or in something that is not a frame: the process was killed while
     /// it wrote, still writes, its disk was full, or the file is damaged (a frame with a damaged
     /// length cannot be told from the last one of a file that was cut).
     Torn {
@@ -77,7 +77,7 @@ impl Reader<File> {
     /// Opens a trace file.
     ///
     /// # Errors
-    /// When there is no such file, or it is no trace file that this version can read.
+    /// When there is no such file, or it is not a trace file that this version can read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReadError> {
         let path = path.as_ref().to_path_buf();
         let failed = |source| ReadError::Open { path: path.clone(), source };
@@ -95,7 +95,7 @@ impl<R: Read> Reader<R> {
     /// frames: a buffer around `input` gains nothing.
     ///
     /// # Errors
-    /// When it is no trace file that this version can read.
+    /// When it is not a trace file that this version can read.
     pub fn new(input: R) -> Result<Self, ReadError> {
         Self::named(input, PathBuf::from("<stream>"))
     }
@@ -294,7 +294,7 @@ fn read_file_header(
     Ok((u64::from(length_bytes), ahead.to_vec()))
 }
 
-/// Reads up to `want` bytes into the front of `buffer` and says how many there were.
+/// Reads up to `want` bytes into the front of `buffer` and states how many there were.
 fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<usize> {
     let mut got = 0;
     while got < want {

@@ -1,4 +1,4 @@
-//! What a trace file says, as plain types: one variant of [`Record`] for each kind of record.
+//! What a trace file states, as plain types: one variant of [`Record`] for each kind of record.
 //!
 //! Identifiers are dense numbers that the writer gives out, per file. A record that defines an
 //! identifier stands before every record that uses it.
@@ -255,7 +255,7 @@ pub struct RangeOpen {
     /// NVTX payload.
     pub payload: Option<Payload>,
     /// Not a new range: the instance named here goes on under another path, because a range
-    /// around it closed first (possible with start/end ranges). 0 for a range of its own. The range
+    /// around it closed first (possible with start/end ranges). 0 for a separate range. The range
     /// itself: it was opened in an earlier [piece](crate::trace::pieces), and `start` is when this one began.
     pub continues: u64,
 }
@@ -353,7 +353,7 @@ pub struct CounterSet {
     pub metrics: Vec<String>,
 }
 
-/// Consecutive samples of a [`CounterSet`], each over a span of its own. They count what the whole
+/// Consecutive samples of a [`CounterSet`], each over its own span. They count what the whole
 /// GPU did, whoever had it do that.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterSamples {

@@ -102,7 +102,7 @@ const FINE_FRACTIONS: [f64; FINE] = [
 const HALF_STEP: f64 = 1.0013547198921082;
 
 /// What a level is of the largest value of its column; of level 0 nobody asks. Of tables, because the
-/// mathematical functions of the C library are in a library of their own, which guests need not have.
+/// mathematical functions of the C library are in their own library, which guests need not have.
 fn ratio(level: u16) -> f64 {
     let below = usize::from(TOP.saturating_sub(level));
     let octaves = 1_u32 << (below / (COARSE * FINE));
@@ -157,7 +157,7 @@ fn deflate(table: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Reads what [`put`] has written; at most [`MAX_TABLE_BYTES`] are unpacked, whatever the file says.
+/// Reads what [`put`] has written; at most [`MAX_TABLE_BYTES`] are unpacked, whatever the file states.
 pub(crate) fn get(c: &mut Cursor<'_>, detail: Detail) -> Option<CounterSamples> {
     let set = c.u32()?;
     let count = usize::try_from(c.u64()?).ok().filter(|count| *count <= MAX_SAMPLES)?;

@@ -2,7 +2,7 @@
 
 /// Meta key: its number in the process, from 1. Absent: the process was recorded from its first call on.
 pub const NUMBER: &str = "window";
-/// Meta key: how it began; [`START`] where somebody asked for it while the process ran.
+/// Meta key: how it began; [`START`] where someone asked for it while the process ran.
 pub const BEGAN: &str = "window.began";
 /// Value of [`BEGAN`].
 pub const START: &str = "start";

@@ -26,7 +26,7 @@ pub const MAX_RECORD_BYTES: usize = MAX_PAYLOAD_BYTES - BLOCK_ROOM;
 /// - Of a frame of which the sink took a part, the rest is kept and goes out before anything
 ///   else, as soon as the sink takes bytes again. Until then the frames after it are dropped and
 ///   counted. So the trace file has a torn tail for as long as the sink fails, and is whole again
-///   afterwards, but for the frames that were dropped; memory stays bounded.
+///   afterwards, except for the frames that were dropped; memory stays bounded.
 ///
 /// Definitions (names, shapes, ...) in a dropped frame are lost with it. A writer that wants to
 /// be understood after a failure defines again what it goes on using.
@@ -184,7 +184,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Writes `bytes`, and says how many the sink took before it failed.
+/// Writes `bytes`, and states how many the sink took before it failed.
 fn push(sink: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -2,7 +2,7 @@
 //! added without writing anything again.
 //!
 //! Files are named by what they hold, so an addition that was interrupted can be repeated, and nothing is
-//! added twice. `_stage2/NAME.json` says what a run brought; readers leave out folders that begin with `_`.
+//! added twice. `_stage2/NAME.json` states what a run brought; readers leave out folders that begin with `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ use stage2_export::{Counts, ExportError, Holds, Process, Selected, Selection, ou
 use crate::columns::{NO_VALUE, Place, Table};
 use crate::tables::{Tables, conclusions};
 
-/// Where the dataset says what is in it.
+/// Where the dataset states what is in it.
 const PROVENANCE: &str = "_stage2";
 const SCHEMA: &str = "stage2.dataset";
 const SCHEMA_VERSION: u32 = 1;
@@ -116,7 +116,7 @@ impl Dataset {
         })
     }
 
-    /// Moves files into the dataset, that which says what they are last. `begun` is there meanwhile: files of an
+    /// Moves files into the dataset, that which states what they are last. `begun` is there meanwhile: files of an
     /// addition that was interrupted are replaced.
     fn take_in(
         &self,

@@ -1,6 +1,6 @@
 //! `stage2-parquet RUN_DIR... OUT`: the trace files of runs -> a dataset of Parquet tables.
 //!
-//! A program of its own, because the Parquet library would lengthen the build of the launcher by a
+//! Its own program, because the Parquet library would lengthen the build of the launcher by a
 //! quarter. The launcher starts it, and reads what it wrote from its standard output: a line of JSON
 //! for each run.
 #![forbid(unsafe_code)]

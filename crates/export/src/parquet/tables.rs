@@ -1,4 +1,4 @@
-//! Events of a process, and what the report says of a run -> rows of tables.
+//! Events of a process, and what the report states of a run -> rows of tables.
 //!
 //! docs/datasets.md lists the columns with their units.
 
@@ -337,7 +337,7 @@ fn class(classes: &mut FxHashMap<String, &'static str>, name: &KernelName) -> &'
     class
 }
 
-/// The tables that hold what the report says of the selected stages.
+/// The tables that hold what the report states of the selected stages.
 pub(crate) fn conclusions(
     selected: &Selected<'_>,
     place: &Place,

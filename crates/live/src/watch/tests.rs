@@ -83,6 +83,15 @@ fn ranks_stand_side_by_side_and_files_that_come_are_found() {
         watch.tick();
     }
     assert_eq!(steps(&watch.look().processes[1]), 20, "nothing more came");
+    // While a rank goes on, all show the last seconds; when none does, their calls but the first.
+    let shown = |watch: &Watch| {
+        let of = |p: &Watched| (p.window.is_whole, p.window.stages["decode"].steps);
+        watch.look().processes.iter().map(of).collect::<Vec<_>>()
+    };
+    watch.now_ns = 20 * S;
+    assert_eq!(shown(&watch), [(false, 30), (false, 20)]);
+    watch.now_ns = 60 * S;
+    assert_eq!(shown(&watch), [(true, 29), (true, 19)]);
 }
 
 /// Hazard (Watching what runs): A process begins its next trace file.
@@ -150,7 +159,7 @@ fn pieces_of_a_trace_are_one_process_and_its_reader_goes_on_over_each_seam() {
     let (folder, mut watch) = watched_folder();
     for number in 1..=6 {
         piece(folder.path(), number, number == 6);
-        watch.tick_at((101 + number) * S);
+        watch.tick_at((101 + number) * S, TICK_BYTES);
         let look = watch.look();
         assert_eq!((look.processes.len(), look.behind_bytes), (1, 0));
         let process = &look.processes[0];
@@ -173,7 +182,7 @@ fn pieces_that_are_deleted_before_they_are_read_are_told() {
     (2..=4).for_each(|number| piece(folder.path(), number, false));
     watch.tick();
     piece(folder.path(), 8, true);
-    watch.tick_at(109 * S);
+    watch.tick_at(109 * S, TICK_BYTES);
     let look = watch.look();
     let [process] = &look.processes[..] else { panic!("{:?}", look.processes) };
     assert_eq!(process.notes, ["of its trace is not there any more: piece 1, pieces 5 to 7"]);
@@ -264,14 +273,14 @@ fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
         begun(&folder.path().join(format!("{pid}.s2t")), pid, &no_rank, from * S)
     });
     writers.iter_mut().for_each(|writer| writer.flush().expect("a disk"));
-    watch.tick_at(now);
+    watch.tick_at(now, TICK_BYTES);
     for (writer, (_, from)) in writers.iter_mut().zip(hosts) {
         let at = (from + 1) * S;
         let (gpu, mono, wall) = (GpuNs(at), MonoNs(at), WallNs(at));
         writer.write(&Record::Anchor(Anchor { gpu, mono, wall }));
         writer.flush().expect("a disk");
     }
-    watch.tick_at(now + S);
+    watch.tick_at(now + S, TICK_BYTES);
     let look = watch.look();
     let told: Vec<_> =
         look.processes.iter().map(|of| (of.pid, of.lags, of.notes.concat())).collect();

@@ -1,7 +1,7 @@
 //! The ids of findings: scripts and agents name a kind of finding by its id, whatever its text.
 //!
 //! An id is never given another meaning, and never reused. A new kind of finding gets a row here and in
-//! docs/findings.md, which also says what to do.
+//! docs/findings.md, which also states what to do.
 
 use serde::{Deserialize, Serialize};
 

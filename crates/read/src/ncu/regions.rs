@@ -1,7 +1,7 @@
 //! Profiled launches or ranges with their NVTX stacks -> totals of each region.
 //!
 //! A region is a stack of ranges as they were really nested (`prefill/layer.3`), whatever their
-//! names say. Its inclusive totals are those of everything within it, its exclusive ones leave out
+//! names state. Its inclusive totals are those of everything within it, its exclusive ones leave out
 //! what lies in regions within it. A launch counts for the region that was innermost on its thread
 //! when it was launched; overlapping start/end ranges are not nested, and have no part in it.
 
@@ -33,7 +33,7 @@ pub struct Regions {
     /// Globs of ranges that get none; wins over `include`.
     #[serde(deserialize_with = "one_or_many")]
     pub exclude: Vec<String>,
-    /// Whether there is a table over all processes and devices, beside one for each of them.
+    /// Whether there is a table over all processes and devices, in addition to one for each of them.
     pub aggregate: bool,
     /// In the range replay modes, how many instances of a range are profiled; none: all of them.
     pub launch_count: Option<NonZeroU64>,
@@ -180,7 +180,7 @@ fn regions<'a>(
         .collect()
 }
 
-/// A region without a single launch of its own has nothing exclusive: zeros, which were measured.
+/// A region without its own single launch has nothing exclusive: zeros, which were measured.
 fn nothing() -> Totals {
     Totals { duration_ns: Some(0.0), dram_bytes: Some(0.0), flops: Some(0.0), ..Totals::default() }
 }
@@ -327,11 +327,11 @@ pub fn folder(path: &str) -> PathBuf {
     folder
 }
 
-/// Name of the file that says which region a folder is of.
+/// Name of the file that states which region a folder is of.
 pub const REGION_FILE: &str = "region.json";
 /// Folders within each other that are looked into: a path is cut into parts of 200 bytes.
 const DEEPEST: usize = 64;
-/// A larger file says something else.
+/// A larger file states something else.
 const LARGEST_BYTES: u64 = 4 << 20;
 
 /// Which region a folder is of.

@@ -55,7 +55,7 @@ impl<R: BufRead> Records<R> {
         Records { input, delimiter, ahead: None }
     }
 
-    /// The next record; nothing at the end. `is_new` says whether a line begins something new.
+    /// The next record; nothing at the end. `is_new` states whether a line begins something new.
     /// A record that is too long is an error.
     pub(super) fn next(&mut self, is_new: impl Fn(&[u8]) -> bool) -> io::Result<Option<Record>> {
         let mut bytes = self.ahead.take().map_or_else(|| self.line(MAX_RECORD_BYTES), Ok)?;

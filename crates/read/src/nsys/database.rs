@@ -25,7 +25,7 @@ use crate::files;
 use crate::progress::Meter;
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Longest text that is read, bytes. Names of kernels with many templates reach some 100 kB.
+/// Longest text that is read, bytes. Names of kernels with many templates reach about 100 kB.
 const MAX_TEXT_BYTES: i32 = 16 << 20;
 
 /// Memory that SQLite may take. A sound export needs some MB, and more to sort its ranges.
@@ -382,7 +382,7 @@ pub(super) fn short(mut text: String, bytes: usize) -> String {
     text
 }
 
-/// A text; bytes that are no UTF-8 are replaced.
+/// A text; bytes that are not UTF-8 are replaced.
 pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
     match row.get_ref(column) {
         Ok(ValueRef::Text(bytes)) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -391,7 +391,7 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> Option<String> {
 }
 
 pub(super) const STRINGS: &str = "StringIds";
-/// Numbers that are kept where the table has no key, at some 35 bytes each.
+/// Numbers that are kept where the table has no key, at about 35 bytes each.
 const MAX_PLACES: usize = 4_000_000;
 /// Names of the number of a row. The table may use one or two of them for columns of its own.
 const ROW_NUMBERS: [&str; 3] = ["rowid", "_rowid_", "oid"];
@@ -424,7 +424,7 @@ const STEPS_AT_ONCE: i32 = 100_000;
 /// What may still be read of one file, or by one query.
 ///
 /// A file may say that many rows share a page or the text behind it. A small file then holds billions of
-/// rows, or terabytes of texts, and SQLite reads them all. A sound file has bytes of its own for each.
+/// rows, or terabytes of texts, and SQLite reads them all. A sound file has its own bytes for each.
 #[derive(Debug)]
 struct Budget {
     file_bytes: u64,
@@ -500,8 +500,8 @@ const HEADER_BYTES: u64 = 100;
 const LEAF: u8 = 13;
 const INNER: u8 = 5;
 
-/// The number of entries, or of those that were counted until there were more than [`MOST_ENTRIES`]. What is
-/// no tree counts for nothing: SQLite tells what is wrong with it.
+/// The number of entries, or of those that were counted until there were more than [`MOST_ENTRIES`]. What is not a
+/// tree counts for nothing: SQLite tells what is wrong with it.
 ///
 /// SQLite reads all entries before its first statement, in a time that grows with the square of their number
 /// and that nothing interrupts.

@@ -4,7 +4,7 @@
 //! and with all of them where the rows of a report are to be its own. [`csv`] reads the tables of
 //! `nsys stats`, for where there is no SQLite file. Nothing here fails because of what a file holds:
 //! what cannot be used is counted or becomes a finding that names the file, and [`Tables::complete`]
-//! says whether all was read.
+//! states whether all was read.
 
 pub use sqlite::Traced;
 use stage2_contract::order::Order as _;
@@ -171,7 +171,7 @@ impl Tables {
         (!found.is_empty()).then(|| sum(rows.filter_map(kernel)))
     }
 
-    /// How often the range of that name was opened, where the file says so.
+    /// How often the range of that name was opened, where the file reports it.
     pub fn instances(&self, range: &str, domain: Option<&str>) -> Option<u64> {
         self.named(range, domain)
             .map(|range| range.instances)

@@ -20,7 +20,7 @@ pub(super) struct Definitions {
     library_names: FxHashSet<u32>,
     pub(super) paths: Paths,
     pub(super) alike: Alike,
-    /// What outermost ranges work on whose names say so, by the identifiers of their paths.
+    /// What outermost ranges work on whose names report it, by the identifiers of their paths.
     works: FxHashMap<u32, StepWork>,
     /// Identifiers of paths whose ranges hold no work.
     left_out: FxHashSet<u32>,
@@ -176,7 +176,7 @@ impl Definitions {
         self.requests.contains(&path)
     }
 
-    /// What an instance of the path of this identifier works on, as its name says.
+    /// What an instance of the path of this identifier works on, as its name states.
     pub(super) fn work(&self, path: u32) -> Option<StepWork> {
         self.works.get(&path).copied()
     }
@@ -254,7 +254,7 @@ impl Shapes {
 pub struct DeviceEntry {
     /// Index as CUPTI numbers devices in the process; nothing for work of an undefined queue.
     pub id: Option<u32>,
-    /// What the file says of it.
+    /// What the file states of it.
     pub device: Option<Device>,
 }
 

@@ -170,7 +170,7 @@ impl StepFollower {
         Self { share, ..Self::default() }
     }
 
-    /// An outermost range of the user opened. `work` is what its name says.
+    /// An outermost range of the user opened. `work` is what its name states.
     pub(super) fn open(&mut self, id: u64, thread: u32, start: u64, work: Option<StepWork>) {
         let has_room = self.open.len() < MOST_OPEN
             && (self.threads.len() < MOST_THREADS || self.threads.contains_key(&thread));

@@ -466,7 +466,7 @@ impl TraceFile {
     /// Gives every event to `each`, in the order of the file: GPU work comes after the ranges that
     /// it was launched in, and is not sorted by time.
     ///
-    /// What is behind damage that ends the file is left out; [`missing`](Self::missing) says so.
+    /// What is behind damage that ends the file is left out; [`missing`](Self::missing) reports it.
     ///
     /// # Errors
     /// The first error of `each`, and a file that is no longer there.

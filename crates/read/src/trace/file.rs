@@ -13,7 +13,7 @@ use super::inferred::{Marked, Marks};
 use crate::files;
 use crate::progress::Metered;
 
-/// The trace that a file belongs to: the file, or all of its pieces that lie beside it, by number.
+/// The trace that a file belongs to: the file, or all of its pieces that lie next to it, by number.
 pub fn files_of(path: &Path) -> Vec<PathBuf> {
     let alone = || vec![path.to_owned()];
     let Some((stem, _)) = piece_of(path) else { return alone() };

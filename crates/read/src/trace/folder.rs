@@ -249,7 +249,7 @@ enum Pass {
     Joins(Joined),
 }
 
-/// Decodes on a thread of its own, which takes a third of the time.
+/// Decodes on its own thread, which takes a third of the time.
 fn read(mut trace: Trace, path: &Path, mut tally: Tally) -> (Pass, Vec<Finding>) {
     let mut findings = Vec::new();
     let records = trace.by_ref();

@@ -30,7 +30,7 @@ const SAMPLES: usize = 1 << 18;
 const MEMBERS: usize = 1 << 21;
 /// The most sums of a stage.
 const SUMS: usize = 1 << 15;
-/// The longest time that a sample may stand for, ns: what is longer is no interval of a sampler.
+/// The longest time that a sample may stand for, ns: what is longer is not an interval of a sampler.
 pub const LONGEST_NS: u64 = 60_000_000_000;
 /// A call that waits for a copy may seem to begin after the end of the copy, or to end before it, by up to this time:
 /// between the launch of the copy and the wait for it the thread is in no call, and the clocks differ.
@@ -80,7 +80,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Takes times since the thread began. Those of a later thread under the same number begin anew.
+    /// Takes times since the thread began. Those of a later thread under the same number begin again.
     fn took(&mut self, cpu_ns: u64, delay_ns: u64) {
         let (cpu, delay) = self.last.filter(|last| last.0 <= cpu_ns).unwrap_or((cpu_ns, delay_ns));
         self.cpu_ns = self.cpu_ns.saturating_add(cpu_ns.saturating_sub(cpu));
@@ -98,7 +98,8 @@ pub struct StageIdle {
     pub cold: Idle,
     /// Samples of outliers.
     pub outliers: Idle,
-    /// When the GPU was idle in the usual instances, in the order of time: of processes with collectives.
+    /// The host time in the usual instances, in the order of time, except for waits for running GPU work: of processes with
+    /// collectives.
     pub moments: Vec<Moment>,
     /// What the threads did at the moments.
     pub causes: Vec<Cause>,
@@ -554,38 +555,43 @@ impl StageSamples {
                     of_kind(&mut hits, *kind).entry((call.name, sample.thread)).or_default();
                 *lines.entry(sample.stack).or_default() += 1;
             }
+            let waits_for_work = busy && call.is_some_and(|call| waits.for_gpu(call));
+            let holder_stack = pending.stack_at(sample.holder, sample.at);
+            let cause = Cause {
+                state: sample.state,
+                other_work: !busy && any_work.get(*number as usize).copied().unwrap_or(false),
+                thread: sample.thread,
+                stack: sample.stack,
+                holder: sample.holder,
+                holder_stack: holder_stack.unwrap_or(NONE),
+                ..Cause::default()
+            };
+            if with_moments && *kind == InstanceKind::Usual && !waits_for_work {
+                moments.push(sample.at, sample.interval_ns, cause);
+            }
             if busy {
                 if ending.1 != After::Other && idle.before_copies.len() < SUMS {
                     idle.before_copies.entry(sample.stack).or_default().add(&sum);
                 }
-                if call.is_some_and(|call| waits.for_gpu(call)) {
+                if waits_for_work {
                     idle.waits_for_work.add(&sum);
                 } else if sample.state == HostState::Running && idle.beside_work.len() < SUMS {
                     idle.beside_work.entry(sample.stack).or_default().add(&sum);
                 }
                 continue;
             }
-            let holder_stack = pending.stack_at(sample.holder, sample.at);
             let cause = Cause {
-                state: sample.state,
-                other_work: any_work.get(*number as usize).copied().unwrap_or(false),
-                thread: sample.thread,
-                stack: sample.stack,
-                holder: sample.holder,
-                holder_stack: holder_stack.unwrap_or(NONE),
                 launch_gap: next.saturating_sub(before.0) <= BACK_TO_BACK_NS,
                 after: if waits.ended(pending, sample.thread, before.0) {
                     before.1
                 } else {
                     After::Other
                 },
+                ..cause
             };
             match call {
                 Some(_) => idle.in_calls.add(&sum),
                 None => idle.cause(cause, &sum),
-            }
-            if with_moments && *kind == InstanceKind::Usual {
-                moments.push(sample.at, sample.interval_ns, cause);
             }
         }
         (found.moments, found.causes) = (moments.all, moments.causes);
@@ -707,7 +713,7 @@ pub(super) fn of_kind<T>([usual, cold, outliers]: &mut [T; 3], kind: InstanceKin
 struct Waits {
     /// Indices of the names of the capture.
     names: FxHashSet<u32>,
-    /// The file has no calls at all, so that nothing says whether a thread waited.
+    /// The file has no calls at all, so that nothing states whether a thread waited.
     unknown: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::host_stacks::{DEPTH, FILE_CHARS, ends};
 /// Stacks whose line and activity are cached; those of further stacks are read again.
 const STACKS_KEPT: usize = 1 << 14;
 /// Frames that are read to find the lines of stacks. After this many, only the innermost frames of a stack are
-/// read: no real program has so many stacks without a line of its own.
+/// read: no real program has so many stacks without its own line.
 const FRAMES_READ: usize = 1 << 22;
 
 /// The most characters of the name of a thread.
@@ -234,7 +234,7 @@ impl<'f> HostEvents<'f> {
         self.frames_left = self.frames_left.saturating_sub(frames.len());
         let calls = Calls::of(frames.iter());
         let doing = doing(state, &calls);
-        let frame = calls.row().and_then(|row| frames.get(row)).cloned();
+        let frame = calls.line();
         let known = Rc::new(Known { doing, frame });
         self.known.insert((stack, state), known.clone());
         known

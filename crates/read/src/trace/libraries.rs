@@ -1,4 +1,4 @@
-//! What a configuration says of the names of ranges: which NVTX domains belong to libraries, beside the
+//! What a configuration says of the names of ranges: which NVTX domains belong to libraries, in addition to the
 //! built-in list, and which outermost ranges are the model's.
 
 use stage2_contract::text::is_library_domain;
@@ -8,7 +8,7 @@ use wildmatch::WildMatch;
 use crate::engine::Engines;
 use crate::roles::{Meant, RoleSettings};
 
-/// Longer names are no names of domains, bytes.
+/// Longer names are not names of domains, bytes.
 const LONGEST_NAME: usize = 256;
 
 /// What names of ranges and domains mean.

@@ -57,7 +57,7 @@ use step_times::StepTrack;
 pub use tally::{Tally, WholeProcess};
 use work_unions::WorkTime;
 
-/// Key under which a collector says why it collects no GPU work.
+/// Key under which a collector states why it collects no GPU work.
 pub const META_GPU_OFF: &str = "gpu.off";
 /// Meta key: the number of user ranges still open when the process ended normally.
 const META_OPEN_AT_END: &str = "ranges.open_at_end";
@@ -249,6 +249,8 @@ pub struct ModuleWork {
     pub module: u32,
     /// The kernels.
     pub captured: Captured,
+    /// Of these, the ones in the first, cold instance of their stage; never scaled.
+    pub cold: Captured,
 }
 
 /// Records that were read, by kind and by where they belong.

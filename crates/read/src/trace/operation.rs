@@ -22,7 +22,7 @@ const RANGES: [(&str, Operation); 13] = [
     ("ncclSendRecv", Operation::SendRecv),
 ];
 
-/// What a range of the domain NCCL is; nothing where it is no operation.
+/// What a range of the domain NCCL is; nothing where it is not an operation.
 pub(super) fn of_range(name: &[u8]) -> Option<Operation> {
     RANGES.iter().find(|(known, _)| known.as_bytes() == name).map(|&(_, operation)| operation)
 }
@@ -74,7 +74,7 @@ impl Peers {
         }
     }
 
-    /// Whether each call has a peer of its own, and all `members` are among them but perhaps the
+    /// Whether each call has its own peer, and all `members` are among them but perhaps the
     /// process itself.
     fn are_all(&self, members: u64) -> bool {
         let distinct = self.distinct.len() as u64;

@@ -10,7 +10,7 @@
 //! | `L`, `U`            | `U`                                   |
 //! | `L`                 | `(outside ranges)/L`: no stage of it  |
 //!
-//! A node's parent always stands before it, so that no walk can loop, whatever the file says.
+//! A node's parent always stands before it, so that no walk can loop, whatever the file states.
 
 use std::collections::HashMap;
 

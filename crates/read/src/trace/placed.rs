@@ -67,7 +67,7 @@ impl Placing {
         Self { whole, definitions, ..Self::default() }
     }
 
-    /// Takes a record that says where later work belongs.
+    /// Takes a record that states where later work belongs.
     pub fn take(&mut self, record: &Record) {
         match record {
             Record::RangeOpen(open) => self.range(open),

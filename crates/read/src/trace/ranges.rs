@@ -1,9 +1,9 @@
 //! Range records -> instances, and how long each stage and path was open.
 //!
 //! An instance is one opening of a range. Work is placed by the instance it was launched in and
-//! counted for the outermost instance of the user around it: a range of a library is no stage, even
+//! counted for the outermost instance of the user around it: a range of a library is not a stage, even
 //! where it is open around everything. A record that continues an instance under another path adds
-//! time to that path, but is no instance of it. Memory is bounded by the open ranges, the paths and the
+//! time to that path, but is not an instance of it. Memory is bounded by the open ranges, the paths and the
 //! windows of [`Instances`] and [`Roots`], not by the number of instances.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -361,7 +361,7 @@ impl Ranges {
         self.roots.get(place.root).map(|root| (root.stage, root.ordinal))
     }
 
-    /// Sums up what no more work can come for. `clock` ties the clocks as far as the file says.
+    /// Sums up what no more work can come for. `clock` ties the clocks as far as the file states.
     pub(crate) fn settle(&mut self, clock: &ClockMap) {
         self.end_closing();
         self.roots.settle(clock);

@@ -22,8 +22,8 @@ const MOST: u64 = 1 << 40;
 /// Identifier of an engine of a run.
 pub type EngineId = u64;
 
-/// The engine of a step of the process of this index. A program that numbers its steps from 1 is an engine of
-/// its own.
+/// The engine of a step of the process of this index. A program that numbers its steps from 1 is its own
+/// engine.
 pub fn engine_of(process: usize, step: u64) -> EngineId {
     match step >> 32 {
         0 => u64::MAX - process as u64,

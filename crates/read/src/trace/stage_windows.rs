@@ -34,7 +34,7 @@ pub struct StageTimes {
     /// of an engine runs to the beginning of the next step, if that one continues a request. Nothing
     /// where the clocks cannot be tied together.
     pub window_ns: Option<u64>,
-    /// Where these windows lie.
+    /// Where these windows lie; of the warm ones alone, where [`StageTimes::warm`] counts some.
     pub windows: WindowSet,
     /// Kernels of each instance.
     pub kernels_per_instance: Series,
@@ -79,7 +79,7 @@ pub(super) struct Root {
     pub(super) sampled: Option<bool>,
     /// The first instance of its stage in the file.
     pub(super) cold: bool,
-    /// Its number among the instances of its stage, from 0 on.
+    /// Its number among the instances of its stage, from 0.
     pub(super) ordinal: u32,
     kernels: u64,
     first_ns: u64,
@@ -133,7 +133,9 @@ struct Stage {
     latest_end: u64,
     /// The windows; nothing before the first.
     windows: Option<usize>,
+    /// All but that of the first, cold instance.
     window_set: WindowSet,
+    cold_window: Option<(u64, u64)>,
     window_missing: bool,
     /// The first instance, if it is whole.
     cold: Option<Root>,
@@ -232,20 +234,25 @@ impl Roots {
             None => Some(0),
             Some(union) => busy.get(union).filter(|busy| busy.late_ns == 0).map(|b| b.busy_ns),
         };
-        let finish = |(path, stage): (PathIndex, Stage)| {
+        let finish = |(path, mut stage): (PathIndex, Stage)| {
             let window_ns = stage.windows.and_then(|union| length(Some(union)));
             let warm = length(stage.warm_windows)
                 .filter(|_| !stage.warm_missing)
                 .map(|window_ns| WarmTimes { window_ns, ..stage.warm });
+            // Of a part the numbers leave the cold instance out already, if it is not in it.
+            let warm = warm.filter(|_| !stage.in_part);
+            if let Some((start, end)) = stage.cold_window
+                && warm.is_none_or(|warm| warm.instances == 0)
+            {
+                stage.window_set.add(start, end);
+            }
             let times = StageTimes {
                 window_ns: window_ns.filter(|_| !stage.window_missing),
                 windows: stage.window_set,
                 kernels_per_instance: stage.kernels_per_instance,
                 alone: stage.alone.map(|alone| *alone).unwrap_or_default(),
                 between_ns: stage.between.finish(),
-                // Of a part the numbers above leave the cold instance out already, if it is not
-                // in it.
-                warm: warm.filter(|_| !stage.in_part),
+                warm,
             };
             (path, times)
         };
@@ -287,7 +294,10 @@ impl Roots {
                 let union = *stage.windows.get_or_insert_with(|| unions.create());
                 unions.add(union, start, end);
                 let before = stage.window_set.len();
-                stage.window_set.add(start, end);
+                match root.cold {
+                    true => stage.cold_window = window,
+                    false => stage.window_set.add(start, end),
+                }
                 self.windows_kept = self.windows_kept + stage.window_set.len() - before;
                 let work = (root.first_ns, root.last_ns);
                 stage.between.add((start, end), root.worked.then_some(work));

@@ -52,7 +52,7 @@ pub struct Tally {
     graph_nodes: HashMap<u64, (PathIndex, Option<u32>)>,
     captured: HashMap<(PathIndex, PathIndex), Captured>,
     /// Kernels by the index of their group and the name of the module that they were captured in.
-    modules: HashMap<(usize, u32), Captured>,
+    modules: HashMap<(usize, u32), [Captured; 2]>,
     pub(super) collectives: Gather,
     engine: StepFollower,
     requests: RequestRecords,
@@ -78,7 +78,7 @@ struct GroupStats {
 }
 
 impl Tally {
-    /// Ranges of the domains in `libraries` are no stages.
+    /// Ranges of the domains in `libraries` are not stages.
     pub fn new(libraries: RangeNames) -> Self {
         let definitions = Definitions::new(libraries, Alike::default());
         Self { definitions, ..Self::default() }
@@ -331,7 +331,11 @@ impl Tally {
                 && (self.modules.len() < MOST_IN_MODULES
                     || self.modules.contains_key(&(index, module)))
             {
-                self.modules.entry((index, module)).or_default().add(ns);
+                let [all, of_cold] = self.modules.entry((index, module)).or_default();
+                all.add(ns);
+                if cold {
+                    of_cold.add(ns);
+                }
             }
         }
     }
@@ -424,12 +428,12 @@ impl Tally {
             captured.total_ns = sampled.scale(captured.total_ns);
         }
         let mut modules: Vec<ModuleWork> = Vec::with_capacity(self.modules.len());
-        for ((group, module), mut captured) in self.modules {
+        for ((group, module), [mut captured, cold]) in self.modules {
             let Some(&key) = keys.get(group) else { continue };
             let sampled = sampled(key.path);
             captured.kernels = sampled.scale(captured.kernels);
             captured.total_ns = sampled.scale(captured.total_ns);
-            modules.push(ModuleWork { key, module, captured });
+            modules.push(ModuleWork { key, module, captured, cold });
         }
         modules.sort_by_key(|work| (work.key, work.module));
         let collectives = self.collectives.finish(sampled);

@@ -1,110 +1,221 @@
-//! A comparison -> one screen of a terminal of 80 columns: the largest change first, with bars.
+//! A comparison -> one screen of a terminal: the verdict, the times, the largest changes with bars, what to do next.
 
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
-use stage2_diff::{Comparison, PartChange, Presence, StageChange, signed, signed_time};
+use stage2_diff::{
+    Comparison, MetricChange, PartChange, Parts, Presence, StageChange, Verdict, WorkChange,
+    signed, signed_time,
+};
 
 use super::{is_shown, stage_time, title, value_cell, verdict_words};
 
-const WIDTH: usize = 80;
+/// Columns of the whole page, and of a terminal whose width is not known.
+pub const WIDTH: usize = 80;
+/// A narrower or wider terminal has lines of this length.
+const WIDTHS: (usize, usize) = (60, 160);
 /// Lines in all: a terminal has 24, and the command and the prompt take two.
 const HEIGHT: usize = 22;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
 /// Bars at least and at most.
-const BARS: (usize, usize) = (3, 8);
+const BARS: (usize, usize) = (4, 8);
 const BAR_CHARS: usize = 16;
-/// Columns of a bar's number and word, and what is left for its name.
+/// Columns of a bar's number and word.
 const NUMBER_CHARS: usize = 12;
 const WORD_CHARS: usize = 8;
-const NAME_CHARS: usize = WIDTH - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
-/// Lines of the comparison below the bars, and how many lines of the screen each may take.
-const BELOW: [(&str, usize); 4] =
-    [("window", 2), ("libraries", 2), ("comparable", 2), ("noise", 2)];
+/// Lines of the comparison below the bars, the first ones where there is no room for all, and how many lines of the
+/// screen each may take.
+const BELOW: [(&str, usize); 4] = [("next", 2), ("comparable", 2), ("noise", 2), ("libraries", 2)];
 const LABEL_CHARS: usize = 12;
 /// `more: --full` as a word that does not break.
 const MORE_IN_ONE: &str = "more:\u{1}--full";
-/// Lines of the verdict.
-const VERDICT: usize = 2;
+/// Lines of the verdict, and of the caution before it.
+const VERDICT: usize = 4;
+const CAUTION: usize = 2;
 
-/// The title and what follows, each line of at most 80 characters.
-pub(super) fn screen(of: &Comparison) -> Vec<String> {
-    let mut lines = vec![shorten(&title(of), WIDTH - 1)];
-    lines.extend(picture(of));
-    lines
-}
-
-/// The screen below its title.
-pub(super) fn picture(of: &Comparison) -> Vec<String> {
-    let mut lines = fitted(&of.verdict, WIDTH - 1, VERDICT);
-    lines.extend(stages(of));
-    let below: Vec<String> =
-        BELOW.iter().flat_map(|(label, most)| labelled(of, label, *most)).collect();
-    // The title, two empty lines and the head of the bars; each condition has a sentence below the screen.
-    let taken = lines.len() + below.len() + 2 * of.conditions.len() + 4;
-    let room = HEIGHT.saturating_sub(taken).clamp(BARS.0, BARS.1);
-    lines.extend(bars(of, room));
+/// The title and what follows, each line of at most `width` characters.
+pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
+    let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let mut lines = vec![shorten(&title(of), width - 1)];
+    lines.extend(top(of, width, (CAUTION, VERDICT)));
+    let bars_least = BARS.0 + 3;
+    // Each condition has a sentence below the screen.
+    let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
+    let mut below: Vec<String> = Vec::new();
+    for (label, most) in BELOW {
+        let line = labelled(of, label, width, most);
+        if label == "next" || line.len() <= room {
+            room = room.saturating_sub(line.len());
+            below.extend(line);
+        }
+    }
+    lines.extend(bars(of, width, (BARS.0 + room).min(BARS.1)));
     lines.push(String::new());
     lines.extend(below);
     lines
 }
 
-fn stages(of: &Comparison) -> Vec<String> {
-    let rows = of.of_model();
-    let mut lines: Vec<String> = rows.iter().take(STAGES).map(|stage| stage_line(stage)).collect();
-    if let Some(more) = rows.len().checked_sub(STAGES).filter(|&more| more > 0) {
+/// The screen below its title with nothing left out.
+pub(super) fn picture(of: &Comparison) -> Vec<String> {
+    let mut lines = top(of, WIDTH, (usize::MAX, usize::MAX));
+    lines.extend(bars(of, WIDTH, BARS.1));
+    lines.push(String::new());
+    // The rows of the stages have the times.
+    let labels = of.lines.iter().map(|line| line.label.as_str()).filter(|label| *label != "time");
+    lines.extend(labels.flat_map(|label| labelled(of, label, WIDTH, usize::MAX)));
+    lines
+}
+
+/// The verdict, what is to be known before it, and the times of the stages.
+fn top(of: &Comparison, width: usize, most: (usize, usize)) -> Vec<String> {
+    let caution = of.caution().unwrap_or_default();
+    let mut lines = fitted(&caution, width - 1, most.0);
+    lines.retain(|line| !line.is_empty());
+    lines.extend(fitted(&of.verdict, width - 1, most.1));
+    lines.push(String::new());
+    lines.extend(stages(of, width));
+    lines
+}
+
+/// A line for the time of each stage, and for its tokens per second.
+fn stages(of: &Comparison, width: usize) -> Vec<String> {
+    let all = of.of_model();
+    let shown = || all.iter().take(STAGES).map(|stage| (stage, shorten(&stage.stage, STAGE_CHARS)));
+    let mut rows: Vec<[String; 5]> = Vec::new();
+    for (stage, name) in shown() {
+        let told = match (stage.presence, stage_time(stage)) {
+            (Presence::New, _) => "new",
+            (Presence::Vanished, _) => "vanished",
+            (Presence::Both, None) => "no time is known",
+            (Presence::Both, Some((time, label))) => {
+                let label = if label == "median" { String::new() } else { format!(" ({label})") };
+                let unit = format!("ms{}{label}", stage.per_of(&time.metric));
+                rows.push(row(name, time, &unit, stage));
+                let rate = stage.metric("tokens_per_s").filter(|rate| rate.change.is_some());
+                rows.extend(rate.map(|rate| row(String::new(), rate, "tokens/s", stage)));
+                continue;
+            }
+        };
+        rows.push([name, told.to_owned(), String::new(), String::new(), String::new()]);
+    }
+    let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let mut widths: [usize; 5] = std::array::from_fn(longest);
+    if widths.iter().map(|width| width + 2).sum::<usize>() > width + 1 {
+        // The verdict has the noise as well.
+        rows.iter_mut().for_each(|row| row[3].clear());
+        widths[3] = 0;
+    }
+    let [names, values, changes, noises, _] = widths;
+    let line = |[name, value, change, noise, verdict]: &[String; 5]| {
+        let line = format!(
+            "{name:names$}  {value:values$}  {change:>changes$}  {noise:noises$}  {verdict}"
+        );
+        shorten(line.trim_end(), width - 1)
+    };
+    let mut lines: Vec<String> = rows.iter().map(line).collect();
+    if let Some(more) = all.len().checked_sub(STAGES).filter(|&more| more > 0) {
         lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
     }
     lines
 }
 
-fn stage_line(stage: &StageChange) -> String {
-    let told = match (stage.presence, stage_time(stage)) {
-        (Presence::New, _) => "new".to_owned(),
-        (Presence::Vanished, _) => "vanished".to_owned(),
-        (Presence::Both, None) => "no time is known".to_owned(),
-        (Presence::Both, Some((metric, label))) => {
-            let [a, b] = [metric.before, metric.after].map(|ms| value_cell(ms, metric.unit));
-            let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
-            let per = stage.per_of(&metric.metric);
-            let (percent, verdict) = (percent.unwrap_or_default(), verdict_words(metric));
-            format!("{a} → {b} ms{per}  {percent}  {verdict}  ({label})")
-        }
-    };
-    let name = shorten(&stage.stage, STAGE_CHARS - 1);
-    shorten(&format!("{name:STAGE_CHARS$}{told}"), WIDTH - 1)
+/// The name, both values, the change, its noise, and what it comes to.
+fn row(name: String, metric: &MetricChange, unit: &str, stage: &StageChange) -> [String; 5] {
+    let [a, b] = [metric.before, metric.after].map(|value| value_cell(value, metric.unit));
+    let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
+    let noise = metric.noise_text().unwrap_or_default();
+    let verdict = verdict_words(metric, Some(stage)).to_owned();
+    [name, format!("{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
 
-/// The parts of the stage that changed most, as bars of characters.
-fn bars(of: &Comparison, most: usize) -> Vec<String> {
+/// The parts of the stage that changed most, as bars of characters, and the rest: they add up to what the head says.
+fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let shown = || of.stages.iter().filter(|stage| is_shown(stage));
-    let Some(stage) = shown().find(|stage| !stage.parts().is_empty()) else {
-        let why = match shown().next() {
-            Some(_) => "All GPU work and idle time is the same on both sides.",
-            None => "No stage on both sides has GPU work to compare.",
+    // Parts of steps that do other work say nothing.
+    let alike = || shown().filter(|stage| stage.other_work.is_none());
+    let Some(stage) = alike().find(|stage| !stage.parts().rows.is_empty()) else {
+        let why = match (alike().next(), shown().next()) {
+            (Some(_), _) => "All GPU work and idle time is the same on both sides.",
+            (_, Some(_)) => "No stage does the same work per step on both sides.",
+            _ => "No stage on both sides has GPU work to compare.",
         };
         return vec![String::new(), why.to_owned()];
     };
     let parts = stage.parts();
-    let total = signed_time(stage.work_total.change_ns);
-    let head = format!(
-        "{}: change per {}, the largest first (all GPU work {total}):",
-        shorten(&stage.stage, STAGE_CHARS),
-        stage.per_word()
-    );
-    let longest = parts.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
-    let mut lines = vec![String::new(), shorten(&head, WIDTH - 1)];
-    lines.extend(parts.iter().take(most).map(|part| bar(part, longest)));
+    let Shown { rows, sums, longest } = shown_parts(&parts, most);
+    let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
+    let name_chars = width - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
+    let bar = |ns: f64, fill: &str, word: &str, name: &str| {
+        let share = (ns.abs() / longest).clamp(0.0, 1.0);
+        let bar = fill.repeat(((share * BAR_CHARS as f64).round() as usize).max(1));
+        let number = signed_time(ns);
+        format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
+    };
+    let mut lines = vec![String::new(), shorten(&head, width - 1)];
+    lines.extend(rows.iter().map(|part| {
+        let fill = if part.verdict.is_change() { "█" } else { "░" };
+        bar(part.change_ns, fill, sign_less(part.word()), &part_name(part, name_chars))
+    }));
+    lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));
     lines
 }
 
-fn bar(part: &PartChange<'_>, longest_ns: f64) -> String {
-    let share = (part.change_ns.abs() / longest_ns).clamp(0.0, 1.0);
-    let chars = ((share * BAR_CHARS as f64).round() as usize).max(1);
-    let fill = if part.verdict.is_change() { "█" } else { "░" };
-    let number = signed_time(part.change_ns);
-    let (bar, word, name) = (fill.repeat(chars), part.word(), part_name(part, NAME_CHARS));
-    format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
+/// The word behind a number, whose sign already means longer or shorter.
+pub(super) fn sign_less(word: &'static str) -> &'static str {
+    if ["longer", "shorter"].contains(&word) { "" } else { word }
+}
+
+/// A smaller rest is that of rounding, ns.
+const LEAST_REST_NS: f64 = 50.0;
+/// Share of the longest bar below which the rest has none.
+const LEAST_REST: f64 = 0.02;
+
+/// The parts that have bars, and what all others come to.
+pub(super) struct Shown<'p> {
+    pub(super) rows: &'p [PartChange<'p>],
+    /// Names and times: of smaller parts, and of what is in no part.
+    pub(super) sums: Vec<(String, f64)>,
+    /// The longest bar, ns.
+    pub(super) longest: f64,
+}
+
+/// As many parts as there may be bars. What is no more than noise is one of them.
+pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize) -> Shown<'p> {
+    let sum = |rows: &[PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
+    let all = parts.rows.len();
+    // A single one takes no more room than that there is one.
+    let told = if parts.told + 1 >= all { all } else { parts.told };
+    let most = most.saturating_sub(1);
+    let (rows, smaller) =
+        parts.rows.split_at(if told <= most { told } else { most.saturating_sub(1) });
+    let mut sums = Vec::new();
+    if !smaller.is_empty() {
+        let what = match smaller.iter().all(|part| part.word() == "noise") {
+            true => "more within noise",
+            false if told > most => "more parts",
+            false => "more within noise, or small",
+        };
+        sums.push((format!("{} {what}", smaller.len()), sum(smaller)));
+    }
+    let longest = rows.iter().map(|part| part.change_ns.abs());
+    let longest = longest.chain(sums.iter().map(|(_, ns)| ns.abs())).fold(0.0, f64::max);
+    let rest = parts.change_ns - sum(&parts.rows);
+    if rest.abs() >= LEAST_REST_NS.max(LEAST_REST * longest) {
+        sums.push((format!("rest: {}", parts.rest), rest));
+    }
+    Shown { rows, sums, longest: longest.max(rest.abs()) }
+}
+
+/// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), of which`.
+pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
+    let change = signed_time(parts.change_ns);
+    let Some(whole) = parts.whole else {
+        return format!("change per {}, {change}:", stage.per_word());
+    };
+    let [a, b] = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
+    let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
+    let noise = if is_noise { ", within noise" } else { "" };
+    format!("mean {} {a} → {b} ms ({change}{noise}), of which", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
@@ -117,8 +228,8 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     let mut ends = Vec::new();
     for (at, char) in text.char_indices() {
         match char {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
             ',' | ';' if depth == 0 && text[at..].chars().nth(1) == Some(' ') => ends.push(at),
             _ => {}
         }
@@ -134,22 +245,49 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     fits.unwrap_or_else(|| wrapped_at_most(text, width, most))
 }
 
-/// Work by its name after the change, or what the GPU was idle for.
+/// A class with the kernel that most of its change is in, or what the GPU was idle for.
 pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
-    match (part.work, part.cause) {
-        (Some(row), _) => {
-            let side = row.after.as_ref().or(row.before.as_ref());
-            side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
+    match (&part.work[..], part.cause) {
+        ([row], _) => work_name(row, limit),
+        ([first, ..], _) => {
+            let class =
+                if first.class.is_empty() { first.kind.into() } else { first.class.as_str() };
+            let is_most =
+                !part.is_swap(first) && first.change_ns.abs() > part.change_ns.abs() / 2.0;
+            let used = class.chars().count() + MOSTLY.chars().count();
+            match is_most && used < limit {
+                true => format!("{class}{MOSTLY}{}", work_name(first, limit - used)),
+                false if first.class.is_empty() => class.to_owned(),
+                false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
+            }
         }
-        (None, Some(cause)) => shorten(&format!("idle: {cause}"), limit),
-        (None, None) => "GPU idle".to_owned(),
+        ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
+        ([], None) => "GPU idle".to_owned(),
     }
 }
 
+/// `priority (sorting_scheduler.py)`: a cause with the name of its file alone.
+fn without_folder(cause: &str) -> String {
+    let file = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once('('));
+    match file.and_then(|(function, path)| Some((function, path.rsplit_once('/')?.1))) {
+        Some((function, file)) => format!("{function}({file})"),
+        None => cause.to_owned(),
+    }
+}
+
+/// Between a class and the kernel that most of its change is in.
+const MOSTLY: &str = ", mostly ";
+
+/// Work by its name after the change.
+pub(super) fn work_name(row: &WorkChange, limit: usize) -> String {
+    let side = row.after.as_ref().or(row.before.as_ref());
+    side.map_or_else(String::new, |side| shorten_kernel(&side.name, limit))
+}
+
 /// A line of the comparison with its label before it.
-fn labelled(of: &Comparison, label: &str, most: usize) -> Vec<String> {
+fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<String> {
     let Some(line) = of.lines.iter().find(|line| line.label == label) else { return Vec::new() };
-    let wrapped = fitted(&line.text, WIDTH - LABEL_CHARS - 1, most);
+    let wrapped = fitted(&line.text, width - LABEL_CHARS - 1, most);
     let labels = std::iter::once(label).chain(std::iter::repeat(""));
     labels.zip(wrapped).map(|(label, text)| format!("{label:LABEL_CHARS$}{text}")).collect()
 }

@@ -20,7 +20,7 @@ use crate::table::{Table, name};
 
 /// Buckets of a picture; the analysis makes fewer.
 const BUCKETS: usize = 2_000;
-/// Fewer steps are no picture.
+/// Fewer steps do not make a picture.
 const FEWEST: u64 = 5;
 /// Outliers with a mark.
 const OUTLIERS: usize = 100;
@@ -154,6 +154,8 @@ fn draw_latency(
 
 /// Maximum number of batches in a picture; the analysis makes fewer.
 const BATCHES: usize = 100;
+/// Fewer steps have no median that is worth its name.
+const FEW_STEPS: u64 = 3;
 
 /// The picture of the step time of an engine by batch, with the fitted line; `None` for fewer than
 /// two batches.
@@ -165,11 +167,13 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
         true => row.tokens_mean,
         false => Some((row.requests as f64 + row.requests_to as f64) / 2.0),
     };
-    let timed = |row: &EngineStepRow| Some((batch(row)?, row.p50_ns?, row.p99_ns));
+    let timed = |row: &EngineStepRow| Some((batch(row)?, row.p50_ns?, row.p99_ns, row.timed_steps));
     let rows = kind.rows.iter().take(BATCHES).filter_map(timed);
-    let points: Vec<(f64, u64, Option<u64>)> = rows.filter(|(at, ..)| at.is_finite()).collect();
+    let points: Vec<(f64, u64, Option<u64>, u64)> =
+        rows.filter(|(at, ..)| at.is_finite()).collect();
     let most = points.iter().map(|(batch, ..)| *batch).fold(0.0, f64::max);
-    let longest = points.iter().map(|(_, p50, p99)| p99.unwrap_or(*p50)).max()?;
+    let longest = points.iter().map(|(_, p50, p99, _)| p99.unwrap_or(*p50)).max()?;
+    let few = points.iter().any(|(.., steps)| *steps < FEW_STEPS);
     if points.len() < 2 || most <= 0.0 {
         return None;
     }
@@ -190,16 +194,36 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
             let ends = (0..=100).map(|part| at(most * f64::from(part) / 100.0));
             chart.draw_series(LineSeries::new(ends, WARM.stroke_width(1)))?;
         }
-        for &(batch, p50, p99) in &points {
+        let mut marks = String::new();
+        for &(batch, p50, p99, steps) in &points {
             let ends = [(batch, ms(p50)), (batch, ms(p99.unwrap_or(p50)))];
             chart.draw_series(LineSeries::new(ends, LINE.stroke_width(1)))?;
-            chart.draw_series([Circle::new(ends[0], 3, LINE.filled())])?;
+            let (x, y) = chart.backend_coord(&ends[0]);
+            let p99 = p99.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
+            let is_few = steps < FEW_STEPS;
+            marks.push_str(&format!(
+                "<circle class=\"{}\" cx=\"{x}\" cy=\"{y}\" r=\"3.5\"><title>{batch:.0} {unit}: p50 {}{p99}, \
+                 {}</title></circle>\n",
+                if is_few { "few" } else { "batch" },
+                shown_time(p50 as f64),
+                counted(steps, "step"),
+            ));
+            if is_few {
+                let (x, y) = (x + 6, y - 4);
+                marks.push_str(&format!(
+                    "<text class=\"name\" x=\"{x}\" y=\"{y}\">n={steps}</text>\n"
+                ));
+            }
         }
-        Ok(String::new())
+        Ok(marks)
     });
+    let few = match few {
+        true => format!(" A hollow dot (n) is of fewer than {FEW_STEPS} steps: no median."),
+        false => String::new(),
+    };
     Some(format!(
         "{drawn}<p class=\"note\">{} A dot is the median; its line ends at the 99th percentile if that is \
-         known. The section Engine Steps has the table.</p>\n",
+         known.{few} The section Engine Steps has the table.</p>\n",
         text(&description)
     ))
 }
@@ -319,7 +343,7 @@ struct Roof {
 }
 
 /// Different floating-point roofs with the precisions that have them; the highest first.
-/// Integer operations are no FLOPs. A second roof for a precision (FP64 with tensor cores, the halves
+/// Integer operations are not FLOPs. A second roof for a precision (FP64 with tensor cores, the halves
 /// without) would make the picture unreadable; metrics.json has them.
 fn roofs(report: &Report, peaks: &Peaks) -> Vec<Roof> {
     const ROOFS: [Precision; 7] = [
@@ -625,7 +649,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Chart<'a, X, Y> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>;
 
 /// A picture: what `draw` draws, and the marks of our own that it returns. `id` is unique in the page, and
-/// `description` says what the picture shows to those who do not see it.
+/// `description` states what the picture shows to those who do not see it.
 fn picture(
     id: &str,
     title: &str,

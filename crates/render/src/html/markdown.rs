@@ -16,7 +16,7 @@ pub(crate) fn text(text: &str) -> String {
 }
 
 /// Text of any origin as an attribute in double quotes.
-pub(super) fn attribute(value: &str) -> String {
+pub(crate) fn attribute(value: &str) -> String {
     text(value).replace('"', "&quot;")
 }
 

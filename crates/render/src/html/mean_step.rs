@@ -3,14 +3,20 @@
 
 use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_contract::text::shorten;
-use stage2_model::{HostCause, Report, StageAnswer, WindowKind, WindowPart, WindowSplit};
+use stage2_model::{
+    HostCause, HostCauseKind, Report, StageAnswer, WindowKind, WindowPart, WindowSplit,
+};
 
 use super::markdown::text;
 use super::{STAGES, mark};
+use crate::page::{Idle, idle_of, is_idle};
 
-/// Causes of idle time that have a part of their own; each has at least this share of the step, percent.
-const CAUSES: usize = 3;
+/// Causes of idle time that have their own part; each has at least this share of the step, percent.
+const CAUSES: usize = 5;
 const LEAST_PERCENT: f64 = 2.0;
+/// Of the smaller ones so many are named.
+const SMALL_NAMED: usize = 2;
+const SMALL_CHARS: usize = 40;
 /// A part that is as wide has its time in the bar, percent.
 const LABELLED_PERCENT: f64 = 9.0;
 const NAME_CHARS: usize = 90;
@@ -20,6 +26,8 @@ struct Part {
     /// Class in the style of the page.
     mark: &'static str,
     ns: f64,
+    /// As shown: of a part of the window that of its table.
+    percent: f64,
     to: String,
 }
 
@@ -42,9 +50,8 @@ pub(super) fn bar(report: &Report) -> Option<String> {
     let title = format!("The mean {} of {stage}: {}", found.of, shown_time(all_ns));
     let mut at = 0.0;
     let (mut rects, mut legend) = (String::new(), String::new());
-    for Part { label, mark, ns, to } in &parts {
-        let percent = ns * 100.0 / all_ns;
-        let width = percent.clamp(0.0, (100.0_f64 - at).max(0.0));
+    for Part { label, mark, ns, percent, to } in &parts {
+        let width = (ns * 100.0 / all_ns).clamp(0.0, (100.0_f64 - at).max(0.0));
         let (label, time) = (text(label), shown_time(*ns));
         let inside = match width >= LABELLED_PERCENT {
             true => format!("<text x=\"{:.4}%\" y=\"1.25rem\">{time}</text>", at + width / 2.0),
@@ -57,7 +64,7 @@ pub(super) fn bar(report: &Report) -> Option<String> {
         legend.push_str(&format!(
             "<li><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
              height=\"100%\"/></svg><a href=\"#{to}\">{label}</a> <span>{time} ({} %)</span></li>\n",
-            percent1(percent)
+            percent1(*percent)
         ));
         at += width;
     }
@@ -79,59 +86,78 @@ fn parts(
 ) -> Vec<Part> {
     let section = |what: &str| format!("stage-{number}-{what}");
     let has_ranks = report.ranks.stages.iter().any(|row| row.waiting_ns.is_some());
-    let is_idle =
-        |part: &&WindowPart| matches!(part.kind, WindowKind::LaunchGaps | WindowKind::OtherIdle);
-    let work = window.parts.iter().filter(|part| !is_idle(part));
-    let mut parts: Vec<Part> = work
-        .map(|part| Part {
-            label: match part.kind {
-                WindowKind::Compute | WindowKind::Busy => "kernels",
-                WindowKind::Waiting => "waiting for other ranks",
-                WindowKind::Transfer | WindowKind::Communication => "communication",
-                kind => kind.label(),
-            }
-            .to_owned(),
-            mark: mark(part.kind),
-            ns: part.ns as f64 * scale,
-            to: match part.kind {
-                WindowKind::Compute | WindowKind::Busy => "all-kernels".to_owned(),
-                WindowKind::Waiting if has_ranks => "by-rank".to_owned(),
-                _ => section("window"),
-            },
-        })
-        .collect();
-    let idle_ns =
-        window.parts.iter().filter(is_idle).map(|part| part.ns as f64 * scale).sum::<f64>();
-    let host = report.host.iter().flat_map(|host| &host.stages);
-    let causes = host.filter(|found| found.stage == answer.stage).flat_map(|found| &found.causes);
+    let percents = window.rounded_percent();
+    let known = || window.parts.iter().zip(percents.iter().copied());
+    let part = |(part, percent): (&WindowPart, f64)| Part {
+        label: part.kind.label().to_owned(),
+        mark: mark(part.kind),
+        ns: part.ns as f64 * scale,
+        percent,
+        to: match part.kind {
+            WindowKind::Compute | WindowKind::Busy => "all-kernels".to_owned(),
+            WindowKind::Waiting if has_ranks => "by-rank".to_owned(),
+            _ => section("window"),
+        },
+    };
+    let mut parts: Vec<Part> = known().filter(|(part, _)| !is_idle(part.kind)).map(part).collect();
+    let idle = || known().filter(|(part, _)| is_idle(part.kind));
+    let mut idle_percent = idle().map(|(_, percent)| percent).sum::<f64>();
+    let Idle { ns: idle_ns, causes } = idle_of(report, answer).unwrap_or_default();
     let all_ns = window.window_ns as f64 * scale;
-    let ns = |cause: &HostCause| idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
-    let is_part =
-        |cause: &&HostCause| cause.is_finding() && ns(cause) * 100.0 >= LEAST_PERCENT * all_ns;
-    let marks = ["i-0", "i-1", "i-2"];
+    let is_part = |(_, ns): &(&HostCause, f64)| ns * 100.0 >= LEAST_PERCENT * all_ns;
+    let marks = ["i-0", "i-1", "i-2", "i-3", "i-4"];
     let mut named_ns = 0.0;
-    for (cause, mark) in causes.filter(is_part).take(CAUSES).zip(marks) {
-        let ns = ns(cause).min(idle_ns - named_ns);
+    let (large, small): (Vec<_>, Vec<_>) = causes.into_iter().partition(is_part);
+    let mut small: Vec<(&HostCause, f64)> =
+        large.iter().skip(CAUSES).copied().chain(small).collect();
+    small.retain(|(_, ns)| ns * 1_000.0 >= all_ns);
+    for ((cause, ns), mark) in large.into_iter().zip(marks) {
+        let ns = ns.min(idle_ns - named_ns);
         named_ns += ns;
+        let percent = (ns * 1_000.0 / all_ns).round() / 10.0;
+        idle_percent -= percent;
         let label = format!("idle: {}", shorten(&cause.text(true), NAME_CHARS));
-        parts.push(Part { label, mark, ns, to: section("host") });
+        parts.push(Part { label, mark, ns, percent, to: section("host") });
     }
     if named_ns > 0.0 {
-        let label = "idle: smaller and unknown causes".to_owned();
-        parts.push(Part { label, mark: "g-idle", ns: idle_ns - named_ns, to: section("host") });
-    } else {
-        let idle = window.parts.iter().filter(is_idle).map(|part| Part {
-            label: match part.kind {
-                WindowKind::LaunchGaps => "idle in launch gaps",
-                _ => "other idle time",
-            }
-            .to_owned(),
-            mark: mark(part.kind),
-            ns: part.ns as f64 * scale,
-            to: section("window"),
+        let rest_ns = idle_ns - named_ns;
+        let unknown_ns = (idle_ns * unknown_percent(report, answer) / 100.0).min(rest_ns);
+        let percent = (unknown_ns * 1_000.0 / all_ns).round() / 10.0;
+        let largest: Vec<String> = (small.iter().take(SMALL_NAMED))
+            .map(|(cause, ns)| {
+                let code = cause.frame.as_ref().filter(|_| cause.kind.is_code());
+                let what = HostCause { frame: None, ..(*cause).clone() }.text(true);
+                let name = code.map_or(what, |frame| frame.function.clone());
+                let name = shorten(&name, SMALL_CHARS);
+                format!("{name} {}, ", shown_time(*ns))
+            })
+            .collect();
+        let largest = match largest.is_empty() {
+            true => String::new(),
+            false => format!(" ({}\u{2026})", largest.concat()),
+        };
+        let to = section("host");
+        parts.push(Part {
+            label: format!("idle: smaller causes{largest}"),
+            mark: "i-5",
+            ns: rest_ns - unknown_ns,
+            percent: (idle_percent - percent).max(0.0),
+            to: to.clone(),
         });
-        parts.extend(idle);
+        let label = "idle: cause not known".to_owned();
+        parts.push(Part { label, mark: "g-idle", ns: unknown_ns, percent, to });
+    } else {
+        parts.extend(idle().map(part));
     }
-    parts.retain(|part| part.ns > 0.0);
+    // What would read 0.0 % takes room from what matters.
+    parts.retain(|part| part.percent > 0.0);
     parts
+}
+
+/// Share of the idle time of which nothing is known, percent.
+fn unknown_percent(report: &Report, answer: &StageAnswer) -> f64 {
+    let stages = report.host.iter().flat_map(|host| &host.stages);
+    let causes = stages.filter(|found| found.stage == answer.stage).flat_map(|found| &found.causes);
+    let unknown = causes.filter(|cause| cause.kind == HostCauseKind::Unknown);
+    unknown.map(|cause| cause.percent.clamp(0.0, 100.0)).sum()
 }

@@ -1,7 +1,7 @@
 //! A report and its pages -> `report.html`: one file that works offline, without scripts, on a phone
 //! and on paper.
 //!
-//! Pictures are SVG that is drawn here; everything else is what the Markdown pages say, so that a
+//! Pictures are SVG that is drawn here; everything else is what the Markdown pages state, so that a
 //! number stands in one place only. Foreign text is escaped by [`markdown`] alone. The page forbids
 //! itself to load anything, and to run or apply what is not its own script and style.
 
@@ -23,23 +23,26 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
-use stage2_contract::text::numbers::{count, grouped, percent1, ratio3, shown_rate, shown_time};
+use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{
+    count, counted, grouped, percent1, ratio3, shown_rate, shown_time,
+};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    AnswerLine, DeviceRow, Finding, HostUse, Report, Severity, StageAnswer, Status, StepSeries,
-    StepTimeline, StepTimes, StepUnit, WindowKind, WindowPart, WindowSplit,
+    AnswerLine, DeviceRow, Finding, HostStage, HostUse, Report, Severity, StageAnswer, Status,
+    StepSeries, StepTimeline, StepTimes, StepUnit, WindowKind, WindowPart, WindowSplit,
 };
 
 use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
-use crate::html::tables::{by_class, ranks_by_stage, table, top_losses};
+use crate::html::tables::{by_class, linked, ranks_by_stage, table, top_losses};
 use crate::html::timeline::timelines;
-use crate::page::{COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages};
+use crate::page::{COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, host_ahead};
 use crate::stages::{idle_kinds, step_relation};
 use crate::table::capitalised;
-use crate::{engine, ranks};
+use crate::{engine, host, ranks};
 use stage2_model::kernels::model_stages;
 
 /// The section of report.md on MFU.
@@ -51,7 +54,8 @@ const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
 /// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
 const SAID_IN_FULL: [&str; 6] =
     ["Top Kernels", "Takeaways", "Recommendations", "Limits", "MFU", engine::TITLE];
-const SAID_ALREADY: [&str; 1] = ["Cost of the passes"];
+const SAID_ALREADY: [&str; 3] =
+    ["Cost of the passes", "Top kernels of each stage", "Kernel classes"];
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
 const NAME_CHARS: usize = 40;
@@ -125,13 +129,26 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
     let first = FIRST.iter().filter_map(of_whole).filter(|(_, markdown)| !markdown.is_empty());
     let mut parts: Vec<Part> =
         first.map(|(title, markdown)| open(&slug(title), title, html(markdown))).collect();
-    for part in parts.iter_mut().filter(|part| part.id == "findings") {
-        part.html = with_anchors(&part.html, &report.findings);
+    let is_serious = report.findings.iter().any(|finding| finding.severity != Severity::Note);
+    for part in &mut parts {
+        match part.id.as_str() {
+            "findings" => {
+                part.html = with_anchors(&part.html, &report.findings);
+                part.kind = if is_serious { Kind::Open } else { Kind::Folded };
+            }
+            // The recommendations have them as reasons.
+            "takeaways" => part.kind = Kind::Folded,
+            _ => part.html = first_rows(&linked(report, std::mem::take(&mut part.html))),
+        }
     }
     let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
     // On the second screen at the latest: what to do first is on the first one.
     let top = top_losses(report).map(|table| open("top-kernels", "Top kernels", table));
     parts.splice(0..0, top);
+    // What a late rank costs is not in its kernels.
+    let ranks = || ranks_by_stage(report).map(|table| open("by-rank", "Ranks by stage", table));
+    let is_late = report.ranks.late.iter().any(|late| late.delays.is_some());
+    parts.splice(0..0, ranks().filter(|_| is_late));
     parts.extend(pictured.iter().zip(1..).map(|(stage, number)| Part {
         id: format!("stage-{number}"),
         title: foreign(&shorten(stage, NAME_CHARS)),
@@ -146,13 +163,23 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         );
         parts.push(open("more-stages", "More stages", text));
     }
-    parts.extend(ranks_by_stage(report).map(|table| open("by-rank", "Ranks by stage", table)));
+    parts.extend(ranks().filter(|_| !is_late));
     parts.push(open("all-kernels", "Kernels", table(report, &pictured)));
     let brief = summary.sections.iter().filter(|(title, _)| !SAID_IN_FULL.contains(title));
     let known = whole.sections.iter();
     let known = known.filter(|(title, _)| !SAID_ALREADY.contains(title) && !FIRST.contains(title));
+    // The sections of the stages have their causes.
+    let basis = (host::TITLE, host::basis_md(report));
+    let is_pictured = has_host(report, &pictured);
+    let known =
+        known.map(|known| if known.0 == host::TITLE && is_pictured { &basis } else { known });
+    // What is not there is worth no heading.
+    let is_absent =
+        |text: &str| text.starts_with("None: ") || text.starts_with("Untraced times of");
+    let open_or_not = |text: &str| if is_absent(text) { Kind::Folded } else { Kind::Open };
+    let sections = brief.map(|section| (section, open_or_not(&section.1)));
     let details = known.chain(&operators.sections).map(|section| (section, Kind::Folded));
-    let sections = brief.map(|section| (section, Kind::Open)).chain(details);
+    let sections = sections.chain(details);
     for ((title, markdown), kind) in sections.filter(|((_, markdown), _)| !markdown.is_empty()) {
         let mut id = slug(title);
         while parts.iter().any(|part| part.id == id) {
@@ -161,6 +188,40 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         parts.push(Part { id, title: text(title), html: html(markdown), kind });
     }
     parts
+}
+
+/// Recommendations that are read without a click.
+const ADVISED: usize = 5;
+
+/// A table of recommendations whose further rows open when they are asked for.
+fn first_rows(html: &str) -> String {
+    let parts = html.split_once("<tbody>\n");
+    let Some(((head, (body, tail)), at)) = parts
+        .and_then(|(head, rest)| Some((head, rest.split_once("</tbody>")?)))
+        .and_then(|parts| {
+            let mut ends = parts.1.0.match_indices("</tr>\n").map(|(at, end)| at + end.len());
+            Some((parts, ends.nth(ADVISED - 1)?))
+        })
+    else {
+        return html.to_owned();
+    };
+    let (first, more) = body.split_at(at);
+    if more.trim().is_empty() {
+        return html.to_owned();
+    }
+    let frame_ends = tail.find("</div>\n").map_or(0, |at| at + "</div>\n".len());
+    let (end, tail) = tail.split_at(frame_ends);
+    let number = more.matches("</tr>").count() as u64;
+    format!(
+        "{head}<tbody>\n{first}</tbody>{end}<details><summary>{}</summary>\n{head}<tbody>\n{more}</tbody>{end}</details>\n{tail}",
+        counted(number, "more recommendation")
+    )
+}
+
+/// Whether the sections of stages say all that is known of the host.
+fn has_host(report: &Report, pictured: &[&str]) -> bool {
+    let mut stages = report.host.iter().flat_map(|host| &host.stages);
+    stages.all(|found| pictured.contains(&found.stage.as_str()))
 }
 
 /// The list of findings, each with its id as the place that links lead to, and as its hint.
@@ -205,23 +266,36 @@ impl Part {
     }
 }
 
+/// The begin of a section that only explains why it is empty.
+const ABSENT_SECTION: &str = "<p>None: ";
+
 fn contents(parts: &[Part]) -> String {
-    let list = |kinds: &[Kind]| -> String {
-        let of_kind = parts.iter().filter(|part| kinds.contains(&part.kind));
+    // Of what is not there, the page says why; nobody looks for it.
+    let there = || parts.iter().filter(|part| !part.html.starts_with(ABSENT_SECTION));
+    let list = |kind: Kind| -> String {
+        let of_kind = there().filter(|part| part.kind == kind);
         let item =
             |Part { id, title, .. }: &Part| format!("<li><a href=\"#{id}\">{title}</a></li>\n");
         of_kind.map(item).collect()
     };
-    let stages = list(&[Kind::Framed]);
+    let stages = list(Kind::Framed);
     let stages = match stages.is_empty() {
         true => String::new(),
         false => format!("<h2>Stages</h2>\n<ul>\n{stages}</ul>\n"),
     };
+    let folded = there().filter(|part| part.kind == Kind::Folded).count();
+    let details = match folded {
+        0 => String::new(),
+        _ => format!(
+            "<details>\n<summary>{}</summary>\n<ul>\n{}</ul>\n</details>\n",
+            counted(folded as u64, "more section"),
+            list(Kind::Folded)
+        ),
+    };
     format!(
         "<nav aria-label=\"Contents\">\n<details open>\n<summary>Contents</summary>\n{stages}\
-         <h2>Contents</h2>\n<ul>\n{}</ul>\n<h2>Details</h2>\n<ul>\n{}</ul>\n</details>\n</nav>\n",
-        list(&[Kind::Open]),
-        list(&[Kind::Folded])
+         <h2>Contents</h2>\n<ul>\n{}</ul>\n{details}</details>\n</nav>\n",
+        list(Kind::Open),
     )
 }
 
@@ -245,16 +319,28 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
     let line = |label: &str, said: &str| {
         let class = if label == COVERAGE { kind } else { "line" };
         let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
-        let (label, said) = (text(label), text(said));
+        let to = explained_at(label).filter(|to| parts.iter().any(|part| part.id == *to));
+        let said = match label {
+            "kernel" | FIRST_STEP => linked(report, text(said)),
+            _ => text(said),
+        };
+        let label = text(label);
+        let label = to.map_or(label.clone(), |to| format!("<a href=\"#{to}\">{label}</a>"));
         format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}</dd></div>\n")
     };
     let mut lines = answer_lines(report);
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
+    // Behind a verdict comes what it is about.
+    if lines.iter().any(|known| known.label == VERDICT) {
+        let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
+        lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
+    }
     if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
         let verdict = lines.remove(at);
         let link = late_link(report).unwrap_or_default();
         // A number and its unit stay on one line.
-        let said = text(&verdict.text).replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms");
+        let said = linked(report, text(&verdict.text));
+        let said = said.replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms");
         out.push_str(&format!("<p class=\"verdict\">{said}{link}</p>\n"));
     }
     let bar = mean_step::bar(report);
@@ -273,7 +359,7 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         let rows = list(&folded);
         out.push_str(&format!("<details>\n<summary>{labels}</summary>\n{rows}</details>\n"));
     }
-    out + &first_numbers(report, parts) + "</header>\n"
+    out + &first_numbers(report, parts, bar.is_some()) + "</header>\n"
 }
 
 /// Leads from the verdict to the host code of the late steps.
@@ -286,12 +372,32 @@ fn late_link(report: &Report) -> Option<String> {
     Some(format!(" <a href=\"#stage-{number}-late\">Host code of the late steps</a>"))
 }
 
+/// The label of what to do first.
+const FIRST_STEP: &str = "first";
+/// Lines that come first behind a verdict.
+const LEADING: [&str; 4] = [VERDICT, "late rank", FIRST_STEP, "kernel"];
+
+/// The section that explains a line.
+fn explained_at(label: &str) -> Option<&'static str> {
+    Some(match label {
+        "late rank" | "ranks" => "by-rank",
+        FIRST_STEP => "recommendations",
+        "kernel" => "top-kernels",
+        "time" => "per-stage-timings",
+        "window" | "host" | "outliers" => "stage-1",
+        "floor" => MFU_SECTION,
+        COVERAGE => "coverage",
+        _ => return None,
+    })
+}
+
 /// Lines that the bar of the mean step makes less urgent.
 const FOLDED: [&str; 4] = ["window", "host", "floor", "ranks"];
 
-fn first_numbers(report: &Report, parts: &[Part]) -> String {
+/// `has_bar`: how busy the GPU is, the bar of the mean step shows.
+fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
     let mut shown: Vec<Card<'_>> = Vec::new();
-    if report.coverage.gpu_records() > 0 {
+    if report.coverage.gpu_records() > 0 && !has_bar {
         let kernels = count(stage2_report::in_part::kernels(report));
         shown.push(card("kernels", kernels, "all-kernels"));
     }
@@ -300,29 +406,26 @@ fn first_numbers(report: &Report, parts: &[Part]) -> String {
         devices.try_fold(0u64, |sum, ns| Some(sum.saturating_add(ns?))).unwrap_or(0)
     };
     let (busy_ns, span_ns) = (sum(|d| d.gpu_busy_ns), sum(|d| d.gpu_span_ns));
-    if span_ns > 0 {
-        shown.push(card("of GPU work", shown_time(busy_ns as f64), "stages"));
-        if !report.devices.iter().any(|device| device.shared_by_processes) {
-            let percent = percent1(busy_ns as f64 * 100.0 / span_ns as f64);
-            shown.push(match busy_in_stages(report) {
-                Some(busy) => {
-                    let label = format!("% busy in the stages ({percent} % with start-up)");
-                    card(label, percent1(busy), "gpus")
-                }
-                None => card("% busy, start-up included", percent, "gpus"),
-            });
-        }
+    if span_ns > 0 && !has_bar && !report.devices.iter().any(|device| device.shared_by_processes) {
+        let percent = percent1(busy_ns as f64 * 100.0 / span_ns as f64);
+        shown.push(match busy_in_stages(report) {
+            Some(busy) => {
+                let label = format!("GPU busy in the stages ({percent} % with start-up)");
+                card(label, format!("{} %", percent1(busy)), "gpus")
+            }
+            None => card("GPU busy, start-up included", format!("{percent} %"), "gpus"),
+        });
     }
     if let Some(used) = &report.insight.utilisation {
         let model = &used.numbers.model;
         let rate = model.generated_tokens_per_s.value();
         shown.extend(rate.map(|rate| card("generated tokens/s", shown_rate(rate), MFU_SECTION)));
-        let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3}", mfu * 100.0));
-        shown.extend(mfu.map(|mfu| card("% MFU, model-level", mfu, MFU_SECTION)));
+        let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3} %", mfu * 100.0));
+        shown.extend(mfu.map(|mfu| card("MFU of the model", mfu, MFU_SECTION)));
     }
     let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
     let label = if warnings == 1 { "warning" } else { "warnings" };
-    shown.push(card(label, count(warnings as u64), "findings"));
+    shown.extend((warnings > 0).then(|| card(label, count(warnings as u64), "findings")));
     let is_there = |to: &str| parts.iter().any(|part| part.id == to);
     shown.iter_mut().for_each(|card| card.to = card.to.take().filter(|to| is_there(to)));
     cards(&shown)
@@ -380,6 +483,11 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
             Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
         });
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
+        let of_range = times.filter(|times| times.unit == StepUnit::OfEngine && !steps.is_empty());
+        let of_range = of_range.map_or("", |_| {
+            "<p class=\"note\">The timeline has the range of the step alone, to its last GPU work. What passes until the \
+             next step begins, such as scheduling, is part of the step&#39;s time and is not drawn.</p>\n"
+        });
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage was read",
@@ -389,7 +497,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
+             {of_range}{steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
              </div>\n</div>\n<h3>Kernel time by class</h3>\n{}",
             by_batch.unwrap_or_default(),
             sampled(report, stage, &id("sampled")),
@@ -401,7 +509,9 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         format!("<p class=\"note\">{}</p>\n{host}{by_batch}{latency}", text(WITHOUT_GPU_WORK))
     };
     let has_picture = |to: &str| body.contains(&format!("id=\"{to}\""));
-    let figures = answer.map_or_else(String::new, |answer| figures(answer, &id, has_picture));
+    let processes = report.ranks.stages.iter().filter(|row| row.stage == stage).count();
+    let figures =
+        answer.map_or_else(String::new, |answer| figures(answer, processes, &id, has_picture));
     let row = report.stages.iter().find(|row| row.stage == stage).zip(answer);
     let relation = row.and_then(|(row, answer)| step_relation(report, row, answer));
     let relation = relation.map(|said| format!("<p class=\"note\">{}</p>\n", text(&said)));
@@ -430,16 +540,24 @@ fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> S
         return String::new();
     };
     let picture = flame(host, found, &id("flame")).unwrap_or_default();
+    // Remedies for what the GPU did not wait for would be wrong.
+    let (ahead, told) = match host_ahead(report, stage) {
+        true => (HOST_WAS_AHEAD, Cow::Owned(HostStage { advice: Vec::new(), ..found.clone() })),
+        false => ("", Cow::Borrowed(found)),
+    };
     let late = match late_md(report, stage) {
         late if late.is_empty() => late,
         late => format!("<div id=\"{}\">\n{}</div>\n", id("late"), html(&late)),
     };
     format!(
-        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{late}{}{picture}",
+        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}{}{picture}",
         id("host"),
-        html(&stage_md(found))
+        html(&stage_md(&told))
     )
 }
+
+const HOST_WAS_AHEAD: &str = "<p><strong>Not the cause:</strong> the host was ahead of the GPU. It had launched what \
+    came next before most of the idle time began, so a faster host does not help. This is what it did meanwhile.</p>\n";
 
 fn absent(why: &str, note: &str) -> String {
     let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
@@ -450,10 +568,10 @@ fn absent(why: &str, note: &str) -> String {
 /// section, all of which are always there.
 fn figures(
     answer: &StageAnswer,
+    processes: usize,
     id: &impl Fn(&str) -> String,
     is_there: impl Fn(&str) -> bool,
 ) -> String {
-    let ms = |ns: f64| grouped(&format!("{:.3}", ns / 1e6));
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
     let unit = step.map_or("call", StepTimes::shown_unit);
     // report.md's table of stages has the floors, too.
@@ -463,15 +581,16 @@ fn figures(
         let picture = id(what);
         card(label, value, if is_there(&picture) { &picture } else { section })
     };
-    let per_unit = |of: &str, times: &StepTimes, ns: u64| {
-        to(format!("ms per {unit}, {of}"), ms(times.shown_ns(ns)), "latency", TIMES)
+    let per_unit = |label: String, times: &StepTimes, ns: u64| {
+        to(label, shown_time(times.shown_ns(ns)), "latency", TIMES)
     };
-    let steps = |times: &StepTimes| {
-        let label = format!("{} {}s", times.warmth(), times.unit.noun());
-        to(label, count(times.steps), "latency", TIMES)
+    let p50 = |times: &StepTimes| {
+        let steps = counted(times.steps, &format!("{} {}", times.warmth(), times.unit.noun()));
+        let of = if processes > 1 { " in one process" } else { "" };
+        per_unit(format!("per {unit}: p50 of {steps}{of}"), times, times.p50_ns)
     };
     let first_token_ns = answer.time_to_first_token_ns.value();
-    let first_token = "ms from a request to its first token, p50".to_owned();
+    let first_token = "from a request to its first token, p50".to_owned();
     let floor_ns = floor.floor_ns.value();
     let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
     let times_floor =
@@ -479,17 +598,18 @@ fn figures(
     let counted_per_s = format!("{}/s", answer.tokens_counted.noun());
     let baseline = |ratio| card("times its baseline", ratio3(ratio), TIMES);
     let shown = [
-        step.map(steps),
-        step.map(|times| per_unit("p50", times, times.p50_ns)),
-        step.and_then(|times| times.tail().map(|(of, ns)| per_unit(of, times, ns))),
+        step.map(p50),
+        step.and_then(|times| {
+            times.tail().map(|(of, ns)| per_unit(format!("per {unit}, {of}"), times, ns))
+        }),
         answer.slowdown.as_ref().map(|cost| baseline(cost.ratio)),
-        first_token_ns.map(|ns| to(first_token, ms(ns), "latency", TIMES)),
+        first_token_ns.map(|ns| to(first_token, shown_time(ns), "latency", TIMES)),
         answer
             .tokens_per_s
             .value()
             .map(|rate| to(counted_per_s, shown_rate(rate), "latency", TIMES)),
         floor_ns.map(|ns| {
-            to(format!("ms per {unit}: floor of the hardware"), ms(ns), "roofline", FLOORS)
+            to(format!("floor of the hardware per {unit}"), shown_time(ns), "roofline", FLOORS)
         }),
         floor.distance.value().map(|times| times_floor("of the floor", times)),
         floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
@@ -497,18 +617,22 @@ fn figures(
     let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
     let first = answer.first.as_ref().map_or_else(String::new, |first| {
         let gain = first.gain();
-        let gain = gain.map(|gain| format!(" Up to {}.", text(&gain)));
+        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain)));
         let idle = || first.to_measure().map(|idle| format!(" Idle time: {}.", text(&idle)));
         let gain = gain.or_else(idle).unwrap_or_default();
         let first = text(first.text.trim_end_matches('.'));
         format!("<p><strong>First:</strong> {first}.{gain}</p>\n")
     });
+    let all = match processes {
+        0 | 1 => String::new(),
+        processes => format!("; {} together", counted(processes as u64, "process")),
+    };
     let over = answer.step.as_ref().and_then(|step| step.passed_over.as_ref());
     let over = over.map_or_else(String::new, |why| format!("; {why}"));
     format!(
-        "{}<p class=\"note\">Basis: {}.</p>\n{first}",
+        "{}<p class=\"note\">Window and gains: {}.</p>\n{first}",
         cards(&shown),
-        text(&format!("{}{over}", answer.basis.trim_end_matches('.')))
+        text(&format!("{}{all}{over}", answer.basis.trim_end_matches('.')))
     )
 }
 

@@ -282,20 +282,36 @@
     const words = rows.map((row) => [row, `${full(row)} ${row.dataset.id ?? ""} ${row.textContent}`.toLowerCase()]);
     const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
     input.setAttribute("aria-label", "Filter rows");
-    const found = make("output", { textContent: `${rows.length} rows` });
+    const found = make("output");
     const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "stage");
     const stages = column < 0 ? [] : [...new Set(rows.map((row) => text(row, column)))];
     let stage = null;
+    // Rows that hardly matter are one line until they are asked for; a filter looks through them, too.
+    const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "total, ms");
+    const more = make("button", { type: "button", className: "more" });
+    let open = false;
     const filter = () => {
       const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-      let visible = 0;
+      let [visible, small, sum] = [0, 0, 0];
       for (const [row, has] of words) {
-        const isOfStage = stage === null || text(row, column) === stage;
-        row.hidden = !isOfStage || !wanted.every((word) => has.includes(word));
+        const is = (stage === null || text(row, column) === stage) && wanted.every((word) => has.includes(word));
+        const folds = is && !wanted.length && row.matches(".small");
+        small += folds ? 1 : 0;
+        sum += folds ? Math.max(0, number(row, total)) : 0;
+        row.hidden = !is || (folds && !open);
         visible += row.hidden ? 0 : 1;
       }
       found.textContent = `${visible} of ${rows.length} rows`;
+      more.hidden = small === 0;
+      const kernels = `${small} more ${small === 1 ? "kernel" : "kernels"}`;
+      const what = `${kernels}, each below 0.1 % of the kernel time of its stage: ${sum.toFixed(3)} ms together`;
+      more.textContent = open ? `Hide ${what.replace(" more", "")}` : `Show ${what}`;
+      more.setAttribute("aria-expanded", String(open));
     };
+    more.addEventListener("click", () => {
+      open = !open;
+      filter();
+    });
     input.addEventListener("input", filter);
     const tabs = make("div", { className: "tabs" });
     tabs.setAttribute("role", "group");
@@ -310,8 +326,19 @@
       });
       tabs.append(tab);
     }
+    // A link leads to its row also where the row is hidden.
+    addEventListener("hashchange", () => {
+      const row = rows.find((row) => row.id && `#${row.id}` === location.hash);
+      if (!row?.hidden) return;
+      input.value = "";
+      open ||= row.matches(".small");
+      tabs.firstChild.click();
+      row.scrollIntoView();
+    });
     const frame = table.closest(".table");
     frame.before(make("div", { className: "filter" }, ...(stages.length > 1 ? [tabs] : []), input, found));
+    frame.after(more);
+    filter();
     // What is copied has the names in full.
     table.addEventListener("copy", (event) => {
       const chosen = getSelection();
@@ -325,19 +352,20 @@
       event.clipboardData.setData("text/plain", isName ? full(copied[0]) : copied.map((row) => cells(row).join("\t")).join("\n"));
       event.preventDefault();
     });
-    // A link leads to the picture, where the kernel is marked then.
-    body.addEventListener("click", (event) => {
-      const link = event.target.closest("a[href^='#']");
-      const target = link && document.querySelector(link.hash);
-      if (!target) return;
-      const name = link.closest("tr").cells[0].textContent.replace(/ #\d+$/, "");
-      target.dispatchEvent(new CustomEvent("find", { bubbles: true, detail: name }));
-      const wanted = wordsOf(name);
-      for (const point of target.querySelectorAll(".point")) {
-        point.classList.toggle("found", hasAll(point.textContent.toLowerCase(), wanted));
-      }
-    });
   };
+
+  // A link of a kernel leads to the picture, where the kernel is marked then.
+  const kernelLinks = () => document.addEventListener("click", (event) => {
+    const link = event.target.closest("table.sortable a[href^='#']");
+    const target = link && document.querySelector(link.hash);
+    if (!target) return;
+    const name = link.closest("tr").cells[0].textContent.replace(/ #\d+$/, "");
+    target.dispatchEvent(new CustomEvent("find", { bubbles: true, detail: name }));
+    const wanted = wordsOf(name);
+    for (const point of target.querySelectorAll(".point")) {
+      point.classList.toggle("found", hasAll(point.textContent.toLowerCase(), wanted));
+    }
+  });
 
   // On a narrow screen the cells of a row stand below each other, each with what it is.
   const labelled = (table) => {
@@ -436,4 +464,5 @@
   document.querySelectorAll(".flame").forEach(flame);
   document.querySelectorAll("table").forEach(labelled);
   document.querySelectorAll("table.sortable").forEach(sortable);
+  kernelLinks();
 })();

@@ -8,8 +8,13 @@ use stage2_contract::text::numbers::{
     ABSENT, count, counted, grouped, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{shorten, shorten_kernel};
-use stage2_model::kernels::{ClassSum, Kernel, Loss, classes, model_stages, stage_kernels, steps};
-use stage2_model::{Bottleneck, BottleneckKind, RankStageRow, Report, StageAnswer, StepTimeline};
+use stage2_model::kernels::{
+    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, stage_kernels, steps,
+};
+use stage2_model::{
+    Bottleneck, BottleneckKind, LateCause, LateSteps, RankStageRow, Report, StageAnswer,
+    StepTimeline, times_faster,
+};
 
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
@@ -19,6 +24,9 @@ use crate::html::timeline::{first_shown, has_bar};
 const ROWS: usize = 500;
 const NAME_CHARS: usize = 1_000;
 const SHORT_CHARS: usize = 60;
+/// Kernels with less of the kernel time of their stage are folded: whatever becomes of one, no step gets shorter by as
+/// much as times vary between two runs. Of a fixed time, it would depend on the length of the run. Percent.
+const SMALL_PERCENT: f64 = 0.1;
 /// Classes of a stage.
 const CLASSES: usize = 20;
 
@@ -37,26 +45,18 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         stages.iter().position(|known| *known == stage).unwrap_or(stages.len())
     };
     losses.order_by_key(place);
+    let lead = lead_stage(report, &losses).map(|(answer, _)| answer.stage.as_str());
     let has_counters =
         losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
         .collect();
-    let link = |to: Option<String>, full: &str, inner: String| match to {
-        Some(to) => format!("<a href=\"{to}\"{full}>{inner}</a>"),
-        None if full.is_empty() => inner,
-        None => format!("<span{full}>{inner}</span>"),
-    };
     let row = |loss: &Loss<'_>| {
         let Kernel { row, usual_ns, usual_calls, percent, .. } = loss.kernel;
-        let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
-        let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
-        let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
         // Of a report that was made by hand, it may be anything.
         let id = attribute(&row.kernel_id);
         let section = sections.get(row.stage.as_str());
-        let timeline = section.and_then(|section| section.timeline_of(&row.kernel));
         let roofline = section.and_then(|section| section.roofline.clone());
         let roofline = roofline.filter(|_| loss.attainable.is_some());
         let devices = match (several, loss.kernel.devices().as_slice()) {
@@ -77,11 +77,17 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             ),
             false => String::new(),
         };
+        let small = percent.is_some_and(|percent| percent < SMALL_PERCENT);
         format!(
-            "<tr data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
+            "<tr{}{} data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
              {of_counters}<td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{devices}</tr>\n",
-            link(timeline, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS))),
+            if small { " class=\"small\"" } else { "" },
+            match lead == Some(row.stage.as_str()) {
+                true => format!(" id=\"{}\"", anchor(loss.kernel)),
+                false => String::new(),
+            },
+            kernel_name(report, loss.kernel, section),
             foreign(&shorten(&row.stage, 60)),
             text(&row.class),
             or_absent(*usual_ns, ms3),
@@ -107,9 +113,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
              times what is missing to 100 %, on one GPU on average. {}",
             units(report, stages)
         ),
-        false => "What each kernel loses is not known without counters: run with ncu, or with \
-                  <code>STAGE2_COUNTERS=1</code>. "
-            .to_owned(),
+        false => String::new(),
     };
     format!(
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
@@ -121,6 +125,70 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         head.collect::<String>(),
         losses.iter().take(ROWS).map(row).collect::<String>(),
     )
+}
+
+/// The short name, with the full one as a hint; it leads to the timeline that has a bar of it.
+fn kernel_name(report: &Report, kernel: &Kernel<'_>, section: Option<&Section<'_>>) -> String {
+    named(report, kernel, section.and_then(|section| section.timeline_of(&kernel.row.kernel)))
+}
+
+fn named(report: &Report, kernel: &Kernel<'_>, to: Option<String>) -> String {
+    let row = kernel.row;
+    let full = report.kernel_names.get(row.name_index).map(|name| name.demangled.as_str());
+    let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
+    let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
+    link(to, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS)))
+}
+
+/// Identifier of the row of a kernel of the lead stage.
+fn anchor(kernel: &Kernel<'_>) -> String {
+    format!("k-{}", attribute(&kernel.row.kernel_id).replace(char::is_whitespace, "-"))
+}
+
+/// The stage whose kernels stand on the first screens: the first one whose kernels have times per step; and its number.
+fn lead_stage<'r>(report: &'r Report, losses: &[Loss<'_>]) -> Option<(&'r StageAnswer, usize)> {
+    let has_times = |stage: &str| {
+        losses.iter().any(|loss| loss.kernel.row.stage == stage && loss.ns_of_step.is_some())
+    };
+    report.answer.stages.iter().zip(1..).find(|(answer, _)| has_times(&answer.stage))
+}
+
+/// The text with links from the names of kernels of the lead stage to their rows. A name that is a part of a longer one
+/// stays.
+pub(super) fn linked(report: &Report, html: String) -> String {
+    let kernels = stage_kernels(report);
+    let steps = steps(report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let Some((lead, _)) = lead_stage(report, &losses) else { return html };
+    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == lead.stage);
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    of_stage.take(TOP).fold(html, |html, loss| {
+        let name = text(&shorten_kernel(&loss.kernel.row.kernel, SHORT_CHARS));
+        let mut out = String::with_capacity(html.len());
+        let mut rest = html.as_str();
+        while let Some((before, after)) = rest.split_once(&name) {
+            let part = before.ends_with(is_word) || after.starts_with(is_word);
+            let shown = match part || name.is_empty() {
+                true => name.clone(),
+                false => format!("<a href=\"#{}\">{name}</a>", anchor(loss.kernel)),
+            };
+            out.push_str(before);
+            out.push_str(&shown);
+            rest = after;
+            if name.is_empty() {
+                break;
+            }
+        }
+        out + rest
+    })
+}
+
+fn link(to: Option<String>, full: &str, inner: String) -> String {
+    match to {
+        Some(to) => format!("<a href=\"{to}\"{full}>{inner}</a>"),
+        None if full.is_empty() => inner,
+        None => format!("<span{full}>{inner}</span>"),
+    }
 }
 
 fn ms_of(ns: f64) -> String {
@@ -169,20 +237,15 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     let kernels = stage_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    let of = |answer: &'_ StageAnswer| {
-        let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
-        let mut rows: Vec<&Loss<'_>> = of_stage.filter(|loss| loss.ns_of_step.is_some()).collect();
-        rows.sort_by(|a, b| {
-            let key = |loss: &Loss<'_>| {
-                (loss.ns_per_step.unwrap_or(-1.0), loss.ns_of_step.unwrap_or(0.0))
-            };
-            let (a, b) = (key(a), key(b));
-            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
-        });
-        (!rows.is_empty()).then_some(rows)
-    };
-    let (answer, rows) =
-        report.answer.stages.iter().find_map(|answer| Some((answer, of(answer)?)))?;
+    let (answer, _) = lead_stage(report, &losses)?;
+    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+    let mut rows: Vec<&Loss<'_>> = of_stage.filter(|loss| loss.ns_of_step.is_some()).collect();
+    rows.sort_by(|a, b| {
+        let key =
+            |loss: &Loss<'_>| (loss.ns_per_step.unwrap_or(-1.0), loss.ns_of_step.unwrap_or(0.0));
+        let (a, b) = (key(a), key(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+    });
     let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let row = |loss: &&Loss<'_>| {
@@ -199,7 +262,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         format!(
             "<tr><td><code>{}</code></td><td>{}</td>{of_counters}<td class=\"n\">{}</td><td class=\"n\">{}</td>\
              </tr>\n",
-            foreign(&shorten_kernel(&row.kernel, SHORT_CHARS)),
+            named(report, loss.kernel, Some(format!("#{}", anchor(loss.kernel)))),
             text(&row.class),
             or_absent(loss.ns_of_step, ms_of),
             or_absent(*percent, percent1),
@@ -215,9 +278,12 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     head.push((format!("ms per {unit}"), true));
     head.push(("share, %".to_owned(), true));
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
-    let order = if has_counters { "lose most" } else { "take longest" };
+    let (order, how) = match has_counters {
+        true => ("lose most", String::new()),
+        false => ("take longest", lost_in_all(answer, &class_floors(answer, &losses))),
+    };
     Some(format!(
-        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. {}\
+        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. {how}{}\
          <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
@@ -226,7 +292,39 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     ))
 }
 
-/// How much of the communication is no transfer.
+/// What the kernels of a stage lose at the most, together and by class, as far as floors tell, and how to see what each
+/// one loses.
+fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
+    let known = answer.bottleneck.as_ref().filter(|found| found.is_of_step()).and_then(|found| {
+        let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
+        let (all, floor, lost) =
+            (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
+        Some(format!(
+            "All kernels that compute take {all} per {}, {} their floor of {floor}: they lose {lost} at the most",
+            text(&found.of),
+            times_faster(over)
+        ))
+    });
+    let of_class = |class: &ClassFloor| {
+        let [lost, all, floor] = [class.above_ns(), class.ns, class.floor_ns].map(shown_time);
+        match class.reads {
+            Some(reads) => {
+                let class = text(&class.class);
+                format!("{class} {lost} of {all} (reading {reads} once takes {floor})")
+            }
+            None => format!("those that read neither {all}"),
+        }
+    };
+    let of_classes: Vec<String> = floors.iter().map(of_class).collect();
+    let of_classes = match of_classes.is_empty() {
+        true => ". ".to_owned(),
+        false => format!(": {}. ", of_classes.join(", ")),
+    };
+    known.map(|known| known + &of_classes).unwrap_or_default()
+        + "To see what each one loses, run again with <code>STAGE2_COUNTERS=on</code>, or with the ncu pass. "
+}
+
+/// How much of the communication is not transfer.
 fn waiting(mean: &Bottleneck) -> Option<String> {
     let parts = if mean.is_of_step() { &mean.parts[..] } else { &[] };
     let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
@@ -305,11 +403,14 @@ fn late_and_waiting(report: &Report) -> String {
     let late = |row: &RankStageRow| {
         ranks.late.iter().find(|late| late.stage == row.stage && late.file == row.file)
     };
+    // Where nobody is late, the longest is chance.
+    let is_late = |row: &&RankStageRow| late(row).is_some_and(|late| late.delays.is_some());
     let shade = |ns: u64, of: &dyn Fn(&RankStageRow) -> Option<u64>, stage: &str| {
         let of_stage = rows.iter().filter(|row| row.stage == stage);
         let most = of_stage.filter_map(|row| of(row)).max().unwrap_or(0).max(1);
         (ns as f64 / most as f64 * SHADES).clamp(0.0, SHADES).round()
     };
+    let has_late = |stage: &str| rows.iter().any(|row| row.stage == stage && is_late(row));
     let late_ns = |row: &RankStageRow| Some(late(row)?.late_total_ns);
     // Where a stage has warm instances, a rank without any waited in none of them.
     let has_warm =
@@ -322,42 +423,54 @@ fn late_and_waiting(report: &Report) -> String {
         true => row.warm_transfer_ns,
         false => row.transfer_ns,
     };
-    let cold_ns = |row: &RankStageRow| {
-        Some(row.waiting_ns?.saturating_sub(row.warm_waiting_ns?)).filter(|_| has_warm(&row.stage))
+    let busy_ns = |row: &RankStageRow| match has_warm(&row.stage) {
+        true => row.warm_idle?.busy_ns,
+        false => row.gpu_busy_ns,
     };
     let cell = |row: &RankStageRow, of: &dyn Fn(&RankStageRow) -> Option<u64>| match of(row) {
+        Some(ns) if !has_late(&row.stage) => format!("<td class=\"n\">{}</td>", ms3(ns)),
         Some(ns) => format!("<td class=\"n heat-{}\">{}</td>", shade(ns, of, &row.stage), ms3(ns)),
         None => format!("<td class=\"n\">{ABSENT}</td>"),
     };
     let line = |row: &&RankStageRow| {
-        let found = late(row);
-        let at = found
-            .map(|late| format!("{} of {}", count(late.late_collectives), count(late.collectives)));
+        let found = late(row).and_then(|late| Some((late, late.delays.as_ref()?)));
+        let often = found.map(|(late, delays)| match &delays.steps {
+            Some(LateSteps { noun, late, of, .. }) => {
+                format!("{} of {}", count(*late), counted(*of, noun))
+            }
+            None => {
+                let all = counted(late.collectives, "collective");
+                format!("{} of {all}", count(delays.collectives))
+            }
+        });
+        let by = found.map(|(_, delays)| {
+            delays
+                .steps
+                .as_ref()
+                .map_or((delays.mean_ns, delays.max_ns), |s| (s.median_ns, s.max_ns))
+        });
         format!(
-            "<tr><th scope=\"row\">{}</th><td>{}</td>{}<td class=\"n\">{}</td><td class=\"n\">{}</td>{}\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td>{}{}<td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
             foreign(&row.who),
             foreign(&shorten(&row.stage, 60)),
+            text(&often.unwrap_or_else(|| ABSENT.to_owned())),
+            found.map_or(ABSENT, |(_, delays)| because_of(delays.cause())),
+            or_absent(by.map(|(usual_ns, _)| usual_ns), ms3),
+            or_absent(by.map(|(_, most_ns)| most_ns), ms3),
             cell(row, &late_ns),
-            at.unwrap_or_else(|| ABSENT.to_owned()),
-            or_absent(found.map(|late| late.late_max_ns), ms3),
             cell(row, &waiting_ns),
             or_absent(transfer_ns(row), ms3),
-            or_absent(cold_ns(row), ms3),
-            or_absent(row.gpu_busy_ns, ms3),
+            or_absent(busy_ns(row), ms3),
         )
     };
-    let sentences = ranks.late.iter().filter_map(stage2_model::LateRow::sentence).take(4);
-    let sentences = sentences.map(|said| format!("<li>{}.</li>\n", text(&said)));
-    let sentences: String = sentences.collect();
     let mut notes = String::from(
-        "Late: by how much in all, and at how many collectives, the rank arrived after the median of the \
-         others, counting every delay above the clock error; the sentences count only delays above the \
-         noise. Waiting: its time in collectives before the last rank arrived; transfer: the rest of that \
-         time. All of these leave out the first, cold \
-         call where there are others. The column on cold calls has the waiting in the first call, and in \
-         outliers that are left out; GPU busy is of all calls. The darkest cell has the largest value of its \
-             stage. Ranks that wait for each other have similar host times: report.md has them.",
+        "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
+         these. Late in, median and most count delays above the noise (median: of steps, else the mean of collectives); \
+         the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
+         arrived; transfer: the rest of that time. All times leave out the first, cold call where there are others. Of a \
+         stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
+         similar host times: report.md has them.",
     );
     if rows.len() > RANKS {
         notes.push_str(&format!(" {} more rows are in metrics.json.", rows.len() - RANKS));
@@ -365,24 +478,33 @@ fn late_and_waiting(report: &Report) -> String {
     if more_stages {
         notes.push_str(" More stages are in metrics.json.");
     }
-    let list = if sentences.is_empty() { sentences } else { format!("<ul>\n{sentences}</ul>\n") };
     let head = [
-        "late, ms",
-        "late at",
-        "latest, ms",
+        "late in",
+        "because of",
+        "median, ms",
+        "most, ms",
+        "total, ms",
         "waiting, ms",
         "transfer, ms",
-        "waiting in cold calls, ms",
-        "GPU busy in all calls, ms",
+        "GPU busy, ms",
     ];
     format!(
-        "{list}<p class=\"note\">{}</p>\n<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
+        "<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
          <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\
-         </tbody></table></div>\n",
-        text(&notes),
+         </tbody></table></div>\n<details><summary>What the columns are</summary><p class=\"note\">{}</p></details>\n",
         head.map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).concat(),
         rows.iter().take(RANKS).map(line).collect::<String>(),
+        text(&notes),
     )
+}
+
+/// Where a delay came about.
+fn because_of(cause: LateCause) -> &'static str {
+    match cause {
+        LateCause::Host => "host",
+        LateCause::Gpu => "GPU work",
+        LateCause::Both => "GPU work, host",
+    }
 }
 
 /// Ranks against stages: each cell is the median host time, coloured by how much longer it is than that of

@@ -69,7 +69,7 @@ pub(super) fn full(hostile: &str) -> Report {
         answer: Answer {
             lines: ["time", "window", "floor", "first", "coverage"].map(line).into(),
             stages: stages.iter().map(|stage| answer(stage, &decode)).collect(),
-            first: None,
+            ..Answer::default()
         },
         stages: stages
             .iter()
@@ -213,6 +213,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
         bottleneck: None,
         floor: Floor {
             memory_ns: Figure::of(250_000.0),
+            kv_cache_ns: None,
             compute_ns: Figure::of(1_000.0),
             floor_ns: Figure::of(250_000.0),
             distance: Figure::of(4.0),
@@ -225,7 +226,7 @@ fn answer(stage: &str, decode: &str) -> StageAnswer {
 /// The step of a late rank, and the same one of a rank that waits 5 us for it.
 fn ranks(late: &StepTimeline, hostile: &str) -> [StepTimeline; 2] {
     let of = |who: &str, is_late| {
-        let rank = Some(TimelineRank { who: format!("{who}{hostile}"), is_late });
+        let rank = Some(TimelineRank { who: format!("{who}{hostile}"), is_late, late_ns: None });
         StepTimeline { rank, ..late.clone() }
     };
     let [late, mut waiting] = [of("rank 1", true), of("rank 0", false)];
@@ -346,9 +347,33 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
         .map(|rect| attribute(rect, "width"))
         .sum::<f64>();
     assert!((widths - 100.0).abs() < 0.01, "{widths}");
+    // Its shares are those of the table of the window.
+    let cells = page.by_id("stage-1").one("table").one("tbody").all("tr")[0].all("td");
+    assert_eq!((cells[0].text(), cells[2].text()), ("compute".to_owned(), "33.3".to_owned()));
+    assert!(bar.text().contains("compute 3.3 us (33.3 %)"), "{}", bar.text());
+    // What is not known is apart from what is small, of which the largest have their names.
+    assert!(bar.text().contains("idle: cause not known 0.1 us (1.0 %)"), "{}", bar.text());
+    assert!(!header.text().contains("GPU busy"), "the bar shows it");
+    // What is not there is no content, and details open.
+    let more = page.one("nav").one("details").one("details").text();
+    assert!(more.contains("more sections") && !page.one("nav").text().contains("Fills"));
     // What the bar shows is folded.
     let folded: Vec<String> = header.one("details").all("dt").iter().map(Element::text).collect();
     assert_eq!(folded, ["window", "floor"]);
+    report.host.as_mut().expect("sampled").stages[0].causes[1].percent = 2.0;
+    let small =
+        "idle: smaller causes (waiting for the GIL held by 'detok' 0.1 us, \u{2026}) 1.6 us";
+    let bar = parse(&written(&report)).of_class("mean")[0].text();
+    assert!(bar.contains(small), "{bar}");
+    // What the host did is no cause where it was ahead.
+    let (rule, stage) = (Rule::HostAhead, Some(report.answer.stages[0].stage.clone()));
+    report.insight.takeaways = vec![Takeaway { rule, stage, ..Takeaway::default() }];
+    let page = parse(&written(&report));
+    let bar = page.of_class("mean")[0].text();
+    assert!(bar.contains("launch gaps 4.1 us (41.0 %)") && !bar.contains("causes"), "{bar}");
+    let host = page.by_id("stage-1").text();
+    let remedy = &report.host.as_ref().expect("sampled").stages[0].advice[0].remedy;
+    assert!(host.contains("the host was ahead of the GPU") && !host.contains(remedy), "{host}");
 }
 
 #[test]
@@ -448,6 +473,13 @@ fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
     assert!((slope(0, 2) / slope(0, 3) - 1.0).abs() < 0.05, "{dots:?}");
     let said = picture.one("desc").text();
     assert!(said.contains("in 4 rows; longest percentile 5.20 ms; the line is the fit"), "{said}");
+    assert!(picture.of_class("few").is_empty(), "each is of 10 steps");
+    let mut report = full("");
+    report.engine.iter_mut().for_each(|run| run.kinds[0].rows[0].timed_steps = 2);
+    let page = parse(&written(&report));
+    let picture = page.by_id("stage-1-batch");
+    assert_eq!(picture.of_class("few")[0].text(), "1 requests of a step: p50 1.50 ms, 2 steps");
+    assert!(picture.text().contains("n=2"), "{}", picture.text());
     let mut report = full("");
     report.engine.iter_mut().flat_map(|run| &mut run.kinds).for_each(|kind| kind.rows.truncate(1));
     assert!(!written(&report).contains("Step time by batch"), "one batch is no picture");
@@ -500,8 +532,20 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     let top = page.by_id("top-kernels").one("tbody").all("tr");
     let cells: Vec<String> = top[0].all("td").iter().map(Element::text).collect();
     assert_eq!(cells.join("|"), "cutlass_gemm|gemm|memory|40.0|0.009|0.015|57.1");
+    let name = top[0].one("a");
+    assert_eq!(name.attribute("title").as_deref(), Some(full));
+    let to = name.attribute("href").expect("a link");
+    assert_eq!(page.by_id(&to[1..]).text(), rows[0].text(), "it leads to the row");
+    let mut told = page.one("header").all("a").into_iter().filter(|a| a.text() == "cutlass_gemm");
+    assert_eq!(told.next().and_then(|a| a.attribute("href")), Some(to));
     let said = page.by_id("all-kernels").text();
     assert!(said.contains("A step is one token in decode"), "{said}");
+    assert!(page.of_class("small").is_empty());
+    let mut report = super::tests::full("");
+    report.kernels[3].times.total_ns = 9_000;
+    let page = parse(&written(&report));
+    let small = page.of_class("small");
+    assert!(small.len() == 1 && small[0].text().contains("nccl_all_reduce"), "{small:?}");
 }
 
 #[test]
@@ -554,6 +598,18 @@ fn what_to_do_stands_whole_above_the_pictures() {
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
     assert!(place("fact 8 of the run") < place("Where the window goes"));
     assert!(place("fault 8") < place("Where the window goes"));
+    let rows = |count| {
+        let rows: String = (0..count).map(|n| format!("| {n} | do |\n")).collect();
+        first_rows(&markdown::html(&format!("| # | what |\n| --- | --- |\n{rows}\nNote.\n")))
+    };
+    assert!(!rows(5).contains("<details>"));
+    let (shown, more) =
+        rows(7).split_once("<details>").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("two");
+    assert_eq!((shown.matches("do</td>").count(), more.matches("do</td>").count()), (5, 2));
+    assert!(
+        more.contains("2 more recommendations") && more.ends_with("</details>\n<p>Note.</p>\n"),
+        "{more}"
+    );
     let tiles = page.one("header").of_class("cards")[0].all("a");
     let targets: Vec<String> = tiles.iter().filter_map(|tile| tile.attribute("href")).collect();
     assert_eq!(targets.last().map(String::as_str), Some("#findings"), "{targets:?}");
@@ -575,20 +631,41 @@ fn the_ranks_say_who_is_late_and_who_waits() {
         transfer_ns: Some(80_000),
         warm_waiting_ns: Some(waiting_ns),
         warm_transfer_ns: Some(50_000),
-        gpu_busy_ns: Some(busy_ns),
+        gpu_busy_ns: Some(busy_ns + 500_000_000),
+        warm_idle: Some(WarmIdle { busy_ns: Some(busy_ns), ..WarmIdle::default() }),
         ..RankStageRow::default()
     };
     report.ranks.stages = vec![row(1, 100_000, 4_000_000), row(0, 7_000_000, 9_000_000)];
-    report.ranks.late = vec![LateRow {
+    let late = LateRow {
         stage: "decode".into(),
         file: "1.s2t".into(),
         collectives: 96,
-        late_collectives: 24,
         late_total_ns: 7_000_000,
-        late_max_ns: 400_000,
         ..LateRow::default()
-    }];
+    };
+    let noun = "step".to_owned();
+    let (median_ns, max_ns) = (300_000, 400_000);
+    let steps =
+        Some(LateSteps { noun, late: 20, of: 64, median_ns, max_ns, ..LateSteps::default() });
+    let delays = LateDelays { collectives: 24, steps, ..LateDelays::default() };
+    report.ranks.late = vec![late.clone()];
+    let is_first = |report: &Report| {
+        let text = parse(&written(report)).text();
+        text.find("What the columns are") < text.find("The kernels of decode that")
+    };
+    assert!(!is_first(&report), "what is noise is not the first thing to read");
+    assert!(!written(&report).contains("\"n heat-"), "nor is it dark");
+    report.ranks.late = vec![LateRow { delays: Some(delays), ..late }];
+    assert!(is_first(&report));
+    let verdict = AnswerLine { label: "verdict".into(), text: "rank 1 is late".into() };
+    report
+        .answer
+        .lines
+        .extend([AnswerLine { label: "late rank".into(), ..verdict.clone() }, verdict]);
     let page = parse(&written(&report));
+    let terms = page.one("header").all("dt");
+    assert_eq!(terms[0].text(), "late rank", "behind the verdict");
+    assert_eq!(terms[0].one("a").attribute("href").as_deref(), Some("#by-rank"));
     let rows: Vec<_> = page.by_id("by-rank").one("tbody").all("tr");
     let cells = |at: usize| -> Vec<(String, String)> {
         let cells = rows[at].all("td");
@@ -597,9 +674,9 @@ fn the_ranks_say_who_is_late_and_who_waits() {
     };
     assert_eq!(rows[0].one("th").text(), "rank 0");
     let texts = |at| cells(at).into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("|");
-    assert_eq!(texts(0), "decode|–|–|–|7.000|0.050|500.000|9.000");
-    assert_eq!(texts(1), "decode|7.000|24 of 96|0.400|0.100|0.050|500.000|4.000");
-    assert_eq!((cells(1)[1].1.as_str(), cells(1)[4].1.as_str()), ("n heat-8", "n heat-0"));
+    assert_eq!(texts(0), "decode|–|–|–|–|–|7.000|0.050|9.000");
+    assert_eq!(texts(1), "decode|20 of 64 steps|host|0.300|0.400|7.000|0.100|0.050|4.000");
+    assert_eq!((cells(1)[5].1.as_str(), cells(1)[6].1.as_str()), ("n heat-8", "n heat-0"));
     assert!(!page.by_id("by-rank").text().contains("1.000"), "host times say nothing here");
 }
 
@@ -713,9 +790,15 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     let mut report = full("");
     let text = |report: &Report| parse(&written(report)).by_id("stage-1").text();
     let said = text(&report);
-    let tiles = "0.500ms per token, p50|0.600ms per token, p99|199warm calls|1.250times its|\
+    let tiles = "0.50 msper token: p50 of 199 warm calls in one process|0.60 msper token, p99|1.250times its|\
                  3.2xof the floor by the baseline|Timeline of the median step";
     tiles.split('|').for_each(|tile| assert!(said.contains(tile), "{tile}: {said}"));
+    let alone = "The timeline has the range of the step alone";
+    assert!(!said.contains(alone), "{said}");
+    let mut of_engine = report.clone();
+    let step = &mut of_engine.answer.stages[0].step;
+    step.as_mut().expect("a time").unit = StepUnit::OfEngine;
+    assert!(text(&of_engine).contains(alone));
     let series = &mut report.step_series[0];
     series.buckets.truncate(2);
     series.buckets.iter_mut().for_each(|bucket| bucket.steps = 1);

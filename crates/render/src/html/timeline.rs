@@ -81,8 +81,15 @@ pub(super) fn timelines(of_stage: &[&StepTimeline], noun: &str, id: &str) -> Opt
     // The steps next to it can be late by more, or by less.
     let waited = waiting.lanes.iter().flat_map(|lane| &lane.work).map(|work| work.waiting_ns);
     let waited_ns = waited.fold(0, u64::saturating_add);
+    let which = match late.rank.as_ref().and_then(|rank| rank.late_ns) {
+        Some(ns) => format!(
+            "among those in which the first is late, the one of median lateness ({})",
+            shown_time(ns as f64)
+        ),
+        None => "of median length, not of median lateness".to_owned(),
+    };
     Some(format!(
-        "<p class=\"note\">The same {noun} of both ranks, on one scale of time: of median length, not of median lateness. \
+        "<p class=\"note\">The same {noun} of both ranks, on one scale of time: {which}. \
          In this one, {} waits {} for the other.</p>\n<div class=\"ranks\">\n{}{}</div>\n",
         foreign(&waiting.rank.clone().unwrap_or_default().who),
         shown_time(waited_ns as f64),

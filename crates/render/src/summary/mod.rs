@@ -1,7 +1,7 @@
 //! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile. It stays
-//! below 900 words for a typical run: every table is cut, and says what report.md has more.
+//! below 900 words for a typical run: every table is cut, and states what report.md has more.
 //!
-//! All sections are always there, in the same order; one without data says why. Only inferred steps
+//! All sections are always there, in the same order; one without data states why. Only inferred steps
 //! are left out if there are none.
 
 #[cfg(test)]

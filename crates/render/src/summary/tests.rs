@@ -174,6 +174,7 @@ pub(crate) fn utilisation(hostile: &str) -> ModelUse {
         mfu_busy: none(),
         measured_mfu_busy: none(),
         bytes: none(),
+        kv_cache_bytes: None,
         mbu_wall: Figure::of(1.25),
         mbu_busy: none(),
         tokens: Figure::of(64.0),
@@ -306,7 +307,7 @@ fn a_recommendation_gains_what_the_answer_says() {
     report.insight.takeaways[0].rule = Rule::LaunchBound;
     let page = summary_md(&report, &shown());
     // The words are the answer's, too.
-    let gain = "Launch less often: CUDA graphs. Gain at most: decode 4.9x faster if launch gaps vanish: \
+    let gain = "Launch less often: CUDA graphs. Gain: decode up to 4.9x faster if launch gaps vanish: \
                 launch gaps 79.6 % of the window.";
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();
@@ -315,15 +316,25 @@ fn a_recommendation_gains_what_the_answer_says() {
     // What is saved at best is less than what is concerned.
     let saved = |at_best_percent, grows| {
         let mut report = report.clone();
-        let metric = "step_ms".to_owned();
-        let change = Experiment::Change { metric, at_best_percent: Some(at_best_percent), grows };
+        let metric = if grows { "tokens_per_s" } else { "step_ms" }.to_owned();
+        let change = Experiment::Change {
+            metric,
+            at_best_percent: Some(at_best_percent),
+            error_percent: None,
+            grows,
+        };
         report.insight.takeaways[0].experiment = Some(change);
         summary_md(&report, &shown())
     };
     let mut several = report.clone();
     for takeaway in &mut several.insight.takeaways {
         let metric = "step_ms".to_owned();
-        let change = Experiment::Change { metric, at_best_percent: Some(-8.0), grows: false };
+        let change = Experiment::Change {
+            metric,
+            at_best_percent: Some(-8.0),
+            error_percent: None,
+            grows: false,
+        };
         takeaway.recommendation = Some(format!("{}: change it", takeaway.text));
         takeaway.experiment = Some(change);
     }
@@ -331,8 +342,11 @@ fn a_recommendation_gains_what_the_answer_says() {
     assert!(crate::advice::recommendations(&several).contains(overlap));
     several.insight.takeaways.truncate(1);
     assert!(!crate::advice::recommendations(&several).contains(overlap));
-    for page in [saved(-8.0, false), saved(100.0 * 8.0 / 92.0, true)] {
-        assert!(page.contains("Gain at most: decode 8.0 % of its window."), "{page}");
+    for (page, gain) in [
+        (saved(-8.0, false), "Gain: decode up to 8.0 % of its window."),
+        (saved(100.0, true), "Gain: decode up to 2.0x the tokens/s."),
+    ] {
+        assert!(page.contains(gain), "{page}");
     }
 }
 

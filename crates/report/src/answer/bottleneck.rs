@@ -354,7 +354,7 @@ mod tests {
             who: who.into(),
             instances: instances + 1,
             gpu_idle_ns: Some(9_000 * MS),
-            warm_idle: Some(WarmIdle { instances, ns }),
+            warm_idle: Some(WarmIdle { instances, ns, ..WarmIdle::default() }),
             ..RankStageRow::default()
         };
         // 150 warm instances of two ranks, two steps in each.

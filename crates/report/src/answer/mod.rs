@@ -14,7 +14,7 @@ use crate::conclusions::{ByStage, by_stage, communication, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::per_generation;
 use crate::roofline::takeaways::{
-    FUSIBLE, HostEvidence, KernelMeasurements, RunMeasurements, StageMeasurements,
+    FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
 };
 use stage2_contract::order::Order as _;
 use stage2_contract::text::shorten_kernel;
@@ -45,8 +45,9 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
         (Reverse(window), told.row.stage.clone())
     });
     let first = first_step_of_run(report, &all);
+    let first = first.map(|first| FirstStep { in_short: lines::in_short(report, &first), ..first });
     let lines = lines::lines(report, &all, first.as_ref());
-    let gains: HashMap<String, f64> =
+    let gains: HashMap<String, Saved> =
         all.iter_mut().flat_map(|told| told.gains.drain(..)).collect();
     let stages: Vec<StageAnswer> = all.into_iter().map(|told| told.answer).collect();
     for takeaway in &mut report.insight.takeaways {
@@ -58,21 +59,27 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     series.retain(|series| place(&series.stage).is_some());
     series.order_by_key(|series| place(&series.stage));
     report.step_series = series;
-    report.answer = Answer { lines, stages, first };
+    report.answer = Answer { lead: lines::lead(report), lines, stages, first };
 }
 
-/// Says how much the metric of the experiment of a takeaway changes where `saved` of the window vanishes.
-fn expect_at_best(takeaway: &mut Takeaway, saved: Option<f64>) {
-    let Some(Experiment::Change { at_best_percent, grows, .. }) = &mut takeaway.experiment else {
+/// The part of a window that vanishes, and its standard error where it is an estimate.
+type Saved = (f64, Option<f64>);
+
+/// States how much the metric of the experiment of a takeaway changes where `saved` of the window vanishes.
+fn expect_at_best(takeaway: &mut Takeaway, saved: Option<Saved>) {
+    let Some(Experiment::Change { at_best_percent, error_percent, grows, .. }) =
+        &mut takeaway.experiment
+    else {
         return;
     };
-    *at_best_percent = saved.map(|saved| match *grows {
+    *at_best_percent = saved.map(|(saved, _)| match *grows {
         true => (1.0 / (1.0 - saved) - 1.0) * 100.0,
         false => saved * -100.0,
     });
+    *error_percent = saved.and_then(|(_, error)| error).map(|error| error * 100.0);
 }
 
-/// What is known by stage: of stages there may be very many.
+/// What is identified by stage: of stages there may be very many.
 struct StageIndex<'r> {
     measured: HashMap<&'r str, &'r StageMeasurements>,
     numbers: HashMap<&'r str, &'r StageUtilisation>,
@@ -394,6 +401,7 @@ fn least_time(
         let none = || Figure::Absent(why_no_numbers(used));
         return Floor {
             memory_ns: none(),
+            kv_cache_ns: None,
             compute_ns: none(),
             floor_ns: none(),
             distance: none(),
@@ -416,6 +424,8 @@ fn least_time(
         of_step.over(&rate.into(), of).map(|s| s * 1e9)
     };
     let memory_ns = time(&numbers.bytes, bandwidth, "bandwidth");
+    let kv_cache = numbers.kv_cache_bytes.zip(numbers.bytes.value());
+    let kv_cache_ns = memory_ns.value().zip(kv_cache).map(|(ns, (part, all))| ns * part / all);
     let compute_ns = time(&numbers.flops, peak, "peak");
     let floor_ns = match (memory_ns.value(), compute_ns.value()) {
         (Some(memory), Some(compute)) => Figure::of(memory.max(compute)),
@@ -426,7 +436,7 @@ fn least_time(
     let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
     let ratio = slowdown.filter(|ratio| *ratio > 0.0);
     let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
-    Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance }
+    Floor { memory_ns, kv_cache_ns, compute_ns, floor_ns, distance, baseline_distance }
 }
 
 const NAME_LIMIT: usize = 40;
@@ -438,12 +448,17 @@ struct Gain {
     /// Part of its window that would vanish.
     saved: Option<f64>,
     /// Such a part for each takeaway with one, by its id.
-    all: Vec<(String, f64)>,
+    all: Vec<(String, Saved)>,
 }
 
 /// Time of a window that would vanish under a condition.
+#[derive(Default)]
 struct Vanishing {
     ns: f64,
+    /// Standard error of that, where it is an estimate from samples.
+    error_ns: Option<f64>,
+    /// What vanishes at most, where that is more: it decides what comes first.
+    at_most_ns: Option<f64>,
     condition: String,
     detail: Option<String>,
     removes: Vec<Removed>,
@@ -483,8 +498,16 @@ impl Stage<'_> {
                 let (factor, is_floor) = factor(vanishing.ns, window.window_ns as f64, floor)?;
                 Some((factor, is_floor, vanishing))
             });
-            let saved = gain.as_ref().map(|(factor, ..)| 1.0 - 1.0 / factor);
-            best.all.extend(saved.map(|saved| (takeaway.id.clone(), saved)));
+            let part = |factor: f64| 1.0 - 1.0 / factor;
+            let at_most = |vanishing: &Vanishing| {
+                let window_ns = self.window?.window_ns as f64;
+                Some(part(factor(vanishing.at_most_ns?, window_ns, floor)?.0))
+            };
+            let error =
+                |vanishing: &Vanishing| Some(vanishing.error_ns? / self.window?.window_ns as f64);
+            let told = gain.as_ref().map(|(factor, _, of)| (part(*factor), error(of)));
+            best.all.extend(told.map(|told| (takeaway.id.clone(), told)));
+            let saved = gain.as_ref().map(|(factor, _, of)| at_most(of).unwrap_or(part(*factor)));
             // Of several that gain as much the first, and any rather than none.
             if best.step.is_some() && saved.unwrap_or(0.0) <= best.saved.unwrap_or(0.0) {
                 continue;
@@ -493,12 +516,21 @@ impl Stage<'_> {
             let id = Some(takeaway.id.clone());
             let mut step = FirstStep { stage, rule, takeaway: id, text, ..FirstStep::default() };
             if let Some((factor, is_floor, vanishing)) = gain {
+                let error_percent = error(&vanishing).map(|error| error * 100.0);
                 let Vanishing { condition, detail, removes, .. } = vanishing;
                 // Who measures has gained nothing yet: the order by time stays.
                 let measures = matches!(takeaway.experiment, Some(Experiment::Measure { .. }));
                 let (factor, is_floor) =
                     (Some(factor).filter(|_| !measures), is_floor && !measures);
-                step = FirstStep { condition, detail, removes, factor, is_floor, ..step };
+                step = FirstStep {
+                    condition,
+                    detail,
+                    removes,
+                    error_percent,
+                    factor,
+                    is_floor,
+                    ..step
+                };
             }
             (best.step, best.saved) = (Some(step), saved);
         }
@@ -517,7 +549,7 @@ impl Stage<'_> {
         let removes = parts.filter_map(|part| self.removal(part.kind.label(), part.ns as f64));
         let removes = removes.filter(|part| part.percent >= 0.05).collect();
         let (ns, condition) = (self.part_ns(kinds)?, condition.to_owned());
-        Some(Vanishing { ns, condition, detail: None, removes })
+        Some(Vanishing { ns, condition, removes, ..Vanishing::default() })
     }
 
     /// A part of a part.
@@ -549,8 +581,8 @@ impl Stage<'_> {
         Some(Vanishing {
             ns: kernels_ns + gaps_ns,
             condition: format!("{what} vanish"),
-            detail: None,
             removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
+            ..Vanishing::default()
         })
     }
 
@@ -559,6 +591,9 @@ impl Stage<'_> {
         let measured = self.measured.filter(|measured| measured.caveat.is_none())?;
         match takeaway.rule {
             // A graph closes long gaps as well: what launches less often waits less often for the host.
+            Rule::HostGaps if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
+                self.with_more_requests(measured)
+            }
             Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => {
                 let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
                 self.parts(&idle, "the GPU's idle time vanishes")
@@ -576,9 +611,20 @@ impl Stage<'_> {
         }
     }
 
+    /// The part of the window that a request no longer needs if a step has more of them, at best: the step gets no
+    /// shorter. The idle time, which the advice is about, decides what comes first.
+    fn with_more_requests(&self, measured: &StageMeasurements) -> Option<Vanishing> {
+        let MoreRequests { requests, aim, .. } = measured.more_requests.as_ref()?;
+        let ns = self.window?.window_ns as f64 * (1.0 - requests / aim);
+        let condition =
+            format!("a step of {aim:.0} requests takes no longer than one of {requests:.0}");
+        let at_most_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle]);
+        Some(Vanishing { ns, at_most_ns, condition, ..Vanishing::default() })
+    }
+
     /// Waiting for ranks, and what the late rank does meanwhile: the window is a sum over ranks. Where one is late by
     /// more than noise, its delays say how much of that is idle time and how much is its own work. Else it is idle, if
-    /// waiting is the largest part but for idle time.
+    /// waiting is the largest part except for idle time.
     fn without_waiting(&self) -> Option<Vanishing> {
         let window = self.window?;
         let waiting_ns = self.part_ns(&[WindowKind::Waiting])?;
@@ -604,33 +650,63 @@ impl Stage<'_> {
             vanishing.ns += ns;
             vanishing.removes.extend(self.removal(what, ns).filter(|part| part.percent >= 0.05));
         }
-        Some(vanishing)
+        Some(match self.as_fast_as_others() {
+            Some((estimate, late)) => Vanishing {
+                at_most_ns: Some(vanishing.ns),
+                detail: late.delay_sentence(),
+                ..estimate
+            },
+            None => vanishing,
+        })
     }
 
-    /// The part of the idle time that samples of the host put down to one cause.
+    /// Where samples show what the host of the late rank does for longer than the others: without that, each step of
+    /// all ranks is shorter by as much. The window is a sum over ranks.
+    fn as_fast_as_others(&self) -> Option<(Vanishing, &LateRow)> {
+        let late = self.late.iter().find(|late| late.delays.is_some())?;
+        let (longer_ns, error_ns) = late.host.as_ref()?.longer_than_others()?;
+        let steps = late.delays.as_ref()?.steps.as_ref()?;
+        let late_steps = self.window?.steps? * steps.late as f64 / steps.of.max(1) as f64;
+        let ns = longer_ns * late_steps;
+        let condition = format!("the host of {} takes no longer than the others", late.who);
+        let removes = vec![self.removal("its additional host time", ns)?];
+        let error_ns = Some(error_ns * late_steps);
+        Some((Vanishing { ns, error_ns, condition, removes, ..Vanishing::default() }, late))
+    }
+
+    /// The part of the idle time that samples of the host attribute to one cause.
     fn without_cause(
         &self,
         measured: &StageMeasurements,
         takeaway: &Takeaway,
     ) -> Option<Vanishing> {
-        let is_it = |cause: &&HostEvidence| takeaway.recommendation.as_ref() == Some(&cause.then);
-        let cause = measured.host_causes.iter().find(is_it)?;
+        let is_it = |cause: &&HostEvidence| {
+            takeaway.subject.as_ref() == Some(&cause.name)
+                && (takeaway.rule == Rule::HostFault) == cause.is_fault
+        };
+        // How much of it following the advice saves is not known of code of an engine.
+        let cause = measured.host_causes.iter().find(is_it).filter(|cause| cause.is_own)?;
         let idle_ns = self.part_ns(&[WindowKind::LaunchGaps, WindowKind::OtherIdle])?;
         let own_ns = idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
-        let mut removes = vec![self.removal("its part of the idle time", own_ns)?];
+        let mut removes = vec![self.removal("GPU idle time", own_ns)?];
         let window_ns = self.window.map_or(0, |window| window.window_ns) as f64;
         let beside_ns = window_ns * cause.beside_work_percent.clamp(0.0, 100.0) / 100.0;
         // The GPU is the limit when nothing is idle any more.
         let beside_ns = beside_ns.min(idle_ns - own_ns);
-        let beside =
-            self.removal("its time while the GPU works, for which the host never waits", beside_ns);
+        let beside = "time during GPU work, which delays the next step as well,";
+        let beside = self.removal(beside, beside_ns);
         removes.extend(beside.filter(|part| part.percent >= 0.05));
         let condition = match removes.len() {
             1 => format!("no idle time goes into {}", cause.name),
             _ => format!("no time goes into {}", cause.name),
         };
         let ns = own_ns + if removes.len() > 1 { beside_ns } else { 0.0 };
-        Some(Vanishing { ns, condition, detail: None, removes })
+        let errors = [(idle_ns, cause.error_percent), (window_ns, cause.beside_work_error_percent)];
+        let errors = errors.map(|(ns, percent)| ns * percent / 100.0);
+        let error_ns = if removes.len() > 1 { errors[0].hypot(errors[1]) } else { errors[0] };
+        // Calls say themselves how long they took.
+        let error_ns = Some(error_ns).filter(|error| *error > 0.0);
+        Some(Vanishing { ns, error_ns, condition, removes, ..Vanishing::default() })
     }
 
     /// What a kernel would take less at its roof.
@@ -643,7 +719,7 @@ impl Stage<'_> {
         let name = shorten_kernel(&kernel.kernel, NAME_LIMIT);
         let removes = self.removal("its time beyond that", ns)?;
         let condition = format!("{name} reaches its roof");
-        Some(Vanishing { ns, condition, detail: None, removes: vec![removes] })
+        Some(Vanishing { ns, condition, removes: vec![removes], ..Vanishing::default() })
     }
 }
 

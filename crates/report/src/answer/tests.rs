@@ -3,7 +3,7 @@ use stage2_model::{Absent, Figure, Floor, Role, StageAnswer, TokensCounted};
 fn no_floor() -> Floor {
     let [memory_ns, compute_ns, floor_ns, distance] =
         [(); 4].map(|()| Figure::Absent(Absent::NoModel));
-    Floor { memory_ns, compute_ns, floor_ns, distance, baseline_distance: None }
+    Floor { memory_ns, kv_cache_ns: None, compute_ns, floor_ns, distance, baseline_distance: None }
 }
 
 /// Of a decode of which nothing is known.
@@ -284,7 +284,7 @@ mod split {
 
 mod first {
     use super::super::*;
-    use stage2_model::LateDelays;
+    use stage2_model::{LateDelays, LateHost, LateHostRow, LateSteps};
 
     fn takeaway(rule: Rule) -> Takeaway {
         Takeaway {
@@ -298,7 +298,7 @@ mod first {
     fn window(parts: &[(WindowKind, u64)]) -> WindowSplit {
         let window_ns = parts.iter().map(|(_, ns)| ns).sum();
         let part = |&(kind, ns): &(WindowKind, u64)| WindowPart { kind, ns, percent: 0.0 };
-        WindowSplit { window_ns, parts: parts.iter().map(part).collect(), steps: None }
+        WindowSplit { window_ns, parts: parts.iter().map(part).collect(), steps: Some(2.0) }
     }
 
     fn floor(distance: Option<f64>) -> Floor {
@@ -347,7 +347,7 @@ mod first {
         assert!((first.factor.expect("known") - 1000.0 / 197.0).abs() < 1e-9, "{first:?}");
         assert_eq!(
             first.gain().expect("known"),
-            "5.1x faster if the GPU's idle time vanishes: launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
+            "up to 5.1x faster if the GPU's idle time vanishes: launch gaps 79.9 % + other idle 0.4 % = 80.3 % \
              of the window"
         );
         let idle = gain(&[Rule::HostGaps], &parts, None);
@@ -374,12 +374,12 @@ mod first {
         assert!((fused.factor.expect("known") - 1000.0 / left).abs() < 1e-9, "{fused:?}");
         assert_eq!(
             fused.gain().expect("known"),
-            "1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
+            "up to 1.92x faster if kernels that could be fused vanish: kernels that could be fused 7.9 % + launch \
              gaps around them 39.9 % = 47.8 % of the window"
         );
         let copies = gain(&[Rule::ExposedCopies], &[(Compute, 800), (Copies, 200)], None);
         assert_eq!((copies.rule, copies.factor), (Rule::ExposedCopies, Some(1.25)));
-        let said = "1.25x faster if exposed copies vanish: copies 20.0 % of the window";
+        let said = "up to 1.25x faster if exposed copies vanish: copies 20.0 % of the window";
         assert_eq!(copies.gain().expect("known"), said);
         let ranks = gain(&[Rule::Waiting], &[(Compute, 600), (Waiting, 400)], None);
         assert!((ranks.factor.expect("known") - 1000.0 / 600.0).abs() < 1e-9, "{ranks:?}");
@@ -415,13 +415,28 @@ mod first {
         let parts = [(Compute, 150), (Waiting, 400), (OtherIdle, 450)];
         let two = gain_in(&ranks(2), &rules, &parts, None);
         assert_eq!((two.rule, two.factor), (Rule::Waiting, Some(5.0)));
-        let said = "rank 1 is 10.7 ms late at 24 of 768 collectives, in decode/step; 87 % of all waiting in \
-                    decode";
+        let said = "rank 1 is 10.68 ms late at 24 of 768 collectives, in decode/step; that is 87 % of the \
+                    time that ranks wait in collectives of decode";
         assert_eq!(two.detail.as_deref(), Some(said));
         let removes = two.removes.iter().map(|part| (part.what.as_str(), part.percent));
         let expected =
             [("waiting for ranks", 40.0), ("idle time of the late rank meanwhile", 40.0)];
         assert_eq!(removes.collect::<Vec<_>>(), expected, "not all 45 % of idle time");
+        // What samples show of its host is an estimate, and its place is that of all waiting.
+        let kind = stage2_model::HostCauseKind::Gil;
+        let row =
+            LateHostRow { kind, late_ns: 50, error_ns: 5, samples: 90, ..LateHostRow::default() };
+        let mut compared = ranks(2);
+        let late = &mut compared.ranks.late[1];
+        let steps = LateSteps { late: 9, of: 10, ..LateSteps::default() };
+        late.delays.as_mut().expect("late").steps = Some(steps);
+        late.host = Some(LateHost { other_ranks: true, rows: vec![row], ..LateHost::default() });
+        let estimate = gain_in(&compared, &rules, &parts, None);
+        assert_eq!(estimate.rule, Rule::Waiting);
+        let removes = estimate.removes.iter().map(|part| (part.what.as_str(), part.percent));
+        // 45 ns in each of two steps of 500.
+        assert_eq!(removes.collect::<Vec<_>>(), [("its additional host time", 9.0)]);
+        assert!(estimate.error_percent.is_some_and(|error| (error - 0.9).abs() < 1e-9));
         // That one of nine is late explains 50 of 450 ns.
         let nine =
             gain_in(&ranks(9), &rules, &[(Compute, 50), (Waiting, 400), (OtherIdle, 550)], None);
@@ -459,7 +474,7 @@ mod first {
         let parts = [(Compute, 100), (LaunchGaps, 900)];
         let capped = gain(&[Rule::LaunchBound], &parts, Some(4.0));
         assert_eq!(capped.factor, Some(4.0));
-        let said = "4.0x faster if the GPU's idle time vanishes: launch gaps 90.0 % of the window, as far as \
+        let said = "up to 4.0x faster if the GPU's idle time vanishes: launch gaps 90.0 % of the window, as far as \
                     the floor allows";
         assert_eq!(capped.gain().expect("known"), said);
         assert_eq!(gain(&[Rule::LaunchBound], &parts, Some(0.8)).factor, None);

@@ -8,16 +8,19 @@ use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice;
 use crate::join::kernels::percent;
 use crate::roofline::takeaways::{
-    HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements, StageMeasurements,
+    HostEvidence, HostLead, KernelMeasurements, MoreRequests, RankWaiting, RunMeasurements,
+    StageMeasurements,
 };
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::percent1;
 use stage2_model::kernels::Counted;
-use stage2_model::rule::ENOUGH_INSTANCES;
+use stage2_model::rule::{
+    ENOUGH_INSTANCES, HOST_FAULT_PERCENT, HOST_MAIN_PERCENT, HOST_OWN_PERCENT,
+};
 use stage2_model::{
-    CollectiveRow, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow, KernelRow,
-    LateCause, LateHost, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
-    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
+    CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow,
+    KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, few_samples,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -58,7 +61,7 @@ pub(super) fn measurements(report: &Report, used: &ModelUse) -> RunMeasurements 
     }
 }
 
-/// Classes of the kernels by name, from the rows: to tell one anew takes longer than all else here.
+/// Classes of the kernels by name, from the rows: to tell one again takes longer than all else here.
 fn classes(report: &Report) -> Vec<KernelClass> {
     let mut classes = vec![KernelClass::Other; report.kernel_names.len()];
     for row in &report.kernels {
@@ -121,7 +124,8 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
     let causes = findings.take(HOST_CAUSES).map(|(row, cause)| {
         let name = cause.text(true);
         let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
-        let beside = if found.never_waits() { cause.beside_work_percent } else { 0.0 };
+        let never_waits = found.never_waits();
+        let beside = if never_waits { cause.beside_work_percent } else { 0.0 };
         let also = match beside >= 0.05 {
             true => format!(
                 ", which also takes {} % of the window while the GPU works",
@@ -130,11 +134,17 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
             false => String::new(),
         };
         let text = format!("{share} of the idle time: {name} (of {} samples){also}", found.samples);
-        let then = format!("{name}: {}", advice::remedy(cause));
+        let is_users = cause.kind == HostCauseKind::UserCode;
+        let main_from_percent = if is_users { HOST_OWN_PERCENT } else { HOST_MAIN_PERCENT };
+        let is_own = !cause.kind.is_code() || is_users || cause.percent >= main_from_percent;
+        let then = advice::remedy(cause, &name, never_waits, is_own);
         HostEvidence {
             is_fault: false,
             percent: cause.percent,
+            main_from_percent,
             beside_work_percent: beside,
+            beside_work_error_percent: cause.beside_work_error_percent,
+            is_own,
             name,
             key: cause.without_line(),
             error_percent: cause.error_percent,
@@ -148,7 +158,10 @@ fn host_causes(at: usize, found: &HostStage) -> Vec<HostEvidence> {
         HostEvidence {
             is_fault: true,
             percent: fault.percent,
+            main_from_percent: HOST_FAULT_PERCENT,
             beside_work_percent: 0.0,
+            beside_work_error_percent: 0.0,
+            is_own: true,
             name: fault.kind.what().to_owned(),
             key: fault.kind.what().to_owned(),
             error_percent: fault.error_percent,
@@ -239,7 +252,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         transfer_percent: of_busy.map(|(_, transfer)| transfer),
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.and_then(|(_, late)| late.sentence()),
+        late: late.and_then(|(_, late)| late.cause_sentence("")),
         late_remedy: late.and_then(|(_, late)| late_remedy(late)),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
@@ -261,13 +274,15 @@ fn waiting_of_busy(report: &Report, rows: &Rows<'_>, row: &StageRow) -> Option<(
 /// What to do about a late rank, by the cause that was found.
 fn late_remedy(late: &LateRow) -> Option<String> {
     let who = &late.who;
-    let host = match late.host.as_ref().and_then(LateHost::finding) {
-        Some(row) => {
-            format!(
-                "Find out why the host of {who} spends more in {} in its late steps.",
-                row.text(false)
-            )
+    let host = match late.explained() {
+        Some((row, spends)) => {
+            let few = if row.is_sure() { String::new() } else { format!(" {}.", few_samples(row)) };
+            format!("Find out why the host of {who} spends {spends}.{few}")
         }
+        // Compared, and nothing was found.
+        None if late.host.is_some() => format!(
+            "Record for longer, or with STAGE2_HOST=1000, to see what the host of {who} does for longer than others."
+        ),
         None => format!("Find out what the host of {who} does before it communicates."),
     };
     let gpu = format!("Divide the work evenly: the GPU of {who} has more of it than the others.");
@@ -284,13 +299,22 @@ fn late_evidence(at: usize, late: &LateRow) -> Vec<Evidence> {
     let number = |name: &str, value: f64, unit: &str, field: &str| {
         Evidence::number(name, value, unit, format!("/ranks/late/{at}/{field}"))
     };
-    vec![
+    let host = late.explained().and_then(|(row, _)| {
+        let host = late.host.as_ref()?;
+        let at = host.rows.iter().position(|of| std::ptr::eq(of, row))?;
+        let (late_ns, error_ns) = (row.late_ns as f64, row.error_ns as f64);
+        let late = number("late_host_ns", late_ns, "ns", &format!("host/rows/{at}/late_ns"));
+        // The function is named from there on.
+        Some(late.error(error_ns).against(row.other_ns as f64 + error_ns * host.errors_least()))
+    });
+    let evidence = [
         number("late_mean_ns", delays.mean_ns as f64, "ns", "delays/mean_ns"),
         number("late_collectives", delays.collectives as f64, "count", "delays/collectives"),
         number("collectives", late.collectives as f64, "count", "collectives"),
         number("late_waiting_percent", delays.waiting_percent, "percent", "delays/waiting_percent"),
         number("late_work_ns", delays.work_ns as f64, "ns", "delays/work_ns"),
-    ]
+    ];
+    evidence.into_iter().chain(host).collect()
 }
 
 /// How much of its window the latest rank of a stage delayed the others by, percent: each step is longer by that,
@@ -382,10 +406,49 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         host: host(report, row),
         launching: sampled.and_then(|(_, found)| launching(found)),
         host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
+        more_requests: engine.and_then(|kind| more_requests(report, kind)),
+        host_never_waits: sampled.is_some_and(|(_, found)| found.never_waits()),
         few_host_samples: sampled.filter(|(_, found)| found.causes.is_empty()).map(|(at, _)| *at),
         top_kernels: top,
         ..idle
     }
+}
+
+/// Steps with less than this part of the requests that an option allows are not limited by it.
+const BELOW_LIMIT: f64 = 0.9;
+
+/// What to do for more requests in the steps of `kind`: by the option that limits them, where the command has it.
+fn more_requests(report: &Report, kind: &EngineSteps) -> Option<MoreRequests> {
+    let option = match report.engine.as_ref()?.engine.as_deref()? {
+        "vllm" => "--max-num-seqs",
+        "sglang" => "--max-running-requests",
+        _ => return None,
+    };
+    let requests = kind.prefill_requests_mean + kind.decode_requests_mean;
+    let words = report.run.command.as_deref().unwrap_or_default();
+    let value =
+        words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(option)? {
+            "" => words.get(at + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        });
+    let limit: Option<f64> = value.and_then(|value| value.parse().ok());
+    let room = limit.filter(|limit| requests < limit * BELOW_LIMIT);
+    let then = match (room, limit) {
+        (Some(room), _) => {
+            format!(
+                "Send more requests at once: a step has {requests:.1}, and {option} allows {room}"
+            )
+        }
+        (None, Some(limit)) => {
+            format!("Raise {option}: a step has {requests:.1} of {limit} requests")
+        }
+        (None, None) => format!(
+            "Have more requests in a step, which has {requests:.1}: send more at once, and raise {option} if that is \
+             the limit"
+        ),
+    };
+    let aim = room.map_or(2.0 * requests, |room| room.min(2.0 * requests));
+    Some(MoreRequests { then, requests, aim })
 }
 
 /// `outliers`: calls and time of each kernel in outliers that are left out. `all_ns`: of all kernels of
@@ -410,10 +473,7 @@ fn top_kernel(
         name_index: row.name_index,
         id: row.kernel_id.clone(),
         class: rows.class(row.name_index),
-        percent: match outliers.is_empty() && row.times.cold_calls == 0 {
-            true => row.stage_kernel_sum_percent?,
-            false => percent(row.times.usual_ns().saturating_sub(out_ns), all_ns)?,
-        },
+        percent: percent(row.times.usual_ns().saturating_sub(out_ns), all_ns)?,
         calls: row.times.usual_calls().saturating_sub(out_calls),
         bound: roofline.map_or_else(|| sampled?.bound, |roofline| roofline.bound),
         sampled: counters.is_none() && sampled.is_some(),
@@ -509,9 +569,34 @@ mod tests {
     use crate::conclusions::utilisation::model_use;
     use serde_json::Value;
     use stage2_model::{
-        Absent, BusyParts, InferredStepRow, InferredSteps, LateDelays, LateHostRow, Outliers,
-        Times, TokenCounts, WarmRow,
+        Absent, BusyParts, Confidence, EngineRun, InferredStepRow, InferredSteps, LateDelays,
+        LateHost, LateHostRow, LateSteps, Outliers, Times, TokenCounts, WarmRow,
     };
+
+    #[test]
+    fn more_requests_are_asked_for_by_the_option_that_limits_them() {
+        let kind = EngineSteps { decode_requests_mean: 16.0, ..EngineSteps::default() };
+        let said = |words: &[&str]| {
+            let engine = EngineRun { engine: Some("vllm".into()), ..EngineRun::default() };
+            let mut report = Report { engine: Some(engine), ..Report::default() };
+            report.run.command = Some(words.iter().map(|&word| word.to_owned()).collect());
+            let more = more_requests(&report, &kind).expect("a known engine");
+            assert_eq!(more.requests, 16.0);
+            (more.then, more.aim)
+        };
+        let sent = |limit: u32| {
+            format!(
+                "Send more requests at once: a step has 16.0, and --max-num-seqs allows {limit}"
+            )
+        };
+        assert_eq!(said(&["vllm", "--max-num-seqs", "256"]), (sent(256), 32.0));
+        assert_eq!(said(&["vllm", "--max-num-seqs", "24"]), (sent(24), 24.0));
+        let raised = "Raise --max-num-seqs: a step has 16.0 of 16 requests";
+        assert_eq!(said(&["vllm", "--max-num-seqs=16"]), (raised.to_owned(), 32.0));
+        for unknown in [&["vllm"][..], &["vllm", "--max-num-seqs"], &["--max-num-seqs", "all"]] {
+            assert!(said(unknown).0.starts_with("Have more requests in a step"), "{unknown:?}");
+        }
+    }
 
     #[test]
     fn advice_about_a_late_rank_names_the_cause_that_was_found_and_no_other() {
@@ -527,11 +612,25 @@ mod tests {
         assert_eq!(said(&late(0)), host);
         assert_eq!(said(&late(100)), gpu);
         assert_eq!(said(&late(50)), format!("{gpu} {host}"));
-        let row = LateHostRow { kind: HostCauseKind::Sleep, late_ns: 90, ..LateHostRow::default() };
-        let sampled = LateHost { rows: vec![row], ..LateHost::default() };
-        let sampled = LateRow { host: Some(sampled), ..late(0) };
-        let found = "Find out why the host of rank 3 spends more in sleeping in its late steps.";
-        assert_eq!(said(&sampled), found);
+        let sampled = |error_ns, samples| {
+            let (kind, late_ns, other_ns) = (HostCauseKind::Sleep, 920_000, 20_000);
+            let unknown = LateHostRow { late_ns: 950_000, ..LateHostRow::default() };
+            let row = LateHostRow { kind, late_ns, other_ns, error_ns, samples, ..unknown.clone() };
+            let host = LateHost { rows: vec![unknown, row], ..LateHost::default() };
+            let steps = Some(LateSteps { late: 10, ..LateSteps::default() });
+            let delays = LateDelays { total_ns: 22_100_000, steps, ..LateDelays::default() };
+            LateRow { host: Some(host), delays: Some(delays), ..late(0) }
+        };
+        let found = "Find out why the host of rank 3 spends 0.90 ± 0.31 of the 2.21 ms that it is late by in sleeping.";
+        let few = " 10 samples are few: record for longer, or with STAGE2_HOST=1000.";
+        assert_eq!(said(&sampled(310_000, 10)), format!("{found}{few}"));
+        assert_eq!(said(&sampled(300_000, 30)), found.replace("0.31", "0.30"));
+        let confidence = |late: &LateRow| Confidence::of(&late_evidence(7, late), true, true);
+        let [few, enough, many] = [(310_000, 10), (200_000, 40), (120_000, 60)]
+            .map(|(error_ns, samples)| confidence(&sampled(error_ns, samples)));
+        assert_eq!((few, enough, many), (Confidence::Low, Confidence::Medium, Confidence::High));
+        let [.., host] = &late_evidence(7, &sampled(310_000, 10))[..] else { panic!("evidence") };
+        assert_eq!(host.source, "/ranks/late/7/host/rows/1/late_ns");
         assert_eq!(late_remedy(&LateRow::default()), None);
     }
 

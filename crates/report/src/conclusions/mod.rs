@@ -49,7 +49,7 @@ pub struct Shown {
     pub stage1_is_own: bool,
 }
 
-/// What a run's files say, for what follows from the rows.
+/// What a run's files state, for what follows from the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The folder of the run.
@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub roles: &'a RoleSettings,
 }
 
-/// A takeaway on a stage with few warm instances, or none, says so: nobody knows how far they differ.
+/// A takeaway on a stage with few warm instances, or none, states that: how far they differ is not known.
 fn say_what_they_rest_on(report: &mut Report) {
     let few = |row: &StageRow| {
         let warm = row.host_warm_instances.filter(|warm| (1..FEWEST_WARM).contains(warm));
@@ -82,7 +82,7 @@ fn say_what_they_rest_on(report: &mut Report) {
     }
 }
 
-/// Says which outermost ranges are no stages of the model, and which steps were inferred.
+/// States which outermost ranges are not stages of the model, and which steps were inferred.
 pub(crate) fn mark_stages(report: &mut Report, config: &Value, roles: &RoleSettings) {
     // What is wrong with the settings is a finding of `add`.
     let settings: OperatorSettings = section(config, "operators", &mut Vec::new());
@@ -151,18 +151,18 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
 
 /// Tokens of one generation.
 struct Tokens {
-    /// Those of the configuration, else those that the workload wrote down, else those that it was
+    /// Those of the configuration, else those that the workload recorded, else those that it was
     /// configured with, else those of the Stage 1 run that the configuration names.
     all: TokenCounts,
     /// Those of the configuration alone.
     said: TokenCounts,
-    /// Those that the workload wrote down.
+    /// Those that the workload recorded.
     written: TokenCounts,
     /// What to say where decode steps are those that a sequence takes at most.
     at_most: Option<Finding>,
 }
 
-/// The token counts that the reports count with. `written`: those that the workload wrote down;
+/// The token counts that the reports count with. `written`: those that the workload recorded;
 /// `earlier`: a Stage 1 run, and its counts.
 fn token_counts(
     context: &Context<'_>,
@@ -191,7 +191,7 @@ fn token_counts(
     Tokens { all, said, written, at_most }
 }
 
-/// Says which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
+/// States which counts of `with` are those of the Stage 1 run in `folder`: nothing shows that this run
 /// had as many.
 fn borrowed_counts(own: &TokenCounts, with: &TokenCounts, folder: &Path) -> Option<Finding> {
     let counts = [

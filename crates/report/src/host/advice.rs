@@ -176,40 +176,48 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
     (text, remedy.to_owned())
 }
 
-/// Returns what to do about a cause that is not a known problem.
-pub(crate) fn remedy(cause: &HostCause) -> &'static str {
-    match cause.kind {
-        kind if kind.is_code() && cause.lines.len() > 1 => {
-            "Make these lines faster, do this while the GPU works (launch first), or move it to another \
-             process."
+/// What users can do about the many functions that an engine runs in each step.
+const OF_ENGINE: &str = "Give each step more requests (a larger batch), so that the engine's own code runs less often \
+    per token, or run it on a faster processor core.";
+
+/// Returns what to do about a cause that is not a known problem and is called `name`. A host that never waits for the
+/// GPU gains nothing by doing things in another order. `is_own`: it is worth a change of the code, whoever wrote it.
+pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: bool) -> String {
+    let remedy = match cause.kind {
+        _ if !is_own => return OF_ENGINE.to_owned(),
+        HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
+            return format!(
+                "Give each step more requests or tokens, so that {name} runs less often, or make it faster."
+            );
         }
-        HostCauseKind::UserCode | HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
-            "Make this line faster, do it while the GPU works (launch first), or move it to another process."
+        HostCauseKind::UserCode => {
+            let later =
+                if never_waits { "" } else { ", run it while the GPU works (launch first)" };
+            return format!("Make {name} faster{later}, or move it to another process.");
         }
         HostCauseKind::NativeCode => {
-            "It is native code: perf top -t, or nsys with --sample=process-tree, shows its functions."
+            "perf top -t, or nsys with --sample=process-tree, shows its functions."
         }
         HostCauseKind::Gil => {
-            "Move the code that holds the GIL to another process (multiprocessing), or into an extension \
+            "move the code that holds the GIL to another process (multiprocessing), or into an extension \
              that releases it."
         }
         HostCauseKind::Lock => {
-            "Do not let the launching thread wait for other threads, or pass work to them in batches."
+            "do not let the launching thread wait for other threads, or pass work to them in batches."
         }
         HostCauseKind::CudaCall => {
-            "Do not wait for the GPU, allocate or load in the loop: launch the next work first."
+            "do not wait for the GPU, allocate or load in the loop: launch the next work first."
         }
         HostCauseKind::NotScheduled => {
-            "Give the process more processors: raise the CPU limit of its container, and keep other work off \
+            "give the process more processors: raise the CPU limit of its container, and keep other work off \
              them."
         }
-        HostCauseKind::Requests => {
-            "The GPU waits for requests: send more at once, or use a smaller GPU."
-        }
-        HostCauseKind::OtherRank => "Find out why the other rank is late: section Ranks names it.",
-        HostCauseKind::Sleep => "Wait for an event instead of sleeping.",
-        HostCauseKind::System => "Move input and output to another thread.",
-        HostCauseKind::OtherWork => "The GPU works for another stage meanwhile: no time is lost.",
-        HostCauseKind::Small | HostCauseKind::Unknown => "Record for longer, or sample more often.",
-    }
+        HostCauseKind::Requests => "send more requests at once, or use a smaller GPU.",
+        HostCauseKind::OtherRank => "find out why the other rank is late: section Ranks names it.",
+        HostCauseKind::Sleep => "wait for an event instead of sleeping.",
+        HostCauseKind::System => "move input and output to another thread.",
+        HostCauseKind::OtherWork => "the GPU works for another stage meanwhile: no time is lost.",
+        HostCauseKind::Small | HostCauseKind::Unknown => "record for longer, or sample more often.",
+    };
+    format!("{name}: {remedy}")
 }

@@ -252,7 +252,8 @@ impl Reading<'_> {
         // What a call of CUDA is called, only the call itself says.
         let called = row.filter(|_| kind != HostCauseKind::CudaCall);
         let called = called.and_then(|row| calls.called(row));
-        let frame = row.and_then(|row| responsible.get(row)).copied();
+        let line = row.and_then(|_| calls.line());
+        let frame = line.and_then(|frame| self.frame(frame));
         let thread = named_thread(kind, cause.thread, holder).map(|thread| self.thread(thread));
         Told { key: CauseKey { kind, frame, thread, call: None }, own, responsible, called }
     }
@@ -291,8 +292,8 @@ fn add_rows(
 ) {
     for (stack, sum) in stacks {
         let stack = reading.stack(*stack);
-        let row = reading.calls(&stack).row().and_then(|at| stack.get(at)).copied();
-        if let Some(row) = row {
+        let line = reading.calls(&stack).line();
+        if let Some(row) = line.and_then(|frame| reading.frame(frame)) {
             rows.entry(row).or_default().add(sum);
         }
     }
@@ -330,7 +331,8 @@ impl Part {
             () if calls.waits_for_ranks() => HostCauseKind::OtherRank,
             () => HostCauseKind::CudaCall,
         };
-        let frame = calls.row().filter(|_| kind.has_line()).and_then(|row| own.get(row)).copied();
+        let line = calls.line().filter(|_| kind.has_line());
+        let frame = line.and_then(|frame| reading.frame(frame));
         let call = blocked.text(&reading.process.names);
         if kind == HostCauseKind::CudaCall {
             self.signs.add_call(&call, frame, time);
@@ -521,6 +523,7 @@ fn causes(
         let found = &function.sum;
         let (percent, error_percent) = shares.share(&found.sum, &found.exact, part);
         let launch_gaps = found.launch_gaps_ns as f64 / part.idle.ns.max(1) as f64;
+        let (beside_work_percent, beside_work_error_percent) = function.beside_work(part, frames);
         let shown = found.stack.1.iter().take(STACK_SHOWN).rev();
         HostCause {
             kind: function.key.kind,
@@ -532,7 +535,8 @@ fn causes(
             error_percent,
             samples: found.sum.samples.saturating_add(found.exact.samples),
             launch_gaps_percent: launch_gaps * shares.outside * shares.covered * 100.0,
-            beside_work_percent: function.beside_work(part, frames),
+            beside_work_percent,
+            beside_work_error_percent,
             stack: shown.filter_map(|at| frame(*at)).map(|frame| frame.text()).collect(),
             processes: if several { in_processes(found, processes) } else { Vec::new() },
         }
@@ -579,18 +583,18 @@ struct Function<'p> {
 }
 
 impl Function<'_> {
-    /// The share of the windows in which the threads ran it while work of the stage ran, percent.
-    fn beside_work(&self, part: &Part, frames: &IndexSet<HostFrame>) -> f64 {
+    /// The share of the windows in which the threads ran it while work of the stage ran, and the error of that, percent.
+    fn beside_work(&self, part: &Part, frames: &IndexSet<HostFrame>) -> (f64, f64) {
         let frame = |at: &u32| frames.get_index(*at as usize);
         let own = self.key.frame.as_ref().and_then(frame).filter(|_| self.key.kind.is_code());
-        let Some(own) = own else { return 0.0 };
+        let Some(own) = own else { return (0.0, 0.0) };
         let mut sum = Sum::default();
         for (line, time) in &part.beside_work {
             if frame(line).is_some_and(|of| of.file == own.file && of.function == own.function) {
                 sum.add(time);
             }
         }
-        sum.percent_of(&part.all).0
+        sum.percent_of(&part.all)
     }
 
     fn hottest(&self) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! The counters of ncu -> beside the kernel rows of a report, at their undisturbed durations.
+//! The counters of ncu -> next to the kernel rows of a report, at their undisturbed durations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use stage2_read::ncu::load::{KernelCounters, Tables};
 use stage2_read::ncu::nvtx::{self, Label};
 use stage2_read::path_label::element;
 
-/// What follows the name of a stage of ncu's rows that stand beside the collector's.
+/// What follows the name of a stage of ncu's rows that stand next to the collector's.
 pub(super) const NCU_MARK: &str = " (ncu)";
 
 /// Kernel, grid, block and device: what both tools know of a launch. The device is absent where both

@@ -135,7 +135,9 @@ fn verdict(coverage: &Coverage) -> Verdict {
             count(total.attributed),
         );
         if !in_part || total.outside_ranges > 0 {
-            text += &format!(", {} outside of ranges", count(total.outside_ranges));
+            let whose =
+                if total.in_library_ranges > 0 { "the workload's ranges" } else { "ranges" };
+            text += &format!(", {} outside of {whose}", count(total.outside_ranges));
         }
         if total.in_library_ranges > 0 {
             text += &format!(", {} of them in ranges of libraries", count(total.in_library_ranges));
@@ -570,7 +572,7 @@ fn children(captures: &[ProcessCapture]) -> Vec<Finding> {
     notes
 }
 
-/// The sum of a count over all files; what is no number counts as nothing.
+/// The sum of a count over all files; what is not a number counts as nothing.
 pub(super) fn sum_of_meta(captures: &[ProcessCapture], key: &str) -> u64 {
     let counts = captures.iter().filter_map(|capture| capture.meta.get(key)?.parse::<u64>().ok());
     counts.fold(0, u64::saturating_add)

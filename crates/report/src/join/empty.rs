@@ -1,6 +1,6 @@
 //! A run without GPU work -> why there is none, and what to do about it.
 //!
-//! The trace files say what the collector knows ([`of_capture`]); the run record and `env.json` add
+//! The trace files state what the collector knows ([`of_capture`]); the run record and `env.json` add
 //! what only the launcher knows ([`explain`]).
 
 use std::collections::BTreeSet;
@@ -363,8 +363,8 @@ fn after_signal(signal: i32, how: Option<EndedBy>) -> &'static str {
     }
 }
 
-/// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands beside a
-/// cause that says why. Of two causes of one kind the first stays.
+/// That nothing was used is a guess, and what CUDA did follows from the rest: neither stands next to a
+/// cause that states why. Of two causes of one kind the first stays.
 fn without_guesses(mut reasons: Vec<EmptyReason>) -> Vec<EmptyReason> {
     use EmptyCause::{CudaNeverInitialised, NothingLaunched, NothingUsed};
     let guess = |cause| matches!(cause, NothingUsed | CudaNeverInitialised | NothingLaunched);

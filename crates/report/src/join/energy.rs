@@ -14,7 +14,7 @@ use stage2_model::{
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::ranges::WindowSet;
 
-/// Key under which a collector says why nothing was read, with a dot and a number: of this device.
+/// Key under which a collector states why nothing was read, with a dot and a number: of this device.
 const META_NVML_OFF: &str = "nvml.off";
 /// Clocks of so many readings can be compared.
 const ENOUGH_READS: u64 = 5;
@@ -187,7 +187,7 @@ fn stage_row(stage: &str, clocks: &Clocks, devices: Vec<DeviceEnergy>) -> StageE
     }
 }
 
-/// Fills in the energy per token, and says which stage ran at lower clocks than another. The report is
+/// Fills in the energy per token, and states which stage ran at lower clocks than another. The report is
 /// complete otherwise.
 pub(crate) fn conclude(report: &mut Report) {
     // There may be very many stages.
@@ -300,7 +300,7 @@ impl Track {
     ///
     /// Between two reads the energy is spread evenly. If a window fills the part f of a span of s
     /// seconds, and the power within differs by d from that outside, this is wrong by f (1 - f) s d.
-    /// For d the highest power of the run is taken: what is short beside a span has its power lost in
+    /// For d the highest power of the run is taken: what is short next to a span has its power lost in
     /// the mean, so that the spans do not tell how far powers lie apart.
     fn energy(&self, windows: &WindowSet) -> Result<Energy, Absent> {
         let length = windows.filled();

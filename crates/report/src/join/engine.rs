@@ -78,10 +78,14 @@ fn of_process(process: &ProcessCapture, processes: u64) -> EngineRun {
 
 fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps {
     let all = sum(groups);
-    let steps = all.steps.max(1) as f64;
-    let mean = |total: u64| total as f64 / steps;
-    let StepWork { prefill_requests, decode_requests, decode_context_tokens, .. } = all.work;
     let timed = &all.timed_work;
+    // Times, rates and floors are those of the timed steps: a step that loads and compiles may do far more.
+    let (steps, work) = match all.times.count() {
+        0 => (all.steps, &all.work),
+        count => (count, timed),
+    };
+    let mean = |total: u64| total as f64 / steps.max(1) as f64;
+    let StepWork { prefill_requests, decode_requests, decode_context_tokens, .. } = *work;
     // How many drafted tokens were accepted is not known here.
     let tokens = match kind {
         StepKind::Prefill | StepKind::Mixed => {
@@ -96,7 +100,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
     };
     let timed_ns = u64::try_from(all.times.sum()).unwrap_or(u64::MAX);
     let rows = rows_of(kind, groups);
-    let knows_prompts = prefill_requests == 0 || all.work.prefill_tokens > 0;
+    let knows_prompts = prefill_requests == 0 || work.prefill_tokens > 0;
     EngineSteps {
         stage: kind.to_string(),
         steps: all.steps,
@@ -105,7 +109,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
         p50_ns: all.times.median(),
         p99_ns: all.times.p99(),
         prefill_requests_mean: mean(prefill_requests),
-        prefill_tokens_mean: knows_prompts.then(|| mean(all.work.prefill_tokens)),
+        prefill_tokens_mean: knows_prompts.then(|| mean(work.prefill_tokens)),
         decode_requests_mean: mean(decode_requests),
         decode_context_mean: (decode_context_tokens > 0).then(|| mean(decode_context_tokens)),
         tokens_per_s: tokens

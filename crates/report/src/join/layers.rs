@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::join::{Groups, Labels};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{kernel_name, visible};
-use stage2_model::{LayerPart, LayerRow};
+use stage2_model::{LayerPart, LayerRow, StageRow};
 use stage2_read::kernel_class::{KernelClass, class_of};
 use stage2_read::trace::stats::{GroupKey, Work};
 use stage2_read::trace::{Captured, ProcessCapture};
 
-/// Kernels by group and module.
+/// Kernels by group and module: all, and those in cold instances.
 #[derive(Debug, Default)]
-pub(super) struct ModuleTotals(HashMap<(GroupKey, String), Captured>);
+pub(super) struct ModuleTotals(HashMap<(GroupKey, String), [Captured; 2]>);
 
 /// What a name holds -> the part. The first segment of a path that holds one of them decides.
 const PARTS: [(&str, LayerPart); 13] = [
@@ -46,33 +46,56 @@ impl ModuleTotals {
     ) {
         for work in &process.modules {
             let Some(name) = process.names.get(work.module as usize) else { continue };
-            let sum = self.0.entry((group(work.key), visible(name))).or_default();
-            sum.kernels = sum.kernels.saturating_add(work.captured.kernels);
-            sum.total_ns = sum.total_ns.saturating_add(work.captured.total_ns);
+            let [all, cold] = self.0.entry((group(work.key), visible(name))).or_default();
+            add(all, work.captured);
+            add(cold, work.cold);
         }
     }
 
     /// The rows of the stages in which the module of a kernel is known: longest part first, and within it
-    /// the longest module.
-    pub(super) fn rows(self, groups: &Groups, labels: &Labels<'_>) -> Vec<LayerRow> {
+    /// the longest module. They leave out what the rows of kernels do: see [`keep_cold_of`](super::kernels::keep_cold_of).
+    pub(super) fn rows(
+        self,
+        groups: &Groups,
+        labels: &Labels<'_>,
+        stages: &[StageRow],
+    ) -> Vec<LayerRow> {
+        let without_cold = stages.iter().filter(|stage| stage.leaves_cold_out());
+        let without_cold: HashSet<&str> = without_cold.map(|stage| stage.stage.as_str()).collect();
         let stages: HashSet<&str> = self.0.keys().map(|(key, _)| labels.stage(key.path)).collect();
         let mut rest: HashMap<GroupKey, Captured> = HashMap::new();
+        let leaves_cold_out = |key: &GroupKey| {
+            without_cold.contains(labels.stage(key.path))
+                && groups.get(key).is_some_and(|stats| stats.recorded.is_none())
+        };
         for (key, stats) in groups {
             if matches!(key.work, Work::Kernel(_)) && stages.contains(labels.stage(key.path)) {
-                rest.insert(*key, Captured { kernels: stats.calls, total_ns: stats.total_ns });
+                let mut work = Captured { kernels: stats.calls, total_ns: stats.total_ns };
+                if leaves_cold_out(key) {
+                    take(
+                        &mut work,
+                        Captured { kernels: stats.cold_calls, total_ns: stats.cold_ns },
+                    );
+                }
+                rest.insert(*key, work);
             }
         }
         let mut sums: BTreeMap<(&str, LayerPart, Option<String>), Captured> = BTreeMap::new();
         let mut classes = Classes::default();
-        for ((key, module), work) in self.0 {
+        for ((key, module), [mut work, cold]) in self.0 {
+            if leaves_cold_out(&key) {
+                take(&mut work, cold);
+            }
+            if work.kernels == 0 {
+                continue;
+            }
             let part = match classes.of(&key, labels) {
                 LayerPart::Communication => LayerPart::Communication,
                 _ => part_of_module(&module),
             };
             add(sums.entry((labels.stage(key.path), part, Some(module))).or_default(), work);
             if let Some(rest) = rest.get_mut(&key) {
-                rest.kernels = rest.kernels.saturating_sub(work.kernels);
-                rest.total_ns = rest.total_ns.saturating_sub(work.total_ns);
+                take(rest, work);
             }
         }
         for (key, work) in rest.into_iter().filter(|(_, work)| work.kernels > 0) {
@@ -86,6 +109,11 @@ impl ModuleTotals {
 fn add(sum: &mut Captured, more: Captured) {
     sum.kernels = sum.kernels.saturating_add(more.kernels);
     sum.total_ns = sum.total_ns.saturating_add(more.total_ns);
+}
+
+fn take(sum: &mut Captured, less: Captured) {
+    sum.kernels = sum.kernels.saturating_sub(less.kernels);
+    sum.total_ns = sum.total_ns.saturating_sub(less.total_ns);
 }
 
 fn sorted(sums: BTreeMap<(&str, LayerPart, Option<String>), Captured>) -> Vec<LayerRow> {

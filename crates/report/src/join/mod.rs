@@ -42,7 +42,7 @@ use stage2_read::trace::{Capture, Captured, ProcessCapture};
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
 const META_SIMULATED: &str = "cupti.simulated";
 
-/// Key under which a collector says why GPU work is missing, nobody knows how much.
+/// Key under which a collector states why an unknown amount of GPU work is missing.
 const META_INCOMPLETE: &str = "gpu.incomplete";
 
 /// GPU work of the whole run, by identifiers of the whole run; in their order, so that rows that nothing
@@ -154,6 +154,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         stage_kernels: longest,
         energy: energy.rows(&labels, &stage_rows, &shared),
         host: host.finish(|path| labels.stage(path), &stage_rows),
+        layers: modules.rows(&groups, &labels, &stage_rows),
         stages: stage_rows,
         inferred_steps,
         engine,
@@ -166,7 +167,6 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         fills: rows.fills,
         graph_launches: rows.graphs,
         graph_captures: capture_rows(&captured, &labels),
-        layers: modules.rows(&groups, &labels),
         coverage,
         findings,
         definitions: definitions::definitions(),

@@ -189,7 +189,7 @@ fn notes(report: &Report, costs: &PassCosts) -> Vec<String> {
 pub const LIMIT: f64 = 1.25;
 /// Stages that a finding names: those that lost the most time.
 const NAMED: usize = 3;
-/// With fewer warm instances on either side nobody knows how far equal runs differ.
+/// With fewer warm instances on either side, it is not known how far equal runs differ.
 pub(crate) const FEWEST_WARM: u64 = 3;
 /// The standard error of a median is that of a mean times this, for a normal distribution.
 const OF_MEDIAN: f64 = 1.253;
@@ -234,7 +234,7 @@ impl InForce {
     }
 }
 
-/// Adds the findings; to be called once it is known which ranges are no stages of the model. `config`
+/// Adds the findings; to be called once it is known which ranges are not stages of the model. `config`
 /// is the composed configuration.
 pub(crate) fn explain(report: &mut Report, config: &Value) {
     let mut in_force = InForce::of(config);

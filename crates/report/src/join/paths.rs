@@ -195,7 +195,7 @@ fn tree_order(tables: &Tables, sums: &[PathSum]) -> Vec<u32> {
 // Few of them are told, and not put together: `layer_0` and `layer_1` are different layers. Of many, the
 // loader makes one name (see [`alike`](stage2_read::trace::alike)), which is told as well.
 
-/// Names from which on a number is no chance.
+/// Names from which a number is not chance.
 const MANY: usize = 4;
 const NAME_LIMIT: usize = 60;
 const JOINED_NAMED: usize = 3;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stage2_contract::order::Order as _;
 use stage2_model::{
-    EngineRequests, Figure, Report, RequestCost, RequestRow, Spread, StepCost, TokenCost,
+    EngineRequests, Report, RequestCost, RequestRow, Spread, StageEnergy, StepCost, TokenCost,
 };
 use stage2_read::engine::StepKind;
 use stage2_read::trace::ProcessCapture;
@@ -32,7 +32,7 @@ struct Engine {
     other_steps: u64,
     /// Number of GPUs of all ranks.
     gpus: u64,
-    /// Host of that rank: hosts have clocks of their own.
+    /// Host of that rank: hosts have their own clocks.
     host: String,
 }
 
@@ -343,21 +343,23 @@ pub(super) fn waiting_ns(process: &ProcessCapture, processes: &[ProcessCapture])
 
 /// Computes the energy and the price of a token. The rest of the report is complete.
 pub(crate) fn conclude(report: &mut Report, gpu_hour_dollars: Option<f64>) {
-    let energy: BTreeMap<&str, &Figure> =
-        report.energy.iter().map(|row| (row.stage.as_str(), &row.energy_j)).collect();
+    // Of each GPU: the steps of a stage are more than the warm ones that its energy is of.
+    let watts = |row: &StageEnergy| {
+        Some((row.stage.clone(), row.mean_power_w.value()? / row.devices.len().max(1) as f64))
+    };
+    let watts: BTreeMap<String, f64> = report.energy.iter().filter_map(watts).collect();
     let cost = report.engine.as_mut().and_then(|run| run.requests.as_mut()?.cost.as_mut());
     let Some(cost) = cost else { return };
     // Energy, J, and GPU time, ns, of prompt tokens and of the others.
     let mut input = Some((0.0, 0.0));
     let mut output = Some((0.0, 0.0));
     for kind in cost.kinds.iter().filter(|kind| kind.gpu_ns > 0) {
-        let joules = energy.get(kind.stage.as_str()).and_then(|figure| figure.value());
+        let watts = watts.get(kind.stage.as_str()).copied();
         let (all, of_input) = (kind.gpu_ns as f64, kind.input_gpu_ns as f64);
         for (sums, part) in [(&mut input, of_input), (&mut output, all - of_input)] {
             if part > 0.0 {
-                *sums = sums
-                    .zip(joules)
-                    .map(|((sum, ns), joules)| (sum + joules * part / all, ns + part));
+                *sums =
+                    sums.zip(watts).map(|((sum, ns), watts)| (sum + watts * part / 1e9, ns + part));
             }
         }
     }
@@ -378,7 +380,7 @@ pub(crate) fn conclude(report: &mut Report, gpu_hour_dollars: Option<f64>) {
 mod tests {
     use super::*;
     use stage2_contract::trace::Process;
-    use stage2_model::{Absent, ClockUse, EngineRun, StageEnergy};
+    use stage2_model::{Absent, ClockUse, EngineRun, Figure};
 
     /// The part of a step's number that identifies its engine.
     const ENGINE: u64 = 7 << 32;
@@ -630,11 +632,11 @@ mod tests {
     fn tokens_have_the_energy_and_the_price_of_their_part_of_the_steps() {
         let (steps, requests) = example();
         let requests = of_run(&[process(&steps, &requests)]);
-        let energy = |stage: &str, joules| StageEnergy {
+        let energy = |stage: &str, joules: f64, ns: f64| StageEnergy {
             stage: stage.into(),
-            energy_j: Figure::of(joules),
+            energy_j: Figure::Absent(Absent::NoModel),
             uncertainty_j: None,
-            mean_power_w: Figure::Absent(Absent::NoModel),
+            mean_power_w: Figure::of(joules / ns * 1e9),
             joules_per_token: Figure::Absent(Absent::NoModel),
             clocks: ClockUse::default(),
             devices: Vec::new(),
@@ -642,7 +644,7 @@ mod tests {
         let run = EngineRun { requests, ..EngineRun::default() };
         let mut report = Report {
             engine: Some(run),
-            energy: vec![energy("prefill", 30.0), energy("mixed", 12.0)],
+            energy: vec![energy("prefill", 30.0, 100.0), energy("mixed", 12.0, 120.0)],
             ..Report::default()
         };
         let concluded = |report: &mut Report, price| {
@@ -655,7 +657,7 @@ mod tests {
         let (input, output) = concluded(&mut report, None).expect("a cost");
         assert_eq!((input.joules, output.joules), (Some(40.0 / 15.0), None));
         assert_eq!(input.dollars_per_million, None);
-        report.energy.push(energy("decode", 8.0));
+        report.energy.push(energy("decode", 8.0, 100.0));
         let (input, output) = concluded(&mut report, Some(3.6)).expect("a cost");
         // 10 J for 120 ns, of which the fully recorded requests used 100 ns.
         let joules = output.joules.expect("known");

@@ -69,7 +69,7 @@ fn add<'r>(map: &mut HashMap<ComparisonKey, NameMatch<'r>>, key: ComparisonKey, 
     }
 }
 
-/// Says how many names of a tool were found, and how many were not.
+/// States how many names of a tool were found, and how many were not.
 fn finding(found: u64, lost: u64, tool: &str, by: &str, remedy: &str) -> Option<Finding> {
     let mut what =
         format!("{} demangled names of {tool} were matched by normalised name, {by}", count(found));

@@ -21,7 +21,7 @@ use stage2_read::trace::{ProcessCapture, WholeProcess};
 const REPEATS: u64 = 2;
 /// Part of the host time of a stage that its steps cover at least, percent.
 const COVERED_PERCENT: u128 = 90;
-/// What covers less, and has not the name of a step, is not told where it is no step.
+/// What covers less, and has not the name of a step, is not told where it is not a step.
 const TOLD_PERCENT: u128 = 50;
 
 /// What may be steps, by path.
@@ -270,7 +270,7 @@ fn has_sequence(report: &Report) -> bool {
         || (is_from(&Origin::Nsys) && report.kernels.iter().any(|row| row.times.p50_ns.is_some()))
 }
 
-/// `python`, `/usr/bin/python3.12`, `torchrun` and the like.
+/// `python`, `/usr/bin/python3.12`, `torchrun` and similar ones.
 fn is_python(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program);
     ["python", "torchrun", "accelerate", "vllm"].iter().any(|known| name.starts_with(known))

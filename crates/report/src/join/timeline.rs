@@ -68,7 +68,7 @@ pub(crate) fn compare(
     report.nsys = Some(section);
 }
 
-/// `of` says which capture it is, where there are several.
+/// `of` states which capture it is, where there are several.
 fn reconcile_one(report: &Report, tables: &Tables, of: &str, gated: bool) -> Vec<Reconciliation> {
     let outermost = report.paths.iter().filter(|row| row.parent.is_none());
     let ranges: HashMap<&str, &PathRow> = outermost.map(|row| (row.path.as_str(), row)).collect();
@@ -348,7 +348,7 @@ fn driver(report: &Report) -> Option<String> {
     Some(format!("{}{}", driver.value, cuda.unwrap_or_default()))
 }
 
-/// The numbers at the start of a version; what is no number counts as 0.
+/// The numbers at the start of a version; what is not a number counts as 0.
 fn numbers(version: &str) -> [u64; 3] {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))

@@ -56,7 +56,7 @@ pub(crate) fn rows(
 }
 
 /// The rows of a capture of nsys: of its SQLite as the collector's, of its tables what they say.
-/// What lost records (it is not `whole`) says nothing about idle time.
+/// A capture that lost records (it is not `whole`) shows nothing about idle time.
 fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &RangeNames) {
     if let (Source::Sqlite, Some(file)) = (tables.source, tables.files.first()) {
         match capture::read(file, libraries) {
@@ -73,7 +73,7 @@ fn of_capture(report: &mut Report, tables: &Tables, whole: bool, libraries: &Ran
 }
 
 /// Ranges of the collector without any GPU work give way: their times are of another run. Those
-/// that it saw other work in stay, and those of the other tool stand beside them, with the mark
+/// that it saw other work in stay, and those of the other tool stand next to them, with the mark
 /// that this gives.
 fn make_room(report: &mut Report, origin: Origin) -> &'static str {
     if report.coverage.gpu_records() > 0 {
@@ -367,7 +367,7 @@ fn without_busy_time(row: &mut StageRow) {
     row.devices.clear();
 }
 
-/// Work that was launched nobody knows where may be that of a range that seems to have none.
+/// Work of which it is not known where it was launched may be that of a range that seems to have none.
 fn without_zeros(made: &mut Report) {
     let is_range = |kind: PathKind| kind == PathKind::Range;
     for row in made.stages.iter_mut().filter(|row| is_range(row.kind) && row.has_no_gpu_work()) {
@@ -531,7 +531,7 @@ pub fn of_nsys(tables: &Tables) -> Vec<Piece> {
     pieces
 }
 
-/// The launches that ncu profiled. Profiled ranges are no kernels.
+/// The launches that ncu profiled. Profiled ranges are not kernels.
 fn of_ncu(tables: &NcuTables) -> Vec<Piece> {
     let mut pieces: BTreeMap<(Key, String), Times> = BTreeMap::new();
     let no_range = tables.launches.iter().all(|launch| launch.ranges.is_empty());

@@ -21,7 +21,7 @@ use stage2_read::files;
 pub(crate) struct HuggingFace {
     /// The sizes; not yet checked against each other.
     pub(crate) shape: Shape,
-    /// What the model computes in, where it says so.
+    /// What the model computes in, where it states it.
     pub(crate) dtype: Option<Dtype>,
     /// What quantised weights are stored in.
     pub(crate) weight_dtype: Option<Dtype>,
@@ -405,7 +405,7 @@ fn plain_vision(top: &Map<String, Value>, assumptions: &mut Vec<String>) -> Opti
     vision
 }
 
-/// Sizes of DeepSeek-OCR's encoder that are no keys of its `config.json`: its code fixes them.
+/// Sizes of DeepSeek-OCR's encoder that are not keys of its `config.json`: its code fixes them.
 const PATCH_SIZE: u64 = 16;
 const WINDOW_SIZE: u64 = 14;
 const NECK_CHANNELS: u64 = 256;

@@ -193,7 +193,7 @@ impl<'r> OpenRanges<'r> {
         }
     }
 
-    /// The outermost range; none where that is an operator itself, which is no stage.
+    /// The outermost range; none where that is an operator itself, which is not a stage.
     fn stage(&self, names: &[Option<&str>]) -> Option<usize> {
         let root = self.open.first().copied()?;
         names.get(root).copied().flatten().is_none().then_some(root)
@@ -384,7 +384,7 @@ impl std::str::FromStr for Annotation {
     }
 }
 
-/// A text that is no regular expression.
+/// A text that is not a regular expression.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{text:?} is not a regular expression ({error}); see docs.rs/regex")]
 pub struct NoPattern {

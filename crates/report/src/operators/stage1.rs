@@ -1,7 +1,7 @@
 //! The folder of a Stage 1 run -> its operators and its aggregates.
 //!
 //! Stage 1 profiles the same workload with `torch.profiler`. Its `metrics.json` has the means of the
-//! stages and, from some versions on, the operators; the others have them in `operators.md`. Both lie
+//! stages and, in newer versions, the operators; the others have them in `operators.md`. Both lie
 //! in the run's folder or in `torch_profiler` in it. Whatever is wrong with a file costs its part.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use stage2_model::finding::Id;
 use stage2_model::{Absence, Finding, OperatorRow, Operators, TokenCounts};
 use stage2_read::files;
 
-/// Larger files are no files of Stage 1.
+/// Larger files are not files of Stage 1.
 const LIMIT_BYTES: u64 = 64 << 20;
 /// Where the files lie in the run's folder.
 const FOLDERS: [&str; 2] = ["", "torch_profiler"];
@@ -74,7 +74,7 @@ pub(crate) enum Stage1Source {
     ThisRun,
 }
 
-/// Reads a run in `run_dir`. That most workloads write no files of Stage 1's kind into the run itself is no
+/// Reads a run in `run_dir`. That most workloads write no files of Stage 1's kind into the run itself is not a
 /// finding.
 pub(crate) fn read(run_dir: &Path, whose: Stage1Source) -> Stage1Run {
     let is_read = |name: &str| whose == Stage1Source::Earlier || is_there(run_dir, name);
@@ -185,9 +185,9 @@ fn unusable(path: &Path, problem: &str, lost: &str) -> Finding {
     )
 }
 
-/// Times beyond this are no measurement: a hundred years, in ms.
+/// Times beyond this are not measured: a hundred years, in ms.
 const LIMIT_MS: f64 = 3.2e12;
-/// Rows beyond this are no list of operators.
+/// More rows than this are not a list of operators.
 const LIMIT_ROWS: usize = 100_000;
 /// Characters of a name.
 const NAME_LIMIT: usize = 400;
@@ -220,7 +220,7 @@ pub struct Stage1Aggregates {
     pub mfu_per_stage: BTreeMap<String, f64>,
     /// Peak that it was computed with, TFLOP/s.
     pub peak_tflops: Option<f64>,
-    /// Keys whose values are no numbers from 0 up.
+    /// Keys whose values are not numbers from 0 up.
     #[serde(skip)]
     pub refused: Vec<String>,
 }

@@ -3,7 +3,7 @@
 //! Processes of one host share its monotonic clock. Hosts share none: wall clocks are seldom within
 //! a microsecond of each other. But in a collective that needs all its members nobody ends before
 //! the last has started: each one that spans two hosts bounds how far their clocks are apart from
-//! both sides. Clocks also drift, so each slice of the run has bounds of its own: one bound for a
+//! both sides. Clocks also drift, so each slice of the run has its own bounds: one bound for a
 //! whole run would shrink to nothing while the clocks move apart.
 
 use std::cmp::Reverse;

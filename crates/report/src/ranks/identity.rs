@@ -17,7 +17,7 @@ const SLURM_TASKS: &str = "SLURM_NTASKS";
 const SLURM: &str = "SLURM_PROCID";
 
 /// Variables of the job launchers: rank, local rank, number of ranks. In the order in which they are
-/// believed: torchrun under srun sets its own beside Slurm's.
+/// believed: torchrun under srun sets its own next to Slurm's.
 const FAMILIES: [&[&str]; 6] = [
     &["RANK", "LOCAL_RANK", "WORLD_SIZE"],
     &["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"],
@@ -44,7 +44,7 @@ pub(super) struct Process {
     pub(super) row: ProcessRow,
     /// What NCCL says of the largest communicator in which the process is one member.
     communicator: Option<Place>,
-    /// Slurm numbered it in a step of its own.
+    /// Slurm numbered it in its own step.
     of_slurm_step: bool,
     /// Some of its kernels communicate: who works is the rank.
     communicates: bool,
@@ -189,7 +189,7 @@ fn count_ranks(processes: &[Process], job: &mut Job) {
 }
 
 /// The script of a Slurm batch job is told that it is rank 0 of all tasks, and so is everything that
-/// it runs without `srun`: where there is no other rank, Slurm says nothing about the job.
+/// it runs without `srun`: where there is no other rank, Slurm does not describe the job.
 fn forget_batch_script(processes: &mut [Process]) {
     let of_slurm = |process: &&mut Process| process.is_from(SLURM) && !process.of_slurm_step;
     if processes.iter_mut().filter(of_slurm).all(|process| process.row.rank == Some(0)) {

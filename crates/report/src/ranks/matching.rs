@@ -1,4 +1,4 @@
-//! Calls of all ranks -> collectives: which calls of which members were one and the same; and for each member
+//! Calls of all ranks -> collectives: which calls of which members were the same; and for each member
 //! the time that it waited for the last one, the time of the transfer, and who came late.
 //!
 //! With the hash of a communicator, the n-th call of an operation in it is the same collective on
@@ -29,7 +29,7 @@ type Sequences<'c> = BTreeMap<Member, Vec<MemberCall<'c>>>;
 pub(super) struct Matching<'c> {
     /// Calls of one collective each, one of every member, in the order of members.
     pub(super) sets: Vec<Vec<MemberCall<'c>>>,
-    /// Sets from this index on were matched without a communicator hash.
+    /// Sets from this index were matched without a communicator hash.
     unnamed_from: usize,
     pub(super) unmatched: Vec<(MemberCall<'c>, Unmatched)>,
 }

@@ -1,5 +1,5 @@
 //! Captures of all processes -> who is which rank, what each did in each stage, and what they did
-//! together: which collectives were one and the same, how long members waited in them, and for whom.
+//! together: which collectives were the same, how long members waited in them, and for whom.
 
 mod clock;
 mod identity;
@@ -255,6 +255,7 @@ fn stage_rows(
             warm_idle: warm.filter(|_| window_ns.is_some()).map(|warm| WarmIdle {
                 instances: warm.instances,
                 ns: warm.window_ns.saturating_sub(warm_busy_ns),
+                busy_ns: on_gpu(warm_busy_ns),
             }),
             kernels: on_gpu(calls),
             communication_ns: on_gpu(communication_ns),
@@ -265,7 +266,7 @@ fn stage_rows(
     process.stages.iter().filter_map(row).collect()
 }
 
-/// Assumed clock error of a capture with a single anchor, which says nothing about drift, ns.
+/// Assumed clock error of a capture with a single anchor, which does not show the drift, ns.
 const UNKNOWN_SPREAD_NS: u64 = 100_000;
 /// Reading two clocks takes about this long, ns.
 const READING_NS: u64 = 1_000;
@@ -359,7 +360,7 @@ impl Calls {
         left_out
     }
 
-    /// Keeps of each kind of calls only what all processes kept of it. Says how many calls that are,
+    /// Keeps of each kind of calls only what all processes kept of it. States how many calls that are,
     /// where they are not all.
     fn even_out(&mut self) -> Option<ComparedCalls> {
         let mut halvings: HashMap<Kind, u32> = HashMap::new();

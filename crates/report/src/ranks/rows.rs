@@ -170,7 +170,7 @@ pub(super) fn shares(found: &Collectives<'_>) -> BTreeMap<(u32, u32), Share> {
     shares.into_iter().map(total).collect()
 }
 
-/// Delays that are so many times what is usual among the others are no noise, ...
+/// Delays that are so many times what is usual among the others are not noise, ...
 const ABOVE_NOISE: u64 = 4;
 /// ... and those that are so many times that are none even if the others have some of them.
 const FAR_ABOVE_NOISE: u64 = 32;
@@ -183,7 +183,7 @@ const APART: f64 = 8.0;
 const NOTABLE_PERCENT: f64 = 5.0;
 /// Every so many steps, at most.
 const MOST_APART: u32 = 64;
-/// Delays from which on a period is no chance; of its steps that part has to be late, and where only some of
+/// Delays from which a period is not chance; of its steps that part has to be late, and where only some of
 /// the calls are known, this one of what is expected of them.
 const PERIODIC: usize = 4;
 const PERIODIC_SHARE: f64 = 0.95;
@@ -211,7 +211,7 @@ struct Stage<'c> {
 
 /// Who came late, by stage: the latest first within a stage. Of several instances the first, cold one is left out.
 /// Of a sample, counts and sums are estimates for all instances; single times are as measured. `stage` and `path` name a
-/// stage and a path, `who` says who a member is, in words and by its rank.
+/// stage and a path, `who` states who a member is, in words and by its rank.
 pub(super) fn late_rows<'l>(
     found: &Collectives<'_>,
     stage: impl Fn(u32) -> &'l str,
@@ -363,7 +363,7 @@ fn above_noise<'d, 'c>(
     [own, above].into_iter().map(longest).find(|some| is_late(some))
 }
 
-/// The delays that make up most of the sum, where they stand apart from the others; else all.
+/// The delays that make up most of the sum, if they are clearly longer than the others; else all.
 fn longest<'d, 'c>(delays: &'d [Delay<'c>]) -> &'d [Delay<'c>] {
     let total: f64 = delays.iter().map(|delay| delay.ns as f64).sum();
     let (mut upper, mut best) = (0.0, (2.0, delays.len()));
@@ -443,13 +443,14 @@ fn late_in(delays: &[Delay<'_>], of_steps: bool) -> Option<BTreeMap<Step, u64>> 
     Some(late_ns)
 }
 
-/// Other steps of a rank that are enough to compare its late ones with.
+/// Other steps of a rank that are enough to compare its late ones with; with fewer, they are compared with those of the
+/// other ranks.
 pub(crate) const OWN_STEPS_LEAST: usize = 8;
 
 /// From when to when a step lasted, on the monotonic clock of its process, ns.
 pub(crate) type StepSpan = (u64, u64);
 
-/// The times of the steps in which a rank is late, and of those that they are compared with.
+/// The times of the steps in which a rank is late, and of its others.
 #[derive(Debug)]
 pub(crate) struct LateSpans {
     pub(crate) stage: u32,
@@ -458,8 +459,8 @@ pub(crate) struct LateSpans {
     pub(crate) late: Vec<StepSpan>,
     /// Other steps of the rank.
     pub(crate) own: Vec<StepSpan>,
-    /// Where these are fewer than [`OWN_STEPS_LEAST`]: steps of the other ranks, by the numbers of their files.
-    pub(crate) of_others: Vec<(u32, Vec<StepSpan>)>,
+    /// The steps of the other ranks, by the numbers of their files.
+    pub(crate) others: Vec<(u32, Vec<StepSpan>)>,
 }
 
 /// Who is late where.
@@ -489,24 +490,20 @@ impl LateAt {
         let own = calls_of(found, |member| member == self.member).remove(&self.member)?;
         let (late_steps, own): (Vec<_>, Vec<_>) =
             steps_of(self.member, own).into_iter().partition(|(step, _)| late.contains_key(step));
-        let spans =
-            |steps: Vec<(Step, StepSpan)>| steps.into_iter().map(|(_, span)| span).collect();
-        // Those of all ranks are many.
-        let others = match own.len() >= OWN_STEPS_LEAST {
-            true => BTreeMap::new(),
-            false => calls_of(found, |member| {
-                member != self.member && took_part_in.contains_key(&member)
-            }),
+        let spans = |steps: Vec<(Step, StepSpan)>| -> Vec<StepSpan> {
+            steps.into_iter().map(|(_, span)| span).collect()
         };
-        let others = others.into_iter();
+        let is_few = own.len() < OWN_STEPS_LEAST;
+        let others = calls_of(found, |member| is_few && member.process != self.member.process);
         Some(LateSpans {
             stage: self.stage,
             process: self.member.process,
             late: spans(late_steps),
-            own: spans(own),
-            of_others: others
+            others: others
+                .into_iter()
                 .map(|(member, calls)| (member.process, spans(steps_of(member, calls))))
                 .collect(),
+            own: spans(own),
         })
     }
 }
@@ -553,14 +550,17 @@ fn late_steps(
     took_part_in: &BTreeSet<Step>,
 ) -> Option<LateSteps> {
     let &(path, _) = late_ns.keys().next()?;
-    let mut ns: Vec<u64> = late_ns.into_values().collect();
+    let mut ns: Vec<(u64, u32)> =
+        late_ns.into_iter().map(|((_, number), ns)| (ns, number)).collect();
     ns.sort_unstable();
+    let &(median_ns, number) = ns.get((ns.len() - 1) / 2)?;
     Some(LateSteps {
         noun: if of_steps { "step" } else { "call" }.to_owned(),
         late: ns.len() as u64,
         of: took_part_in.range((path, 0)..=(path, u32::MAX)).count() as u64,
-        median_ns: *ns.get((ns.len() - 1) / 2)?,
-        max_ns: *ns.last()?,
+        median_ns,
+        median_number: Some(number.into()),
+        max_ns: ns.last()?.0,
     })
 }
 
@@ -665,13 +665,8 @@ mod tests {
         let often = spans(|at| at.is_multiple_of(2));
         assert_eq!((often.process, often.late.len(), often.own.len()), (1, 19, 20));
         assert_eq!((often.late[0], often.own[0]), ((110, 210), (10, 110)));
-        assert!(often.of_others.is_empty(), "its own steps are enough");
         let mostly = spans(|at| !at.is_multiple_of(8));
         assert_eq!((mostly.late.len(), mostly.own.len()), (35, 4));
-        assert_eq!(
-            mostly.of_others,
-            [(0, (1..40).map(|at| (at * 100 - 90, at * 100 + 10)).collect())]
-        );
     }
 
     fn sentences(rows: &[LateRow]) -> Vec<String> {
@@ -693,8 +688,10 @@ mod tests {
         };
         assert_eq!(
             sentences(&rows(2, 768, late)),
-            ["rank 1 is late in 24 of 767 calls, every 32nd call, by 10.7 ms; 87 % of all \
-              waiting in decode"]
+            [
+                "rank 1 is late in 24 of 767 calls, every 32nd call, by 10.68 ms; that is 87 % of the time that ranks wait in \
+                collectives of decode"
+            ]
         );
     }
 
@@ -705,8 +702,10 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [50_000]);
         assert_eq!(
             sentences(&rows),
-            ["rank 1 is late in 99 of 99 calls, every call, by 50.0 us; 100 % of all waiting in \
-              decode"]
+            [
+                "rank 1 is late in 99 of 99 calls, by 50.0 us; that is 100 % of the time that ranks wait in \
+                collectives of decode"
+            ]
         );
         let only = self::rows(2, 1, |_| (0, 131_000_000));
         assert_eq!(only.iter().map(|row| row.late_max_ns).collect::<Vec<_>>(), [131_000_000]);
@@ -727,7 +726,8 @@ mod tests {
         let late = |at: u32| if at % 10 == 3 { (0, 30_000) } else { (1, 50_000) };
         assert_eq!(
             sentences(&rows(2, 1_000, late)),
-            ["rank 1 is late in 899 of 999 calls, by 50.0 us; 94 % of all waiting in decode"]
+            ["rank 1 is late in 899 of 999 calls, by 50.0 us; that is \
+              94 % of the time that ranks wait in collectives of decode"]
         );
     }
 
@@ -743,8 +743,8 @@ mod tests {
         let rows = staged(2, 784, |_| Sampled::default(), stage, late);
         assert_eq!(
             sentences(&rows)[..1],
-            ["rank 1 is late in 96 of 767 calls, every eighth call, by 4.0 ms; 100 % of \
-              all waiting in decode"]
+            ["rank 1 is late in 96 of 767 calls, every eighth call, by 4.00 ms; that is 100 % \
+              of the time that ranks wait in collectives of decode"]
         );
     }
 

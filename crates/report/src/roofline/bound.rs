@@ -38,12 +38,12 @@ struct Operations {
     name: &'static str,
     /// None: not measured.
     count: Option<f64>,
-    /// The peak that they are held against.
+    /// The peak that they are compared with.
     precision: Precision,
     pipe: Pipe,
 }
 
-/// Every kind of operation. Integers are no FLOPs: their count is never known.
+/// Every kind of operation. Integers are not FLOPs: their count is never known.
 fn operations(flops: &Flops) -> [Operations; 10] {
     let tensor = |kinds: &[&str]| {
         let known = kinds.iter().filter_map(|kind| flops.tensor.get(*kind).copied());

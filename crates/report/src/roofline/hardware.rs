@@ -120,7 +120,7 @@ pub(crate) fn resolve(
     PeakLookup { peaks, findings }
 }
 
-/// Leaves out rates that are no positive number, with a finding each.
+/// Leaves out rates that are not positive numbers, with a finding each.
 fn check_rates(hardware: &Hardware, findings: &mut Vec<Finding>) -> Hardware {
     let mut checked = hardware.clone();
     let dense = checked.dense_tflops.iter_mut();

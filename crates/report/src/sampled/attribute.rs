@@ -1,7 +1,7 @@
 //! Samples, and who owns which time -> what each stage and each step read, wrote and computed.
 //!
 //! A sample at the edge of a window counts by the share of its time within. A sample that holds work
-//! of several stages, or of none beside that of one, counts for nobody: its stage loses coverage.
+//! of several stages, or of none in addition to that of one, counts for no stage: its stage loses coverage.
 
 use crate::sampled::store::{METRICS, Metric, Series};
 use crate::sampled::windows::{ByPath, Owners, Window};
@@ -110,7 +110,7 @@ pub(super) fn stage_sums(
 }
 
 /// The sums of each of `windows`, which are in the order of their start. Those that overlap another one
-/// get nothing: nobody knows whose a sample is.
+/// get nothing: it is not known whose a sample is.
 fn step_sums(series: &Series, windows: &[(Window, u32)], contested: &[bool]) -> Vec<Sums> {
     let mut latest = 0;
     let mut of_steps = Vec::with_capacity(windows.len());

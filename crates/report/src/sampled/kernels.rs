@@ -143,7 +143,7 @@ pub(super) struct Place<'p> {
     pub(super) stages: Vec<&'p str>,
 }
 
-/// Puts the amounts beside the rows of their kernels.
+/// Puts the amounts next to the rows of their kernels.
 pub(super) fn attach(
     report: &mut Report,
     process: &ProcessCapture,

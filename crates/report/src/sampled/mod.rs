@@ -1,7 +1,7 @@
 //! Samples of hardware counters in trace files -> what each stage, step and kernel read, wrote and
 //! computed, by further passes over these files.
 //!
-//! Samples are of the whole GPU. So a number is given only where nobody else used the GPU, and of a
+//! Samples are of the whole GPU. So a number is given only if no other process used the GPU, and of a
 //! sample only where one stage had work in it.
 
 mod attribute;
@@ -77,7 +77,7 @@ fn note(process: &ProcessCapture) -> Option<String> {
 }
 
 /// The FLOP/s that follow from the activity of the tensor pipe, at the peak of `precision`; BF16 where no
-/// model says what it computes with.
+/// model states what it computes with.
 pub(crate) fn add_flops(report: &mut Report, precision: Option<Precision>) {
     let Some(sampled) = &mut report.sampled else { return };
     let assumed = precision.is_none();
@@ -283,10 +283,10 @@ fn peak_bytes_per_s(report: &Report, row: Option<&DeviceRow>) -> Option<f64> {
     preset.or_else(of_driver)
 }
 
-/// DRAM traffic of an idle GPU, in percent of its peak, above which somebody else uses it: without work
+/// DRAM traffic of an idle GPU, in percent of its peak, above which another process uses it: without work
 /// it is some hundred bytes a sample.
 const IDLE_PERCENT: f64 = 1.0;
-/// DRAM traffic of an idle GPU, bytes/s, above which somebody else uses it, where its peak is not
+/// DRAM traffic of an idle GPU, bytes/s, above which another process uses it, where its peak is not
 /// known.
 const IDLE_BYTES_PER_S: f64 = 10e9;
 /// Traffic of an idle sample above this many times the lower quartile of the idle samples stands out.
@@ -296,7 +296,7 @@ const STANDS_OUT: f64 = 10.0;
 const MOST_IDLE_PERCENT: f64 = 5.0;
 /// Traffic of links above this part of that of DRAM belongs to a copy, most of which is one.
 const PART_OF_COPY: f32 = 0.5;
-/// Idle samples from which on they say something.
+/// Idle samples from which they say something.
 const FEW: usize = 20;
 
 /// The samples that are without work if they hold no recorded work: none where only parts of the run are
@@ -313,7 +313,7 @@ fn idle_if_unrecorded(process: &ProcessCapture, held: &SampleContents) -> Range<
 }
 
 /// What the samples of `places` say that are without work: their mean DRAM traffic, bytes/s, and why
-/// somebody else used the GPU.
+/// another process used the GPU.
 fn idle_traffic(
     series: &Series,
     held: &SampleContents,

@@ -38,7 +38,7 @@ pub(super) struct SampleContents {
     pub(super) beside: Vec<bool>,
 }
 
-/// Reads the file twice: the windows say which work lies beside them.
+/// Reads the file twice: the windows say which work lies next to them.
 pub(super) fn file(
     process: &ProcessCapture,
     libraries: &RangeNames,
@@ -125,8 +125,8 @@ pub(super) enum Item {
     Other(Record),
 }
 
-/// Gives the kinds of the work. Reading takes as long as what is done with it, so that it has a thread of
-/// its own.
+/// Gives the kinds of the work. Reading takes as long as what is done with it, so that it has its own
+/// thread.
 pub(super) fn for_each(
     process: &ProcessCapture,
     libraries: &RangeNames,
@@ -136,7 +136,7 @@ pub(super) fn for_each(
 }
 
 /// Reads to the end, or until nobody listens. What is behind damage that ends the file is left out, as in
-/// the first pass, which says so.
+/// the first pass, which reports it.
 fn place(
     process: &ProcessCapture,
     libraries: &RangeNames,

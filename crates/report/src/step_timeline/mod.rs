@@ -24,8 +24,8 @@ use stage2_read::trace::libraries::RangeNames;
 const STAGES: usize = 4;
 
 /// Fills in the timelines of the series that know their median step. A file is read once, however
-/// many of these steps it holds. What cannot be read again costs its own timelines, and a finding
-/// says so.
+/// many of these steps it holds. What cannot be read again costs its own timelines, and a finding reports
+/// it.
 pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames) {
     let chosen = chosen(report);
     let mut by_file: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -110,7 +110,7 @@ const NAMES: usize = 1 << 14;
 /// Stands for all names that did not fit.
 const OTHER_NAMES: &str = "(another name)";
 /// Work reaches the file some flush periods late, about in the order in which it ran. Once work comes
-/// that is this much younger than the step, none of the step is to come. When ranges come says nothing:
+/// that is this much younger than the step, none of the step is to come. When ranges come does not matter:
 /// they are written at once, and a flush period may be an hour.
 const LATEST_NS: i64 = 10_000_000_000;
 
@@ -384,7 +384,7 @@ fn longest<T, L: Ord>(
     kept.into_iter().filter_map(|at| all.get(at))
 }
 
-/// Names that something kept has, numbered anew.
+/// Names that something kept has, numbered again.
 struct Names<'n> {
     all: &'n IndexSet<String>,
     kept: IndexSet<&'n str>,

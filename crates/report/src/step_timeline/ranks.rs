@@ -1,12 +1,14 @@
-//! The median step of a stage of several ranks -> the same step of the rank that is late most and of the one
-//! that waits longest for it, with the waiting in their collectives.
+//! Timelines of a stage of several ranks -> one step of the rank that is late most and of the one that waits longest
+//! for it, with the waiting in their collectives: of the steps in which that rank is late, the one of median lateness;
+//! the one of median length, where these are not known.
 //!
-//! Ranks of one host share the clock of its GPUs, so the step of another rank is the one that overlaps most.
+//! Ranks of one host share the clock of its GPUs, so the median step of another rank is the one that overlaps most.
+//! The host of a rank that waits may be a step ahead: late steps are found by their number, which is that of all ranks.
 
 use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
-use stage2_model::{Report, Step, StepTimeline, TimelineRank, TimelineWork};
+use stage2_model::{LateRow, Report, Step, StepTimeline, TimelineRank, TimelineWork};
 use stage2_read::trace::events::{Event, Span, TraceFile};
 
 use super::{StepEvents, Stop, read};
@@ -14,67 +16,93 @@ use super::{StepEvents, Stop, read};
 /// Instances of a range that get a number.
 const INSTANCES: usize = 1 << 20;
 
-/// Both ranks of a stage, the late one first, and the step of the stage that is known.
+/// Both ranks of a stage, the late one first.
 struct Pair {
     /// Place of the stage's timeline.
     at: usize,
+    stage: String,
     path: String,
-    span: Span,
+    /// The step of the late rank.
+    step: Which,
+    /// By how much it is late in it, where it is one of its late steps.
+    late_ns: Option<u64>,
     /// File and words for who it is.
     ranks: [(String, String); 2],
 }
 
-/// Says of the timelines of late and waiting ranks whose they are, and adds those that are missing. A stage whose
-/// steps are not found in both keeps the timeline that it has.
+/// Which instance of a path is the step.
+#[derive(Clone, Copy)]
+enum Which {
+    Number(u64),
+    /// The one that overlaps this most.
+    At(Span),
+}
+
+/// Adds the timelines of ranks that are late and of those that wait. One that the stage has already gets
+/// whose it is; a stage whose steps are not found in both files keeps the timeline that it has.
 pub(super) fn add(report: &mut Report, files: &BTreeMap<String, TraceFile>) {
     let pairs: Vec<Pair> =
         (0..report.step_timelines.len()).filter_map(|at| pair(report, at)).collect();
-    let mut wanted: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
-    for pair in &pairs {
-        let own = report.step_timelines.get(pair.at).map(|timeline| &timeline.file);
-        for (file, _) in pair.ranks.iter().filter(|(file, _)| Some(file) != own) {
-            wanted.entry(file).or_default().push(pair);
+    let late = pairs.iter().map(|pair| (pair, pair.step)).collect();
+    let mut late = timelines(files, late, 0);
+    let waiting = pairs.iter().filter_map(|pair| {
+        let StepTimeline { start_ns, step, .. } = late.get(&pair.at)?;
+        let end_ns = start_ns.saturating_add_unsigned(step.host_ns);
+        let beside = Which::At(Span { start_ns: *start_ns, end_ns });
+        Some((pair, if let Which::Number(_) = pair.step { pair.step } else { beside }))
+    });
+    let waiting = waiting.collect();
+    let mut waiting = timelines(files, waiting, 1);
+    for Pair { at, .. } in pairs {
+        let Some((mut late, mut waiting)) = late.remove(&at).zip(waiting.remove(&at)) else {
+            continue;
+        };
+        mark_waiting(&mut late, &mut waiting);
+        for timeline in [late, waiting] {
+            let own = report.step_timelines.get_mut(at);
+            match own
+                .filter(|own| own.file == timeline.file && own.step.range == timeline.step.range)
+            {
+                Some(own) => *own = timeline,
+                None => report.step_timelines.push(timeline),
+            }
         }
     }
-    let mut found: BTreeMap<(usize, String), StepTimeline> = BTreeMap::new();
-    for (name, pairs) in wanted {
+}
+
+/// The timelines of these steps of the late rank (`of` is 0) or of the waiting one (1), by the places of their pairs.
+fn timelines(
+    files: &BTreeMap<String, TraceFile>,
+    wanted: Vec<(&Pair, Which)>,
+    of: usize,
+) -> BTreeMap<usize, StepTimeline> {
+    let mut by_file: BTreeMap<&str, Vec<(&Pair, Which)>> = BTreeMap::new();
+    for (pair, which) in wanted {
+        by_file.entry(&pair.ranks[of].0).or_default().push((pair, which));
+    }
+    let mut found = BTreeMap::new();
+    for (name, wanted) in by_file {
         let Some(file) = files.get(name) else { continue };
-        let steps = steps(file, &pairs);
-        let mut events: Vec<(usize, StepEvents)> = (pairs.iter().zip(steps))
-            .filter_map(|(pair, step)| Some((pair.at, StepEvents::of(step?))))
+        let steps = steps(file, &wanted);
+        let mut events: Vec<(usize, StepEvents)> = (steps.into_iter().enumerate())
+            .filter_map(|(at, step)| Some((at, StepEvents::of(step?))))
             .collect();
         // What cannot be read now was read before, and the stage has a timeline.
         if read(file, &mut events).is_err() {
             continue;
         }
         for (at, events) in events {
+            let Some((pair, _)) = wanted.get(at) else { continue };
             let (step, timeline) = (events.step, events.finish());
-            found.extend(
-                timeline.map(|timeline| ((at, name.to_owned()), StepTimeline { step, ..timeline })),
-            );
+            let (file, who) = pair.ranks[of].clone();
+            let rank = Some(TimelineRank { who, is_late: of == 0, late_ns: pair.late_ns });
+            let (stage, path) = (pair.stage.clone(), pair.path.clone());
+            found.extend(timeline.map(|timeline| {
+                (pair.at, StepTimeline { stage, path, file, step, rank, ..timeline })
+            }));
         }
     }
-    for pair in pairs {
-        let Some(own) = report.step_timelines.get(pair.at).cloned() else { continue };
-        let of_rank = |(file, who): &(String, String), is_late| {
-            let rank = Some(TimelineRank { who: who.clone(), is_late });
-            let other = found.get(&(pair.at, file.clone())).cloned();
-            let timeline = if *file == own.file { own.clone() } else { other? };
-            let StepTimeline { stage, path, .. } = own.clone();
-            Some(StepTimeline { stage, path, file: file.clone(), rank, ..timeline })
-        };
-        let [late, waiting] = &pair.ranks;
-        let Some((mut late, mut waiting)) = of_rank(late, true).zip(of_rank(waiting, false)) else {
-            continue;
-        };
-        mark_waiting(&mut late, &mut waiting);
-        for timeline in [late, waiting] {
-            match report.step_timelines.get_mut(pair.at).filter(|own| own.file == timeline.file) {
-                Some(own) => *own = timeline,
-                None => report.step_timelines.push(timeline),
-            }
-        }
-    }
+    found
 }
 
 /// The ranks of a stage to compare: of one host, and one of them late. Lateness beyond noise comes first.
@@ -95,48 +123,63 @@ fn pair(report: &Report, at: usize) -> Option<Pair> {
         .filter(|row| row.waiting_ns > Some(0))
         .max_by_key(|row| row.waiting_ns)?;
     let end_ns = timeline.start_ns.saturating_add_unsigned(timeline.step.host_ns);
+    let median = Which::At(Span { start_ns: timeline.start_ns, end_ns });
+    let of_lateness = median_late(late, &timeline.path);
     Some(Pair {
         at,
+        stage: timeline.stage.clone(),
         path: timeline.path.clone(),
-        span: Span { start_ns: timeline.start_ns, end_ns },
+        step: of_lateness.map_or(median, |(number, _)| Which::Number(number)),
+        late_ns: of_lateness.map(|(_, ns)| ns),
         ranks: [(late.file.clone(), late.who.clone()), (waiting.file.clone(), waiting.who.clone())],
     })
 }
 
-/// What is known of the instances of a path while a file is read.
-#[derive(Default)]
-struct Instances {
-    starts_ns: Vec<i64>,
-    best: Option<(i64, u64, Span)>,
+/// The number of the late step of median lateness, and by how much it is late, where it is an instance of `path`.
+fn median_late(late: &LateRow, path: &str) -> Option<(u64, u64)> {
+    let delays = late.delays.as_ref()?;
+    let is_of_path = match delays.period?.of_steps {
+        true => {
+            let below = delays.range.strip_prefix(path);
+            path != late.stage && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        false => path == late.stage,
+    };
+    let steps = delays.steps.as_ref().filter(|_| is_of_path)?;
+    Some((steps.median_number?, steps.median_ns))
 }
 
-/// The step of each pair in another file: the instance of its path that overlaps the known step most.
-fn steps(file: &TraceFile, pairs: &[&Pair]) -> Vec<Option<Step>> {
-    let mut all: Vec<Instances> = pairs.iter().map(|_| Instances::default()).collect();
+/// The steps in a file.
+fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<Step>> {
+    let mut all: Vec<Vec<(u64, Span)>> = wanted.iter().map(|_| Vec::new()).collect();
     // Of a file that cannot be read to its end, what was read counts.
     let _: Result<(), Stop> = file.for_each(|event| {
         let Event::Range(range) = event else { return Ok(()) };
-        for (pair, seen) in pairs.iter().zip(&mut all) {
-            if range.continues || range.path.label != pair.path {
-                continue;
-            }
-            if seen.starts_ns.len() < INSTANCES {
-                seen.starts_ns.push(range.span.start_ns);
-            }
-            let start_ns = range.span.start_ns.max(pair.span.start_ns);
-            let common_ns = range.span.end_ns.min(pair.span.end_ns).saturating_sub(start_ns);
-            if common_ns > seen.best.as_ref().map_or(0, |(most, ..)| *most) {
-                seen.best = Some((common_ns, range.id, range.span));
+        for ((pair, _), seen) in wanted.iter().zip(&mut all) {
+            let is_one = !range.continues && range.path.label == pair.path;
+            if is_one && seen.len() < INSTANCES {
+                seen.push((range.id, range.span));
             }
         }
         Ok(())
     });
-    let step = |seen: Instances| {
-        let (_, range, span) = seen.best?;
-        let number = seen.starts_ns.iter().filter(|start| **start < span.start_ns).count() as u64;
-        Some(Step { number, range, host_ns: u64::try_from(span.ns()).unwrap_or(0) })
+    let step = |(mut seen, (_, which)): (Vec<(u64, Span)>, &(&Pair, Which))| {
+        seen.order_by_key(|(_, span)| span.start_ns);
+        let common_ns = |known: Span, span: Span| {
+            let start_ns = span.start_ns.max(known.start_ns);
+            span.end_ns.min(known.end_ns).saturating_sub(start_ns)
+        };
+        let number = match *which {
+            Which::Number(number) => usize::try_from(number).ok()?,
+            Which::At(known) => {
+                let overlap = |at: &usize| seen.get(*at).map(|(_, span)| common_ns(known, *span));
+                (0..seen.len()).max_by_key(overlap).filter(|at| overlap(at) > Some(0))?
+            }
+        };
+        let &(range, span) = seen.get(number)?;
+        Some(Step { number: number as u64, range, host_ns: u64::try_from(span.ns()).unwrap_or(0) })
     };
-    all.into_iter().map(step).collect()
+    all.into_iter().zip(wanted).map(step).collect()
 }
 
 /// Collectives of both steps in the order of their starts are the same ones where both have as many.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use stage2_model::finding::Id;
 use stage2_model::{Finding, TokenCounts};
 
-/// Switches; where both stand beside each other, the first decides.
+/// Switches; where both stand next to each other, the first decides.
 const SWITCHES: [&str; 2] = ["enable", "enabled"];
 /// Maps of profilers that take CUPTI.
 const PROFILERS: [&str; 7] =
@@ -20,7 +20,7 @@ const PROFILERS: [&str; 7] =
 const MAX_TOLD: usize = 4;
 
 /// Every contradiction. The user chose `model` (none: no model, or the workload's own) and gave `tokens`
-/// and `manifest` (`inputs.manifest`); the workload wrote down `written` after it ran.
+/// and `manifest` (`inputs.manifest`); the workload recorded `written` after it ran.
 pub fn contradictions(
     workload: &Workload,
     model: Option<&Model>,
@@ -90,7 +90,7 @@ fn static_analysis(tree: &Tree) -> Option<Finding> {
     ))
 }
 
-/// The workload's sizes say more than its name; a name is only held against one where there are none.
+/// The workload's sizes say more than its name; a name is only compared with one where there are none.
 fn other_model(workload: &Workload, model: &Model) -> Option<Finding> {
     let names = workload.models();
     let (key, name) = names.first()?;

@@ -1,4 +1,4 @@
-//! What the bundle says of the workload, held against what ran.
+//! What the bundle says of the workload, compared with what ran.
 //!
 //! A Hydra app writes the configuration that it ran with into `stage1/.hydra`. [`Workload`] reads it:
 //! model, token counts and manifest are taken from there where the user gave none. What the user said
@@ -31,7 +31,7 @@ pub const FOLDER: &str = "stage1/.hydra";
 const OWN_KEYS: &str = "workload_keys.json";
 /// The `config.json` of the workload's model, in the run's folder.
 const MODEL_CONFIG: &str = "model_config.json";
-/// Larger files are no configuration.
+/// Larger files are not a configuration.
 const LIMIT_BYTES: u64 = 4 << 20;
 /// Larger copies are none of ours.
 const MAX_COPY_BYTES: u64 = 16 << 20;
@@ -112,7 +112,7 @@ impl Workload {
     }
 
     /// Copies what the configuration refers to outside of the bundle into it, right after the run: a
-    /// report may be made on another machine, or of somebody else's bundle, and then opens none of the
+    /// report may be made on another machine, or of someone else's bundle, and then opens none of the
     /// files that the bundle names.
     pub fn keep(run_dir: &Path) -> Vec<Finding> {
         // The reports list what is wrong with these files.
@@ -361,7 +361,7 @@ const MAX_FOLDER_DEPTH: usize = 5;
 const MAX_FILES: usize = 300;
 /// Entries of folders that are looked at, whatever they are; an app with more is not judged.
 const MAX_ENTRIES: usize = 10_000;
-/// Larger files are no configuration.
+/// Larger files are not a configuration.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The keys of an app's own files.
@@ -458,7 +458,7 @@ fn leading(text: &str) -> String {
 }
 
 /// Words in front of a colon: every key of a YAML file, and some words that are none. A preset may be
-/// mounted below a name of its own, so only the name counts, not its place.
+/// mounted below its own name, so only the name counts, not its place.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices(':').filter_map(|(at, _)| {
         let end = text.get(..at)?.trim_end().trim_end_matches(['"', '\'']);

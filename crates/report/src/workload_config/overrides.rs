@@ -1,4 +1,4 @@
-//! The overrides that a workload was given, held against its configuration -> those without effect.
+//! The overrides that a workload was given, compared with its configuration -> those without effect.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ pub fn overrides(workload: &Workload, argv: &[String], appended: &[String]) -> V
     findings
 }
 
-/// The words at the end of a command that a Hydra app reads as overrides, but for Hydra's own.
+/// The words at the end of a command that a Hydra app reads as overrides, except for Hydra's own.
 fn given(argv: &[String]) -> Vec<&String> {
     let is_override = |word: &&String| hydra_key(word).is_some();
     let mut words: Vec<&String> = argv.iter().skip(1).rev().take_while(is_override).collect();
@@ -103,7 +103,7 @@ fn without_effect(o: &Override, tree: &Tree) -> Option<Finding> {
 }
 
 /// What to say of an override that made a key which the workload's own configuration does not have:
-/// nothing stands beside it but what was made in the same way, and no file of the workload names it.
+/// nothing is next to it except what was made in the same way, and no file of the workload names it.
 fn made_up(
     o: &Override,
     workload: &Workload,

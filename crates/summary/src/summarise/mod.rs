@@ -51,7 +51,7 @@ const RANKS: [(&str, &str); 6] = [
     ("env.PMIX_RANK", ""),
     ("env.SLURM_PROCID", "env.SLURM_STEP_NUM_TASKS"),
 ];
-/// Work that is no kernel: numbers behind those of the classes, and names.
+/// Work that is not a kernel: numbers behind those of the classes, and names.
 const COPY: u8 = 0xf0;
 const FILL: u8 = 0xf1;
 const GRAPH: u8 = 0xf2;

@@ -25,7 +25,7 @@ use stage2_read::{files, private};
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Notes say what is gone or compressed, warnings what stays and why.
+    /// Notes state what is gone or compressed, warnings what stays and why.
     pub(crate) findings: Vec<Finding>,
     pub(crate) deleted: usize,
     /// Bundles whose files have other names and sizes now.
@@ -46,9 +46,9 @@ struct Older {
 /// Removes and compresses bundles of the folder that `folder` was made in for the run `record`. Those of
 /// runs that failed go first, then the oldest; a run that failed itself takes the place of no other.
 ///
-/// Only folders that lie directly in it, are no links, hold a `run.json` of ours that is about this
+/// Only folders that lie directly in it, are not links, hold a `run.json` of ours that is about this
 /// very folder, is closed and lists every file there, and are neither this run's nor the target of
-/// `latest`. A folder that the user named may lie anywhere, so that nothing beside it is touched.
+/// `latest`. A folder that the user named may lie anywhere, so that nothing next to it is touched.
 /// Where another run makes room at this moment, that is enough.
 pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) -> Room {
     let mut room = Room::default();

@@ -90,7 +90,7 @@ struct Bench<'a> {
     job: &'a Job,
     composed: &'a Composed,
     library: PathBuf,
-    /// NVTX domains whose ranges are no stages.
+    /// NVTX domains whose ranges are not stages.
     libraries: RangeNames,
     /// What the configuration does already to make a profiler cost less.
     in_force: InForce,
@@ -100,7 +100,7 @@ struct Bench<'a> {
     terminal: &'a Terminal,
     /// How long the runs took until now, and how many they are.
     took: (Duration, u32),
-    /// How the workload ends when nobody looks on.
+    /// How the workload ends when it is not watched.
     reference: Option<WorkloadExit>,
     exit: u8,
     results: Results,
@@ -285,7 +285,7 @@ impl Bench<'_> {
             .then(|| format!("the workload ended differently: {said}, untraced: {untraced}"))
     }
 
-    /// Tells something that no other line of the page says.
+    /// Tells something that no other line of the page states.
     fn note(&mut self, finding: Finding) {
         if !self.results.findings.contains(&finding) {
             self.terminal.finding(&finding);

@@ -22,7 +22,7 @@ const SCHEMA: u32 = 1;
 pub(super) struct Results {
     schema: u32,
     stage2_version: String,
-    /// The words after `--`. Bytes that are no UTF-8 are replaced.
+    /// The words after `--`. Bytes that are not UTF-8 are replaced.
     command: Vec<String>,
     pub(super) rounds: u32,
     /// Untraced runs before them that are in no number here.
@@ -31,7 +31,7 @@ pub(super) struct Results {
     pub(super) cut_short: bool,
     /// A simulated GPU took part: then no number says anything about real hardware.
     pub(super) simulated: bool,
-    /// How the workload ends when nobody looks on.
+    /// How the workload ends when it is not watched.
     pub(super) workload_exit: Option<WorkloadExit>,
     pub(super) configurations: Vec<Configuration>,
     /// The whole process, and then the stages, under each configuration.
@@ -82,7 +82,7 @@ impl Results {
         }
     }
 
-    /// How the workload fails, also when nobody looks on; nothing where it goes through.
+    /// How the workload fails, also when it is not watched; nothing where it goes through.
     pub(super) fn failed_exit(&self) -> Option<WorkloadExit> {
         self.workload_exit.filter(|exit| *exit != WorkloadExit::Code(0))
     }
@@ -178,10 +178,10 @@ fn ratio(value: u64, basis: u64) -> Option<f64> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tracing {
-    /// All others are held against it.
+    /// All others are compared with it.
     #[default]
     Untraced,
-    /// The collector without CUPTI: stages are held against it.
+    /// The collector without CUPTI: stages are compared with it.
     RangesOnly,
     Collector,
     Nsys,

@@ -176,7 +176,7 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
 }
 
 /// Waits until the processes that took the request are in this phase, and takes their status as the answer.
-/// The time until they begin is no part of the patience.
+/// The time until they begin does not count.
 fn await_phase(outcomes: &mut [Outcome], phase: &str, begins_in: Duration) {
     let until = Instant::now() + begins_in + PATIENCE;
     for outcome in outcomes.iter_mut().filter(|outcome| !outcome.is_refused()) {
@@ -306,7 +306,7 @@ fn to_json(outcome: &Outcome) -> Value {
     Value::Object(object)
 }
 
-/// Numbers are numbers, but for what only looks like one.
+/// Numbers are numbers, except for what only looks like one.
 fn typed(name: &str, value: &str) -> Value {
     let is_text =
         name.starts_with("option.") || matches!(name, "file" | "why" | "error" | "collector");

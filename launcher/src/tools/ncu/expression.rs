@@ -6,7 +6,7 @@
 //! is a start/end range, and `A,B` both of two. There are no globs: `A*/` matches nothing. Behind
 //! `regex:` each name is an expression that is searched for, not anchored. A name with a special
 //! character takes a `\` before it, but no form of a name with a `\` matches, except as a regular
-//! expression, where `\x5c` and the like keep every character away from both grammars. Of expressions
+//! expression, where `\x5c` and similar escapes keep every character away from both grammars. Of expressions
 //! with and without `regex:` in one run some match nothing (seen with 2025.3): see [`alike`].
 
 use regex::Regex;
@@ -427,7 +427,7 @@ fn is_nested(text: &str) -> bool {
     parts(text.strip_prefix(REGEX).unwrap_or(text), false).frames.len() > 1
 }
 
-/// A regular expression of the user: as it is, but for the slash of a push/pop range.
+/// A regular expression of the user: as it is, except for the slash of a push/pop range.
 fn of_regex(regex: &str, start_end: bool) -> Result<String, ExpressionError> {
     if regex.trim_matches('/').is_empty() {
         return refused("nothing follows regex:; write for instance regex:^decode/");

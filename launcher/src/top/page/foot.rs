@@ -9,10 +9,10 @@ use stage2_live::Look;
 use super::{View, bold, plain};
 use crate::live_source::Switch;
 
-/// Keys, for terminals that are wide enough, and for others.
-const KEYS: &str =
-    "q end  s start/stop  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help";
-const FEW_KEYS: &str = "q end  s start/stop  ? more keys";
+/// Keys, for terminals that are wide enough, and for others. The second one is for runs that go on.
+const KEYS: [&str; 3] =
+    ["q quit", "  s record", "  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help"];
+const FEW_KEYS: [&str; 3] = ["q quit", "  s record", "  ? more keys"];
 
 /// Lines of a message.
 const SAID_LINES: usize = 2;
@@ -40,7 +40,12 @@ pub(super) fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     };
     let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
     lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
-    lines.push(bold(if KEYS.chars().count() > width { FEW_KEYS } else { KEYS }, width));
+    let keys = [KEYS, FEW_KEYS].map(|[quit, switch, more]| {
+        let switch = if view.ended.is_none() { switch } else { "" };
+        format!("{quit}{switch}{more}")
+    });
+    let fits = |keys: &&String| keys.chars().count() <= width;
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[1]), width));
     lines
 }
 

@@ -135,7 +135,7 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
     lines
 }
 
-/// What the counters of a GPU say, the most important first; those without a name of their own are called as CUPTI does.
+/// What the counters of a GPU say, the most important first; those without their own name are called as CUPTI does.
 fn counter_texts(all: &[&Counter]) -> Vec<String> {
     let of = |names: Names| {
         let is_it =

@@ -1,6 +1,11 @@
+use std::path::Path;
+
 use proptest::prelude::*;
 use stage2_contract::control::START_COST;
-use stage2_live::{Counter, Counts, DeviceBusy, GpuState, HostIdle, KernelRow, Minute, Window};
+use stage2_live::{
+    Counter, Counts, DeviceBusy, GpuState, HostIdle, KernelRow, Minute, Options, Source, Watch,
+    Window,
+};
 use stage2_model::{HostCause, HostCauseKind, HostFrame};
 
 use super::help::HELP;
@@ -9,6 +14,8 @@ use super::*;
 fn process(pid: u32, rank: u64) -> Watched {
     let mut decode = StageNumbers {
         steps: 200,
+        recorded_steps: 200,
+        timed: (200, 9_980_000_000),
         window_ns: 9_000_000_000,
         busy_ns: 6_300_000_000,
         gaps_ns: 900_000_000,
@@ -22,7 +29,7 @@ fn process(pid: u32, rank: u64) -> Watched {
     let prefill = StageNumbers { steps: 10, launches: 9, ..decode.clone() };
     let kernel = |name: &str, ns| {
         let (stage, name) = ("decode".to_owned(), name.to_owned());
-        KernelRow { stage, name, class: 1, ns, launches: 1_000 }
+        KernelRow { stage, name, class: 1, ns, launches: 1_000, quick_ns: None }
     };
     let names =
         ["gemm_a", "gemm_b", "flash_fwd", "rms_norm", "rope", "silu", "add", "copy", "cast"];
@@ -47,6 +54,7 @@ fn process(pid: u32, rank: u64) -> Watched {
                     .into(),
                 busy_ns: vec![0, 500_000_000, 1_000_000_000],
             },
+            ..Window::default()
         },
         gpus: vec![GpuState {
             device: 0,
@@ -116,16 +124,24 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
     let parts = "2 processes, 2 recording|data 3.2 s old  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
-                 gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q end";
+                 gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q quit";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
     }
+    let mut begun = view();
+    (begun.look.processes[0].bytes, begun.look.behind_bytes) = (120 << 20, 180 << 20);
+    let first = text(&begun, 80, 24).swap_remove(0);
+    assert!(first.ends_with("2 processes, 2 recording  reading 120 of 300 MB"), "{first}");
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
     let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
     // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
-    assert_eq!(numbers, ["20.0", "49.8", "59.2", "70.0%", "10.0%", "32.0", "-", "800"], "{decode}");
+    assert_eq!(
+        numbers,
+        ["20.0", "49.8", "59.2", "70.0%", "10.0%", "20.0%", "-", "32.0"],
+        "{decode}"
+    );
     let small = text(&view(), 80, 16).join("\n");
-    assert!(small.contains(" others ") && small.contains("q end"), "{small}");
+    assert!(small.contains(" others ") && small.contains("q quit"), "{small}");
     let styles = page(&view(), 80, 24);
     let spans = styles.iter().flat_map(|line| &line.spans).map(|span| span.style);
     let mut all = spans.chain(styles.iter().map(|line| line.style));
@@ -167,7 +183,8 @@ fn one_process_can_be_shown_alone() {
         let shown = text(&view, 80, 50);
         let rows: Vec<&String> = shown.iter().filter(|line| line.starts_with("> ")).collect();
         assert!(rows.len() == 2 && rows[1].contains(&next.1.to_string()), "{shown:#?}");
-        assert!(shown.iter().any(|line| line.contains(&format!("STAGE of {}", next.1))));
+        let whose = format!("STAGE of rank {} ", next.1 - 71);
+        assert!(shown.iter().any(|line| line.contains(&whose)), "{shown:#?}");
         let has_all = shown.join("\n").contains("flash_fwd");
         assert_eq!(has_all, next.1 != 72, "{shown:#?}");
         seen.push(next.1);
@@ -266,11 +283,11 @@ fn many_gpus_are_one_line_where_there_is_no_room_for_each() {
 #[test]
 fn a_run_that_has_ended_says_what_to_do_next() {
     let mut view = view();
-    view.ended = Some("The run has ended: w writes its reports, q ends".into());
+    view.ended = Some("The run has ended: w writes its reports, q quits".into());
     view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
     let shown = text(&view, 80, 24);
     assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
-    assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q end"));
+    assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
 }
 
 /// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
@@ -315,9 +332,14 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
     let slow = &mut view.look.processes[1];
     let steps = &mut slow.window.stages.get_mut("decode").expect("a stage").step_times;
     (0..400).for_each(|_| steps.add(90_000_000));
-    for process in &mut view.look.processes {
+    for (process, ns) in view.look.processes.iter_mut().zip([5_000_000_000, 2_000_000_000]) {
         process.window.kernels[8].launches = 1;
+        // Of 9 s in steps: what 1,000 launches took beyond 1 ms each.
+        (process.window.kernels[0].ns, process.window.kernels[0].quick_ns) = (ns, Some(1_000_000));
     }
+    let shown = text(&view, 80, 24).join("\n");
+    assert!(shown.contains("  11.1%* ") && shown.contains("  44.4%  "), "{shown}");
+    assert!(shown.contains("  * rank 1 waits least for the other ranks"), "{shown}");
     let first = |view: &View| {
         let lines = text(view, 80, 24);
         let at = lines.iter().position(|line| line.contains("RANK")).expect("a title");
@@ -326,7 +348,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         (rank, title.map(str::to_owned))
     };
     let mut expected = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         expected.push(first(&view));
         view.state.processes_by = view.state.processes_by.next();
     }
@@ -335,6 +357,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         told("0", None),
         told("1", Some("ms▾")),
         told("0", Some("BUSY▾")),
+        told("1", Some("WAIT▾")),
         told("0", Some("LOST▾")),
     ];
     assert_eq!(expected, wanted);
@@ -397,16 +420,17 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let mut view = view();
     let line = "Scheduler.schedule (scheduler.py:212)";
     let two = text(&view, 80, 24);
-    let [first, second] = ["71", "72"].map(|pid| format!("  {pid:>8}  35.0%  41.0%  {line}"));
-    let gil = "                   22.0%  GIL held by 'detokenizer' i…schedule (scheduler.py:99)";
-    assert_eq!(of_hosts(&two), [first.as_str(), gil, second.as_str(), gil], "{two:#?}");
+    let [first, second] =
+        ["rank 0", "rank 1"].map(|who| format!("  {who:>8}   35.0%  41.0%  {line}"));
+    let gil = "                    22.0%  GIL held by 'detokenizer' …schedule (scheduler.py:99)";
+    assert_eq!(of_hosts(&two), [first.as_str(), second.as_str()], "{two:#?}");
     assert!(of_hosts(&text(&view, 100, 50)).len() == 6);
     view.look.processes.truncate(1);
     let one = text(&view, 80, 24);
     let expected = [
         first.as_str(),
         gil,
-        "                    9.0%  lock or a thread in Schedul….schedule (scheduler.py:7)",
+        "                     9.0%  lock or a thread in Schedu….schedule (scheduler.py:7)",
     ];
     assert_eq!(of_hosts(&one), expected, "{one:#?}");
     let wide = text(&view, 200, 50).join("\n");
@@ -423,7 +447,7 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
         ..HostIdle::default()
     };
     let shown = text(&view, 80, 24);
-    let expected = ["        71      -         not sampled: STAGE2_HOST is off"];
+    let expected = ["    rank 0       -         not sampled: STAGE2_HOST is off"];
     assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
     // States without lines.
     let mut host = host();
@@ -434,9 +458,9 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
     view.look.processes[0].window.host = host;
     let shown = text(&view, 80, 24);
     let expected = [
-        "        71  35.0%  41.0%  code",
-        "                   22.0%  waiting for the GIL held by 'detokenizer'",
-        "                          the memory layout of Python 3.9 is not known: samples…",
+        "    rank 0   35.0%  41.0%  code",
+        "                    22.0%  waiting for the GIL held by 'detokenizer'",
+        "                           the memory layout of Python 3.9 is not known: sample…",
     ];
     assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
 }
@@ -529,10 +553,10 @@ fn columns_of_a_narrow_terminal_are_whole() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
-    assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
+    assert!(find("STAGE").ends_with("IDLE") && find("> decode").ends_with("20.0%"), "{shown:#?}");
     assert!(find("RANK").ends_with("BUSY") && find(" node-1").ends_with("70.0%"), "{shown:#?}");
     assert!(find("2 processes").ends_with("old"), "{shown:#?}");
-    assert_eq!(shown[14], "q end  s start/stop  ? more keys");
+    assert_eq!(shown[14], "q quit  s record  ? more keys");
 }
 
 proptest! {
@@ -610,11 +634,11 @@ fn a_wide_terminal_has_more_columns_and_causes() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).as_str()
     };
-    assert!(find("STAGE").ends_with("    IDLE  P90 ms WORK/CALL"));
-    assert!(find("> decode").ends_with("   20.0%    58.2      40.0"), "{}", find("> decode"));
-    // 5 s and 1,000 calls in 10 s.
-    assert!(find("gemm_a").ends_with("       100       500  gemm"), "{}", find("gemm_a"));
-    assert!(find(" node-1 ").ends_with("        -  35.0%  /srv/run/collector/node-1-71.s2t"));
+    assert!(find("STAGE").ends_with(" WORK/S  P90 ms WORK/CALL"));
+    assert!(find("> decode").ends_with("    800    58.2      40.0"), "{}", find("> decode"));
+    // 5 s and 1,000 launches in 200 calls.
+    assert!(find("gemm_a").ends_with("     5.00     25.0  gemm"), "{}", find("gemm_a"));
+    assert!(find(" node-1 ").ends_with("        -  /srv/run/collector/node-1-71.s2t"));
     assert!(find("scheduler.py:8)").contains("3.0%"));
     let columns = |of: &str| find(of).chars().count();
     assert_eq!(
@@ -638,4 +662,99 @@ fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
     assert!(is_over(&view));
     view.phases.push((72, "dormant".to_owned()));
     assert!(!is_over(&view));
+}
+
+/// Hazard (Watching what runs): A run has ended, and its last seconds are those in which it started and stopped.
+/// Promise: The numbers are those of its report: of all calls but the first, and the rank that is late there.
+#[test]
+fn a_run_that_has_ended_has_the_numbers_of_its_report() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_two_gpus");
+    let mut watch = Watch::new(vec![Source::Folder(sample.join("collector"))], Options::default());
+    (0..6).for_each(|_| watch.tick());
+    let bytes = std::fs::read(sample.join("metrics.json")).expect("a report");
+    let read = stage2_diff::read_report(&bytes).expect("a report");
+    let mut view = View {
+        look: watch.look(),
+        ended: Some("over".into()),
+        report: Some(Arc::new(read.report)),
+        ..View::default()
+    };
+    view.now_ns = view.look.processes[0].last_wall_ns.expect("a time") + 1;
+    let lines = text(&view, 200, 50);
+    let shown = lines.join("\n");
+    assert!(lines[0].contains("ended 0.0 s ago  whole run, as in its report"), "{shown}");
+    let cells = |start: &str| -> Vec<&str> {
+        let found = lines.iter().find(|line| line.trim_start().starts_with(start));
+        found.unwrap_or_else(|| panic!("{start} is not in\n{shown}")).split_whitespace().collect()
+    };
+    let number = |cell: &str| {
+        let digits = cell.trim_end_matches(['%', '*', 'k']);
+        let value: f64 = digits.parse().unwrap_or_else(|_| panic!("{cell} in\n{shown}"));
+        if cell.ends_with('k') { value * 1e3 } else { value }
+    };
+    let report: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
+    let near = |what: &str, live: f64, reported: f64, error: f64| {
+        assert!((live - reported).abs() <= error, "{what}: {live}, report {reported}\n{shown}");
+    };
+    // CALLS/S, P50, P99, BUSY, WAIT, GAPS, IDLE, TOKENS/S
+    let decode: Vec<f64> = cells("> decode")[2..10].iter().map(|cell| number(cell)).collect();
+    let percent = |kind: &str| {
+        let parts = report.pointer("/answer/stages/0/window/parts").and_then(|of| of.as_array());
+        let part = parts.expect("parts").iter().find(|part| part["kind"] == kind);
+        part.and_then(|part| part["percent"].as_f64()).expect("a share")
+    };
+    let p50_ms = of("/answer/stages/0/step/p50_ns") / 1e6;
+    near("P50 ms", decode[1], p50_ms, 0.005);
+    near("P99 ms", decode[2], of("/answer/stages/0/step/p99_ns") / 1e6, 0.005);
+    // They are rounded so that they add up to 100.
+    near("IDLE", decode[6], percent("other_idle"), 0.1);
+    near("GAPS", decode[5], percent("launch_gaps"), 0.1);
+    near("WAIT", decode[4], percent("waiting"), 0.1);
+    near("the parts", decode[3..7].iter().sum(), 100.0, 0.01);
+    near("TOKENS/S", decode[7], of("/answer/stages/0/tokens_per_s/known"), 0.5);
+    // What the host did in the stage, as shares of its idle time.
+    let cause = "/host/stages/0/causes/0/";
+    let function = report.pointer(&format!("{cause}frame/function")).and_then(|of| of.as_str());
+    let host = lines.iter().find(|line| line.contains(function.expect("a function")));
+    let shares: Vec<&str> = host.expect("a cause").split_whitespace().take(3).collect();
+    assert_eq!(shares[0], "all", "{shown}");
+    let idle = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
+    near("NO WORK", number(shares[1]), idle, 0.05);
+    near("SHARE", number(shares[2]), of(&format!("{cause}percent")), 0.05);
+    // A kernel of the first row of the report and its mean; below it the late rank.
+    let warm = of("/stage_kernels/0/total_ns") - of("/stage_kernels/0/cold_total_ns");
+    let mean_us = warm / (of("/stage_kernels/0/calls") - of("/stage_kernels/0/cold_calls")) / 1e3;
+    let kernel = lines.iter().find(|line| line.contains("cross_device_reduce")).expect("a kernel");
+    let mean = kernel.split_whitespace().rev().nth(3).expect("a mean");
+    near("MEAN us", number(mean), mean_us, 0.1);
+    let time = kernel.split_whitespace().rev().nth(4).expect("a share");
+    let percent = of("/stage_numbers/0/top_kernels/0/kernel_time_percent");
+    near("TIME", number(time), percent, 0.05);
+    let ranks: Vec<&String> = lines.iter().filter(|line| line.contains(" vm ")).collect();
+    assert!(
+        ranks.len() == 2 && ranks[0].starts_with("     0") && ranks[0].contains("%* "),
+        "{shown}"
+    );
+    assert!(
+        !ranks[1].contains('*')
+            && shown.contains(
+                "* rank 0 is late in 190 of 191 steps, by 1.64 ms (median): the others wait"
+            ),
+        "{shown}"
+    );
+    // One rank alone has the numbers of its row, and its own causes.
+    let row: Vec<&str> = ranks[1].split_whitespace().collect();
+    view.state.only = view.look.processes.iter().find(|of| of.rank == Some(1)).map(id);
+    let alone = text(&view, 200, 50);
+    let found = |start: &str| {
+        let line = alone.iter().find(|line| line.starts_with(start)).expect("a line");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let decode = found("> decode");
+    assert_eq!([&decode[2..4], &decode[5..7]].concat(), row[4..8], "{alone:#?}");
+    let parts: Vec<f64> = decode[5..9].iter().map(|cell| number(cell)).collect();
+    near("the parts", parts.iter().sum(), 100.0, 0.2);
+    near("NO WORK", number(&found("    rank 1")[2]), parts[2] + parts[3], 0.2);
+    assert!(alone.iter().any(|line| line.contains("STAGE of rank 1")), "{alone:#?}");
 }

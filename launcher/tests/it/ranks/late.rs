@@ -1,10 +1,16 @@
 //! One rank comes late: it is named, its lateness is right, and waiting is no communication.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
 
 use super::{ALL_REDUCE, BROADCAST, MS, Rank, US, report};
+use crate::common::guest::Running;
 use crate::common::trace::takeaways;
-use crate::common::{Sandbox, json};
+use crate::common::{LAUNCH, Sandbox, json};
 use stage2_model::{LateCause, Operation, Report, Rule, WindowKind};
 
 const BYTES: u64 = 16_384;
@@ -17,8 +23,7 @@ const TRANSFER: u64 = 20 * US;
 /// In as many other steps it is a little late.
 const JITTER: u64 = 3 * US;
 const LATE: u64 = STEPS / EVERY;
-const SENTENCE: &str = "rank 1 is late in 4 of 32 calls, every eighth call, by 4.0 ms; 100 % \
-    of all waiting in decode";
+const SENTENCE: &str = "rank 1 is late in 4 of 32 calls, every eighth call, by 4.00 ms; that is 100 % of the time that ranks wait in collectives of decode";
 
 /// Why rank 1 is late.
 #[derive(Clone, Copy, PartialEq)]
@@ -74,11 +79,48 @@ fn expect_late_rank(report: &Report, collectives: u64) {
     assert_eq!(late[0].delay_sentence(), Some(sentence));
 }
 
+/// Hazard (Watching what runs): A rank is late while the job runs.
+/// Promise: `top` marks it, and says how it knows.
+#[test]
+fn a_late_rank_is_marked_while_the_job_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    let traces = captured(Some(HASH)).map(|mut rank| {
+        rank.clocks(0, now - 1_700_000_000_000_000_000);
+        (folder.path().join(format!("node-1-{}.s2t", rank.pid)), rank.b.bytes())
+    });
+    let mut rest = traces.map(|(path, all)| {
+        let (first, rest) = all.split_at(all.len() / 2);
+        std::fs::write(&path, first).expect("written");
+        (std::fs::File::options().append(true).open(path).expect("a file"), rest.to_owned())
+    });
+    let mut command = Command::new(LAUNCH);
+    command.args(["top", "--plain"]).arg(folder.path()).stdout(Stdio::piped());
+    let mut top = Running(command.spawn().expect("stage2-launch"));
+    let lines = BufReader::new(top.0.stdout.take().expect("piped")).lines();
+    let (mut rank_1, began) = (String::new(), Instant::now());
+    for line in lines.map_while(Result::ok) {
+        assert!(began.elapsed() < Duration::from_secs(60), "no rank is marked");
+        if line.contains("2 recording") {
+            rest.iter_mut().for_each(|(file, rest)| {
+                file.write_all(&std::mem::take(rest)).expect("written");
+            });
+        }
+        if line.contains("* rank 1 waits least for the other ranks: they wait for it") {
+            break;
+        }
+        rank_1 = line;
+    }
+    let cells: Vec<&str> = rank_1.split_whitespace().collect();
+    assert_eq!((cells[0], cells[3]), ("1", "growing"), "{rank_1}");
+    assert!(cells[7].ends_with("%*"), "{rank_1}");
+}
+
 #[test]
 fn a_rank_that_is_late_on_the_host_is_told_from_one_with_a_slow_gpu() {
     for (why, work_ns, cause, said) in [
-        (Late::OnTheHost, 0, LateCause::Host, "it is late on the host"),
-        (Late::OnTheGpu, SLEEP * LATE, LateCause::Gpu, "it is slow on the GPU"),
+        (Late::OnTheHost, 0, LateCause::Host, "is late on the host"),
+        (Late::OnTheGpu, SLEEP * LATE, LateCause::Gpu, "is slow on the GPU"),
     ] {
         let (report, page) = report(&mut late_by(why, Some(HASH)));
         expect_late_rank(&report, STEPS);
@@ -152,10 +194,24 @@ fn waiting_is_a_part_of_the_window_of_its_own() {
 
 #[test]
 fn without_a_hash_the_nth_call_of_a_stage_instance_is_the_same_one() {
-    let (report, _) = report(&mut captured(None));
+    let (report, page) = report(&mut captured(None));
     // The first step is the cold one.
     expect_late_rank(&report, STEPS - 1);
     assert_eq!(report.ranks.collectives[0].communicator, None);
+
+    // The timelines are of a step in which rank 1 is late, not of the median one.
+    let timelines: Value = serde_json::from_str(&page("timelines.json")).expect("JSON");
+    let timelines = timelines["step_timelines"].as_array().expect("timelines");
+    let [late, waits] = [true, false].map(|is_late| {
+        timelines.iter().find(|one| one["rank"]["is_late"] == is_late).expect("a timeline")
+    });
+    assert_eq!(
+        (&late["step"]["number"], &late["rank"]["late_ns"]),
+        (&waits["step"]["number"], &SLEEP.into())
+    );
+    let work =
+        waits["lanes"].as_array().expect("lanes").iter().flat_map(|lane| lane["work"].as_array());
+    assert_eq!(work.flatten().filter_map(|work| work["waiting_ns"].as_u64()).sum::<u64>(), SLEEP);
 }
 
 #[test]
@@ -283,7 +339,8 @@ fn the_files_of_a_run_and_of_merged_captures_say_it_too() {
     captured(Some(HASH)).iter_mut().for_each(|rank| rank.save(&sandbox.path("recorded")));
     let words = ["merge", "--spool", "recorded/collector", "-o", "out"];
     let merge = sandbox.launch_strictly(&words).assert().success();
-    merge.stderr(predicates::str::contains(SENTENCE));
+    let late = "late:     rank 1 in 4 of 32 calls, by 4.00 ms (median), on the host";
+    merge.stderr(predicates::str::contains(late));
     expect_rank_1(&sandbox.path("out"));
     let script = "cp recorded/collector/*.s2t \"$STAGE2_OUT\"";
     let words = ["-q", "run.mode=light", "--", "sh", "-c", script];

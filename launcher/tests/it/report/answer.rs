@@ -76,9 +76,9 @@ fn a_range_that_repeats_within_a_stage_is_its_step() {
     );
     let texts: Vec<&str> = report.answer.lines.iter().map(|line| line.text.as_str()).collect();
     let [verdict, texts @ ..] = &texts[..] else { panic!("no lines") };
-    assert!(verdict.starts_with("a takes 1.00 ms per step (p50; p99 3.00)"), "{verdict}");
+    assert!(verdict.starts_with("a takes 1.00 ms per step (p50 of 30; longest 3.00)"), "{verdict}");
     assert_eq!(texts.len(), 5);
-    assert!(texts[0].starts_with("a 1.00 ms per step (p50; p99 3.00)"), "{texts:?}");
+    assert!(texts[0].starts_with("a 1.00 ms per step (p50 of 30; longest 3.00)"), "{texts:?}");
     let bound = "a is bound by its kernels: they take 0.68 of 1.07 ms (63.7 % of the mean step)";
     assert!(texts[1].starts_with(bound), "{texts:?}");
     let others = "; then waiting for the host 0.29 ms, everything else 0.10 ms";

@@ -160,7 +160,10 @@ fn ranges_of_libraries_alone_have_a_table_of_their_own_and_no_verdict() {
         let row = format!("XlaModule@{domain}");
         assert!(table.split("\n## ").next().is_some_and(|table| table.contains(&row)), "{page}");
         assert_eq!(page.matches(&row).count(), 1, "{page}");
-        assert!(page.contains("5 outside of ranges, 5 of them in ranges of libraries"), "{page}");
+        assert!(
+            page.contains("5 outside of the workload's ranges, 5 of them in ranges of libraries"),
+            "{page}"
+        );
         let said = takeaways(&report);
         assert!(said.iter().all(|text| !text.contains("XlaModule")), "{said:?}");
         assert!(folder.text("stakeholder_summary.md").contains("only libraries did"));

@@ -1,6 +1,6 @@
 //! Arguments, settings and lines of text -> the same without what looks like a secret.
 //!
-//! A secret is known by its name (`--password X`, `db.password=X`, `"api_key": "X"`), by its shape
+//! A secret is identified by its name (`--password X`, `db.password=X`, `"api_key": "X"`), by its shape
 //! (`hf_...`, `AKIA...`, a JSON web token, a private key) or by its place (`user:X@host` of a URL, the path
 //! of a web hook, `Bearer X`, `-u user:X`). What has neither is not found. Too much is taken out rather than too little, but the
 //! tokens of a language model (`max_tokens=128`, `eos_token=</s>`) stay.

@@ -45,7 +45,7 @@ const OF_USERS: &[&str] = &["-u", "-U", "--user", "--proxy-user", "--http-user",
 /// The longest number with its unit, in a sentence.
 const MEASURE_BYTES: usize = 8;
 
-/// The setting that switches redaction off: what it says is no secret.
+/// The setting that switches redaction off: what it says is not a secret.
 const OWN_SETTING: &str = "redact.secrets";
 
 /// Lower case, without separators.
@@ -92,7 +92,7 @@ pub(super) fn is_header_of_words(name: &str) -> bool {
     ["authorization", "cookie"].iter().any(|part| joined.contains(part))
 }
 
-/// Whether this name says that it stands in front of that of a variable, in lists of variables.
+/// Whether this name states that it stands in front of that of a variable, in lists of variables.
 pub(super) fn is_of_names(name: &str) -> bool {
     ["name", "key"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
@@ -109,7 +109,7 @@ pub(super) fn holds_headers(name: &str) -> bool {
     words(name).pop().is_some_and(|last| ["header", "headers"].contains(&&*last))
 }
 
-/// Whether a header of a list may be secret. What is no list holds none.
+/// Whether a header of a list may be secret. What is not a list holds none.
 pub(super) fn has_secret_header(value: &str) -> bool {
     value.split([',', '\n']).filter_map(|header| header.split_once(['=', ':'])).any(
         |(name, value)| !value.trim().is_empty() && !PLAIN_HEADERS.contains(&&*normal_form(name)),
@@ -138,7 +138,7 @@ pub(super) fn is_word_of_prose(name: &str) -> bool {
     ["token", "pass", "auth", "signature"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// Whether a number under this name says how many, and is no secret.
+/// Whether a number under this name states how many, and is not a secret.
 pub(super) fn may_be_a_count(name: &str) -> bool {
     let (before, last) = ending(name);
     ["token", "pass", "key"].contains(&&*last)

@@ -41,7 +41,7 @@ pub struct KernelCounters {
     pub dram_bytes: Option<f64>,
     /// Bytes read from the device's memory alone.
     pub dram_read_bytes: Option<f64>,
-    /// What a report shows of it, but for the numbers that need a row of the report.
+    /// What a report shows of it, except for the numbers that need a row of the report.
     pub measured: CounterRow,
 }
 
@@ -61,7 +61,7 @@ const OCCUPANCY: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
 const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
 const TENSOR_PIPE: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed";
 
-/// Whether a report shows the metric, but for those that operations are counted from.
+/// Whether a report shows the metric, except for those that operations are counted from.
 pub(super) fn is_shown(name: &str) -> bool {
     let bytes = [DRAM_READ, DRAM_WRITTEN, DRAM_BOTH, DRAM_RATE];
     let shares = [SM, MEMORY, OCCUPANCY, L2_HITS, TENSOR_PIPE];
@@ -76,7 +76,7 @@ const PERCENT_OF_PEAK: Bounds = 0.0..=110.0;
 const SHARE: Bounds = 0.0..=101.0;
 /// Hits and requests can be counted in different passes: 101.45 % was seen on a small kernel.
 const HITS: Bounds = 0.0..=110.0;
-/// Bytes, operations and the like: no counter holds more than 2^64.
+/// Bytes, operations and similar counts: no counter holds more than 2^64.
 const COUNT: Bounds = 0.0..=1.9e19;
 
 pub(super) fn key(launch: &Launch) -> Key {
@@ -195,7 +195,7 @@ pub(in crate::ncu) fn flops(metrics: &BTreeMap<String, Quantity>) -> Flops {
     }
 }
 
-/// Operations of one precision. All three kinds have to be there: a part is no total.
+/// Operations of one precision. All three kinds have to be there: a part is not a total.
 fn plain(metrics: &BTreeMap<String, Quantity>, precision: char, lanes: f64) -> Option<f64> {
     let mut total = 0.0;
     for (operation, weight) in [("add", 1.0), ("mul", 1.0), ("fma", 2.0)] {
@@ -222,7 +222,7 @@ fn instructions(metrics: &BTreeMap<String, Quantity>, operation: &str) -> Option
     })
 }
 
-/// A counter of tensor operations, by what its name says: `op_hgmma_src_bf16_dst_fp32_sparsity_off`.
+/// A counter of tensor operations, by what its name states: `op_hgmma_src_bf16_dst_fp32_sparsity_off`.
 struct Counter<'a> {
     /// Empty: over all instructions.
     instruction: &'a str,
@@ -257,7 +257,7 @@ impl<'a> Counter<'a> {
 }
 
 /// Operations of the tensor cores by source type, each counted once: a counter over all destinations,
-/// or over all kinds of sparsity, includes the narrower counters beside it, so we leave those out.
+/// or over all kinds of sparsity, includes the narrower counters next to it, so we leave those out.
 /// Different sources are different instructions, also `fp4` and `fp4_fp6_fp8` of sm_100.
 fn tensor(metrics: &BTreeMap<String, Quantity>) -> BTreeMap<String, f64> {
     const PREFIX: &str = "sm__ops_path_tensor_";

@@ -77,7 +77,7 @@ impl Launch {
         named && shape(self.grid, other.grid) && shape(self.block, other.block)
     }
 
-    /// Bytes of its texts, but for those of its rules.
+    /// Bytes of its texts, except for those of its rules.
     pub(super) fn text_bytes(&self) -> usize {
         let labels = self.ranges.iter().chain(&self.start_end_ranges);
         let label = |l: &Label| {

@@ -110,7 +110,7 @@ where
     all
 }
 
-/// A device number stands for one GPU in all reports: counters of another one are no mean with its.
+/// A device number stands for one GPU in all reports: counters of another one cannot be averaged with its.
 fn leave_out_other_gpus(
     launches: &mut Vec<Launch>,
     devices: &BTreeMap<u32, String>,
@@ -130,7 +130,7 @@ fn leave_out_other_gpus(
     }
 }
 
-/// Launches of a report that are kept, at some 10 KB each: ncu replays a launch dozens of times, so
+/// Launches of a report that are kept, at about 10 KB each: ncu replays a launch dozens of times, so
 /// that reports have thousands.
 const MAX_LAUNCHES: usize = 1 << 16;
 
@@ -230,7 +230,7 @@ const PAGES: [&str; 2] = ["raw", "details"];
 
 /// The name of the report in the name of one of its pages.
 ///
-/// Pages of one report have the same name but for the word that says which page: `raw.csv` and
+/// Pages of one report have the same name except for the word that states which page: `raw.csv` and
 /// `details.csv`, `run.raw.csv` and `run.details.csv`, `ncu_raw.csv` and `ncu_details.csv`.
 pub fn report_name(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);

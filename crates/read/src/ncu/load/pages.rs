@@ -71,7 +71,7 @@ impl Form {
     }
 
     /// Whether cells are as many as a row has. Some programs end each line with a separator, and what is
-    /// printed behind the last cell may have some of its own.
+    /// printed behind the last cell may also have some.
     fn fits(&self, cells: &Cells) -> bool {
         let last_is_whole = cells.printed_behind.is_some_and(|cell| cell + 1 >= self.least);
         let mut beyond = cells.record.iter().skip(self.names.len());
@@ -79,7 +79,7 @@ impl Form {
         as_long && (last_is_whole || beyond.all(str::is_empty))
     }
 
-    /// Whether a row or a header begins in the line, which then is no part of a cell.
+    /// Whether a row or a header begins in the line, which then is not part of a cell.
     fn is_new(&self, line: &str) -> bool {
         self.begins(line, self.quoted) || Form::of(line).is_some() || self.within(line).is_some()
     }
@@ -168,7 +168,7 @@ impl<'a, R: Read> Pages<'a, R> {
         }
     }
 
-    /// Hands on what is found, and returns what is wrong. `take` says whether a row was of use.
+    /// Hands on what is found, and returns what is wrong. `take` states whether a row was of use.
     pub(super) fn each(mut self, mut take: impl FnMut(Found<'_>) -> bool) -> Vec<Finding> {
         let stopped = self.read(&mut take).err();
         let Some(form) = &self.form else {
@@ -300,7 +300,7 @@ impl<'a, R: Read> Pages<'a, R> {
         Ok(())
     }
 
-    /// Reads the next line with its end, or the part that may be in memory; says whether there is one.
+    /// Reads the next line with its end, or the part that may be in memory; states whether there is one.
     fn next_line(&mut self, bytes: &mut Vec<u8>) -> Result<bool, Finding> {
         bytes.clear();
         let read = self.input.by_ref().take(MAX_RECORD_BYTES).read_until(b'\n', bytes);
@@ -384,7 +384,7 @@ impl Cells {
         cells.feed(line).then_some(cells)
     }
 
-    /// Reads a line without its end; says whether the record ends with it.
+    /// Reads a line without its end; states whether the record ends with it.
     fn feed(&mut self, line: &str) -> bool {
         let bytes = line.as_bytes();
         let mut at = 0;

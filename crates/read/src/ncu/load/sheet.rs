@@ -103,7 +103,7 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// Reads a header. The error says why nothing below it can be used.
+    /// Reads a header. The error states why nothing below it can be used.
     pub(super) fn table(&mut self, form: &Form, file: &str) -> Result<(), Finding> {
         self.table = None;
         let lacks = |column: &str| match form.column("Invocations") {
@@ -156,7 +156,7 @@ impl Sheet {
         Ok(())
     }
 
-    /// Reads a row; says whether it is one.
+    /// Reads a row; states whether it is one.
     pub(super) fn row(
         &mut self,
         record: &csv::StringRecord,
@@ -276,7 +276,7 @@ impl Sheet {
         Some(())
     }
 
-    /// What a cell says; nothing where that is no number.
+    /// What a cell says; nothing where that is not a number.
     fn cell(
         &mut self,
         name: &str,
@@ -380,7 +380,7 @@ impl Sheet {
 }
 
 /// What tells the launches of a file apart: kind of page, process, number, and a hash of what else the
-/// row says of the launch. Somebody who seeks two of one hash mixes launches of his own file.
+/// row says of the launch. Someone who seeks two of one hash mixes launches of his own file.
 type Place = (Kind, u64, u64, u64);
 
 fn key(table: &Table, record: &csv::StringRecord, launch: &Launch) -> Place {
@@ -516,7 +516,7 @@ fn is_unknown(section: &str, name: &str, unit: &str) -> bool {
         && !NOT_SHOWN.contains(&without_unit(name))
 }
 
-/// Values that are kept, at some 110 bytes each. A report of `--set full` has some hundred for a launch.
+/// Values that are kept, at about 110 bytes each. A report of `--set full` has some hundred for a launch.
 const MAX_VALUES: usize = 1_000_000;
 /// Bytes of names, ranges and rules that are kept.
 const MAX_TEXT_BYTES: usize = 64 << 20;
@@ -538,7 +538,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Takes room for a row; says whether there was enough.
+    /// Takes room for a row; states whether there was enough.
     pub(super) fn take(&mut self, values: usize, text_bytes: usize) -> bool {
         let left = self.values.checked_sub(values).zip(self.text_bytes.checked_sub(text_bytes));
         match left {
@@ -566,7 +566,7 @@ const NAME_LIMIT: usize = 60;
 /// What is wrong with cells, over all files of a report.
 #[derive(Default)]
 pub(super) struct Unread {
-    /// Counters and durations that are no numbers.
+    /// Counters and durations that are not numbers.
     counters: Counted,
     durations: Counted,
     /// Numbers that may be either of two.
@@ -603,7 +603,7 @@ impl Unread {
         self.open.add(|| format!("{} = {point} or {comma}", shorten(name, NAME_LIMIT)));
     }
 
-    /// A metric of the details page that nobody knows.
+    /// An unknown metric of the details page.
     pub(super) fn name(&mut self, section: &str, name: &str) {
         self.names.add(|| format!("{section}: {}", shorten(name, NAME_LIMIT)));
     }

@@ -2,7 +2,7 @@
 //!
 //! A sound export stays far below every number here. A hostile one has millions of kinds of kernels,
 //! or names of megabytes, and each of them costs memory in several tables. What is beyond a limit is
-//! counted together in one row, or is placed in no range, and a finding says how much that is.
+//! counted together in one row, or is placed in no range, and a finding states how much that is.
 
 use std::path::Path;
 

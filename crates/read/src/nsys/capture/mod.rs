@@ -1,8 +1,8 @@
 //! A SQLite export -> the records that the collector would have written of the same run, tallied as
 //! its own are: range paths, percentiles, busy times, by the same definitions.
 //!
-//! [`work`] reads the GPU work and finds its launches, [`rows`] reads the ranges on a thread of its
-//! own, [`walk`] goes through them in the order of time and places each launch, and [`process`] hands
+//! [`work`] reads the GPU work and finds its launches, [`rows`] reads the ranges on its own
+//! thread, [`walk`] goes through them in the order of time and places each launch, and [`process`] hands
 //! the records of each process to its [`Tally`](crate::trace::Tally). Ranges are streamed and never held, so that memory grows with the
 //! GPU work (40 bytes each), the distinct paths and the groups. Rows of ranges that do not come by
 //! their start are sorted by SQLite, in a temporary file.
@@ -65,7 +65,7 @@ pub(super) enum Depth {
     Outermost,
 }
 
-/// Reads an export with whole paths. Its findings are in those of [`super::sqlite`], too, but for
+/// Reads an export with whole paths. Its findings are in those of [`super::sqlite`], too, except for
 /// what concerns nested ranges.
 pub fn read(path: &Path, libraries: &RangeNames) -> Result<Export, Finding> {
     read_within(path, libraries, Limits::default())

@@ -1,4 +1,4 @@
-//! The table of NVTX events -> its ranges, in batches, read on a thread of their own.
+//! The table of NVTX events -> its ranges, in batches, read on their own thread.
 //!
 //! Of what a large export takes, half is SQLite's: it reads on while a batch is walked through.
 

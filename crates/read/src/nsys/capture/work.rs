@@ -80,7 +80,7 @@ pub(in crate::nsys) struct Work {
     last_process: Option<i64>,
     /// The table and its row that is read.
     at: (usize, usize),
-    /// It is an export of ours, which says where work was launched.
+    /// It is an export of ours, which states where work was launched.
     pub(in crate::nsys) is_own: bool,
     /// Pieces of each sort that are not held: without a number of their launch, or too many.
     not_held: [u64; OTHERS.len()],
@@ -135,7 +135,7 @@ impl Work {
         work
     }
 
-    /// Empty, but for the items that take work beyond the limit on kinds.
+    /// Empty, except for the items that take work beyond the limit on kinds.
     fn within(limits: Limits) -> Self {
         let other = |what| Item { what, device: None, in_graph: false };
         let items: Vec<Item> = OTHERS.map(other).to_vec();
@@ -176,7 +176,7 @@ impl Work {
         }
     }
 
-    /// Work that is not held, with its process: nobody knows where it was launched.
+    /// Work that is not held, with its process; where it was launched is not known.
     pub(super) fn more(&self, database: &Database, mut take: impl FnMut(i64, &Piece)) {
         let mut left = self.not_held;
         if left == [0; OTHERS.len()] {
@@ -457,7 +457,7 @@ pub(in crate::nsys) const MAX_KERNELS: usize = 7_000_000;
 /// The process in a global thread number.
 pub(in crate::nsys) const PROCESS_BITS: i64 = !0x00ff_ffff;
 /// A block of calls without any record was lost: the calls that nsys leaves out by design stand
-/// between recorded ones, some 30 at a time.
+/// between recorded ones, about 30 at a time.
 const BLOCK: u32 = 1024;
 /// Fewer lost blocks, or a smaller part of all, may be a part of the program that nsys does not trace.
 const LOST_BLOCKS: u64 = 8;
@@ -504,7 +504,7 @@ impl Launches {
         self.launches.push(Launch { span, time: 0, correlation, process, group, thread: NOWHERE });
     }
 
-    /// Says where the piece that was added last was launched.
+    /// States where the piece that was added last was launched.
     fn place_last(&mut self, thread: i64, time: i64) {
         let thread = thread_number(&mut self.threads, thread);
         if let Some((thread, last)) = thread.zip(self.launches.last_mut()) {

@@ -1,7 +1,7 @@
 //! The CSV tables of `nsys stats` -> [`Tables`], for where there is no SQLite file.
 //!
 //! A table is told by its header and not by the name of its file, because names of reports changed;
-//! the name of the file only says which names of kernels it has (`_mangled`, `_base`). Notes before
+//! the name of the file only states which names of kernels it has (`_mangled`, `_base`). Notes before
 //! a header, ragged rows and thousands separators are taken as they are. A file may hold several
 //! tables: one ends where another header, known or not, or a line of nsys about the next one stands.
 
@@ -27,7 +27,7 @@ use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 use stage2_model::nsys::{Counts, Source};
 
-/// Larger files are no summaries.
+/// Larger files are not summaries.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Cells of a row: the tables have some ten.
@@ -323,7 +323,7 @@ pub fn tables_in(text: &str) -> Found {
     found
 }
 
-/// What stands between the cells of the first table in a text: a comma, unless its header says otherwise.
+/// What stands between the cells of the first table in a text: a comma, unless its header states otherwise.
 fn delimiter(text: &str) -> u8 {
     let of = |line: &str| {
         [b',', b';', b'\t'].into_iter().find(|delimiter| {
@@ -493,7 +493,7 @@ fn naming_of(name: &str) -> Naming {
     if name.contains(['(', '<', ' ']) { Naming::Demangled } else { Naming::Mangled }
 }
 
-/// The best table of kernels, or of kernels in ranges. Says which others hold something else.
+/// The best table of kernels, or of kernels in ranges. States which others hold something else.
 fn best<'s>(
     summaries: &'s [Summary],
     in_ranges: bool,

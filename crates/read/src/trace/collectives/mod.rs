@@ -4,7 +4,7 @@
 //! A kernel that was launched in the range of a collective carries that collective's fields. Calls
 //! between `ncclGroupStart` and `ncclGroupEnd` launch their kernels at the end: those carry what the
 //! group asked for together. Kernels of graph replays carry what was open at the capture of their
-//! node. A communication kernel without such a range is a call of its own, known by its name alone.
+//! node. A communication kernel without such a range is its own call, known by its name alone.
 //! Of more calls than are kept one by one, [`Thinning`] chooses some of all times.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -510,7 +510,7 @@ impl Gather {
     }
 
     /// Nothing launches within a group. Where a kernel did, the end of the group was lost, and with
-    /// it the place of all that followed: the next group starts anew. Kernels come later than the
+    /// it the place of all that followed: the next group starts again. Kernels come later than the
     /// ranges of their launch: another group may be open by now.
     fn check_group(&mut self, CommunicationKernel { node, range, .. }: CommunicationKernel) {
         let Some(known) = self.known.get_mut(&range).filter(|_| node == 0) else { return };

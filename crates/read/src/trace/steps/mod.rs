@@ -330,7 +330,7 @@ fn apart(mut phases: Vec<Steps>) -> Vec<Steps> {
     kept.into_values().collect()
 }
 
-/// Leaves out what repeats within less than a few steps: the layers of a prefill, beside decode
+/// Leaves out what repeats within less than a few steps: the layers of a prefill, alongside decode
 /// steps that have theirs inside.
 fn without_insides(phases: Vec<Steps>) -> Vec<Steps> {
     let mut by_period: BTreeMap<u64, u64> = BTreeMap::new();
@@ -696,7 +696,7 @@ fn pattern_of(whats: &[u32]) -> u64 {
     (0..whats.len()).map(hash).fold(whats.len() as u64, u64::wrapping_add)
 }
 
-/// Launches that are held back, at least, before the oldest goes on. A thread's buffer has some 5,000.
+/// Launches that are held back, at least, before the oldest goes on. A thread's buffer has about 5,000.
 const WINDOW: usize = 1 << 16;
 
 /// A kernel, or a graph that ran as a whole.

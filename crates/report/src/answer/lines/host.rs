@@ -1,4 +1,4 @@
-//! Samples of the host -> the line that says what on the host the GPU waits for.
+//! Samples of the host -> the line that states what on the host the GPU waits for.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,17 @@ use super::bound_by::part_of;
 use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
-    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess,
-    HostStage, LateDelays, LateHostRow, LateRow, RankIdle, Report,
+    Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, LateRow,
+    MORE_SAMPLES, RankIdle, Report, Rule, Takeaway,
 };
 
 /// Causes of a stage in the line.
 const HOST_CAUSES: usize = 3;
 /// The smallest share of idle time that the line shows, percent.
 const HOST_PERCENT: f64 = 1.0;
+/// Characters of a stage: fewer causes are named where they are longer, so that the line never ends before its sum. A
+/// terminal shows about as many.
+const HOST_LIMIT: usize = 330;
 
 /// What on the host each stage waits for; `None` if the host was not sampled.
 pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
@@ -22,7 +25,15 @@ pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Stri
         sampled.stages.iter().map(|found| (found.stage.as_str(), found)).collect();
     let ranks = ranks_of(report);
     let text = list_stages(stages.iter(), |told| {
-        Some(host_of(told, by_stage.get(told.row.stage.as_str())?, &ranks))
+        let found = by_stage.get(told.row.stage.as_str())?;
+        let is_ahead = |said: &Takeaway| {
+            said.rule == Rule::HostAhead && said.stage.as_deref() == Some(told.row.stage.as_str())
+        };
+        let ahead = report.insight.takeaways.iter().any(is_ahead);
+        let mut texts =
+            (1..=HOST_CAUSES).rev().map(|most| host_of(told, found, &ranks, ahead, most));
+        let fits = texts.find(|text| text.chars().count() <= HOST_LIMIT);
+        Some(fits.unwrap_or_else(|| host_of(told, found, &ranks, ahead, 1)))
     });
     let why = || {
         let mut off = sampled.processes.iter().filter_map(|process| process.off.as_deref());
@@ -66,48 +77,25 @@ fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
     }
 }
 
-/// `; of the 2.2 ms its host spends 0.92 ms longer in f (a.py:3) and 0.40 ms longer in g (a.py:9) than in its other
-/// steps`. If the samples do not show that, `; in its idle time the host is most often in f (a.py:3) (25 % of the idle time of all ranks)`: the largest
-/// cause that is mostly in the rank of `late`.
-pub(super) fn code_of(report: &Report, late: &LateRow) -> Option<String> {
-    if let Some(compared) = late.host.as_ref().filter(|of| of.finding().is_some()) {
-        let late_by = late.delays.as_ref().and_then(LateDelays::late_by);
-        let of = late_by.map_or_else(|| "in these steps".to_owned(), |by| format!("of the {by}"));
-        let longer: Vec<String> = compared.findings().take(LATE_FUNCTIONS).map(longer_in).collect();
-        let (longer, against) = (longer.join(" and "), compared.against());
-        return Some(format!("; {of} its host spends {longer} than in {against}"));
-    }
-    let sampled = report.host.as_ref()?;
-    let found = sampled.stages.iter().find(|found| found.stage == late.stage)?;
-    let is_of = |process: &HostCauseProcess| {
-        process.file == late.file && process.percent >= IN_RANK_PERCENT
+/// If the hosts of ranks could not be compared, that it is not known what that of the late one does, and how to know.
+pub(super) fn why_not_known(report: &Report, late: &LateRow) -> Option<String> {
+    let how = match report.host {
+        Some(_) => MORE_SAMPLES,
+        None => "sample it with STAGE2_HOST=on",
     };
-    let mut causes = found.causes.iter().filter(|cause| cause.is_finding());
-    let cause = causes.find(|cause| cause.processes.first().is_some_and(is_of))?;
-    Some(format!(
-        "; in its idle time the host is most often in {} ({:.0} % of the idle time of all ranks)",
-        cause.text(true),
-        cause.percent
-    ))
-}
-
-/// Functions that are named of a late rank.
-const LATE_FUNCTIONS: usize = 2;
-
-/// `0.92 ms longer in f (a.py:3)`.
-fn longer_in(row: &LateHostRow) -> String {
-    format!("{} longer in {}", shown_time(row.longer_ns() as f64), row.text(true))
+    late.host.is_none().then(|| format!("; why its host is late is not known: {how}"))
 }
 
 fn host_of(
     told: &AnsweredStage<'_>,
     found: &HostStage,
     ranks: &HashMap<&str, Option<u64>>,
+    ahead: bool,
+    most: usize,
 ) -> String {
     let name = told.name();
     // The GPU is busy then, and the stage waits for its turn.
     let other = |cause: &&HostCause| cause.kind == HostCauseKind::OtherWork;
-    let other_percent: f64 = found.causes.iter().filter(other).map(|cause| cause.percent).sum();
     let idle = told.answer.bottleneck.as_ref().map(waits).unwrap_or_default();
     if found.causes.is_empty() {
         let samples = counted(found.samples, "sample");
@@ -117,12 +105,11 @@ fn host_of(
         );
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
-    let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(HOST_CAUSES);
-    let of_host = 1.0 - other_percent / 100.0;
+    let findings = findings.filter(|cause| cause.percent >= HOST_PERCENT).take(most);
     let mut named_percent = 0.0;
     let mut causes: Vec<String> = findings
         .map(|cause| {
-            let [share, error] = [cause.percent, cause.error_percent].map(|part| part / of_host);
+            let (share, error) = (cause.percent, cause.error_percent);
             named_percent += share;
             let share = match error {
                 0.0 => format!("{share:.0} %"),
@@ -136,52 +123,32 @@ fn host_of(
         causes.push("no cause stands out".to_owned());
     }
     let unknown = found.causes.iter().find(|cause| cause.kind == HostCauseKind::Unknown);
-    let unknown_percent = unknown.map_or(0.0, |cause| cause.percent / of_host);
+    let unknown_percent = unknown.map_or(0.0, |cause| cause.percent);
     let smaller_percent = 100.0 - named_percent - unknown_percent;
-    for (percent, what) in [(smaller_percent, "in smaller causes"), (unknown_percent, "not known")]
-    {
+    let smaller = if ahead { "in the rest" } else { "in other causes" };
+    for (percent, what) in [(smaller_percent, smaller), (unknown_percent, "not known")] {
         causes.extend((percent >= HOST_PERCENT).then(|| format!("{percent:.0} % {what}")));
     }
     let causes = causes.join(", ");
     let samples = count(found.samples);
     // Ahead of the causes, where a line that is cut short still has it.
-    match causes.contains(" ± ") {
-        true => {
-            format!("{name}{idle}; of that time (± standard error, {samples} samples): {causes}")
+    let of = match (ahead, causes.contains(" ± ")) {
+        // What it did meanwhile is not what the GPU waited for.
+        (true, _) => "; the host was ahead, and did meanwhile",
+        (false, true) => "; of all GPU idle time",
+        (false, false) => {
+            let of = "of all GPU idle time";
+            return format!("{name}{idle}: {causes} ({of}; {samples} samples)");
         }
-        false => format!("{name}{idle}: {causes} (of that time; {samples} samples)"),
-    }
+    };
+    format!("{name}{idle}{of} (± standard error, {samples} samples): {causes}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::{HostFrame, LateHost, LateSteps};
-
-    #[test]
-    fn the_functions_that_make_a_rank_late_are_told_as_parts_of_its_delay() {
-        let row = |function: &str, late_ns, error_ns| LateHostRow {
-            kind: HostCauseKind::EngineCode,
-            frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 3 }),
-            late_ns,
-            error_ns,
-            ..LateHostRow::default()
-        };
-        let rows = vec![
-            row("f", 920_000, 310_000),
-            row("noise", 500_000, 400_000),
-            row("g", 400_000, 100_000),
-            row("h", 300_000, 100_000),
-        ];
-        let host = LateHost { of_same_rank: true, rows, ..LateHost::default() };
-        let steps = LateSteps { median_ns: 2_200_000, ..LateSteps::default() };
-        let delays = LateDelays { steps: Some(steps), ..LateDelays::default() };
-        let late = LateRow { host: Some(host), delays: Some(delays), ..LateRow::default() };
-        let said = "; of the 2.2 ms its host spends 0.92 ms longer in f (a.py:3) and 0.40 ms longer in g (a.py:3) \
-                    than in its other steps";
-        assert_eq!(code_of(&Report::default(), &late).as_deref(), Some(said));
-    }
+    use stage2_model::{HostCauseProcess, HostFrame};
 
     #[test]
     fn the_host_line_names_the_ranks_that_wait_and_those_of_a_cause() {
@@ -212,19 +179,24 @@ mod tests {
         let host = HostStage { samples: 40, causes, ..HostStage::default() };
         let files = [("0.s2t", Some(0)), ("1.s2t", Some(1))].into();
         assert_eq!(
-            host_of(&told, &host, &files),
+            host_of(&told, &host, &files, false, HOST_CAUSES),
             "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 % \
              one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1), 40 % in \
-             smaller causes (of that time; 40 samples)"
+             other causes (of all GPU idle time; 40 samples)"
         );
         told.answer.bottleneck =
             Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });
         let mut uncertain = host.clone();
         uncertain.causes.iter_mut().for_each(|cause| cause.error_percent = 6.0);
-        let said = host_of(&told, &uncertain, &files);
-        let begin = "; of that time (± standard error, 40 samples): 20 ± 6 % one";
+        let said = host_of(&told, &uncertain, &files, false, HOST_CAUSES);
+        let begin = "; of all GPU idle time (± standard error, 40 samples): 20 ± 6 % one";
         assert!(said.contains(begin), "{said}");
-        let many = host_of(&told, &host, &HashMap::new());
+        // Long names leave room for fewer of them, and never hide what is left.
+        let two = host_of(&told, &uncertain, &files, true, 2);
+        let meanwhile =
+            "; the host was ahead, and did meanwhile (± standard error, 40 samples): 20 ± 6 % one";
+        assert!(two.contains(meanwhile) && two.ends_with(", 60 % in the rest"), "{two}");
+        let many = host_of(&told, &host, &HashMap::new(), false, HOST_CAUSES);
         assert!(
             many.starts_with(
                 "decode waits 1.40 of 2.00 ms for the host in the mean step (from rank 2 0.77 ms to rank 0 2.03 \

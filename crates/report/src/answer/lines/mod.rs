@@ -1,6 +1,6 @@
 //! What is known of all stages -> the verdict, and the five lines that follow it in every view of a report; one more
 //! where there are outliers, one where the host was sampled, and one where a rank is late. Each can be read alone.
-//! That on the window says what the steps are bound by, and where that is not known, the parts of the window.
+//! That on the window states what the steps are bound by, and where that is not known, the parts of the window.
 
 mod bound_by;
 mod host;
@@ -9,7 +9,8 @@ mod verdict;
 use std::collections::HashMap;
 
 use self::bound_by::bottlenecks;
-use self::host::{code_of, host};
+use self::host::{host, why_not_known};
+pub(super) use self::verdict::in_short;
 use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
 use crate::join::empty::EMPTY;
@@ -19,20 +20,20 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
-    Absent, AnswerLine, Figure, FirstStep, LateCause, ModelUse, Origin, Outlier, Outliers,
-    PathKind, Report, Role, StageAnswer, StageRow, Status, StepTimes, StepUnit, WindowPart,
-    times_faster,
+    Absent, AnswerLine, BottleneckKind, Figure, FirstStep, LateCause, LateRow, ModelUse, Origin,
+    Outlier, Outliers, PathKind, RankStageRow, Report, Role, Rule, StageAnswer, StageRow, Status,
+    StepTimes, StepUnit, WindowPart, times_faster,
 };
 
 /// Stages in a line.
 const STAGES: usize = 3;
 /// Characters of a line, about, and of the stages listed in it.
-const LINE_LIMIT: usize = 340;
+const LINE_LIMIT: usize = 380;
 const LIST_LIMIT: usize = 210;
 /// Characters of the name of a stage.
 const NAME_LIMIT: usize = 40;
 
-/// A stage, and what only the lines say of it.
+/// A stage, and what only the lines state of it.
 #[derive(Debug)]
 pub(super) struct AnsweredStage<'r> {
     pub(super) row: &'r StageRow,
@@ -42,12 +43,12 @@ pub(super) struct AnsweredStage<'r> {
     /// Time that the first thing to do saves in the whole run, ns.
     pub(super) saved_ns: Option<f64>,
     /// The part of its window that each of its takeaways saves at best, by their ids.
-    pub(super) gains: Vec<(String, f64)>,
-    /// Why its times are no ground for advice.
+    pub(super) gains: Vec<(String, super::Saved)>,
+    /// Why no advice follows from its times.
     pub(super) caveat: Option<String>,
 }
 
-/// Share of lost records from which on times of kernels are said to be too short, percent.
+/// Share of lost records from which times of kernels are said to be too short, percent.
 const MISSING_PERCENT: f64 = 1.0;
 
 /// The lines: verdict, time, window, floor, first, coverage; no verdict where no step is known. Behind the window,
@@ -73,8 +74,12 @@ pub(super) fn lines(
     let asks = used.is_some_and(|used| !used.needs.is_empty());
     let line = |(label, text): (&str, Option<String>)| {
         // What is missing is never cut, and neither is a command; verdict and bottlenecks have bounds of their own.
-        let is_whole =
-            matches!(label, "verdict" | "coverage" | "late rank") || (label == "floor" && asks);
+        let is_whole = match label {
+            "floor" => asks,
+            // It may say that samples are missing.
+            "first" => first.is_some_and(|first| first.rule == Rule::Waiting),
+            _ => matches!(label, "verdict" | "coverage" | "late rank"),
+        };
         let text = match (label, text) {
             ("window", None) => bound_by.trim_end().to_owned(),
             (_, text) if is_whole => text?,
@@ -103,7 +108,7 @@ fn missing_work(report: &Report) -> Option<String> {
 }
 
 /// What the numbers that follow must not be read without.
-fn lead(report: &Report) -> String {
+pub(super) fn lead(report: &Report) -> String {
     let end = report.run.workload_end.as_ref().map(|end| format!("{}; until then: ", end.text));
     let under_nsys = report.source == Origin::Nsys.label();
     let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
@@ -124,9 +129,17 @@ fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
         [] => format!("not known: {}", report.no_range()),
         stages => {
             let requests = requests_of(report).map_or_else(String::new, |text| format!("; {text}"));
-            format!("{}{requests}", list_stages(stages.iter(), time_of))
+            // Everybody asks for these two, however short they are.
+            let of_model = stages.iter().filter(|told| is_of_model(told));
+            let others = stages.iter().filter(|told| !is_of_model(told));
+            let all = of_model.clone().chain(others);
+            format!("{}{requests}", list_at_least(of_model.count().min(2), all, time_of))
         }
     }
+}
+
+fn is_of_model(told: &AnsweredStage<'_>) -> bool {
+    matches!(told.answer.role, Role::Prefill | Role::Decode)
 }
 
 /// Latencies of the requests of an engine: `requests 67.66 ms to the first token, 3.63 ms per
@@ -148,7 +161,10 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
             None => format!("{name}: no step was timed"),
         });
     };
-    let StepTime { shown, mut of } = step_time(step);
+    let StepTime { shown, mut of, rests_on } = step_time(step);
+    if let Some(tail) = of.last_mut() {
+        tail.push_str(&rests_on);
+    }
     of.extend(
         answer.slowdown.as_ref().map(|cost| format!("{} its baseline", times_faster(cost.ratio))),
     );
@@ -174,32 +190,66 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
 struct StepTime {
     shown: String,
     of: Vec<String>,
+    /// Behind the last of them: which of the longest steps it is, if it is one of the first three.
+    rests_on: String,
 }
 
 fn step_time(step: &StepTimes) -> StepTime {
     let p50 = step.shown_ns(step.p50_ns);
     let (scale, unit, decimals) = time_scale(p50);
     let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-    let mut of = match (step.p99_ns, step.steps) {
+    let steps = count(step.steps);
+    let p99_from_top = step.p99_ns.map(|_| step.p99_from_top()).filter(|place| *place > 1);
+    let mut of = match (p99_from_top, step.steps) {
         (None, 1) => vec![format!("the only {} {}", step.warmth(), step.unit.noun())],
-        (None, steps) => vec![format!("p50 of {}", count(steps))],
+        (None, _) => vec![format!("p50 of {steps}")],
         (Some(_), _) => vec!["p50".to_owned()],
     };
     of.extend((step.cold && step.steps > 1).then(|| "of a first, cold call".to_owned()));
     of.extend(step.tail().map(|(of, ns)| format!("{of} {}", number(step.shown_ns(ns)))));
-    StepTime { shown: format!("{} {unit}", number(p50)), of }
+    let rests_on = match p99_from_top {
+        Some(2) => format!(", the 2nd longest of {steps}"),
+        Some(3) => format!(", the 3rd longest of {steps}"),
+        _ => String::new(),
+    };
+    StepTime { shown: format!("{} {unit}", number(p50)), of, rests_on }
 }
 
 /// Who is late, how often and by how much, and what its host does meanwhile: of the first stage with a late rank.
 fn late(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
     let late_in = |told: &AnsweredStage<'_>| {
         let mut rows = report.ranks.late.iter().filter(|row| row.stage == told.row.stage);
-        rows.find_map(|row| Some((row, row.sentence()?)))
+        rows.find_map(|row| {
+            let waits = waits_meanwhile(report, row, &told.answer).unwrap_or_default();
+            Some((row, row.sentence_with(&waits)?))
+        })
     };
     let (row, sentence) = stages.iter().find_map(late_in)?;
     let of_host = row.delays.as_ref().is_some_and(|delays| delays.cause() != LateCause::Gpu);
-    let code = code_of(report, row).filter(|_| of_host);
-    Some(format!("{sentence}{}", code.unwrap_or_default()))
+    let unknown = why_not_known(report, row).filter(|_| of_host);
+    Some(format!("{sentence}{}", unknown.unwrap_or_default()))
+}
+
+/// `. Meanwhile, rank 1 waits 1.71 ms per step (0.86 ms averaged over 2 ranks)`: from the delay to the part of the mean step.
+fn waits_meanwhile(report: &Report, late: &LateRow, answer: &StageAnswer) -> Option<String> {
+    let steps = late.delays.as_ref()?.steps.as_ref()?;
+    let of_stage = report.ranks.stages.iter().filter(|row| row.stage == late.stage);
+    let others: Vec<&RankStageRow> = of_stage.filter(|row| row.file != late.file).collect();
+    let waiting_ns = others.iter().map(|row| row.warm_waiting_ns).sum::<Option<u64>>()?;
+    let mean_ns = waiting_ns as f64 / (steps.of.max(1) as f64 * others.len() as f64);
+    let who = match &others[..] {
+        [] => return None,
+        [one] => format!("{} waits", one.who),
+        others => format!("the {} other ranks wait on average", others.len()),
+    };
+    let found = answer.bottleneck.as_ref().filter(|found| found.of == steps.noun);
+    let part =
+        found.and_then(|found| found.parts.iter().find(|part| part.kind == BottleneckKind::Ranks));
+    let over_all = part.map_or_else(String::new, |part| {
+        let mean = shown_time(part.ns as f64);
+        format!(" ({mean} averaged over {} ranks)", others.len() + 1)
+    });
+    Some(format!(". Meanwhile, {who} {} per {}{over_all}", shown_time(mean_ns), steps.noun))
 }
 
 fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
@@ -280,7 +330,7 @@ fn outlier_host(report: &Report, row: &StageRow) -> Option<String> {
     is_it.then(|| format!(", {:.0} % of it {}", cause.percent, cause.text(true)))
 }
 
-/// What the longest outlier was. Of a job, all ranks wait for the one that pauses: that one says why.
+/// What the longest outlier was. Of a job, all ranks wait for the one that pauses: that one states why.
 fn longest(ranks: &HashMap<&str, Option<u64>>, outliers: &Outliers) -> Option<String> {
     let is_pause = |one: &&Outlier| one.idle_ns.is_some_and(|idle| idle >= one.ns / 2);
     let first = outliers.longest.first()?;
@@ -315,8 +365,7 @@ fn floor(used: Option<&ModelUse>, stages: &[AnsweredStage<'_>], lead: &str) -> S
     if stages.iter().any(|told| told.answer.floor.floor_ns.value().is_some()) {
         return format!("{lead}{}", list_stages(stages.iter(), |told| floor_of(used?, told)));
     }
-    let is_of_model = |role| matches!(role, Role::Prefill | Role::Decode);
-    let whose = stages.iter().find(|told| is_of_model(told.answer.role));
+    let whose = stages.iter().find(|told| is_of_model(told));
     let needs = used.and_then(|used| used.needs.sentence());
     if let Some(needs) = needs.filter(|_| whose.is_some()) {
         return needs;
@@ -382,7 +431,7 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
     let stage = first.stage.as_deref().map(|stage| shorten(stage, NAME_LIMIT));
     // Who is late has a line of its own.
     match (stage, first.gain(), first.to_measure()) {
-        (Some(stage), Some(gain), _) => format!("{stage} up to {gain}. {}", first.text),
+        (Some(stage), Some(gain), _) => format!("{stage} {gain}. {}", first.text),
         (Some(stage), _, Some(idle)) => format!("{stage}: idle time is {idle}. {}", first.text),
         (Some(stage), ..) => format!("{stage}: {}", first.text),
         (None, ..) => first.text.clone(),
@@ -407,11 +456,20 @@ fn list_stages<'t, 'r: 't>(
     stages: impl Iterator<Item = &'t AnsweredStage<'r>>,
     text: impl Fn(&'t AnsweredStage<'r>) -> Option<String>,
 ) -> String {
+    list_at_least(1, stages, text)
+}
+
+/// [`list_stages`] with the first `least` of them, however long.
+fn list_at_least<'t, 'r: 't>(
+    least: usize,
+    stages: impl Iterator<Item = &'t AnsweredStage<'r>>,
+    text: impl Fn(&'t AnsweredStage<'r>) -> Option<String>,
+) -> String {
     let mut line = String::new();
     let (mut shown, mut more) = (0, 0);
     for text in stages.filter_map(text) {
         let fits = line.chars().count() + text.chars().count() + 2 <= LIST_LIMIT;
-        if more == 0 && shown < STAGES && (shown == 0 || fits) {
+        if more == 0 && shown < STAGES && (shown < least.max(1) || fits) {
             line.push_str(if shown == 0 { "" } else { "; " });
             line.push_str(&text);
             shown += 1;
@@ -422,11 +480,14 @@ fn list_stages<'t, 'r: 't>(
     if more == 0 { line } else { format!("{line}; and {}", counted(more, "more stage")) }
 }
 
-/// Cuts a text that is too long at the end of a clause.
+/// Cuts a text that is too long at the end of a sentence, or if that is far, of a clause, and then marks the cut.
 fn cut(text: &str, limit: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
     let fits = text.get(..end).unwrap_or(text);
-    let ends = [". ", "; ", ": ", ", ", " ("];
+    if let Some(at) = fits.rfind(". ").filter(|at| at * 2 >= end) {
+        return fits.get(..=at).unwrap_or(fits).to_owned();
+    }
+    let ends = ["; ", ": ", ", ", " ("];
     let at = ends.iter().filter_map(|end| fits.rfind(end)).max();
     // Not much less than what fits.
     let at = at.filter(|at| at * 2 >= end).unwrap_or(end);
@@ -438,7 +499,7 @@ mod tests {
     use super::*;
     use crate::answer::tests::stage_answer;
     use stage2_model::{
-        Bottleneck, BottleneckKind, BottleneckPart, Coverage, Removed, Rule, Slowdown, StepTimes,
+        Bottleneck, BottleneckKind, BottleneckPart, Coverage, Removed, Slowdown, StepTimes,
         Verdict, WindowKind, WindowSplit, WorkloadEnd,
     };
 
@@ -526,7 +587,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "decode 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; prefill 9.70 ms per \
+                "decode 8.80 ms per token (p50 of 32; longest 9.12), 113.7 tokens/s on average; prefill 9.70 ms per \
              call (p50 of 2; longest 9.90; 1.50x its baseline)",
                 "decode: compute 19.7 %, launch gaps 80.3 %; prefill: compute 19.7 %, launch gaps 80.3 %",
                 "not known: no model is configured (choose one, also for stage2-launch report RUN_DIR: \
@@ -534,6 +595,28 @@ mod tests {
                 "decode up to 4.9x faster if launch gaps vanish: launch gaps 80.3 % of the window. Launch less often.",
                 "complete: all of it",
             ]
+        );
+    }
+
+    #[test]
+    fn prefill_and_decode_are_told_before_other_stages_and_a_percentile_with_what_it_rests_on() {
+        let names = ["a stage that takes longest", "decode", "mixed", "prefill"];
+        let rows = names.map(row);
+        let mut stages: Vec<AnsweredStage<'_>> = rows.iter().map(stage).collect();
+        for (at, role, steps) in [
+            (0, Role::Other, 9),
+            (2, Role::Other, 9),
+            (1, Role::Decode, 187),
+            (3, Role::Prefill, 300),
+        ] {
+            stages[at].answer.role = role;
+            stages[at].answer.step.as_mut().expect("timed").steps = steps;
+        }
+        let said = texts(&report(), &stages, None).swap_remove(0);
+        assert_eq!(
+            said,
+            "decode 8.80 ms per token (p50; p99 9.12, the 2nd longest of 187), 113.7 tokens/s on average; \
+             prefill 8.80 ms per token (p50; p99 9.12), 113.7 tokens/s on average; and 2 more stages"
         );
     }
 
@@ -603,6 +686,7 @@ mod tests {
     fn a_text_is_cut_at_the_end_of_a_clause() {
         assert_eq!(cut("short", 10), "short");
         assert_eq!(cut("one clause; another, and more words", 24), "one clause; another ...");
+        assert_eq!(cut("One sentence. Another one", 20), "One sentence.");
         assert_eq!(cut(&"é".repeat(50), 10), format!("{} ...", "é".repeat(10)));
     }
 

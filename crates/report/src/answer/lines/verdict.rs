@@ -1,11 +1,11 @@
 //! The longest stage, its mean step, who is late and what to do first -> the sentences that a report begins with.
 
 use super::{AnsweredStage, step_time};
-use stage2_contract::text::numbers::shown_time;
+use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateHost, LateRow, MeanTime,
-    Report, Rule, times_faster,
+    Bottleneck, BottleneckKind, BottleneckPart, FirstStep, LateCause, LateRow, MeanTime, Report,
+    Rule, times_faster,
 };
 
 /// Parts of the mean step that are named, ...
@@ -31,14 +31,21 @@ pub(super) fn verdict(
     let (time, unit) = (step_time(step), step.shown_unit());
     let late = late_rank(report, &told.row.stage);
     let mean = shown_time(found.ns as f64);
-    let first = first.map(|first| first_of(report, first, &told.row.stage)).unwrap_or_default();
+    let is_of = |first: &&FirstStep| first.stage.as_ref() == Some(&told.row.stage);
+    let waits_first = first.filter(is_of).is_some_and(|first| first.rule == Rule::Waiting);
+    let first = first.map(|first| first_of(first, &told.row.stage)).unwrap_or_default();
+    // The waits of one rank alone may be far longer.
+    let over_ranks = match report.ranks.seen {
+        0 | 1 => String::new(),
+        ranks => format!(", averaged over {ranks} ranks"),
+    };
     Some(format!(
-        "{} takes {} per {unit} ({}). Of the mean {} of {mean}, the GPU {}.{first}",
+        "{} takes {} per {unit} ({}). Of the mean {} of {mean}{over_ranks}, the GPU {}.{first}",
         told.name(),
         time.shown,
         time.of.join("; "),
         found.of,
-        parts(found, late),
+        parts(found, late, waits_first),
     ))
 }
 
@@ -48,14 +55,24 @@ fn late_rank<'r>(report: &'r Report, stage: &str) -> Option<&'r LateRow> {
 }
 
 /// `waits 39 % for the host and 29 % for rank 0, which is late on the host`: the largest parts, the bottleneck first.
-fn parts(found: &Bottleneck, late: Option<&LateRow>) -> String {
+fn parts(found: &Bottleneck, late: Option<&LateRow>, waits_first: bool) -> String {
     let mut verb = "";
     let mut out = String::new();
     let is_named =
         |(at, part): &(usize, &BottleneckPart)| *at == 0 || found.percent(part) >= PART_PERCENT;
-    let named = found.parts.iter().enumerate().filter(is_named).take(PARTS);
+    // What the advice is about is one of them.
+    let is_advised =
+        |(_, part): &(usize, &BottleneckPart)| !waits_first || part.kind == BottleneckKind::Ranks;
+    let mut named = found.parts.iter().enumerate().filter(is_named);
+    let longest = named.next().into_iter();
+    let named = longest.chain(named.filter(is_advised)).take(PARTS);
     for (at, part) in named {
-        let (does, what) = does(part.kind, late);
+        let (does, what) = match found.kernels_over_floor.filter(|_| part.kind.is_kernels()) {
+            Some(over) => {
+                ("runs kernels", format!("of the time, at {} their floor", times_faster(over)))
+            }
+            None => does(part.kind, late),
+        };
         let percent = found.percent(part);
         out.push_str(if at == 0 { "" } else { " and " });
         // One verb for two parts of the same kind reads better.
@@ -98,25 +115,47 @@ fn for_rank(late: Option<&LateRow>) -> String {
 }
 
 /// ` First, use CUDA graphs (saves up to 2.12 ms per step).`
-fn first_of(report: &Report, first: &FirstStep, stage: &str) -> String {
+fn first_of(first: &FirstStep, stage: &str) -> String {
     let of = first.stage.as_deref().filter(|of| *of != stage);
     let of = of.map_or_else(
         || " First, ".to_owned(),
-        |of| format!(" The run as a whole gains most in {}: ", shorten(of, NAME_CHARS)),
+        |of| {
+            // Its gain may be longer than the step that the verdict is about.
+            let mean = first
+                .mean
+                .as_ref()
+                .map(|mean| format!(" (mean {} {})", mean.of, shown_time(mean.ns)));
+            let mean = mean.unwrap_or_default();
+            format!(" The run as a whole gains most in {}{mean}: ", shorten(of, NAME_CHARS))
+        },
     );
-    let gain = match (&first.mean, first.factor) {
-        (Some(mean), Some(factor)) => {
-            let saved = shown_time(mean.ns * (1.0 - 1.0 / factor));
-            match first.rule {
-                // More than one function has a part in it.
-                Rule::Waiting => format!(" (up to {saved} per {} if no rank is late)", mean.of),
-                _ => format!(" (saves up to {saved} per {})", mean.of),
-            }
+    format!("{of}{}.", first.in_short)
+}
+
+/// [`FirstStep::in_short`].
+pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String {
+    let is_bound = first.error_percent.is_none();
+    let gain = match (first.saved(), first.factor) {
+        // The same time was just stated.
+        (Some(_), _) if first.rule == Rule::Waiting && !is_bound => {
+            " (saves about as much)".to_owned()
         }
-        (None, Some(factor)) => format!(" (up to {} faster)", times_faster(factor)),
-        (mean, None) => idle_to_measure(first, mean.as_ref()),
+        // More than one function has a part in it.
+        (Some(saved), _) if first.rule == Rule::Waiting && is_bound => {
+            format!(" ({saved} if no rank is late)")
+        }
+        // More requests make no step shorter.
+        (_, Some(factor)) if first.is_in_tokens() => {
+            format!(" (up to {} the tokens/s)", times_faster(factor))
+        }
+        (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
+            format!(" (the GPU is idle for {saved})")
+        }
+        (Some(saved), _) => format!(" (saves {saved})"),
+        (None, Some(factor)) => format!(" ({} {} faster)", first.about(), times_faster(factor)),
+        (None, None) => idle_to_measure(first, first.mean.as_ref()),
     };
-    format!("{of}{}{gain}.", action(report, first))
+    format!("{}{gain}", action(report, first))
 }
 
 /// `: up to 2.23 ms per step is idle`, of what is only to be measured; nothing of what else gains nothing known.
@@ -138,25 +177,25 @@ fn idle_to_measure(first: &FirstStep, mean: Option<&MeanTime>) -> String {
 fn action(report: &Report, first: &FirstStep) -> String {
     let late = first.stage.as_deref().and_then(|stage| late_rank(report, stage));
     if let Some(late) = late.filter(|_| first.rule == Rule::Waiting) {
-        let whose = match late.delays.as_ref().map(|delays| delays.cause()) {
+        let cause = late.delays.as_ref().map(|delays| delays.cause());
+        let whose = match cause {
             Some(LateCause::Host) => "the host of ",
             Some(LateCause::Gpu) => "the GPU of ",
             _ => "",
         };
         let who = shorten(&late.who, NAME_CHARS);
-        if let Some(row) = late.host.as_ref().and_then(LateHost::finding) {
-            return format!(
-                "find out why the host of {who} spends {} (± {}) more in {} in its late steps",
-                shown_time(row.longer_ns() as f64),
-                shown_time(row.error_ns as f64),
-                row.text(true)
-            );
+        if let Some((row, spends)) = late.explained() {
+            let few = match row.is_sure() {
+                true => String::new(),
+                false => format!(", as only {} show", counted(row.samples, "sample")),
+            };
+            return format!("find out why the host of {who} spends {spends}{few}");
         }
         return format!("find out what {whose}{who} does before it communicates");
     }
     // The name of a function stands in front of what to do about it.
     let ends: &[&str] = match first.rule {
-        Rule::HostCause | Rule::HostFault => &[". ", "; "],
+        Rule::HostCause | Rule::HostFault => &[". ", "; ", ", run it ", ", or move it "],
         Rule::LaunchBound => &[". ", "; ", " ("],
         _ => &[". ", "; ", ": ", " ("],
     };
@@ -164,9 +203,11 @@ fn action(report: &Report, first: &FirstStep) -> String {
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     let clause = shorten(text.get(..end).unwrap_or(text), ACTION_CHARS);
     let mut letters = clause.chars();
+    let is_verb =
+        ["Make ", "Give "].iter().any(|verb| clause.starts_with(verb)) || !clause.contains('(');
     match (letters.next(), letters.next()) {
         // Not the first letter of a name.
-        (Some(initial), Some(next)) if next.is_lowercase() && !clause.contains('(') => {
+        (Some(initial), Some(next)) if next.is_lowercase() && is_verb => {
             format!("{}{next}{}", initial.to_lowercase(), letters.as_str())
         }
         _ => clause,
@@ -176,8 +217,11 @@ fn action(report: &Report, first: &FirstStep) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::lines::lines;
     use crate::answer::lines::tests::{bound, row, stage};
-    use stage2_model::{LateDelays, Ranks, Removed};
+    use stage2_model::{
+        HostCauseKind, LateDelays, LateHost, LateHostRow, LateSteps, RankStageRow, Ranks, Removed,
+    };
 
     fn first(rule: Rule, text: &str) -> FirstStep {
         FirstStep {
@@ -190,13 +234,17 @@ mod tests {
         }
     }
 
+    fn in_words(report: &Report, first: &FirstStep) -> FirstStep {
+        FirstStep { in_short: in_short(report, first), ..first.clone() }
+    }
+
     #[test]
     fn the_longest_part_the_late_rank_and_what_to_do_are_one_order_of_causes() {
         use BottleneckKind::{Host, Kernels};
         let decode = row("decode");
         let mut told = stage(&decode);
         told.answer.bottleneck =
-            Some(bound(&[(Host, 1_600), (BottleneckKind::Ranks, 1_400), (Kernels, 1_000)], None));
+            Some(bound(&[(Host, 1_600), (Kernels, 1_400), (BottleneckKind::Ranks, 1_000)], None));
         let delays = LateDelays { total_ns: 100, ..LateDelays::default() };
         let late = LateRow {
             stage: "decode".into(),
@@ -204,15 +252,55 @@ mod tests {
             delays: Some(delays),
             ..LateRow::default()
         };
-        let ranks = Ranks { late: vec![late], ..Ranks::default() };
+        let ranks = Ranks { late: vec![late], seen: 2, ..Ranks::default() };
         let job = Report { ranks, ..Report::default() };
+        let mut of_step = stage(&decode);
+        let parts = [(Host, 1_600), (Kernels, 1_400), (BottleneckKind::Ranks, 1_000)];
+        of_step.answer.bottleneck = Some(bound(&parts, Some(1.96)));
+        let over = verdict(&Report::default(), std::slice::from_ref(&of_step), None);
+        let said =
+            "waits 40 % for the host and runs kernels 35 % of the time, at 1.96x their floor.";
+        assert!(over.is_some_and(|over| over.ends_with(said)));
         let waiting = first(Rule::Waiting, "Look at what the late rank does: host work.");
         assert_eq!(
-            verdict(&job, &[told], Some(&waiting)).expect("known"),
-            "decode takes 8.80 ms per token (p50; p99 9.12). Of the mean step of 4.00 ms, the GPU waits 40 % for \
-             the host and 35 % for rank 0, which is late on the host. First, find out what the host of rank 0 \
+            verdict(&job, &[told], Some(&in_words(&job, &waiting))).expect("known"),
+            "decode takes 8.80 ms per token (p50 of 32; longest 9.12). Of the mean step of 4.00 ms, averaged over 2 ranks, \
+             the GPU waits 40 % for the host and 25 % for rank 0, which is late on the host. First, find out what the host of rank 0 \
              does before it communicates (up to 2.00 ms per step if no rank is late)."
         );
+        let (kind, late_ns, error_ns) = (HostCauseKind::Sleep, 900_000, 400_000);
+        let row = LateHostRow { kind, late_ns, error_ns, samples: 10, ..LateHostRow::default() };
+        let mut job = job;
+        job.ranks.late[0].host = Some(LateHost { rows: vec![row], ..LateHost::default() });
+        let steps = LateSteps { noun: "step".into(), late: 9, of: 10, ..LateSteps::default() };
+        job.ranks.late[0].delays.as_mut().expect("late").steps = Some(steps);
+        job.ranks.stages = [("0", 200_000), ("1", 20_000_000)]
+            .map(|(file, ns)| RankStageRow {
+                stage: "decode".into(),
+                who: format!("rank {file}"),
+                file: file.into(),
+                warm_waiting_ns: Some(ns),
+                ..RankStageRow::default()
+            })
+            .into();
+        job.ranks.late[0].file = "0".into();
+        let line = lines(&job, &[of_step], None).into_iter().find(|line| line.label == "late rank");
+        let line = line.expect("a line").text;
+        assert!(
+            line.contains(
+                ". Meanwhile, rank 1 waits 2.00 ms per step (1.00 ms averaged over 2 ranks). "
+            ),
+            "{line}"
+        );
+        job.ranks.late[0].delays.as_mut().expect("late").steps = None;
+        let said = action(&job, &waiting);
+        assert_eq!(
+            said,
+            "find out why the host of rank 0 spends 0.90 ± 0.40 ms more in sleeping, as only 10 samples show"
+        );
+        let many = FirstStep { text: format!("{said}. {}", "More. ".repeat(60)), ..waiting };
+        let line = lines(&job, &[], Some(&many)).into_iter().find(|line| line.label == "first");
+        assert!(line.is_some_and(|line| line.text.ends_with("More. ")), "it is not cut");
     }
 
     #[test]
@@ -222,7 +310,9 @@ mod tests {
         let said = |parts: &[(BottleneckKind, u64)], first: &FirstStep| {
             let mut told = stage(&decode);
             told.answer.bottleneck = Some(bound(parts, None));
-            let said = verdict(&Report::default(), &[told], Some(first)).expect("known");
+            let report = Report::default();
+            let first = in_words(&report, first);
+            let said = verdict(&report, &[told], Some(&first)).expect("known");
             said.split_once(". ").expect("two sentences").1.to_owned()
         };
         let graphs =
@@ -241,6 +331,18 @@ mod tests {
                 "First, sample the host with STAGE2_HOST=on: up to 2.48 ms per step is idle."
             ),
             "measuring saves nothing"
+        );
+        let more = first(Rule::HostGaps, "Send more requests at once: a step has 16.0.");
+        assert_eq!(
+            in_words(&Report::default(), &more).in_short,
+            "send more requests at once (up to 2.0x the tokens/s)"
+        );
+        let idle = Removed { what: "other idle".into(), percent: 50.0 };
+        let earlier =
+            FirstStep { removes: vec![idle], ..first(Rule::HostGaps, "Prepare it earlier.") };
+        assert_eq!(
+            in_words(&Report::default(), &earlier).in_short,
+            "prepare it earlier (the GPU is idle for up to 2.00 ms per step)"
         );
         let cause = FirstStep {
             stage: Some("prefill".into()),

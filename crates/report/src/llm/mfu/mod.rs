@@ -17,7 +17,7 @@ use stage2_read::roles::VisionPart;
 /// A share above this cannot be: boost clocks and rounding of the peaks explain less.
 pub(crate) const HIGHEST_POSSIBLE_SHARE: f64 = 1.1;
 
-/// Computes everything; what cannot be computed says why.
+/// Computes everything; what cannot be computed states why.
 pub(crate) fn utilisation(inputs: &Inputs<'_>) -> Utilisation {
     let stages: Vec<StageUtilisation> = inputs.stages.iter().map(|s| inputs.stage(s)).collect();
     let model = inputs.model_level();
@@ -101,7 +101,7 @@ fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Find
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StageInput {
     pub(crate) stage: String,
-    /// The range that it lies in, where it is no outermost one: then there is no wall time, and its
+    /// The range that it lies in, where it is not an outermost one: then there is no wall time, and its
     /// busy time is the sum of its kernels' durations.
     pub(crate) within: Option<String>,
     pub(crate) role: Role,
@@ -249,7 +249,8 @@ impl Inputs<'_> {
         Ok(text + self.vision_within_prefill(model).unwrap_or(0.0))
     }
 
-    fn bytes(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
+    /// Those of weights and KV cache, and of the latter alone.
+    fn bytes(&self, role: Role, tokens: &TokenCounts) -> Result<(f64, f64), Absent> {
         if role != Role::Decode {
             return Err(Absent::DecodeOnly);
         }
@@ -259,7 +260,8 @@ impl Inputs<'_> {
             Some(stored) => stored.read(&model.shape, batch, steps),
             None => weight_bytes(&model.shape, model.weight_dtype, batch, steps),
         };
-        Ok(weights + kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps))
+        let kv_cache = kv_cache_bytes(&model.shape, model.kv_cache_dtype, batch, prompt, steps);
+        Ok((weights + kv_cache, kv_cache))
     }
 
     fn tokens(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
@@ -297,7 +299,9 @@ impl Inputs<'_> {
             role => self.flops(role, tokens),
         });
         let flops = flops.map(on_gpu);
-        let bytes = of_instance(self.bytes(stage.role, tokens)).map(on_gpu);
+        let read = self.bytes(stage.role, tokens);
+        let bytes = of_instance(read.clone().map(|(all, _)| all)).map(on_gpu);
+        let kv_cache_bytes = of_instance(read.map(|(_, part)| part)).map(on_gpu).value();
         let tokens = of_instance(self.tokens(stage.role, tokens));
         let (wall_s, busy_s) = (wall_s(stage), busy_s(stage));
         let measured = match (stage.measured_flops, stage.measured_percent) {
@@ -339,6 +343,7 @@ impl Inputs<'_> {
             measured_percent: stage.measured_percent,
             one_launch_percent: stage.one_launch_percent,
             bytes,
+            kv_cache_bytes,
             tokens,
         }
     }
@@ -355,6 +360,11 @@ impl Inputs<'_> {
         let (mut wall, mut busy) = match roles.map(|role| self.only(role)) {
             [Ok(prefill), Ok(decode)] => {
                 let stages = [prefill, decode].into_iter().chain(self.of_role(Role::VisionBefore));
+                // How many steps of an engine a request takes is not known.
+                let occurrences = |stage: &StageInput| match stage.tokens {
+                    Some(_) => Figure::Absent(Absent::NoGenerations),
+                    None => occurrences(stage),
+                };
                 let sum = |time: fn(&StageInput) -> Figure| {
                     stages.clone().fold(Figure::of(0.0), |sum, stage| {
                         sum.plus(&time(stage).times(&occurrences(stage)))

@@ -116,6 +116,12 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
         near(&pick(&each.stages[1]), pick(&all.stages[1]).value().expect("known"));
     }
     near(&each.model.mfu_wall, all.model.mfu_wall.value().expect("known"));
+    // How many steps of an engine make a generation is not known.
+    let of_engine =
+        StageInput { tokens: Some(TOKENS), ..stage("decode", Role::Decode, 1.0, 600, 128) };
+    let of_steps = of(&model, &TOKENS, &[stage("prefill", Role::Prefill, 1.0, 20, 4), of_engine]);
+    assert_eq!(of_steps.model.wall_s, Figure::Absent(Absent::NoGenerations));
+    assert!(of_steps.stages[1].mfu_wall.value().is_some());
     assert_eq!(per_generation(192, 3), Some(64.0));
     assert_eq!(per_generation(200, 3), None);
     assert_eq!(per_generation(0, 3), None);

@@ -69,10 +69,25 @@ pub(crate) struct StageMeasurements {
     /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
     /// with samples.
     pub(crate) few_host_samples: Option<usize>,
+    /// How an engine gets more requests into a step.
+    pub(crate) more_requests: Option<MoreRequests>,
+    /// The threads that launch hardly ever wait for the GPU, by the samples: the host alone sets the pace.
+    pub(crate) host_never_waits: bool,
     /// The line that was launching in most of the time of launch gaps, by the samples; none where there are
     /// too few.
     pub(crate) launching: Option<String>,
     pub(crate) top_kernels: Vec<KernelMeasurements>,
+}
+
+/// More requests in a step of an engine.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MoreRequests {
+    /// What to do, as advice without a full stop.
+    pub(crate) then: String,
+    /// Requests of the mean step.
+    pub(crate) requests: f64,
+    /// Those of the step to try: twice as many, or what the limit allows.
+    pub(crate) aim: f64,
 }
 
 /// How much of a stage's communication was waiting for other ranks.
@@ -102,8 +117,14 @@ pub(crate) struct HostEvidence {
     pub(crate) is_fault: bool,
     /// Share of the idle time, percent.
     pub(crate) percent: f64,
+    /// The share from which it is the advice, in place of the idle time as a whole, percent.
+    pub(crate) main_from_percent: f64,
     /// Share of the window that it takes while the GPU works, and that its removal would save as well, percent.
     pub(crate) beside_work_percent: f64,
+    /// Standard error of that share, percentage points.
+    pub(crate) beside_work_error_percent: f64,
+    /// It is code that the user can change, or most of the idle time; else it is one of many functions of the engine.
+    pub(crate) is_own: bool,
     /// What it is, in words.
     pub(crate) name: String,
     /// What tells it from the others of the stage, in every report of the workload.
@@ -116,6 +137,13 @@ pub(crate) struct HostEvidence {
     pub(crate) text: String,
     /// What to do about it.
     pub(crate) then: String,
+}
+
+impl HostEvidence {
+    /// Whether it is the advice, in place of the idle time as a whole.
+    pub(super) fn is_main(&self) -> bool {
+        self.percent >= self.main_from_percent
+    }
 }
 
 /// Where the host was at the gaps between the GPU work of the median step, as its ranges show: parts of

@@ -18,8 +18,8 @@ use stage2_model::{
 use stage2_read::kernel_class::KernelClass;
 
 pub(crate) use measured::{
-    FUSIBLE, HostEvidence, HostLead, KernelMeasurements, RankWaiting, RunMeasurements,
-    StageMeasurements,
+    FUSIBLE, HostEvidence, HostLead, KernelMeasurements, MoreRequests, RankWaiting,
+    RunMeasurements, StageMeasurements,
 };
 use measured::{READERS, numbers_of, percent};
 
@@ -331,7 +331,10 @@ impl Speaker<'_> {
             return Some(say(Rule::LaunchBound, deciding, text, Some(then)));
         }
         let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
-        let most = s.host_causes.iter().max_by(|a, b| a.percent.total_cmp(&b.percent));
+        let most = s
+            .host_causes
+            .iter()
+            .max_by(|a, b| a.is_main().cmp(&b.is_main()).then(a.percent.total_cmp(&b.percent)));
         let why = match behind {
             Some(said) => format!("the host does not keep the GPU fed: {said}"),
             None if most.is_some() => "samples of the host show why".to_owned(),
@@ -363,19 +366,32 @@ impl Speaker<'_> {
             "percent",
             format!("{}/percent", most.source),
         );
-        let share = share.error(most.error_percent).against(HOST_MAIN_PERCENT);
+        let share = share.error(most.error_percent).against(most.main_from_percent);
         // Otherwise that cause is advice of its own.
-        let spread = (most.percent < HOST_MAIN_PERCENT).then(|| {
-            let how = if graphs { "" } else { ", CUDA graphs" };
-            format!(
-                "Let the host prepare the next step while the GPU works (asynchronous scheduling{how}), or give \
-                 the GPU more per step (a larger batch): no single function is the cause; the largest, {}, has \
-                 {:.0} % of the idle time.",
-                most.name, most.percent
-            )
+        let spread = (!most.is_main()).then(|| {
+            let how = if s.host_never_waits {
+                let graphs = if graphs { "" } else { ", such as with CUDA graphs" };
+                let why = "the host never waits for the GPU, so another order of its work does not help";
+                match &s.more_requests {
+                    Some(MoreRequests { then, .. }) => format!("{then}. Or give the host less per step{graphs}: {why}"),
+                    None => format!(
+                        "Give the GPU more per step, such as a larger batch, or the host less{graphs}: {why}"
+                    ),
+                }
+            } else {
+                let graphs = if graphs { "" } else { ", CUDA graphs" };
+                format!(
+                    "Let the host prepare the next step while the GPU works (asynchronous scheduling{graphs}), or \
+                     give the GPU more per step (a larger batch)"
+                )
+            };
+            format!("{how}. No single function is the cause; the largest is {}.", most.name)
         });
         let said = say(Rule::HostGaps, vec![share], text, spread.as_deref());
-        let experiment = Some(Experiment::shorter_steps());
+        // More requests make a step longer, and tokens cheaper.
+        let is_more = s.host_never_waits && s.more_requests.is_some();
+        let more = is_more.then(|| Experiment::more("tokens_per_s"));
+        let experiment = Some(more.unwrap_or_else(Experiment::shorter_steps));
         Some(Takeaway { experiment, ..said })
     }
 
@@ -394,6 +410,8 @@ impl Speaker<'_> {
         }
         let idle = self.idle_percent().filter(|_| !self.stage.no_gpu_work).unwrap_or(0.0) / 100.0;
         let mut said = Vec::new();
+        // Else the advice about the idle time as a whole is that about them.
+        let some_main = self.stage.host_causes.iter().any(HostEvidence::is_main);
         for cause in &self.stage.host_causes {
             let part = idle * cause.percent / 100.0;
             if part * 100.0 >= HOST_CAUSE_PERCENT {
@@ -405,7 +423,8 @@ impl Speaker<'_> {
                 let least = if cause.is_fault { least.max(HOST_FAULT_PERCENT) } else { least };
                 let idle = self.share_of("idle_percent", idle * 100.0, HOST_CAUSE_PERCENT);
                 let evidence = vec![share.error(cause.error_percent).against(least), idle];
-                let (text, then) = (cause.text.clone(), Some(cause.then.as_str()));
+                let then = Some(cause.then.as_str()).filter(|_| cause.is_own || some_main);
+                let text = cause.text.clone();
                 let takeaway = self.say(rule, Some(part), evidence, text, then);
                 said.push(about(takeaway, &cause.name, &short_hash(&cause.key)));
             }
@@ -438,9 +457,8 @@ impl Speaker<'_> {
             let late = late.map_or_else(String::new, |late| format!("; {late}"));
             let text = format!("waiting for other ranks is {waiting:.1} % of {of}{late}");
             let remedy = split.and_then(|split| split.late_remedy.as_deref());
-            let remedy =
-                remedy.unwrap_or("Find out which rank is late: section Ranks has their delays.");
-            let then = format!("{remedy} Faster communication does not help.");
+            // Where all were compared and none is late, there is nothing to find out.
+            let then = remedy.map(|remedy| format!("{remedy} Faster communication does not help."));
             let mut evidence =
                 vec![self.share_of("waiting_percent", waiting, COMMUNICATION_PERCENT)];
             evidence.extend(split.iter().flat_map(|split| &split.late_evidence).cloned());
@@ -449,7 +467,7 @@ impl Speaker<'_> {
                 self.busy_part(waiting),
                 evidence,
                 text,
-                Some(&then),
+                then.as_deref(),
             ));
         }
         let transfer = self.numbers.communication_percent.unwrap_or(0.0);

@@ -26,7 +26,7 @@ pub(super) struct Evidence {
     pub(super) work: Option<Work>,
     pub(super) gpus: Vec<Gpu>,
     pub(super) threads: Vec<Thread>,
-    /// Errors that the driver told the kernel's log of late: of this process, or of none by name.
+    /// Recent errors of the driver in the kernel's log: of this process, or without the name of a process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) xid: Vec<String>,
     /// What could not be had, and why.
@@ -49,7 +49,7 @@ pub(super) struct Process {
     /// Its number in its own container, if it runs in one: that of its main thread there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) inner_pid: Option<u32>,
-    /// What it calls itself in the list of processes, where that is no command: `VLLM::Worker_TP1`.
+    /// What it calls itself in the list of processes, where that is not a command: `VLLM::Worker_TP1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) title: String,
     /// `on`: it records; `dormant`, `starting` or `ended`. Empty: it did not answer.
@@ -72,7 +72,7 @@ pub(super) struct Process {
     pub(super) untimed: Option<u64>,
 }
 
-/// What the records tell of work on the GPU.
+/// What the records show about work on the GPU.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

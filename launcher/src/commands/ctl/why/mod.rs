@@ -147,7 +147,7 @@ pub(super) fn held_up(found: &[ControlSocket]) -> Vec<Option<String>> {
     ask_all(found.to_vec(), false).iter().map(verdict::holds_up_cupti).collect()
 }
 
-/// Errors that the driver told of late, each with its process, or with all where it names none.
+/// Errors that the driver told recently, each with its process, or with all where it names none.
 fn put_xids(asked: &mut [Evidence]) {
     // Only a process that uses a GPU has to do with them.
     let of_gpu = asked.iter_mut().filter(|evidence| evidence.process.cuda);
@@ -164,7 +164,7 @@ fn put_xids(asked: &mut [Evidence]) {
     }
 }
 
-/// Writes what can be sent to somebody: the evidence, the same as text, and where it comes from.
+/// Writes what can be sent to someone: the evidence, the same as text, and where it comes from.
 fn write_bundle(folder: &Path, json: &str, text: &str) -> Result<(), Failure> {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let provenance = json!({

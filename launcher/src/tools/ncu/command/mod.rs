@@ -74,7 +74,7 @@ impl Filter {
     }
 
     /// With all expressions of one kind, as ncu needs them. The settings were checked; the name of a
-    /// stage or region that needs a regular expression can still spoil what goes beside it.
+    /// stage or region that needs a regular expression can still spoil what goes next to it.
     fn alike(mut self, start_end: bool, findings: &mut Vec<Finding>) -> Filter {
         let lost = expression::lost([&self.nvtx_include, &self.nvtx_exclude]);
         if !lost.is_empty() {
@@ -287,7 +287,7 @@ const LISTED: usize = 6;
 pub(crate) struct Available {
     /// Identifiers of sections; nothing where the list could not be had: then none is refused.
     pub(crate) sections: Option<BTreeSet<String>>,
-    /// Base names of metrics, without `.sum` and the like; nothing where they could not be had.
+    /// Base names of metrics, without `.sum` and similar suffixes; nothing if they are not available.
     pub(crate) metrics: Option<BTreeSet<String>>,
 }
 
@@ -354,7 +354,7 @@ pub(crate) fn known_sections(
 const SIGNS: [char; 10] = ['*', '+', '?', '^', '$', '|', '(', ')', '[', ']'];
 
 /// The metrics that the GPU has, in the order wished, compared up to the first dot behind the unit; a finding names
-/// the others. What is not counted on the GPU (`launch__` and the like) no list holds: it is passed on.
+/// the others. What is not counted on the GPU (`launch__` and similar metrics) is in no list, and is passed on.
 pub(crate) fn known_metrics(
     wished: &[String],
     available: &Available,

@@ -32,7 +32,7 @@ pub(crate) struct Ncu {
     /// Globs of kernel names that are never chosen; wins over `kernel_include`.
     #[serde(deserialize_with = "one_or_many")]
     pub(crate) kernel_exclude: Vec<String>,
-    /// Whether kernels that talk to other GPUs are profiled, in a run of their own with a single pass.
+    /// Whether kernels that talk to other GPUs are profiled, in their own run with a single pass.
     pub(crate) communication_kernels: bool,
     /// The run is ended after this many seconds, and what it has by then is kept; none: never.
     pub(crate) time_budget_s: Option<NonZeroU64>,

@@ -53,7 +53,7 @@ struct KnownMessage {
 }
 
 /// Reasons why nothing can be measured, the most specific first. The texts are those of ncu; the
-/// same run often also says that no kernels were profiled, which then is no reason to run again.
+/// same run often also says that no kernels were profiled, which then does not call for another run.
 const HOPELESS: &[KnownMessage] = &[
     KnownMessage {
         says: &["ERR_NVGPUCTRPERM"],

@@ -1,6 +1,6 @@
 //! Exit status, log and files of an nsys run -> whether there is a report, and what is wrong with it.
 //!
-//! nsys hands the exit status of the workload on and fails in words: the log says more than the
+//! nsys hands the exit status of the workload on and fails in words: the log states more than the
 //! status. Only lines that nsys itself writes are looked for; the output of the workload stands
 //! between them.
 
@@ -23,7 +23,7 @@ pub struct Files {
     pub reports: Vec<(PathBuf, u64)>,
     /// A capture that was not turned into a report.
     pub raw: Option<(PathBuf, u64)>,
-    /// Reports that nsys wrote somewhere else, as its log says.
+    /// Reports that nsys wrote somewhere else, as its log states.
     pub elsewhere: Vec<(PathBuf, u64)>,
 }
 
@@ -504,7 +504,7 @@ impl NsysLog {
         said
     }
 
-    /// Why it did not work, where it says so.
+    /// Why it did not work, where it states it.
     fn refusal(&self) -> Option<Finding> {
         self.refused().map(|(kind, line)| kind.finding(line))
     }
@@ -526,7 +526,7 @@ impl NsysLog {
         import || self.refused().is_some_and(|(kind, _)| kind.what == LOST_HELPER)
     }
 
-    /// What is missing from the report, as far as it says so.
+    /// What is missing from the report, as far as it states it.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let troubles = self.known.iter().filter(|(kind, _)| !kind.is_refusal());
         troubles.map(|(kind, line)| kind.finding(line)).collect()

@@ -245,7 +245,7 @@ impl Copy {
         Ok(())
     }
 
-    /// `NAME=VALUE` of every variable in a table of its own that is long enough to be told from other text.
+    /// `NAME=VALUE` of every variable in its own table that is long enough to be told from other text.
     fn variables(&self, tables: &[(String, String)]) -> Vec<String> {
         let is_long = |one: &String| one.split_once('=').is_some_and(|(_, value)| value.len() >= 4);
         let mut variables = BTreeSet::new();
@@ -264,7 +264,7 @@ impl Copy {
         variables.into_iter().collect()
     }
 
-    /// Looks at the copy as somebody else would: is it whole, and is it clean?
+    /// Looks at the copy as someone else would: is it whole, and is it clean?
     fn check(&self, content: &Content) -> Result<(), NoCopy> {
         let db = &self.connection;
         let number =

@@ -2,7 +2,7 @@
 //!
 //! Rules, the first that holds: a process that does not answer; work on the GPU that does not end; threads that wait
 //! for each other; a GPU that is busy without a record; kernels that end; a step that does not end; a host that waits
-//! or computes. What no rule covers is not known, and the sentence says what would tell.
+//! or computes. What no rule covers is not known, and the sentence states what would tell.
 
 use serde::Serialize;
 use stage2_contract::text::numbers::counted;
@@ -192,7 +192,7 @@ fn place_in_kernel(thread: &Thread) -> String {
     if thread.waits_in.is_empty() { String::new() } else { format!(" ({})", thread.waits_in) }
 }
 
-/// The GPUs of the process: those of which NVML says so, else all.
+/// The GPUs of the process: those that NVML names, else all.
 fn gpus_of(evidence: &Evidence) -> Vec<&Gpu> {
     let own: Vec<&Gpu> = evidence.gpus.iter().filter(|gpu| gpu.own == Some(true)).collect();
     if own.is_empty() { evidence.gpus.iter().collect() } else { own }

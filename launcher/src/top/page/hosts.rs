@@ -1,0 +1,145 @@
+//! What the host did while no work ran -> lines of the page.
+
+use ratatui::text::Line;
+use stage2_contract::order::Order as _;
+use stage2_contract::text::{shorten, wrapped_at_most};
+use stage2_live::Watched;
+use stage2_model::{HOST_ERRORS_LEAST, HostCause, Report};
+
+use super::processes::{is_file, sorted_processes};
+use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, part, plain, share, who};
+
+/// The most causes of a process, and on a wide terminal.
+const CAUSES: usize = 3;
+const CAUSES_WIDE: usize = 6;
+
+/// What the host did while no work ran: with a report in the chosen stage, else of each process as many causes as there
+/// is room for, at most [`CAUSES`], or why there are none.
+pub(super) fn hosts(
+    view: &View,
+    row: Option<&Row>,
+    height: usize,
+    width: usize,
+) -> Vec<Line<'static>> {
+    let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
+    let reported = view.report.as_ref().and_then(|report| {
+        let (row, host) = (row?, report.host.as_ref()?);
+        Some((report, host.stages.iter().find(|of| of.stage == row.name)?))
+    });
+    if let Some((report, host)) = reported {
+        let (whose, idle_ns, window_ns) = match only(view) {
+            None => ("all".to_owned(), host.idle_ns, host.window_ns),
+            Some(of) => {
+                let (idle_ns, window_ns) = idle_of(report, of, &host.stage).unzip();
+                (who(of), idle_ns, window_ns)
+            }
+        };
+        let mut causes: Vec<(f64, String)> = Vec::new();
+        for cause in &host.causes {
+            let (percent, rank) = match only(view) {
+                None if cause.is_finding() => (cause.percent, mostly(report, cause)),
+                None => continue,
+                Some(of) => match percent_of(cause, of, host.idle_ns.zip(idle_ns)) {
+                    Some(percent) => (percent, String::new()),
+                    None => continue,
+                },
+            };
+            let room = width.saturating_sub(BEFORE_CAUSE + rank.chars().count());
+            causes.push((percent, format!("{}{rank}", shorten(&cause.text(true), room))));
+        }
+        causes.order_by(|a, b| b.0.total_cmp(&a.0));
+        causes.truncate(height.min(most));
+        let unused = idle_ns.zip(window_ns).map(|(idle, all)| part(idle, all));
+        let why = causes.is_empty().then(|| "too few samples".to_owned());
+        return host_lines(&host.stage, [(whose, or_dash(unused), causes, why)], most, width);
+    }
+    let all = sorted_processes(view, None);
+    let alone = only(view).map(id);
+    let all: Vec<&Watched> =
+        all.into_iter().filter(|of| alone.as_ref().is_none_or(|alone| *alone == id(of))).collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let shown = all.len().min(height);
+    let each = (height / shown.max(1)).clamp(1, most);
+    let rows = all.iter().take(shown).map(|process| {
+        let host = &process.window.host;
+        let unused = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
+        // Why there are no causes, or no lines in them.
+        let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
+        let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
+        let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
+        let causes = host.causes.iter().filter(|cause| cause.percent >= 0.05).take(for_causes);
+        let causes = causes.map(|cause| (cause.percent, cause.text(true))).collect();
+        (who(process), unused, causes, why.cloned())
+    });
+    // Of a run that goes on, also between calls.
+    let is_whole = view.look.processes.iter().any(|process| process.window.is_whole);
+    host_lines(if is_whole { "ALL CALLS" } else { "THE LAST 10 s" }, rows, each, width)
+}
+
+/// The time in the calls of a stage in which no work of a process ran, as its report has it, and that of all its calls.
+fn idle_of(report: &Report, process: &Watched, stage: &str) -> Option<(u64, u64)> {
+    let row = report.ranks.stages.iter().find(|of| of.stage == stage && is_file(process, &of.file));
+    Some((row?.warm_idle?.ns, process.window.stages.get(stage)?.window_ns))
+}
+
+/// The share of a cause in the idle time of one process, of `idle_ns` of all and of this one. As of all, it has to
+/// exceed its sampling error.
+fn percent_of(cause: &HostCause, process: &Watched, idle_ns: Option<(u64, u64)>) -> Option<f64> {
+    let (all_ns, own_ns) = idle_ns.filter(|(_, own_ns)| *own_ns > 0)?;
+    let part = cause.processes.iter().find(|of| is_file(process, &of.file))?.percent / 100.0;
+    let samples = cause.samples as f64 * part;
+    let percent = cause.percent * part * all_ns as f64 / own_ns as f64;
+    (samples.sqrt() >= HOST_ERRORS_LEAST).then_some(percent)
+}
+
+/// The rank that most of the time of a cause is in.
+fn mostly(report: &Report, cause: &HostCause) -> String {
+    let rank = |file: &str| report.processes.iter().find(|of| of.file == file)?.rank;
+    let most = cause.processes.iter().find(|of| of.percent > 50.0);
+    let most = most.filter(|_| report.ranks.seen > 1);
+    most.and_then(|of| rank(&of.file)).map_or_else(String::new, |rank| format!(", rank {rank}"))
+}
+
+/// Columns in front of a cause.
+const BEFORE_CAUSE: usize = 27;
+
+/// Who, which part of the time no work ran, shares of that by what the host did, and why there are none.
+type HostRow = (String, String, Vec<(f64, String)>, Option<String>);
+
+fn host_lines(
+    place: &str,
+    rows: impl IntoIterator<Item = HostRow>,
+    each: usize,
+    width: usize,
+) -> Vec<Line<'static>> {
+    let line_of = |who: &str, unused: &str, of: &str, text: &str| {
+        format!("  {who:>8} {unused:>7} {of:>6}  {text}")
+    };
+    let title = format!("WHAT THE HOST DID WHILE NO WORK RAN, IN {place}");
+    let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", &title), width)];
+    let text_width = width.saturating_sub(BEFORE_CAUSE);
+    for (who, unused, causes, why) in rows {
+        let room = each.saturating_sub(causes.len());
+        let causes = causes.into_iter().map(|(percent, text)| {
+            let text = shorten(without_wait(&text, text_width), text_width);
+            (share(percent / 100.0), text)
+        });
+        let why = why.map_or_else(Vec::new, |why| wrapped_at_most(&why, text_width, room));
+        let others = why.into_iter().map(|line| (String::new(), line));
+        for (at, (of, text)) in causes.chain(others).enumerate() {
+            let (who, unused) = if at == 0 { (who.as_str(), unused.as_str()) } else { ("", "") };
+            lines.push(plain(&line_of(who, unused, &of, &text), width));
+        }
+    }
+    lines
+}
+
+/// Leaves out "waiting for the" if there is no room: what follows (the GIL, a lock) says enough.
+fn without_wait(text: &str, width: usize) -> &str {
+    let is_long = text.chars().count() > width;
+    let what =
+        ["waiting for the ", "waiting for a "].iter().find_map(|wait| text.strip_prefix(wait));
+    what.filter(|_| is_long).unwrap_or(text)
+}

@@ -1,0 +1,229 @@
+//! Processes, or ranks, side by side -> the rows of their table; which of them wait for others, and which is late.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ratatui::style::{Color, Modifier};
+use ratatui::text::Line;
+use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::{shorten, visible};
+use stage2_live::{FileState, StageNumbers, Watched};
+use stage2_model::RankStageRow;
+
+use super::{
+    HOST_COLUMNS, ProcessOrder, Row, View, WAIT, WIDE, bold, coloured, id, is_incomplete,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
+    share, short, state, who,
+};
+
+/// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
+const LATE: f64 = 0.05;
+
+/// The part of the time in the calls of a stage in which each process waited for others, about: what its communication
+/// took beyond the quick launches of the quickest process. Nothing where no two processes communicate. A report knows it.
+pub(super) fn waits(view: &View, stage: &str) -> Vec<Option<f64>> {
+    let all = &view.look.processes;
+    if let Some(ranks) = view.report.as_ref().map(|report| &report.ranks) {
+        let wait = |process: &Watched| {
+            let is_it = |of: &&RankStageRow| of.stage == stage && is_file(process, &of.file);
+            let waiting_ns = ranks.stages.iter().find(is_it)?.warm_waiting_ns?;
+            let window_ns = process.window.stages.get(stage)?.window_ns;
+            (window_ns > 0).then(|| waiting_ns as f64 / window_ns as f64)
+        };
+        return all.iter().map(wait).collect();
+    }
+    let mut quickest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for kernel in all.iter().flat_map(|process| &process.window.kernels) {
+        if let Some(quick_ns) = kernel.quick_ns.filter(|_| kernel.stage == stage) {
+            let known = quickest.entry(&kernel.name).or_insert((u64::MAX, 0));
+            *known = (known.0.min(quick_ns), known.1 + 1);
+        }
+    }
+    let wait = |process: &Watched| {
+        let window_ns = process.window.stages.get(stage)?.window_ns;
+        let kernels = process.window.kernels.iter().filter(|kernel| kernel.stage == stage);
+        let waited = kernels.filter_map(|kernel| {
+            let (quick_ns, _) = quickest.get(kernel.name.as_str()).filter(|known| known.1 > 1)?;
+            Some(kernel.ns.saturating_sub(quick_ns.saturating_mul(kernel.launches)))
+        });
+        let waited = waited.reduce(u64::saturating_add)?;
+        (window_ns > 0).then(|| (waited as f64 / window_ns as f64).min(1.0))
+    };
+    all.iter().map(wait).collect()
+}
+
+/// Whether a file of a report is that of the process.
+pub(super) fn is_file(process: &Watched, file: &str) -> bool {
+    Path::new(&process.file).file_name().is_some_and(|name| name == file)
+}
+
+/// The process that the others wait for, and how that is known: from a report, or because it waits much less.
+fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize, String)> {
+    if let Some(report) = &view.report {
+        let late =
+            report.ranks.late.iter().find(|of| of.stage == row.map_or("", |row| &row.name))?;
+        let at = view.look.processes.iter().position(|process| is_file(process, &late.file))?;
+        let delays = late.delays.as_ref()?;
+        let text = match &delays.steps {
+            Some(steps) => format!(
+                "is late in {} of {}, by {} ms (median)",
+                count(steps.late),
+                counted(steps.of, &steps.noun),
+                ms(steps.median_ns)
+            ),
+            None => format!(
+                "is late at {} of {} collectives",
+                count(delays.collectives),
+                count(late.collectives)
+            ),
+        };
+        return Some((at, format!("{text}: the others wait")));
+    }
+    let mut known: Vec<(f64, usize)> =
+        waits.iter().enumerate().filter_map(|(at, wait)| Some(((*wait)?, at))).collect();
+    known.order_by(|a, b| a.0.total_cmp(&b.0));
+    let (&(least, at), others) = known.split_first()?;
+    let (median, _) = others.get(others.len() / 2)?;
+    let is_late = median - least >= LATE && *median >= 2.0 * least;
+    is_late.then(|| (at, "waits least for the other ranks: they wait for it".to_owned()))
+}
+
+fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
+    process.window.stages.get(&row?.name)
+}
+
+/// The processes in the order of their rows; without another one, that of their ranks.
+pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v Watched> {
+    // One without GPU work of which nothing is missing has nothing to show next to others.
+    let is_idle = |of: &&Watched| of.counts.work == 0 && lost(of) == 0 && !is_incomplete(of);
+    let mut all: Vec<&Watched> = view.look.processes.iter().collect();
+    if !all.iter().all(is_idle) {
+        all.retain(|process| !is_idle(process));
+    }
+    match view.state.processes_by {
+        ProcessOrder::Rank => {}
+        ProcessOrder::StepTime => all.order_by_cached_key(|process| {
+            Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
+        }),
+        ProcessOrder::Busy => all.order_by(|a, b| {
+            let busy =
+                |of| of_stage(of, row).and_then(StageNumbers::busy_share).unwrap_or(f64::MAX);
+            busy(a).total_cmp(&busy(b))
+        }),
+        ProcessOrder::Wait => {
+            let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
+            let ids = view.look.processes.iter().map(id);
+            let waits: BTreeMap<_, _> = ids.zip(waits).collect();
+            let of = |of| waits.get(&id(of)).copied().flatten().unwrap_or(f64::MAX);
+            all.order_by(|a, b| of(a).total_cmp(&of(b)));
+        }
+        ProcessOrder::Lost => {
+            all.order_by_key(|process| Reverse((is_incomplete(process), lost(process))));
+        }
+    }
+    all
+}
+
+pub(super) fn processes(
+    view: &View,
+    row: Option<&Row>,
+    height: usize,
+    width: usize,
+) -> Vec<Line<'static>> {
+    let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
+    let (late, why) = late(view, row, &waits).unzip();
+    let late = late.and_then(|at| view.look.processes.get(at));
+    let why = late.zip(why).map(|(late, why)| format!("  * {} {why}", who(late)));
+    let late = late.map(id);
+    let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).collect();
+    let has_waits = waits.values().any(Option::is_some);
+    let by = view.state.processes_by;
+    let sorted = sorted_processes(view, row);
+    let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
+    let chosen = sorted.iter().position(|process| is_chosen(process));
+    let titles = [
+        ("CALLS/S".to_owned(), 7),
+        (marked("P50 ms", by == ProcessOrder::StepTime), 7),
+        (marked("BUSY", by == ProcessOrder::Busy), 6),
+        // The late one has a mark behind it.
+        (format!("{} ", marked(WAIT, by == ProcessOrder::Wait)), 7),
+        ("GPU".to_owned(), 6),
+        (marked("LOST", by == ProcessOrder::Lost), 7),
+    ];
+    let is_there = |at: usize| has_waits || at != 3;
+    let cells = |of: &[String; 6]| {
+        let cells = of.iter().cloned().zip(titles.iter().map(|(_, width)| *width));
+        cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
+    };
+    let columns: usize = cells(&Default::default()).iter().map(|(_, width)| width + 1).sum();
+    let host_width = width.saturating_sub(columns + 26).clamp(8, HOST_COLUMNS);
+    let line_of = |start: String, of: &[String; 6]| {
+        let cells = cells(of);
+        row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
+    };
+    let host = padded("HOST", host_width);
+    let start = format!("  {:>4} {:>8} {host} {}", "RANK", "PID", padded("STATE", 9));
+    let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
+    if width >= WIDE {
+        title.push_str(" TOKENS/S  TRACE FILE");
+    }
+    let mut lines = vec![bold(&title, width)];
+    // A process is worth more than how many have no room.
+    let shown = if sorted.len() > height { height.saturating_sub(1).max(1) } else { height };
+    // The chosen one is always among those that are seen.
+    let first = (chosen.unwrap_or(0) + 1).saturating_sub(shown.max(1));
+    for process in sorted.iter().skip(first).take(shown) {
+        let sum = of_stage(process, row);
+        let per_s = sum.and_then(|sum| Some(sum.steps as f64 / seconds(process, sum)?));
+        let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
+        let busy: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
+        let busy_ns = busy.iter().sum::<f64>() / busy.len() as f64;
+        let gpu = (!busy.is_empty() && process.window.ns > 0)
+            .then(|| share(busy_ns / process.window.ns as f64));
+        let is_late = late.as_ref() == Some(&id(process));
+        let wait = waits.get(&id(process)).copied().flatten();
+        let busy = sum.and_then(StageNumbers::busy_share);
+        let busy = busy.map(|busy| (busy - wait.unwrap_or(0.0)).max(0.0));
+        let mark = if is_chosen(process) { ">" } else { " " };
+        let rank = or_dash(process.rank.map(|rank| rank.to_string()));
+        let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
+        let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
+        let cells = [
+            or_dash(per_s.map(short)),
+            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
+            or_dash(busy.map(share)),
+            format!("{}{}", or_dash(wait.map(share)), if is_late { "*" } else { " " }),
+            or_dash(gpu),
+            lost_text(lost(process), is_incomplete(process), lost_count),
+        ];
+        let mut text = line_of(start, &cells);
+        if width >= WIDE {
+            let room = width.saturating_sub(columns + 26 + host_width + 11);
+            text.push_str(&more_of_process(process, sum, room));
+        }
+        let is_heard = !is_silent(view, process) && process.state != FileState::Unreachable;
+        let is_whole = lost(process) == 0 && !is_incomplete(process) && is_heard;
+        let line = match (is_chosen(process), is_whole) {
+            (true, _) => plain(&text, width).style(Modifier::REVERSED),
+            (false, true) => plain(&text, width),
+            (false, false) => coloured(plain(&text, width), Color::Red, view),
+        };
+        lines.push(line);
+    }
+    if shown < sorted.len() && shown < height {
+        let more = counted((sorted.len() - shown) as u64, "process");
+        lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
+    }
+    lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
+    lines
+}
+
+/// The further columns of a wide terminal.
+fn more_of_process(process: &Watched, sum: Option<&StageNumbers>, room: usize) -> String {
+    let with_tokens = sum.filter(|sum| sum.steps_with_tokens > 0);
+    let per_s = with_tokens.and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
+    let file = shorten(&visible(process.file.as_bytes()), room);
+    format!(" {:>8}  {file}", or_dash(per_s.map(short)))
+}
