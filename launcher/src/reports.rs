@@ -15,6 +15,17 @@ use stage2_report::{Analysis, Settings, Sources, WorkloadFacts, analyse};
 /// # Errors
 /// A folder that is not there, or that cannot be written.
 pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
+    replace_reports(run_dir, |_| None)
+}
+
+/// As [`write_reports`], except that nothing is written if `refused` finds a reason in the processes that were read.
+///
+/// # Errors
+/// Those of [`write_reports`], and the reason.
+pub(crate) fn replace_reports(
+    run_dir: &Path,
+    refused: impl FnOnce(&[ProcessRow]) -> Option<String>,
+) -> anyhow::Result<Outcome> {
     let is_folder = fs::metadata(run_dir)
         .with_context(|| format!("{} cannot be read; name the folder of a run", run_dir.display()))?
         .is_dir();
@@ -22,6 +33,9 @@ pub fn write_reports(run_dir: &Path) -> anyhow::Result<Outcome> {
     let sources = Sources::of_run(run_dir);
     let settings = Settings::of_run(run_dir);
     let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);
+    if let Some(why) = refused(&report.processes) {
+        anyhow::bail!(why);
+    }
     let files = stage2_render::write_files(&report, top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: stage2_render::headline(&report, run_dir),

@@ -178,7 +178,9 @@ impl HostFrame {
     }
 
     fn with(&self, file: &str, before: &str, after: &str) -> String {
-        let function = stage2_contract::text::shorten(&self.function, FUNCTION_CHARS);
+        // Python's mark of a function within another one says nothing that the names do not.
+        let function = self.function.replace(".<locals>", "");
+        let function = stage2_contract::text::shorten(&function, FUNCTION_CHARS);
         match self.line {
             0 => format!("{function}{before}{file}{after}"),
             line => format!("{function}{before}{file}:{line}{after}"),

@@ -234,6 +234,9 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
         format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
     };
     let items: String = serious.map(item).collect();
-    let gap = if items.is_empty() { "" } else { "\n" };
-    format!("{items}{gap}{}", more_in("report.md", report.findings.len() - shown, "finding"))
+    if items.is_empty() {
+        let notes = counted(report.findings.len() as u64, "note");
+        return format!("No errors and no warnings; report.md has {notes}.\n\n");
+    }
+    format!("{items}\n{}", more_in("report.md", report.findings.len() - shown, "finding"))
 }

@@ -7,7 +7,7 @@ use stage2_model::{
     RequestRow, Spread, StepFit, TokenCost,
 };
 
-use super::table::{Table, decimal, sentence};
+use super::table::{Table, capitalised, decimal, sentence};
 
 /// Heading of the section.
 pub(super) const TITLE: &str = "Engine Steps";
@@ -31,7 +31,10 @@ const SHARES: &str = "The time of a step on all GPUs is divided equally among it
 /// The section: the engine, a sentence for each kind of step and, unless `brief`, the tables.
 pub(super) fn section(report: &Report, brief: bool) -> String {
     let Some(run) = &report.engine else { return String::new() };
-    let mut out = format!("{}\n\n", sentence(&about(report, run)));
+    let pauses = if brief { None } else { pauses(run) };
+    let about = [about(report, run)].into_iter().chain(pauses.map(|said| capitalised(&said)));
+    let about: Vec<String> = about.map(|said| sentence(&said)).collect();
+    let mut out = format!("{}\n\n", about.join(" "));
     for kind in &run.kinds {
         out.push_str(&format!("- {}\n", sentence(&steps(kind))));
     }
@@ -64,8 +67,7 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
 }
 
 fn about(report: &Report, run: &EngineRun) -> String {
-    let EngineRun { engine, version, processes, pauses, pause_ns, extent_ns, .. } = run;
-    let first_step_ns = run.first_step_ns;
+    let EngineRun { engine, version, processes, .. } = run;
     let named = engine.as_deref().map(|name| match version {
         Some(version) => format!("{name} {version}"),
         None => name.to_owned(),
@@ -87,31 +89,30 @@ fn about(report: &Report, run: &EngineRun) -> String {
             format!("; {} in no row, because there are too many batches", counted(steps, "step"))
         }
     };
-    let waiting = run.waiting_pause_ns.map(|ns| {
-        format!(
-            "; requests waited during {} of it; in the rest there was no request",
-            shown_time(ns as f64)
-        )
+    format!("{who}{ranks}{other}")
+}
+
+/// How long the engine had nothing to do, or let requests wait; nothing if it never paused.
+fn pauses(run: &EngineRun) -> Option<String> {
+    let EngineRun { pauses, pause_ns, extent_ns, .. } = run;
+    if *pauses == 0 {
+        return None;
+    }
+    let time = |ns: u64| shown_time(ns as f64);
+    let first = run.first_step_ns.map_or_else(String::new, |ns| {
+        format!("; the first step, which may load and compile, took {} of these", time(ns))
     });
-    let first = first_step_ns.map_or_else(String::new, |ns| {
-        format!(
-            "; the first step, which may load and compile, took {} of these",
-            shown_time(ns as f64)
-        )
+    let waiting = run.waiting_pause_ns.map_or_else(String::new, |ns| {
+        format!("; requests waited during {} of it; in the rest there was no request", time(ns))
     });
-    let paused = match pauses {
-        0 => String::new(),
-        _ => format!(
-            "; it paused {} before steps that only start requests, for {} ({} % of the {} from the start \
-             of the first step to the end of the last one{first}){}",
-            times(*pauses),
-            shown_time(*pause_ns as f64),
-            percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
-            shown_time(*extent_ns as f64),
-            waiting.unwrap_or_default(),
-        ),
-    };
-    format!("{who}{ranks}{paused}{other}")
+    Some(format!(
+        "it paused {} before steps that only start requests, for {} ({} % of the {} from the start of the \
+         first step to the end of the last one{first}){waiting}",
+        times(*pauses),
+        time(*pause_ns),
+        percent1(*pause_ns as f64 * 100.0 / (*extent_ns).max(1) as f64),
+        time(*extent_ns),
+    ))
 }
 
 fn times(number: u64) -> String {
@@ -373,7 +374,7 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let text = section(&report, false);
         for part in [
-            "vllm 0.26.0; it paused once before steps that only start requests, for 5.00 ms (5.0 % of \
+            "vllm 0.26.0. It paused once before steps that only start requests, for 5.00 ms (5.0 % of \
              the 100.00 ms from the start of the first step to the end of the last one; the first step, which \
              may load and compile, took 60.00 ms of these)",
             "decode: 1,234 steps, median 2.10 ms at a mean of 16.0 requests (500 tokens of context each), \
@@ -426,7 +427,6 @@ mod tests {
         let report = Report { engine: Some(run), ..Report::default() };
         let (brief, text) = (section(&report, true), section(&report, false));
         for part in [
-            "requests waited during 1.00 ms of it",
             "40 requests ended, 1 aborted",
             "300 of 1,200 drafted tokens (25.0 %) were accepted",
             "time to first token: median 90.00 ms, p99 200.00 ms; time in the queue: median 30.00 ms",
@@ -436,12 +436,13 @@ mod tests {
             assert!(brief.contains(part), "{part}\n{brief}");
         }
         for part in [
+            "requests waited during 1.00 ms of it",
             "| 17 |",
             "The steps took 400.00 ms of 2 GPUs: 300.00 ms belong to these requests, 100.00 ms (25.0 %)",
             "in 1.0 % of it the shares are approximate",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!brief.contains("| 17 |"));
+        assert!(!brief.contains("| 17 |") && !brief.contains("paused"));
     }
 }

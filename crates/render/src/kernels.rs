@@ -9,14 +9,14 @@ use stage2_contract::text::{KernelName, code, csv_field, plain};
 use stage2_model::kernels::{Kernel, stage_kernels};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
-use crate::page::first_screen;
+use crate::facts::brief_screen;
 use crate::table::Table;
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let kernels = stage_kernels(report);
     let (shown, rest) = kernels.split_at(top.min(kernels.len()));
-    let mut out = format!("# Kernels\n\n{}", first_screen(report));
+    let mut out = format!("# Kernels\n\n{}", brief_screen(report));
     out.push_str(&rows_line(shown, rest));
     // Programs read the nine columns; the first five are those of the system before.
     let table = Table::new(shown)

@@ -8,6 +8,7 @@ mod costs;
 pub mod diff;
 mod energy;
 mod engine;
+mod facts;
 mod headline;
 mod host;
 mod html;

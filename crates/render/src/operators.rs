@@ -5,7 +5,8 @@ use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
 
-use crate::page::{Page, first_screen};
+use crate::facts::brief_screen;
+use crate::page::Page;
 use crate::table::{Table, more, none, paragraph};
 
 /// Operators of each stage that are listed.
@@ -20,7 +21,7 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
 
 pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let title = "Operators".to_owned();
-    let mut out = first_screen(report);
+    let mut out = brief_screen(report);
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(absence) = &operators.absent {
         out.push_str(&none(&absence.reason, &absence.remedy));

@@ -24,14 +24,22 @@ pub(super) const VERDICT: &str = "verdict";
 pub(super) fn answer_lines(report: &Report) -> Vec<AnswerLine> {
     let mut lines = report.answer.lines.clone();
     if lines.iter().all(|line| line.label != COVERAGE) {
-        let text = report.coverage.verdict.text.clone();
-        lines.push(AnswerLine { label: COVERAGE.to_owned(), text });
+        lines.push(coverage(report));
     }
     if let Some(text) = loses_most(report) {
         let at = lines.iter().position(|line| line.label == "first").unwrap_or(lines.len() - 1);
         lines.insert(at, AnswerLine { label: "kernel".to_owned(), text });
     }
     lines
+}
+
+/// The line on coverage: that of the answer, or else what the capture says of itself.
+pub(super) fn coverage(report: &Report) -> AnswerLine {
+    let of_answer = report.answer.lines.iter().find(|line| line.label == COVERAGE).cloned();
+    of_answer.unwrap_or_else(|| AnswerLine {
+        label: COVERAGE.to_owned(),
+        text: report.coverage.verdict.text.clone(),
+    })
 }
 
 const NAME_CHARS: usize = 60;
@@ -174,8 +182,13 @@ pub(super) fn is_answered(report: &Report) -> bool {
     report.answer.lines.iter().any(|line| line.label != COVERAGE)
 }
 
-/// Right below the title: simulated or not, an early end of the workload, the answer, ranks.
+/// Right below the title: simulated or not, an early end of the workload, the answer in full, ranks.
 pub(super) fn first_screen(report: &Report) -> String {
+    opening(report) + &paragraphs(&answer_lines(report)) + &head_of_ranks(report)
+}
+
+/// What stands above the answer: simulated or not, an early end of the workload.
+pub(super) fn opening(report: &Report) -> String {
     let mut out = String::new();
     if report.simulated {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
@@ -183,14 +196,22 @@ pub(super) fn first_screen(report: &Report) -> String {
     if let Some(end) = &report.run.workload_end {
         out.push_str(&format!("**Ended early:** {}.\n\n", plain(&end.sentence())));
     }
-    for AnswerLine { label, text } in answer_lines(report) {
-        let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-        out.push_str(&format!("**{}:** {}{stop}\n\n", plain(&capitalised(&label)), plain(&text)));
-    }
-    if let Some(ranks) = ranks::head(report) {
-        out.push_str(&format!("**Ranks:** {}.\n\n", plain(&ranks)));
-    }
     out
+}
+
+/// A paragraph for each line of the answer.
+pub(super) fn paragraphs(lines: &[AnswerLine]) -> String {
+    let paragraph = |AnswerLine { label, text }: &AnswerLine| {
+        let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+        format!("**{}:** {}{stop}\n\n", plain(&capitalised(label)), plain(text))
+    };
+    lines.iter().map(paragraph).collect()
+}
+
+/// What stands below the answer: ranks.
+pub(super) fn head_of_ranks(report: &Report) -> String {
+    let ranks = ranks::head(report);
+    ranks.map_or_else(String::new, |ranks| format!("**Ranks:** {}.\n\n", plain(&ranks)))
 }
 
 /// A page of Markdown.

@@ -156,8 +156,8 @@ fn stages(report: &Report) -> String {
     if report.stages.is_empty() {
         return none("no range was opened, and no GPU work was recorded", "");
     }
-    let windows = stages::windows(report, ROWS, "metrics.json");
-    stages::times(report, ROWS, "metrics.json") + &windows + &stages::floors(report, ROWS)
+    let windows = stages::windows(report, ROWS, "metrics.json", false);
+    stages::times(report, ROWS, "metrics.json", false) + &windows + &stages::floors(report, ROWS)
 }
 
 /// All instances of all stages, of warm-ups, of operators and of work outside of ranges.
@@ -285,7 +285,8 @@ fn stage_kernels(report: &Report) -> String {
         return none("no kernel was recorded", "");
     }
     let mut out = String::from(
-        "Over all ranges, launch configurations, GPUs and instances, the cold first ones included.\n\n",
+        "All calls in all ranges, launch configurations and GPUs. The cold first calls are included, so the \
+         shares differ from those of kernels.md, which leaves them out.\n\n",
     );
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {

@@ -78,8 +78,9 @@ struct Timing<'r> {
     within: Option<&'r str>,
 }
 
-/// Host times of the warm instances, at most `most` rows of them; the rest is in `file`.
-pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
+/// Host times of the warm instances, at most `most` rows of them; the rest is in `file`. `brief`: without the notes on
+/// how times are related.
+pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> String {
     let mut rows: Vec<Timing<'_>> = Vec::new();
     let answers = answers(report);
     for stage in model_stages(report) {
@@ -131,19 +132,20 @@ pub(super) fn times(report: &Report, most: usize, file: &str) -> String {
             "Steps of a stage that has no warm call are those of its first, cold one.",
         ));
     }
-    let passed_over = steps().filter_map(|step| step.passed_over.as_deref());
+    let passed_over = steps().filter_map(|step| step.passed_over.as_deref().filter(|_| !brief));
     out.extend(passed_over.map(|why| paragraph(&format!("{}.", capitalised(why)))));
     let first_token = answers().find(|answer| answer.role == Role::Prefill);
-    out.extend(first_token.map(|answer| {
+    let is_told = |answer: &&StageAnswer| !brief || answer.time_to_first_token_ns.value().is_some();
+    out.extend(first_token.filter(is_told).map(|answer| {
         let known = answer.time_to_first_token_ns.text(|ns| format!("{} (p50)", shown_time(ns)));
         paragraph(&format!("Time to first token of a request: {known}."))
     }));
-    if rows.iter().any(|row| row.step.is_some()) {
+    if !brief && rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
             "A row with a step is about the part that repeats within the stage; the other rows are about whole calls.",
         ));
     }
-    if steps().any(|step| step.unit == StepUnit::OfEngine) {
+    if !brief && steps().any(|step| step.unit == StepUnit::OfEngine) {
         let said = model_stages(report).filter_map(|stage| {
             step_relation(report, stage, answers().find(|answer| answer.stage == stage.stage)?)
         });
@@ -296,8 +298,9 @@ struct Split<'r> {
     idle_percent: Option<f64>,
 }
 
-/// Where the windows of the warm instances go; nothing where that is not known.
-pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
+/// Where the windows of the warm instances go; nothing where that is not known. `brief`: without the finer points of
+/// what the columns are.
+pub(super) fn windows(report: &Report, most: usize, file: &str, brief: bool) -> String {
     let (without_work, with_work): (Vec<&StageRow>, Vec<&StageRow>) =
         model_stages(report).partition(|stage| stage.has_no_gpu_work());
     let without_work = without_gpu_work(&without_work, with_work.is_empty());
@@ -317,7 +320,7 @@ pub(super) fn windows(report: &Report, most: usize, file: &str) -> String {
     }
     let table = table.right("Idle (%)", |row| row.idle_percent.map(percent1));
     let mut notes = String::new();
-    if rows.iter().any(|row| row.parts.len() > 1) {
+    if !brief && rows.iter().any(|row| row.parts.len() > 1) {
         notes.push_str(
             " Time in which several kinds of work overlap counts for the leftmost of their columns. \
              Kernels that copy are compute.",
@@ -430,22 +433,25 @@ mod tests {
 
     #[test]
     fn requests_around_the_steps_of_an_engine_have_no_row_of_idle_time() {
-        let page = windows(&report(&[("decode", 60), ("request", 0)]), 9, "report.md");
+        let page = windows(&report(&[("decode", 60), ("request", 0)]), 9, "report.md", false);
         assert!(page.contains("| `decode` | 60.0 | 40.0 |\n"), "{page}");
         assert!(!page.contains("| `request` |"), "{page}");
         let told =
             "request launches no GPU work itself, and is in no share of the time of all stages.";
         assert!(page.ends_with(&format!("{told}\n\n")), "{page}");
         let many = [("decode", 60), ("load", 0), ("request", 0), ("plan", 0)];
-        let page = windows(&report(&many), 9, "report.md");
+        let page = windows(&report(&many), 9, "report.md", false);
         let told = "load, request and 1 more launch no GPU work themselves, and are in no share";
         assert!(page.contains(told), "{page}");
     }
 
     #[test]
     fn a_run_without_gpu_work_in_its_stages_says_so() {
-        let page = windows(&report(&[("request", 0)]), 9, "report.md");
+        let page = windows(&report(&[("request", 0)]), 9, "report.md", false);
         assert_eq!(page, "request launches no GPU work itself.\n\n");
-        assert_eq!(windows(&report(&[("decode", 9)]), 9, "report.md").matches("no GPU").count(), 0);
+        assert_eq!(
+            windows(&report(&[("decode", 9)]), 9, "report.md", true).matches("no GPU").count(),
+            0
+        );
     }
 }

@@ -18,10 +18,11 @@ use crate::failure::Failure;
 use crate::reports::Outcome;
 use crate::terminal::Terminal;
 use stage2_config::hydra::Node;
+use stage2_contract::text::numbers::count;
 use stage2_contract::text::{visible, visible_path};
 use stage2_contract::trace::pieces::piece_of;
 use stage2_model::finding::Id;
-use stage2_model::{Finding, RunState};
+use stage2_model::{Finding, ProcessRow, RunState};
 use stage2_read::files::{self, plain_name, write_whole};
 use stage2_read::layout::INPUTS_YAML;
 use stage2_read::trace::folder::trace_files;
@@ -313,8 +314,7 @@ fn for_each_file(dir: &Path, mut visit: impl FnMut(&std::fs::DirEntry)) {
 pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     // A process may come from an export of nsys.
     let files = record.processes.iter().map(|process| process.file.as_str());
-    let told: BTreeSet<&str> =
-        files.filter(|file| plain_name(file).ends_with(".s2t")).map(trace_name).collect();
+    let told: BTreeSet<&str> = files.filter(|file| is_trace(file)).map(trace_name).collect();
     let folder = dir.join(COLLECTOR_DIR);
     let found = trace_files(&folder).unwrap_or_default();
     let names: Vec<_> = found.iter().filter_map(|path| path.file_name()?.to_str()).collect();
@@ -338,6 +338,30 @@ pub(crate) fn lost_traces(dir: &Path, record: &RunRecord) -> Option<String> {
     ))
 }
 
+/// Why the reports of `dir` stay as they are: a trace in which `found` has fewer kernels than they tell of was cut since.
+pub(crate) fn cut_trace(dir: &Path, record: &RunRecord, found: &[ProcessRow]) -> Option<String> {
+    let left = |before: &ProcessRow| {
+        let of = |now: &&ProcessRow| trace_name(&now.file) == trace_name(&before.file);
+        found.iter().filter(of).map(|now| now.kernels).fold(0, u64::saturating_add)
+    };
+    let traces = record.processes.iter().filter(|before| is_trace(&before.file));
+    let (cut, left) = traces.map(|row| (row, left(row))).find(|(row, left)| *left < row.kernels)?;
+    Some(format!(
+        "the reports of {} were made of {} kernels in {}, of which {} are left: the file was cut or \
+         damaged since. They stay as they are: put the whole file back to write them again; \
+         `stage2-launch merge --spool {} -o DIR` reports what is left",
+        visible_path(dir),
+        count(cut.kernels),
+        visible(cut.file.as_bytes()),
+        count(left),
+        visible_path(&dir.join(COLLECTOR_DIR)),
+    ))
+}
+
+fn is_trace(file: &str) -> bool {
+    plain_name(file).ends_with(".s2t")
+}
+
 /// What a trace is identified by: the name of its file, compressed or not, or the stem of its pieces.
 fn trace_name(name: &str) -> &str {
     piece_of(name).map_or_else(|| plain_name(name), |(stem, _)| stem)
@@ -346,7 +370,6 @@ fn trace_name(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::ProcessRow;
 
     fn outcome(findings: Vec<Finding>, simulated: bool) -> Outcome {
         let coverage = serde_json::json!({"attributed": 1});
@@ -404,6 +427,12 @@ mod tests {
         assert_eq!(of(&["run.sqlite"]), None);
         let why = of(&["vm-1-p000001.s2t", "vm-2.s2t.gz"]).expect("gone");
         assert!(why.contains("vm-1 and 1 more are gone"), "{why}");
+        // A trace that has lost kernels is told, one that grew is not.
+        let rows = |kernels| [ProcessRow { kernels, ..row("vm-2.s2t") }, row("vm-9.s2t")];
+        let told = RunRecord { processes: rows(7).into(), ..RunRecord::default() };
+        let cut = |kernels| cut_trace(folder.path(), &told, &rows(kernels));
+        assert_eq!([cut(7), cut(8)], [None, None]);
+        assert!(cut(3).expect("cut").contains("7 kernels in vm-2.s2t, of which 3 are left"));
         // The first piece may have been deleted while the process ran.
         for name in ["vm-1-p000003.s2t.gz", "vm-2.s2t", "vm-3.s2t"] {
             std::fs::write(collector.join(name), "").expect("file");

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::ending::{list_files, open_report, print_file, tell_answer, tell_findings};
 use super::windows;
 use crate::bundle::{
-    self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, lost_traces, refused_run, run_named,
+    self, Access, COLLECTOR_DIR, RUN_JSON, RunRecord, cut_trace, lost_traces, refused_run,
+    run_named,
 };
 use crate::cli::{self, ReportArgs};
 use crate::failure::Failure;
@@ -86,7 +87,8 @@ fn write_again(
     if !record.left_running.is_empty() {
         forget_ended(run_dir)?;
     }
-    let outcome = reports::write_reports(run_dir).map_err(Failure::no_result)?;
+    let outcome = reports::replace_reports(run_dir, |found| cut_trace(run_dir, record, found));
+    let outcome = outcome.map_err(Failure::no_result)?;
     let record = bundle::update_after_report(run_dir, &outcome).map_err(Failure::no_result)?;
     let outcome = Ok(outcome);
     list_files(&outcome, run_dir, terminal);

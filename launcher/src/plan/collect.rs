@@ -293,16 +293,38 @@ fn collector_environment(
             ));
         }
     }
-    for (name, value) in &kept {
-        let what = format!("the collector also obeys {name}={}", value.display());
-        let remedy = format!("unset {name} for a run that depends on its configuration only");
-        findings.push(Id::SettingReplaced.about(name).found(
-            what,
-            "it is set in the environment",
-            remedy,
-        ));
-    }
+    findings.extend(kept.iter().map(|(name, value)| of_environment(request, name, value)));
     (set, kept)
+}
+
+/// What a variable of the user means for a run: the collector obeys it, or cannot read it.
+fn of_environment(request: &Request<'_>, name: &str, value: &OsStr) -> Finding {
+    let key = name.strip_prefix("STAGE2_").unwrap_or(name).to_lowercase();
+    let shown = value.display();
+    if let Some(why) = unreadable(&request.config.profiling.collector, &key, value) {
+        return Id::SettingNoEffect.about(name).found(
+            format!("the variable {name}={shown} of the environment has no effect"),
+            why,
+            format!("correct or unset it, or give profiling.collector.{key}"),
+        );
+    }
+    Id::SettingReplaced.about(name).found(
+        format!("the collector also obeys {name}={shown}"),
+        "it is set in the environment",
+        format!("unset {name} for a run that depends on its configuration only"),
+    )
+}
+
+/// Why the collector cannot read a value of one of its settings.
+fn unreadable(collector: &Collector, key: &str, value: &OsStr) -> Option<String> {
+    let mut settings = serde_json::to_value(collector).ok()?;
+    let text = value.to_str().filter(|text| !text.is_empty())?;
+    let setting = settings.get_mut(key)?;
+    *setting = match setting.is_number() {
+        true => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        false => text.into(),
+    };
+    serde_json::from_value::<Collector>(settings).err().map(|why| why.to_string())
 }
 
 /// The settings of the collector that have a variable, each as the variable has it.

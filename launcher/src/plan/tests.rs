@@ -151,7 +151,30 @@ fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
     );
     let texts: Vec<_> = plan.findings.iter().map(ToString::to_string).collect();
     assert_eq!(texts.iter().filter(|t| t.contains("was replaced")).count(), 2, "{texts:?}");
-    assert_eq!(texts.iter().filter(|t| t.contains("also obeys")).count(), 2, "{texts:?}");
+    assert_eq!(
+        texts.iter().filter(|t| t.contains("also obeys STAGE2_SUMMARY=x")).count(),
+        1,
+        "{texts:?}"
+    );
+    let unreadable = "STAGE2_LOG=x of the environment has no effect";
+    assert!(texts.iter().any(|t| t.contains(unreadable)), "{texts:?}");
+}
+
+#[test]
+fn a_variable_of_the_user_is_read_as_the_collector_reads_it() {
+    let mut case = case(&[]);
+    let all = [
+        ("HOST", "250"),
+        ("HOST", "true"),
+        ("FLUSH_MS", "500"),
+        ("FLUSH_MS", "soon"),
+        ("RANGES", "a,b"),
+    ];
+    let told = all.map(|(name, value)| {
+        case.inherited.collector = [(format!("STAGE2_{name}"), value.into())].into();
+        case.plan().findings.iter().any(|finding| finding.to_string().contains("has no effect"))
+    });
+    assert_eq!(told, [false, true, false, true, false]);
 }
 
 #[test]

@@ -18,8 +18,9 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
+use crate::facts::brief_screen;
 use crate::operators::basis;
-use crate::page::{Page, busy_in_stages, first_screen, idle_percent, is_answered};
+use crate::page::{Page, busy_in_stages, idle_percent, is_answered};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
@@ -49,7 +50,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Recommendations", advice::recommendations_in_brief(report)),
         ("Limits", advice::findings_in_brief(report)),
     ];
-    let mut head = first_screen(report);
+    let mut head = brief_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -257,8 +258,8 @@ const KERNELS: usize = 5;
 const SHORT_NAME_CHARS: usize = 70;
 
 fn stages(report: &Report) -> String {
-    let windows = stages::windows(report, STAGES, "report.md");
-    stages::times(report, STAGES, "report.md") + &windows
+    let windows = stages::windows(report, STAGES, "report.md", true);
+    stages::times(report, STAGES, "report.md", true) + &windows
 }
 
 fn operators(report: &Report) -> String {

@@ -82,8 +82,9 @@ pub(super) fn definitions() -> Vec<Definition> {
         ),
         (
             "share of kernel time",
-            "The row's part of the summed durations of all kernels of its stage, the cold instances \
-             included; where no stage is named, and in kernels.csv, of all kernels in the run.",
+            "The row's part of the summed durations of all kernels of its stage, without the cold \
+             instances. The tables of Top kernels of each stage include these, and the shares of \
+             kernels.csv are of all kernels in the run.",
         ),
         ("percentiles", &percentiles),
         ("counters", &counters),

@@ -120,13 +120,8 @@ fn first_of(first: &FirstStep, stage: &str) -> String {
     let of = of.map_or_else(
         || " First, ".to_owned(),
         |of| {
-            // Its gain may be longer than the step that the verdict is about.
-            let mean = first
-                .mean
-                .as_ref()
-                .map(|mean| format!(" (mean {} {})", mean.of, shown_time(mean.ns)));
-            let mean = mean.unwrap_or_default();
-            format!(" The run as a whole gains most in {}{mean}: ", shorten(of, NAME_CHARS))
+            let name = shorten(of, NAME_CHARS);
+            format!(" The run as a whole gains most in {name}{}: ", first.of_mean())
         },
     );
     format!("{of}{}.", first.in_short)

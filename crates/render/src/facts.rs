@@ -1,0 +1,199 @@
+//! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
+
+use super::page::{
+    VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of, opening,
+    paragraphs, top_kernel, verdict_stage,
+};
+use super::table::capitalised;
+use stage2_contract::text::numbers::{
+    count, counted, grouped, or_absent, shown_rate, shown_time, time_scale,
+};
+use stage2_contract::text::{plain, shorten, shorten_kernel};
+use stage2_model::{
+    AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateRow, LateSteps, Report,
+    Role, StageAnswer, Status, StepTimes,
+};
+
+// Of names, and of the parts of a step.
+const STAGE_CHARS: usize = 40;
+const KERNEL_CHARS: usize = 44;
+const PARTS: usize = 3;
+const PART_PERCENT: f64 = 5.0;
+/// Label of what to do first.
+const FIRST: &str = "FIRST";
+
+/// What the verdict is about, a fact in each line: what bounds a step, times, parts, the largest cause of idle time or
+/// the late rank, the kernel, what to do. `None` where no step or what bounds it is known.
+pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
+    let answer = verdict_stage(report)?;
+    let (step, found) = (answer.step.as_ref()?, answer.bottleneck.as_ref()?);
+    let bound = found.first()?;
+    let (stage, unit) = (shorten(&answer.stage, STAGE_CHARS), step.shown_unit());
+    let first = report.answer.first.as_ref().map(|first| match &first.stage {
+        Some(other) if *other != answer.stage => {
+            let name = shorten(other, STAGE_CHARS);
+            format!("in {name}{}: {}", first.of_mean(), first.in_short)
+        }
+        _ => first.in_short.clone(),
+    });
+    let (scale, scaled, decimals) = time_scale(found.ns as f64);
+    let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
+    let floor = answer.floor.distance.value().map(|times| format!("; {times:.1}x its floor"));
+    let bound = format!(
+        "{}{stage} is bound by {}: {} of {} {scaled} per {}{}",
+        report.answer.lead,
+        bound.kind.label(),
+        number(bound.ns as f64),
+        number(found.ns as f64),
+        found.of,
+        floor.unwrap_or_default()
+    );
+    let kernel = top_kernel(report, |of, loss, lost| {
+        let row = loss.kernel.row;
+        let unit = of.step.as_ref().map_or(unit, StepTimes::shown_unit);
+        let place = match of.stage == answer.stage {
+            true => String::new(),
+            false => format!(" of {}", shorten(&of.stage, STAGE_CHARS)),
+        };
+        let name = shorten_kernel(&row.kernel, KERNEL_CHARS);
+        let name = format!("{name} ({}{place})", row.class);
+        match (lost, gain_by_floor(report, of, unit)) {
+            (Some(lost), _) => format!("{name} loses {lost} per {unit}"),
+            (None, Some(bound)) => format!("{bound}; longest: {name}"),
+            (None, None) => {
+                format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))
+            }
+        }
+    });
+    let idle = idle_of(report, answer);
+    let host = idle.and_then(|idle| {
+        let (cause, ns) = idle.causes.first().copied()?;
+        let time = shown_time(ns);
+        Some(format!("{}: {time} of idle GPU per {}", cause.text(true), found.of))
+    });
+    let late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
+    let late = late.into_iter().find_map(late_fact);
+    let host = if late.is_some() { None } else { host };
+    let lines = [
+        (VERDICT, Some(bound)),
+        ("time", Some(times(report, answer, step))),
+        ("where", Some(parts(found))),
+        ("host", host),
+        ("late", late),
+        ("kernel", kernel),
+        (FIRST, first),
+    ];
+    let line = |(label, text): (&str, Option<String>)| {
+        Some(AnswerLine { label: label.into(), text: text? })
+    };
+    let coverage = coverage(report);
+    let coverage = AnswerLine { text: coverage_in_short(report, &coverage.text), ..coverage };
+    Some(lines.into_iter().filter_map(line).chain([coverage]).collect())
+}
+
+/// What is behind the coverage of a complete capture are counts.
+pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
+    match report.coverage.verdict.status {
+        Status::Complete => text.split([',', '(']).next().unwrap_or_default().trim_end().to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Right below the title of a page that has no room for the answer in full: the verdict, and a fact in each line.
+/// Where these are not known, the answer in full.
+pub(super) fn brief_screen(report: &Report) -> String {
+    let all = answer_lines(report);
+    let verdict: Vec<AnswerLine> = all.into_iter().filter(|line| line.label == VERDICT).collect();
+    let Some(facts) = facts(report).filter(|_| !verdict.is_empty()) else {
+        return first_screen(report);
+    };
+    let lead = &report.answer.lead;
+    let items = facts.iter().map(|AnswerLine { label, text }| match label.as_str() {
+        VERDICT => item("bound", text.strip_prefix(lead.as_str()).unwrap_or(text)),
+        FIRST => item("first", text),
+        label => item(label, text),
+    });
+    let (items, ranks) = (items.collect::<String>(), head_of_ranks(report));
+    format!("{}{}{items}\n{ranks}", opening(report), paragraphs(&verdict))
+}
+
+fn item(label: &str, text: &str) -> String {
+    format!("- **{}:** {}\n", plain(&capitalised(label)), plain(text))
+}
+
+/// `p50 4.62 ms per step, p99 11.09, 3,432 tokens/s; prefill 21.62 ms`: of the stage and of the other one of the
+/// model.
+fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
+    let p50 = step.shown_ns(step.p50_ns);
+    let (scale, _, decimals) = time_scale(p50);
+    let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
+    let tail = step.tail().map(|(of, ns)| format!(", {of} {}", number(step.shown_ns(ns))));
+    let counted = answer.tokens_counted.noun();
+    let rate = answer.tokens_per_s.value();
+    let rate = rate.map(|rate| format!(", {} {counted}/s", shown_rate(rate)));
+    let of_model = |other: &&StageAnswer| {
+        other.stage != answer.stage && matches!(other.role, Role::Prefill | Role::Decode)
+    };
+    let other = report.answer.stages.iter().find(of_model).and_then(|other| {
+        let step = other.step.as_ref()?;
+        let time = shown_time(step.shown_ns(step.p50_ns));
+        Some(format!("; {} {time}", shorten(&other.stage, STAGE_CHARS)))
+    });
+    let texts = [tail, rate, other].map(Option::unwrap_or_default).concat();
+    format!("p50 {} per {}{texts}", shown_time(p50), step.shown_unit())
+}
+
+/// `host wait 3.10 ms (67 %), kernels 1.38 (30 %), other 0.16 (3 %)`: the parts of the mean step.
+fn parts(found: &Bottleneck) -> String {
+    let (scale, unit, decimals) = time_scale(found.ns as f64);
+    let is_named = |(at, part): &(usize, &BottleneckPart)| {
+        *at < PARTS && (*at == 0 || found.percent(part) >= PART_PERCENT)
+    };
+    let named = found.parts.iter().enumerate().filter(is_named);
+    let mut shown: Vec<(&str, u64)> =
+        named.map(|(_, part)| (part_label(part.kind), part.ns)).collect();
+    let other_ns = shown.iter().fold(found.ns, |rest, (_, ns)| rest.saturating_sub(*ns));
+    shown.push(("other", other_ns));
+    let percent = |ns: u64| ns as f64 * 100.0 / found.ns.max(1) as f64;
+    let texts = shown.iter().zip(0..).filter(|((_, ns), _)| percent(*ns) >= 0.5);
+    let text = |(&(label, ns), at): (&(&str, u64), usize)| {
+        let unit = if at == 0 { format!(" {unit}") } else { String::new() };
+        let time = grouped(&format!("{:.decimals$}{unit}", ns as f64 / scale));
+        format!("{label} {time} ({:.0} %)", percent(ns))
+    };
+    texts.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// Few words for a part of a step.
+fn part_label(kind: BottleneckKind) -> &'static str {
+    match kind {
+        BottleneckKind::Host => "host wait",
+        BottleneckKind::Launches => "idle between kernels",
+        BottleneckKind::Ranks => "rank wait",
+        BottleneckKind::OtherWork => "other stages",
+        BottleneckKind::Communication | BottleneckKind::Copies => kind.label(),
+        BottleneckKind::Memory | BottleneckKind::Compute | BottleneckKind::Kernels => "kernels",
+    }
+}
+
+/// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
+fn late_fact(late: &LateRow) -> Option<String> {
+    let delays = late.delays.as_ref()?;
+    let who = shorten(&late.who, STAGE_CHARS);
+    let on = match delays.cause() {
+        LateCause::Host => "on the host",
+        LateCause::Gpu => "on the GPU",
+        LateCause::Both => "on host and GPU",
+    };
+    let often = match &delays.steps {
+        Some(LateSteps { noun, late, of, median_ns, .. }) => {
+            let by = shown_time(*median_ns as f64);
+            format!("in {} of {}, by {by} (median)", count(*late), counted(*of, noun))
+        }
+        None => {
+            let [late, all] = [delays.collectives, late.collectives].map(count);
+            format!("at {late} of {all} collectives, by {}", shown_time(delays.mean_ns as f64))
+        }
+    };
+    Some(format!("{who} {often}, {on}"))
+}
