@@ -3,10 +3,15 @@
     page_commands.py PROGRAMS [PAGE...]    PROGRAMS: the folder with stage2-launch
 
 Without pages it takes all chapters of the book. A page's blocks of ```sh run one after the other
-with bash in an empty folder of their own. A block that cannot run everywhere says so to the reader
-in its first line: `# needs: a GPU, and a workload infer.py`. One that needs a checkout and no more
-runs beside a copy of docs/sample. Exit status 1: a command failed, or a page has a command outside
-of such a block.
+with bash in an empty folder of their own. A comment on the line above a block, which readers of the
+page do not see, tells what to expect of it:
+
+    <!-- needs: a GPU, and a workload infer.py -->    it does not run here
+    <!-- needs: a checkout -->                        it runs next to a copy of docs/sample
+    <!-- may exit: 1 -->                              its last command may also end with this status
+
+Exit status 1: a command failed, or a page has a command outside of such a block, or a comment that
+belongs to none.
 """
 
 import os
@@ -18,15 +23,16 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BLOCK = re.compile(r"^```sh\n(.*?)^```", flags=re.S | re.M)
+NOTE = r"<!-- (needs|may exit): ([^\n]*) -->\n"
+BLOCK = re.compile(rf"^(?:{NOTE})?```sh\n(.*?)^```", flags=re.S | re.M)
 FENCED = re.compile(r"^```.*?^```", flags=re.S | re.M)
 INDENTED = re.compile(
     r"^ {4}(?:\(?cd |stage2-launch |cargo |pip |python |LD_PRELOAD=|\./target).*$", flags=re.M
 )
 # Seconds; the longest block is a few demos.
 LIMIT = 300
-# What a block begins with that needs the files of this repository, and nothing else.
-CHECKOUT = "# needs: a checkout\n"
+# What a block needs that needs the files of this repository, and nothing else.
+CHECKOUT = "a checkout"
 SAMPLES = Path("docs/sample")
 
 
@@ -40,18 +46,18 @@ def main(argv: list[str]) -> int:
     faults, ran, marked = [], 0, 0
     for page in pages:
         text = (ROOT / page).read_text(encoding="utf-8")
-        for line in INDENTED.findall(FENCED.sub("", text)):
-            faults.append(f"{page}: a command outside of a ```sh block: {line.strip()}")
+        faults += [f"{page}: {fault}" for fault in misplaced(text)]
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            for block in BLOCK.findall(text):
-                if needs(block):
+            for kind, value, block in BLOCK.findall(text):
+                if kind == "needs" and value != CHECKOUT:
                     marked += 1
                     continue
                 ran += 1
-                if block.startswith(CHECKOUT):
+                if kind == "needs":
                     shutil.copytree(ROOT / SAMPLES, folder / SAMPLES, dirs_exist_ok=True)
-                fault = run(block, programs, folder)
+                script = allowing(block, int(value)) if kind == "may exit" else block
+                fault = run(script, programs, folder)
                 if fault:
                     faults.append(f"{page}: {fault}")
                     break
@@ -62,9 +68,20 @@ def main(argv: list[str]) -> int:
     return 1 if faults or not ran else 0
 
 
-def needs(block: str) -> bool:
-    """Tell whether a block says that it cannot run everywhere."""
-    return block.startswith("# needs: ") and not block.startswith(CHECKOUT)
+def misplaced(text: str) -> list[str]:
+    """Return what a page has outside of its blocks and should have in or right above one."""
+    faults = [
+        f"a command outside of a ```sh block: {line.strip()}"
+        for line in INDENTED.findall(FENCED.sub("", text))
+    ]
+    notes = re.findall(NOTE, BLOCK.sub("", text))
+    return faults + [f"no ```sh block below the comment: {kind}: {of}" for kind, of in notes]
+
+
+def allowing(block: str, status: int) -> str:
+    """Return a block whose last line may end with a status; the lines before it may not."""
+    *before, last = block.splitlines()
+    return "\n".join([*before, f"{{ {last}", f"}} || test $? = {status}", ""])
 
 
 def chapters() -> list[Path]:

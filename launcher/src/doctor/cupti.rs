@@ -26,7 +26,7 @@ pub(super) const LIBCUPTI: CheckInfo = CheckInfo {
         ),
         Fix::problem(
             "the collector found a libcupti and cannot use it",
-            "do what the text says; STAGE2_CUPTI=PATH chooses another libcupti, and remove other profilers \
+            "act on the message; STAGE2_CUPTI=PATH chooses another libcupti, and remove other profilers \
              from the workload",
         ),
         Fix::warning(

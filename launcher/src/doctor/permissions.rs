@@ -15,7 +15,7 @@ pub(super) const COUNTERS: CheckInfo = CheckInfo {
     why: "ncu and sampled counters need the permission (ERR_NVGPUCTRPERM otherwise). Timings of the \
           collector and of nsys do not.",
     fixes: &[Fix::warning(
-        "the driver keeps counters for administrators, and this process is none",
+        "the driver keeps counters for administrators, and this process is not privileged",
         "on the host: `echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee \
          /etc/modprobe.d/nvidia-profiling.conf`, rebuild the initramfs where the distribution \
          needs that (update-initramfs -u or dracut -f), and reboot; or run as root outside of a \
@@ -114,7 +114,7 @@ pub(super) const SAMPLING: CheckInfo = CheckInfo {
              profiling.collector.counters=off",
         ),
         Fix::warning(
-            "the driver keeps counters for administrators, and this process is none",
+            "the driver keeps counters for administrators, and this process is not privileged",
             "on the host: `echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee \
              /etc/modprobe.d/nvidia-profiling.conf`, and reboot; or start the container with \
              `--cap-add=SYS_ADMIN`; or turn sampling off: profiling.collector.counters=off",

@@ -17,7 +17,7 @@ pub(super) const INJECTION: CheckInfo = CheckInfo {
     looks_at: "CUDA_INJECTION64_PATH, NVTX_INJECTION64_PATH, LD_PRELOAD and KINETO_USE_DAEMON of this \
                environment.",
     why: "Each of the first two variables loads one tool. If another tool owns one, the collector \
-          stands aside and sees no GPU work, or no ranges.",
+          gives way to it, and sees no GPU work, or no ranges.",
     fixes: &[
         Fix::problem(
             "another tool owns CUDA_INJECTION64_PATH",
