@@ -1,8 +1,8 @@
 //! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
 
 use super::page::{
-    VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of, opening,
-    paragraphs, top_kernel, verdict_stage,
+    COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
+    opening, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -91,18 +91,28 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     Some(lines.into_iter().filter_map(line).chain([coverage]).collect())
 }
 
-/// What is behind the coverage of a complete capture are counts.
+/// Of a complete capture without the counts, which are in parentheses; what was left out on purpose stays.
 pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
-    match report.coverage.verdict.status {
-        Status::Complete => text.split([',', '(']).next().unwrap_or_default().trim_end().to_owned(),
-        _ => text.to_owned(),
+    if report.coverage.verdict.status != Status::Complete {
+        return text.to_owned();
     }
+    let (counted, rest) = text.split_once(')').unwrap_or((text, ""));
+    let known = counted.split([',', '(']).next().unwrap_or_default().trim_end();
+    format!("{known}{rest}")
 }
+
+/// Labels of lines of the answer that [`facts`] have in short.
+const IN_FACTS: [&str; 8] =
+    [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
 /// Right below the title of a page that has no room for the answer in full: the verdict, and a fact in each line.
 /// Where these are not known, the answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
     let all = answer_lines(report);
+    let is_other =
+        |line: &&AnswerLine| line.label != COVERAGE && !IN_FACTS.contains(&line.label.as_str());
+    let others: String =
+        all.iter().filter(is_other).map(|line| item(&line.label, &line.text)).collect();
     let verdict: Vec<AnswerLine> = all.into_iter().filter(|line| line.label == VERDICT).collect();
     let Some(facts) = facts(report).filter(|_| !verdict.is_empty()) else {
         return first_screen(report);
@@ -114,7 +124,7 @@ pub(super) fn brief_screen(report: &Report) -> String {
         label => item(label, text),
     });
     let (items, ranks) = (items.collect::<String>(), head_of_ranks(report));
-    format!("{}{}{items}\n{ranks}", opening(report), paragraphs(&verdict))
+    format!("{}{}{items}{others}\n{ranks}", opening(report), paragraphs(&verdict))
 }
 
 fn item(label: &str, text: &str) -> String {
