@@ -25,7 +25,9 @@ const FIRST: &str = "FIRST";
 /// What the verdict is about, a fact in each line: what bounds a step, times, parts, the largest cause of idle time or
 /// the late rank, the kernel, what to do. `None` where no step or what bounds it is known.
 pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
-    let answer = verdict_stage(report)?;
+    let has_verdict = report.answer.lines.iter().any(|line| line.label == VERDICT);
+    let answer =
+        verdict_stage(report).filter(|_| has_verdict && report.coverage.empty.is_none())?;
     let (step, found) = (answer.step.as_ref()?, answer.bottleneck.as_ref()?);
     let bound = found.first()?;
     let (stage, unit) = (shorten(&answer.stage, STAGE_CHARS), step.shown_unit());
@@ -105,26 +107,37 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
 const IN_FACTS: [&str; 8] =
     [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
-/// Right below the title of a page that has no room for the answer in full: the verdict, and a fact in each line.
-/// Where these are not known, the answer in full.
+/// Right below the title of a page that has no room for the answer in full: a fact in each line. Where these are not
+/// known, the answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
+    screen(report, None).unwrap_or_else(|| first_screen(report))
+}
+
+/// As [`brief_screen`], with the sentences of the verdict above the facts.
+pub(super) fn summary_screen(report: &Report) -> String {
+    let all = answer_lines(report);
+    let verdict = all.iter().position(|line| line.label == VERDICT).and_then(|at| all.get(at..=at));
+    verdict
+        .and_then(|verdict| screen(report, Some(verdict)))
+        .unwrap_or_else(|| first_screen(report))
+}
+
+fn screen(report: &Report, verdict: Option<&[AnswerLine]>) -> Option<String> {
+    let facts = facts(report)?;
     let all = answer_lines(report);
     let is_other =
         |line: &&AnswerLine| line.label != COVERAGE && !IN_FACTS.contains(&line.label.as_str());
-    let others: String =
-        all.iter().filter(is_other).map(|line| item(&line.label, &line.text)).collect();
-    let verdict: Vec<AnswerLine> = all.into_iter().filter(|line| line.label == VERDICT).collect();
-    let Some(facts) = facts(report).filter(|_| !verdict.is_empty()) else {
-        return first_screen(report);
-    };
-    let lead = &report.answer.lead;
-    let items = facts.iter().map(|AnswerLine { label, text }| match label.as_str() {
-        VERDICT => item("bound", text.strip_prefix(lead.as_str()).unwrap_or(text)),
+    let others = all.iter().filter(is_other);
+    let items = facts.iter().chain(others).map(|AnswerLine { label, text }| match label.as_str() {
+        VERDICT if verdict.is_some() => {
+            item("bound", text.strip_prefix(report.answer.lead.as_str()).unwrap_or(text))
+        }
         FIRST => item("first", text),
         label => item(label, text),
     });
-    let (items, ranks) = (items.collect::<String>(), head_of_ranks(report));
-    format!("{}{}{items}{others}\n{ranks}", opening(report), paragraphs(&verdict))
+    let items: String = items.collect();
+    let (above, below) = (opening(report), head_of_ranks(report));
+    Some(format!("{above}{}{items}\n{below}", paragraphs(verdict.unwrap_or_default())))
 }
 
 fn item(label: &str, text: &str) -> String {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::{coverage_in_short, facts};
-use super::page::{COVERAGE, VERDICT, answer_lines, idle_percent};
+use super::page::{COVERAGE, answer_lines, idle_percent};
 use super::ranks;
 use stage2_contract::text::numbers::{count, counted, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
@@ -42,8 +42,7 @@ impl Headline {
 pub fn headline(report: &Report, folder: &Path) -> Headline {
     let mut evidence = evidence(report);
     let all = answer(report, folder);
-    let has_verdict = all.iter().any(|line| line.label == VERDICT);
-    let facts = has_verdict.then(|| facts(report)).flatten();
+    let facts = facts(report);
     let shown = |line: &AnswerLine| match &*line.label {
         COVERAGE => coverage_in_short(report, &line.text),
         "host" | "late rank" | "outliers" | "kernel" => brief(&line.text),
@@ -205,7 +204,7 @@ mod tests {
         for whole in [format!("verdict: {verdict}"), "first: decode up to 2.4x faster".to_owned()] {
             assert!(short.evidence.contains(&whole), "{:#?}", short.evidence);
         }
-        let page = crate::facts::brief_screen(&report);
+        let page = crate::facts::summary_screen(&report);
         let head = format!(
             "**Verdict:** {verdict}\n\n- **Bound:** decode is bound by launches: 1.70 of 2.15 ms per token; \
              5.1x its floor\n- **Time:** p50 2.15 ms per token, "
@@ -214,6 +213,9 @@ mod tests {
         let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Coverage:** complete: \
                    no record is known to be lost\n\n";
         assert!(page.ends_with(end), "{page}");
+        let page = crate::facts::brief_screen(&report);
+        let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; ";
+        assert!(page.contains(head) && !page.contains("Of the mean token"), "{page}");
         // A late rank is why the GPU waits; a stage of its own comes after the one that is told of.
         let steps = LateSteps {
             noun: "step".into(),

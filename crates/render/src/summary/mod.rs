@@ -18,7 +18,7 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
-use crate::facts::brief_screen;
+use crate::facts::summary_screen;
 use crate::operators::basis;
 use crate::page::{Page, busy_in_stages, idle_percent, is_answered};
 use crate::stages::no_stage;
@@ -50,7 +50,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Recommendations", advice::recommendations_in_brief(report)),
         ("Limits", advice::findings_in_brief(report)),
     ];
-    let mut head = brief_screen(report);
+    let mut head = summary_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
