@@ -87,7 +87,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
             "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
             count(stage.samples)
         );
-        return out + &none(&why, "record for longer, or sample more often: STAGE2_HOST=1000");
+        return out + &none(&why, MORE_SAMPLES);
     }
     let ns = |row: &Row<'_>| {
         let idle_ns = stage.idle_ns?;
@@ -306,7 +306,8 @@ mod tests {
         few.stages[0].samples = 12;
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
-        for words in ["too few samples: 12 of at least 30", "STAGE2_HOST=1000", "3.20"] {
+        for words in ["too few samples: 12 of at least 30", "profiling.collector.host=1000", "3.20"]
+        {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
         let mut busy = host();
