@@ -72,9 +72,11 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
+    // Of an engine, those before a pause are missing.
+    let timed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.steps));
     let description = format!(
         "{} in {}{percentiles}; longest {}; marked: {}.",
-        counted(steps, noun),
+        counted(timed, noun),
         counted(buckets.len() as u64, "bucket"),
         shown_time(longest as f64),
         counted(outliers.len() as u64, "outlier"),
