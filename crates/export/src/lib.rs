@@ -264,7 +264,9 @@ pub enum ExportError {
     )]
     NothingSelected(f64),
     /// The run has no samples of the host.
-    #[error("{0}: no trace file has samples of the host; run the workload with STAGE2_HOST=on")]
+    #[error(
+        "{0}: no trace file has samples of the host; run the workload with profiling.collector.host=on, or without the launcher STAGE2_HOST=on"
+    )]
     NoHostSamples(String),
     /// A window was asked for of what is known for the whole run only.
     #[error("folded-host is of the whole run; leave out --window")]

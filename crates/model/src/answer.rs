@@ -489,6 +489,10 @@ pub struct StepSeries {
     pub path: String,
     /// Trace file of the process that they are of.
     pub file: String,
+    /// They are the steps of an engine that another step followed at once, and all their times are until that one
+    /// begins; else host times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub until_next: bool,
     /// Steps in the order of their start, the cold first one included, in buckets of equal size.
     pub buckets: Vec<StepBucket>,
     /// The longest steps beyond the 99th percentile, in the order of their start.
@@ -555,13 +559,17 @@ pub struct StepTimeline {
     /// Its start, ns since the Unix epoch.
     #[serde(default)]
     pub start_ns: i64,
+    /// Of a step of an engine that another one followed at once: how long it lasts until that one begins, ns; null: it
+    /// lasts as long as its range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lasts_ns: Option<u64>,
     /// From its start to its end on the host, or to the end of its last GPU work if that is later.
     pub length_ns: u64,
     /// Names of kernels, ranges, copies and fills, once each.
     pub names: Vec<String>,
     /// Ranges of the host, parents before children.
     pub ranges: Vec<TimelineRange>,
-    /// Streams with GPU work of the step.
+    /// Streams with GPU work of the step and, of an engine, with work outside of all ranges that began in its time.
     pub lanes: Vec<TimelineLane>,
     /// Times in which no GPU work of the step ran.
     pub gaps: Vec<TimelineGap>,

@@ -332,6 +332,7 @@ fn steps_of(report: &Report, answer: &StageAnswer) -> Option<f64> {
     let series = report.step_series.iter().find(|s| s.stage == stage && s.path == *path);
     // The series is of one process: the others take as many for each instance of the stage.
     let each = match series {
+        _ if path == stage => 1.0,
         Some(series) => {
             let ranks = &report.ranks.stages;
             let own = ranks.iter().find(|row| row.stage == stage && row.file == series.file);
@@ -339,7 +340,6 @@ fn steps_of(report: &Report, answer: &StageAnswer) -> Option<f64> {
             let steps = series.buckets.iter().map(|bucket| bucket.steps).sum::<u64>();
             steps as f64 / own as f64
         }
-        None if path == stage => 1.0,
         None => return None,
     };
     let steps = each * warm.unwrap_or(all) as f64 * times.tokens_per_step.unwrap_or(1) as f64;

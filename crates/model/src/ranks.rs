@@ -469,6 +469,15 @@ const PLACED_PERCENT: u64 = 50;
 impl LateRow {
     /// How late it is where, in a sentence without its end; nothing where that is noise.
     pub fn delay_sentence(&self) -> Option<String> {
+        let (late, delays) = (self.lateness("")?, self.delays.as_ref()?);
+        Some(format!(
+            "{late}; that is {:.0} % of the time that ranks wait in collectives of {}",
+            delays.waiting_percent, self.stage,
+        ))
+    }
+
+    /// `rank 1 is late on the host in 12 of 96 steps, by 10.68 ms`: `place` is what stands behind `late`.
+    fn lateness(&self, place: &str) -> Option<String> {
         let delays = self.delays.as_ref()?;
         let period = delays.period.map_or_else(String::new, LatePeriod::phrase);
         let often = match &delays.steps {
@@ -479,44 +488,59 @@ impl LateRow {
                 };
                 let (late, of) = (count(*late), counted(*of, noun));
                 let by = shown_time(*median_ns as f64);
-                format!("late in {late} of {of}{period}, by {by}{spread}")
+                format!("late{place} in {late} of {of}{period}, by {by}{spread}")
             }
             None => {
                 let [late, all] = [delays.collectives, self.collectives].map(count);
                 let by = shown_time(delays.mean_ns as f64);
-                format!("{by} late at {late} of {all} collectives{period}")
+                format!("{by} late{place} at {late} of {all} collectives{period}")
             }
         };
         let range = match delays.range == self.stage {
             true => String::new(),
             false => format!(", in {}", delays.range),
         };
-        Some(format!(
-            "{} is {often}{range}; that is {:.0} % of the time that ranks wait in collectives of {}",
-            self.who, delays.waiting_percent, self.stage,
-        ))
+        Some(format!("{} is {often}{range}", self.who))
     }
 
-    /// How late the rank is, why, and which code of its host has a part in it: one sentence without a full stop.
+    /// How late the rank is, why, and which code of its host has a part in it: sentences without the last full stop.
     pub fn sentence(&self) -> Option<String> {
-        self.sentence_with("")
-    }
-
-    /// [`Self::sentence`], with what the others do `meanwhile`.
-    pub fn sentence_with(&self, meanwhile: &str) -> Option<String> {
         let code = self.host_sentence().map_or_else(String::new, |code| format!(". {code}"));
-        Some(self.cause_sentence(meanwhile)? + &code)
+        Some(self.cause_sentence()? + &code)
     }
 
-    /// [`Self::sentence_with`] without the code of its host.
-    pub fn cause_sentence(&self, meanwhile: &str) -> Option<String> {
-        let (late, delays) = (self.delay_sentence()?, self.delays.as_ref()?);
+    /// [`Self::sentence`] without the code of its host.
+    pub fn cause_sentence(&self) -> Option<String> {
+        Some(format!("{}. {}", self.delay_sentence()?, self.why()?))
+    }
+
+    /// [`Self::sentence`] as one line of a page, with what the others do `meanwhile`: which code it is, without the samples
+    /// that show it.
+    pub fn line(&self, meanwhile: &str) -> Option<String> {
+        let delays = self.delays.as_ref()?;
+        let (place, why) = match delays.cause() {
+            LateCause::Host => (" on the host", String::new()),
+            LateCause::Gpu | LateCause::Both => ("", format!(". {}", self.why()?)),
+        };
+        let code = self.longer(Form::Line).map(|longer| {
+            let rest = self.not_explained_ns().map_or_else(String::new, |ns| {
+                format!("; samples do not explain the other {}", shown_time(ns))
+            });
+            format!("Only host time beyond that of the others counts here: {longer}{rest}")
+        });
+        let code = code.or_else(|| self.host_sentence());
+        let code = code.map_or_else(String::new, |code| format!(". {code}"));
+        Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
+    }
+
+    fn why(&self) -> Option<String> {
+        let delays = self.delays.as_ref()?;
         // A name of the workload stays as it is.
         let who = match self.who.strip_prefix("rank ") {
             Some(number) => format!("Rank {number}"),
             None => self.who.clone(),
         };
-        let why = match delays.cause() {
+        Some(match delays.cause() {
             LateCause::Host => {
                 format!("{who} is late on the host: its GPU has no more work than the others")
             }
@@ -527,8 +551,15 @@ impl LateRow {
                 "{} ms of that is because its GPU has more work than the others, and the rest is on the host",
                 ms3(delays.work_ns)
             ),
-        };
-        Some(format!("{late}{meanwhile}. {why}"))
+        })
+    }
+
+    /// Of the median delay, what the code that was found does not explain, ns; `None`: nothing was found, or nothing is
+    /// left.
+    fn not_explained_ns(&self) -> Option<f64> {
+        let steps = self.delays.as_ref()?.steps.as_ref()?;
+        let (longer_ns, _) = self.host.as_ref()?.longer_than_others()?;
+        Some(steps.median_ns as f64 - longer_ns).filter(|ns| *ns > 0.0)
     }
 
     /// `Of the 2.21 ms on average, 0.92 ± 0.41 ms are in f (a.py:3) (10 samples)`, and what to do where samples are
@@ -555,14 +586,12 @@ impl LateRow {
             true => String::new(),
             false => format!(". {}", few_samples(first)),
         };
-        if let Some(longer) = self.longer(false) {
+        if let Some(longer) = self.longer(Form::Whole) {
             let steps = self.delays.as_ref().and_then(|delays| delays.steps.as_ref());
-            let rest = steps.zip(host.longer_than_others()).and_then(|(steps, (ns, _))| {
-                let rest_ns = steps.median_ns as f64 - ns;
-                let of = format!(", {} in the median {}", shown_time(rest_ns), steps.noun);
-                Some(of).filter(|_| rest_ns > 0.0)
+            let rest = self.not_explained_ns().zip(steps);
+            let rest = rest.map_or_else(String::new, |(ns, steps)| {
+                format!(", {} in the median {}", shown_time(ns), steps.noun)
             });
-            let rest = rest.unwrap_or_default();
             return Some(format!(
                 "Its host spends {longer}. Without these, a step is about as much shorter; samples do not \
                  explain the rest of the delay{rest}"
@@ -572,21 +601,23 @@ impl LateRow {
         Some(format!("{of}, its host spends {parts} than in its other steps{few}"))
     }
 
-    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14
-    /// samples)`, or in short `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`. `None`: it was
-    /// compared with its own steps, or nothing is found.
-    fn longer(&self, short: bool) -> Option<String> {
+    /// How much longer its host takes than the others, and in which code. `None`: it was compared with its own steps, or
+    /// nothing is found.
+    fn longer(&self, form: Form) -> Option<String> {
         let host = self.host.as_ref()?;
         let (ns, error_ns) = host.longer_than_others()?;
         // In the unit of the delay, as all around it.
         let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
         let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-        let all =
-            format!("{} ± {} {unit} more per step than the others", shown(ns), shown(error_ns));
+        let than = if form == Form::Line { "" } else { " more" };
+        let all = format!("{} ± {} {unit}{than} per step", shown(ns), shown(error_ns));
+        let all = if form == Form::Line { all } else { all + " than the others" };
         let found: Vec<&LateHostRow> = host.findings().collect();
-        let text = |row: &LateHostRow| match short {
-            true => LateHostRow { held_in: Vec::new(), thread: None, ..row.clone() }.text(true),
-            false => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
+        let text = |row: &LateHostRow| match form {
+            Form::Action | Form::Line => {
+                LateHostRow { held_in: Vec::new(), thread: None, ..row.clone() }.text(true)
+            }
+            Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
         };
         let text = |row: &LateHostRow| match row.kind {
             HostCauseKind::Gil => text(row),
@@ -594,7 +625,7 @@ impl LateRow {
         };
         match found[..] {
             [one] => return Some(format!("{all} {}", text(one))),
-            [first, ..] if short => {
+            [first, ..] if form == Form::Action => {
                 let part = shown(first.longer_ns() as f64);
                 return Some(format!("{all}, {part} of it {}", text(first)));
             }
@@ -615,7 +646,10 @@ impl LateRow {
         if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
             parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
         }
-        Some(format!("{all}: {}", parts.join(", and ")))
+        Some(match form {
+            Form::Line => format!("{all}, {}", parts.join(" and ")),
+            Form::Action | Form::Whole => format!("{all}: {}", parts.join(", and ")),
+        })
     }
 
     /// What the code that takes longest more in late steps accounts for: `0.92 ± 0.41 of the 2.21 ms that it is late by
@@ -623,7 +657,7 @@ impl LateRow {
     pub fn explained(&self) -> Option<(&LateHostRow, String)> {
         let host = self.host.as_ref()?;
         let row = host.finding()?;
-        if let Some(longer) = self.longer(true) {
+        if let Some(longer) = self.longer(Form::Action) {
             return Some((row, longer));
         }
         let of = match self.late_ns() {
@@ -654,6 +688,17 @@ impl LateRow {
     }
 }
 
+/// How the code that makes a rank late is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`
+    Action,
+    /// `0.35 ± 0.05 ms per step, 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
+    Line,
+    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14 samples)`
+    Whole,
+}
+
 /// Functions that are named of a late rank.
 const FUNCTIONS_NAMED: usize = 2;
 
@@ -661,9 +706,9 @@ const FUNCTIONS_NAMED: usize = 2;
 pub const NOT_SHOWN: &str =
     "samples do not show what its host does for longer than those of the others";
 /// ... and what to do then.
-pub const MORE_SAMPLES: &str = "record for longer, or with STAGE2_HOST=1000";
+pub const MORE_SAMPLES: &str = "record for longer, or with profiling.collector.host=1000";
 
-/// `10 samples are few: record for longer, or with STAGE2_HOST=1000`.
+/// `10 samples are few: record for longer, or with profiling.collector.host=1000`.
 pub fn few_samples(row: &LateHostRow) -> String {
     format!("{} are few: {MORE_SAMPLES}", counted(row.samples, "sample"))
 }
@@ -800,7 +845,7 @@ mod tests {
         let said = ". 8.000 ms of that is because its GPU has more work than the others, and the rest is on the host. Of the \
                     2.21 ms on average, its host spends 0.92 ± 0.31 ms more in f (a.py:3) (10 samples) and 0.40 ± \
                     0.10 ms more in g (a.py:3) (16 samples) than in its other steps. 10 samples are few: record for \
-                    longer, or with STAGE2_HOST=1000";
+                    longer, or with profiling.collector.host=1000";
         assert!(why.ends_with(said), "{why}");
         assert_eq!(
             row.explained().map(|(_, of)| of).as_deref(),
@@ -832,13 +877,20 @@ mod tests {
             known.explained().map(|(_, spends)| spends).as_deref(),
             Some("0.35 ± 0.05 ms more per step than the others, 0.24 of it waiting for the GIL")
         );
+        let line = known.line("; meanwhile, rank 0 waits").expect("late");
+        let said = "rank 1 is late in 10 of 96 calls, every eighth step, by 10.68 ms in the median one (up to \
+                    30.00 ms), in decode/step; meanwhile, rank 0 waits. 8.000 ms of that is because its GPU has more \
+                    work than the others, and the rest is on the host. Only host time beyond that of the others \
+                    counts here: 0.35 ± 0.05 ms per step, 0.24 waiting for the GIL and 0.11 in g (a.py:3); samples do not explain \
+                    the other 10.34 ms";
+        assert_eq!(line, said);
         let rows = vec![function("f", 200_000, 40_000, 33), function("g", 50_000, 20_000, 8)];
         let known = others(&row, rows);
         let found = known.host.as_ref().and_then(LateHost::longer_than_others);
         assert_eq!(found, Some((200_000.0, 40_000.0)), "two errors are none");
         let unknown = others(&row, Vec::new());
         let why = unknown.sentence().expect("late");
-        assert!(why.ends_with("for longer than those of the others (90 samples): record for longer, or with STAGE2_HOST=1000"), "{why}");
+        assert!(why.ends_with("for longer than those of the others (90 samples): record for longer, or with profiling.collector.host=1000"), "{why}");
         assert_eq!([2, 12, 13, 22, 31].map(ordinal), ["second", "twelfth", "13th", "22nd", "31st"]);
     }
 }

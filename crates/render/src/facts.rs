@@ -50,7 +50,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         found.of,
         floor.unwrap_or_default()
     );
-    let kernel = top_kernel(report, |of, loss, lost| {
+    let kernel = top_kernel(report, |of, loss, lost, _| {
         let row = loss.kernel.row;
         let unit = of.step.as_ref().map_or(unit, StepTimes::shown_unit);
         let place = match of.stage == answer.stage {

@@ -17,6 +17,8 @@ pub(super) const TITLE: &str = "What the GPU waits for";
 const STAGES: usize = 12;
 /// Rows of a stage: the largest causes, with their lines.
 const CAUSES: usize = 40;
+/// The smallest share that does not read 0.0.
+const SHOWN_PERCENT: f64 = 0.05;
 /// Lines of a cause.
 const LINES: usize = 4;
 
@@ -87,13 +89,17 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
             "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
             count(stage.samples)
         );
-        return out + &none(&why, "record for longer, or sample more often: STAGE2_HOST=1000");
+        return out + &none(&why, MORE_SAMPLES);
     }
     let ns = |row: &Row<'_>| {
         let idle_ns = stage.idle_ns?;
         Some(ms3((idle_ns as f64 * row.share().percent / 100.0).round() as u64))
     };
-    let rows: Vec<Row<'_>> = stage.causes.iter().flat_map(rows_of).collect();
+    // The others would read 0.0 %.
+    let is_shown = |cause: &&HostCause| {
+        cause.percent >= SHOWN_PERCENT || cause.beside_work_percent >= SHOWN_PERCENT
+    };
+    let rows: Vec<Row<'_>> = stage.causes.iter().filter(is_shown).flat_map(rows_of).collect();
     let table = Table::first(CAUSES, &rows)
         .left("what the host did", |row| match row {
             Row::Cause(cause) => text(&cause.text(false)),
@@ -108,7 +114,8 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
         })
         .right("% of the window during GPU work", |row| {
             let Row::Cause(cause) = row else { return None };
-            Some(percent1(cause.beside_work_percent)).filter(|_| cause.beside_work_percent >= 0.05)
+            Some(percent1(cause.beside_work_percent))
+                .filter(|_| cause.beside_work_percent >= SHOWN_PERCENT)
         })
         .right("samples", |row| count(row.share().samples));
     out.push_str(&table.markdown());
@@ -306,7 +313,8 @@ mod tests {
         few.stages[0].samples = 12;
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
-        for words in ["too few samples: 12 of at least 30", "STAGE2_HOST=1000", "3.20"] {
+        for words in ["too few samples: 12 of at least 30", "profiling.collector.host=1000", "3.20"]
+        {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }
         let mut busy = host();

@@ -4,7 +4,9 @@ use super::ranks;
 use crate::table::capitalised;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{plain, shorten, shorten_kernel};
-use stage2_model::kernels::{ClassFloor, Loss, class_floors, model_stages, stage_kernels, steps};
+use stage2_model::kernels::{
+    ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
+};
 use stage2_model::{
     AnswerLine, HostCause, Report, Rule, StageAnswer, StageRow, WarmRow, WindowKind,
 };
@@ -44,10 +46,11 @@ pub(super) fn coverage(report: &Report) -> AnswerLine {
 
 const NAME_CHARS: usize = 60;
 
-/// The kernel that loses most in the first stage with a known loss, or else the longest one: `decode loses most in
-/// cutlass (gemm, bound by memory, at 63 % of its roof): 0.901 of 2.434 ms per step`, as in the table of kernels.
+/// The kernel that loses most in the stage of the verdict, or else in the first one with a known loss, or the longest one:
+/// `decode loses most in cutlass (gemm, bound by memory, at 63 % of its roof): 0.901 of 2.434 ms per step`, as in the
+/// table of kernels; and which other stage loses more.
 fn loses_most(report: &Report) -> Option<String> {
-    top_kernel(report, |answer, loss, lost| {
+    top_kernel(report, |answer, loss, lost, all| {
         let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
         let stage = shorten(&answer.stage, NAME_CHARS);
         let name = shorten_kernel(&loss.kernel.row.kernel, NAME_CHARS);
@@ -62,16 +65,39 @@ fn loses_most(report: &Report) -> Option<String> {
             };
             return format!(
                 "{stage}: {}the longest kernel{besides} is {name} ({class}): {time} per {unit}. Run again \
-                 with STAGE2_COUNTERS=on, or with the ncu pass, to measure what each one loses",
+                 with profiling.collector.counters=on, or with the ncu pass, to measure what each one loses",
                 bound.unwrap_or_default()
             );
         };
         let bound = loss.kernel.known_bound().map(|bound| format!("bound by {bound}, "));
         format!(
-            "{stage} loses most in {name} ({class}, {}at {} % of its roof): {lost} per {unit}",
+            "{stage} loses most in {name} ({class}, {}at {} % of its roof): {lost} per {unit}{}",
             bound.unwrap_or_default(),
             or_absent(loss.attainable, |share| percent1(share * 100.0)),
+            more_elsewhere(report, loss, all).unwrap_or_default()
         )
+    })
+}
+
+/// `; over the run, graph loses more, in the same kernel`: the kernel of another stage that loses most, where that is more
+/// than `loss`.
+fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<String> {
+    let over_run = |loss: &Loss<'_>| Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?));
+    let others = all.iter().filter(|other| other.kernel.row.stage != loss.kernel.row.stage);
+    let others = others.filter_map(|other| {
+        let of = report.answer.stages.iter().find(|of| of.stage == other.kernel.row.stage)?;
+        of.step.as_ref()?;
+        Some((other, over_run(other)?))
+    });
+    let (other, ns) = others.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (ns > over_run(loss)?).then(|| {
+        let Kernel { row, .. } = other.kernel;
+        let name = match row.name_index == loss.kernel.row.name_index {
+            true => "the same kernel".to_owned(),
+            false => shorten_kernel(&row.kernel, NAME_CHARS),
+        };
+        let stage = shorten(&row.stage, NAME_CHARS);
+        format!("; over the run, {stage} loses more, in {name}")
     })
 }
 
@@ -107,26 +133,33 @@ pub(super) fn floors(report: &Report, answer: &StageAnswer) -> Vec<ClassFloor> {
     class_floors(answer, &losses)
 }
 
-/// What `tell` says of the kernel that loses most in the first stage where that is known, with what it loses of its
-/// time in a step, or else of the longest one. Nothing without steps.
+/// The stages of the answer, that of the verdict first.
+pub(super) fn lead_first(report: &Report) -> impl Iterator<Item = &StageAnswer> {
+    let lead = verdict_stage(report);
+    let is_lead = move |answer: &&StageAnswer| lead.is_some_and(|of| std::ptr::eq(of, *answer));
+    lead.into_iter().chain(report.answer.stages.iter().filter(move |answer| !is_lead(answer)))
+}
+
+/// What `tell` says of the kernel that loses most in the first stage of [`lead_first`] where that is known, with what it
+/// loses of its time in a step and with the kernels of all stages, or else of the longest one. Nothing without steps.
 pub(super) fn top_kernel(
     report: &Report,
-    tell: impl Fn(&StageAnswer, &Loss<'_>, Option<String>) -> String,
+    tell: impl Fn(&StageAnswer, &Loss<'_>, Option<String>, &[Loss<'_>]) -> String,
 ) -> Option<String> {
     let kernels = stage_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    report.answer.stages.iter().filter(|answer| answer.step.is_some()).find_map(|answer| {
+    lead_first(report).filter(|answer| answer.step.is_some()).find_map(|answer| {
         let of_stage = || losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
         let lost = |loss: &Loss<'_>| loss.ns_per_step.filter(|ns| *ns > 0.0);
         let most = of_stage().filter_map(|loss| Some((loss, lost(loss)?)));
         if let Some((loss, ns)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) {
-            return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?))));
+            return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?)), &losses));
         }
         let is_compute = |loss: &&Loss<'_>| loss.kernel.row.class != "communication";
         let longest = of_stage().filter(is_compute).max_by_key(|loss| loss.kernel.total_ns)?;
         longest.ns_of_step?;
-        Some(tell(answer, longest, None))
+        Some(tell(answer, longest, None, &losses))
     })
 }
 
@@ -286,6 +319,41 @@ mod tests {
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{five}")), "{page}");
         }
+    }
+
+    #[test]
+    fn a_larger_loss_of_another_stage_is_told_with_its_kernel() {
+        let of = |stage: &str, name_index: usize, total_ns| KernelRow {
+            stage: stage.into(),
+            kernel: format!("gemm{name_index}"),
+            name_index,
+            times: Times { total_ns, calls: 1, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let kernels =
+            vec![of("decode", 0, 900_000), of("graph", 0, 1_600_000), of("graph", 1, 90_000)];
+        let mut report = Report { kernels, answer: answer(), ..Report::default() };
+        let told = &mut report.answer.stages;
+        (told[0].stage, told[0].step) = ("graph".into(), Some(StepTimes::default()));
+        let kernels = stage_kernels(&report);
+        let said = |shares: [f64; 3]| {
+            let losses = kernels.iter().map(|kernel| {
+                let at = report.kernels.iter().position(|row| std::ptr::eq(row, kernel.row));
+                let share = shares[at.expect("a row of the report")];
+                let ns = kernel.usual_ns.map(|ns| ns as f64 / 2.0);
+                let lost = ns.map(|ns| ns * (1.0 - share));
+                let attainable = Some(share);
+                Loss { kernel, attainable, ns_of_step: ns, ns_per_step: lost }
+            });
+            let losses: Vec<Loss<'_>> = losses.collect();
+            let own = losses.iter().find(|loss| loss.kernel.row.stage == "decode");
+            more_elsewhere(&report, own.expect("one of decode"), &losses)
+        };
+        let more = "; over the run, graph loses more, in the same kernel";
+        assert_eq!(said([0.5, 0.5, 0.5]).as_deref(), Some(more));
+        assert_eq!(said([0.1, 0.5, 0.5]), None, "decode loses more");
+        let other = "; over the run, graph loses more, in gemm1";
+        assert_eq!(said([1.0, 1.0, 0.5]).as_deref(), Some(other));
     }
 
     #[test]

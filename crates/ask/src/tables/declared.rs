@@ -156,7 +156,7 @@ tables! {
         foreign("file", "^/file", "trace file of the process"),
         num("first", "number", "/first", "number of the first step, from 0"),
         count("steps", "/steps", "steps"),
-        ns("min_ns", "/min_ns", "host time of the shortest"),
+        ns("min_ns", "/min_ns", "host time of the shortest; of an engine until the next step begins"),
         ns("mean_ns", "/mean_ns", "mean host time"),
         ns("max_ns", "/max_ns", "host time of the longest"),
         SOURCE_COLUMN,

@@ -22,6 +22,8 @@ use super::step_times::{Closed, StepTrack, Tracks};
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
+/// Outermost ranges that ended last: as many threads may run steps of an engine in turn.
+const MOST_ENDED: usize = 1 << 6;
 /// Ranges without work that are open at the same time.
 const MOST_LEFT_OUT: usize = 1 << 12;
 
@@ -91,6 +93,8 @@ pub(crate) struct Ranges {
     /// Open start/end ranges that are in no other range, by thread and path.
     beside: HashMap<(u32, PathIndex), u32>,
     steps: Tracks,
+    /// Those that ended last: another step of an engine may follow them.
+    ended: VecDeque<Closed>,
     /// Open ranges that hold no work.
     left_out: HashSet<u64>,
     pub faults: RangeFaults,
@@ -309,15 +313,29 @@ impl Ranges {
         if let Some(number) = open.step {
             let step = Step { number, range: first, host_ns: end - start };
             let cold = self.roots.get(root).is_some_and(|root| root.cold);
-            self.steps.closed(Closed { path, step, start, root, cold, is_root, whole });
+            let closed = Closed { path, step, start, root, cold, is_root, whole };
+            self.steps.closed(closed);
+            if is_root {
+                if self.ended.len() >= MOST_ENDED {
+                    self.ended.pop_front();
+                }
+                self.ended.push_back(closed);
+            }
         }
     }
 
-    /// Extends the window of a closed instance of a stage to at least this time of the host, ns.
+    /// Extends the window of a closed instance of a stage, which is a step of an engine, to at least this time of the
+    /// host, ns.
     pub(super) fn lasts_until(&mut self, range: u64, until: u64) {
         let root = self.known.get(range).and_then(|entry| self.roots.get_mut(entry.root));
         if let Some(root) = root.filter(|root| root.end != OPEN) {
             root.end = root.end.max(until.min(OPEN - 1));
+        }
+        if let Some(at) = self.ended.iter().rposition(|closed| closed.step.range == range)
+            && let Some(closed) = self.ended.remove(at)
+        {
+            let step = Step { host_ns: until.saturating_sub(closed.start), ..closed.step };
+            self.steps.followed(Closed { step, ..closed });
         }
     }
 

@@ -91,11 +91,16 @@ pub struct StepTrack {
     kept: Vec<(Step, bool)>,
     /// Numbers that are multiples of this power of two are kept.
     kept_bits: u32,
+    /// Of an engine: the instances that another step followed at once, with the times until that one began in place of
+    /// host times.
+    pub until_next: Option<Box<StepTrack>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     paths: FxHashMap<PathIndex, StepTrack>,
+    /// [`StepTrack::until_next`] of these.
+    until_next: FxHashMap<PathIndex, StepTrack>,
     /// Steps in instances of stages that are open.
     in_open: HashMap<u32, Vec<(PathIndex, u64)>>,
     kept: usize,
@@ -116,12 +121,8 @@ impl Tracks {
     }
 
     pub(super) fn closed(&mut self, closed: Closed) {
-        let Closed { path, step, start, root, cold, is_root, whole } = closed;
-        let track = self.paths.entry(path).or_default();
-        let buckets = track.buckets.len();
-        let timed = Timed { ns: step.host_ns, start, root };
-        self.kept += track.add(step, timed, !cold, whole);
-        self.buckets = (self.buckets + track.buckets.len()).saturating_sub(buckets);
+        let Closed { path, root, cold, is_root, .. } = closed;
+        self.add(&closed, false);
         if is_root {
             for (path, count) in self.in_open.remove(&root).unwrap_or_default() {
                 if let Some(track) = self.paths.get_mut(&path) {
@@ -137,6 +138,30 @@ impl Tracks {
                 counts.push((path, 1));
             }
         }
+        self.bound();
+    }
+
+    /// A step of an engine that closed, when the next one began: its time is until then.
+    pub(super) fn followed(&mut self, step: Closed) {
+        self.add(&step, true);
+        self.bound();
+    }
+
+    fn add(&mut self, closed: &Closed, until_next: bool) {
+        let Closed { path, step, start, root, cold, whole, .. } = *closed;
+        let tracks = if until_next { &mut self.until_next } else { &mut self.paths };
+        let track = tracks.entry(path).or_default();
+        let buckets = track.buckets.len();
+        let timed = Timed { ns: step.host_ns, start, root };
+        self.kept += track.add(step, timed, !cold, whole);
+        self.buckets = (self.buckets + track.buckets.len()).saturating_sub(buckets);
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut StepTrack> {
+        self.paths.values_mut().chain(self.until_next.values_mut())
+    }
+
+    fn bound(&mut self) {
         if self.kept > self.share.of(KEPT_IN_FILE) {
             self.fold();
         }
@@ -150,9 +175,9 @@ impl Tracks {
         let mut last = usize::MAX;
         while self.buckets > self.share.of(BUCKETS_IN_FILE) / 2 && self.buckets < last {
             last = self.buckets;
-            let several = self.paths.values_mut().filter(|track| track.buckets.len() > 1);
+            let several = self.all().filter(|track| track.buckets.len() > 1);
             several.for_each(StepTrack::double_buckets);
-            self.buckets = self.paths.values().map(|track| track.buckets.len()).sum();
+            self.buckets = self.all().map(|track| track.buckets.len()).sum();
         }
     }
 
@@ -161,7 +186,7 @@ impl Tracks {
         let mut limit = KEPT;
         while self.kept > self.share.of(KEPT_IN_FILE) / 2 {
             limit /= 4;
-            self.kept = self.paths.values_mut().map(|track| track.fold(limit)).sum();
+            self.kept = self.all().map(|track| track.fold(limit)).sum();
             if limit == 0 {
                 break;
             }
@@ -169,8 +194,13 @@ impl Tracks {
     }
 
     /// The paths that closed at least once.
-    pub(super) fn finish(self) -> BTreeMap<PathIndex, StepTrack> {
-        self.paths.into_iter().filter(|(_, track)| track.count() > 0).collect()
+    pub(super) fn finish(mut self) -> BTreeMap<PathIndex, StepTrack> {
+        let closed = self.paths.into_iter().filter(|(_, track)| track.count() > 0);
+        let with_next = closed.map(|(path, track)| {
+            let until_next = self.until_next.remove(&path).map(Box::new);
+            (path, StepTrack { until_next, ..track })
+        });
+        with_next.collect()
     }
 }
 
@@ -239,6 +269,11 @@ impl StepTrack {
     /// Steps of the path.
     pub fn count(&self) -> u64 {
         self.cold.count.saturating_add(self.warm.count)
+    }
+
+    /// Those in the first instances of the stage, or in the others.
+    pub fn of(&self, warm: bool) -> &Steps {
+        if warm { &self.warm } else { &self.cold }
     }
 
     fn steps_mut(&mut self, warm: bool) -> &mut Steps {
@@ -379,6 +414,29 @@ mod tests {
         let median = track.nearest(true, 1_048).expect("kept");
         assert_eq!((median.host_ns, median.range), (1_048, median.number + 10));
         assert_eq!(track.nearest(false, 1_048), None);
+    }
+
+    #[test]
+    fn steps_of_an_engine_are_known_by_the_time_until_the_next_one_too() {
+        let mut tracks = Tracks::default();
+        // The range of the longest step is the shortest.
+        for (number, until_next_ns) in [(0, 70), (1, 90), (2, 60), (3, 30)] {
+            tracks.closed(closed(number, 100 - until_next_ns, 1));
+            tracks.followed(closed(number, until_next_ns, 1));
+        }
+        // Nothing followed it at once.
+        tracks.closed(closed(4, 1, 1));
+        let tracks = tracks.finish();
+        let track = &tracks[&5];
+        assert_eq!((track.count(), track.warm.times.median()), (5, Some(25)));
+        let followed = track.until_next.as_ref().expect("those of an engine");
+        assert_eq!((followed.count(), followed.warm.times.median()), (4, Some(60)));
+        let median = followed.nearest(true, 60).expect("kept");
+        assert_eq!((median.number, median.range, median.host_ns), (2, 12, 60));
+        assert_eq!(
+            followed.buckets().iter().map(|b| b.max_ns).collect::<Vec<_>>(),
+            [70, 90, 60, 30]
+        );
     }
 
     #[test]

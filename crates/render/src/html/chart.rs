@@ -8,7 +8,7 @@
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3, percent1, shown_time};
+use stage2_contract::text::numbers::{count, counted, grouped, ms3, percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     EngineStepRow, EngineSteps, KernelRow, Peaks, Precision, Report, SampledCurve, SampledPoint,
@@ -33,19 +33,25 @@ fn ms(ns: u64) -> f64 {
 
 /// The picture of `series`, with the percentiles of `times`. A few steps are a line of numbers.
 pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) -> String {
-    let buckets = series.buckets.get(..BUCKETS.min(series.buckets.len())).unwrap_or_default();
-    let outliers = series.outliers.get(..OUTLIERS.min(series.outliers.len())).unwrap_or_default();
+    let (buckets, outliers) = shown(series);
     let steps = buckets.iter().map(|b| b.first.saturating_add(b.steps)).max().unwrap_or(0);
     if steps == 0 {
         return "<p class=\"absent\">None: none has a host time.</p>\n".to_owned();
     }
-    // Steps of an engine are timed until the next one begins, and the picture is of the time inside.
-    let from_begin = times.filter(|times| times.unit == StepUnit::OfEngine);
-    let noun = if from_begin.is_some() { "step" } else { series.noun() };
-    let times = times.filter(|_| from_begin.is_none());
+    // Steps of an engine that no other one followed at once are timed by their ranges, and the answer has no such times.
+    let is_of_engine = times.is_some_and(|times| times.unit == StepUnit::OfEngine);
+    let noun = if is_of_engine { StepUnit::OfEngine.noun() } else { series.noun() };
+    let times = times.filter(|_| is_of_engine == series.until_next);
     let (path, file) = (foreign(&series.path), foreign(&series.file));
-    let path =
-        format!("Host time of <code>{path}</code> in {file}; the first {noun} is the cold one.");
+    let path = match series.until_next {
+        true => format!(
+            "Time of each step of <code>{path}</code> until the next one begins, in {file}; steps before a pause are \
+             left out, and the first one is cold."
+        ),
+        false => {
+            format!("Host time of <code>{path}</code> in {file}; the first {noun} is the cold one.")
+        }
+    };
     if steps < FEWEST {
         let each: Vec<String> = buckets.iter().map(|bucket| ms3(bucket.mean_ns)).collect();
         return format!(
@@ -66,30 +72,24 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
+    // Of an engine, those before a pause are missing.
+    let timed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.steps));
     let description = format!(
         "{} in {}{percentiles}; longest {}; marked: {}.",
-        counted(steps, noun),
+        counted(timed, noun),
         counted(buckets.len() as u64, "bucket"),
         shown_time(longest as f64),
         counted(outliers.len() as u64, "outlier"),
     );
     let mut out = picture(id, "Latency over the run", &description, |area| {
-        draw_latency(area, buckets, outliers, times, (steps, top_ns.max(1)), noun)
+        draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
     });
     let (end, buckets) = (shown_time(top_ns as f64), counted(beyond as u64, "bucket"));
     let clipped = format!(" Beyond the picture, which ends at {end}: {buckets}.");
     let clipped = if beyond > 0 { clipped } else { String::new() };
-    let percentiles = match from_begin {
-        None => "Percentiles are of the warm ones.".to_owned(),
-        Some(times) => format!(
-            "These are times of the range alone. The step time of this stage ({} at the median) is a \
-             different one: it lasts until the next step begins, and includes what the engine does between \
-             two steps.",
-            shown_time(times.p50_ns as f64)
-        ),
-    };
+    let percentiles = times.map_or("", |_| " Percentiles are of the warm ones.");
     out.push_str(&format!(
-        "<p class=\"note\">{}{clipped} {path} {percentiles}</p>\n",
+        "<p class=\"note\">{}{clipped} {path}{percentiles}</p>\n",
         text(&description),
     ));
     if !outliers.is_empty() {
@@ -98,24 +98,36 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         };
         out.push_str(&format!(
             "<details><summary>Outliers as a table</summary>\n<div class=\"table\"><table>\
-             <thead><tr><th>{noun}</th><th>host time, ms</th></tr></thead>\n<tbody>\n{}</tbody></table>\
+             <thead><tr><th>{noun}</th><th>{}</th></tr></thead>\n<tbody>\n{}</tbody></table>\
              </div>\n</details>\n",
+            axis_of(series),
             outliers.iter().map(row).collect::<String>()
         ));
     }
     out
 }
 
+fn axis_of(series: &StepSeries) -> &'static str {
+    if series.until_next { "time, ms" } else { "host time, ms" }
+}
+
+/// The buckets and the outliers that fit.
+fn shown(series: &StepSeries) -> (&[StepBucket], &[Step]) {
+    let buckets = series.buckets.get(..BUCKETS.min(series.buckets.len()));
+    let outliers = series.outliers.get(..OUTLIERS.min(series.outliers.len()));
+    (buckets.unwrap_or_default(), outliers.unwrap_or_default())
+}
+
 fn draw_latency(
     area: &Area<'_>,
-    buckets: &[StepBucket],
-    outliers: &[Step],
+    series: &StepSeries,
     times: Option<&StepTimes>,
     (steps, top_ns): (u64, u64),
     noun: &str,
 ) -> Result<String, Error> {
     let top = ms(top_ns);
-    let mut chart = axes(area, (0.0..steps as f64, noun), (0.0..top, "host time, ms"), 1.0)?;
+    let (buckets, outliers) = shown(series);
+    let mut chart = axes(area, (0.0..steps as f64, noun), (0.0..top, axis_of(series)), 1.0)?;
     let height = |ns: u64| ms(ns).min(top);
     // Each bucket is as wide as its steps: a single one must be visible, too.
     let wide = |of: fn(&StepBucket) -> u64| {
@@ -578,7 +590,11 @@ fn drawn(curve: &SampledCurve, lines: &[Line], (title, unit): (&str, &str), id: 
     let most = |(_, _, value): &&&Line| {
         points.iter().filter_map(value).filter(|value| value.is_finite()).fold(0.0, f64::max)
     };
-    let names = known.iter().map(|line| format!("{} up to {} {unit}", line.0, short(most(&line))));
+    let shown = |value: f64| match value < 100.0 {
+        true => percent1(value),
+        false => grouped(&format!("{value:.0}")),
+    };
+    let names = known.iter().map(|line| format!("{} up to {} {unit}", line.0, shown(most(&line))));
     let description = format!("{title}: {}.", names.collect::<Vec<_>>().join(", "));
     let top = known.iter().map(|line| most(&line)).fold(0.0, f64::max).max(1e-3) * 1.08;
     let picture = picture(id, title, &description, |area| {

@@ -37,7 +37,7 @@ use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
-use crate::html::tables::{by_class, linked, ranks_by_stage, table, top_losses};
+use crate::html::tables::{by_class, linked, linked_rows, ranks_by_stage, table, top_losses};
 use crate::html::timeline::timelines;
 use crate::page::{COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, host_ahead};
 use crate::stages::{idle_kinds, step_relation};
@@ -138,6 +138,7 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
             }
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
+            "recommendations" => part.html = first_rows(&linked_rows(report, &part.html)),
             _ => part.html = first_rows(&linked(report, std::mem::take(&mut part.html))),
         }
     }
@@ -478,16 +479,10 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let host = report.host.as_ref();
     let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
     let body = if has_gpu_work(report, stage) {
-        let unit = times.map_or("step", |times| times.unit.noun());
         let split = answer.and_then(|answer| {
-            Some(window(answer.window.as_ref()?, unit, &answer.basis, &id("window")))
+            Some(window(answer.window.as_ref()?, times, &answer.basis, &id("window")))
         });
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
-        let of_range = times.filter(|times| times.unit == StepUnit::OfEngine && !steps.is_empty());
-        let of_range = of_range.map_or("", |_| {
-            "<p class=\"note\">The timeline has the range of the step alone, to its last GPU work. What passes until the \
-             next step begins, such as scheduling, is part of the step&#39;s time and is not drawn.</p>\n"
-        });
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage was read",
@@ -497,7 +492,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {of_range}{steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
+             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
              </div>\n</div>\n<h3>Kernel time by class</h3>\n{}",
             by_batch.unwrap_or_default(),
             sampled(report, stage, &id("sampled")),
@@ -657,11 +652,15 @@ fn over(basis: &str) -> String {
 }
 
 /// The bar and its table; `unit` is what the stage counts: a step, an instance.
-fn window(split: &WindowSplit, unit: &str, basis: &str, id: &str) -> String {
+fn window(split: &WindowSplit, times: Option<&StepTimes>, basis: &str, id: &str) -> String {
     let is_shown = |(part, _): &(&WindowPart, f64)| part.percent.is_finite() && part.percent > 0.0;
     let parts = split.parts.iter().zip(split.rounded_percent()).filter(is_shown);
     let parts: Vec<(&WindowPart, f64)> = parts.collect();
-    let ms = |ns: u64| grouped(&format!("{:.3}", split.per_step(ns) / 1e6));
+    // As in the bar above.
+    let unit = times.map_or("step", StepTimes::shown_unit);
+    let tokens = times.filter(|_| split.steps.is_some()).and_then(|times| times.tokens_per_step);
+    let tokens = tokens.unwrap_or(1).max(1) as f64;
+    let ms = |ns: u64| grouped(&format!("{:.3}", split.per_step(ns) / tokens / 1e6));
     let (mut at, mut rects) = (0.0, String::new());
     for (part, percent) in &parts {
         // Those of a broken report must not leave the bar.

@@ -19,6 +19,7 @@ use stage2_model::{
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::timeline::{first_shown, has_bar};
+use crate::page::lead_first;
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
@@ -150,27 +151,54 @@ fn lead_stage<'r>(report: &'r Report, losses: &[Loss<'_>]) -> Option<(&'r StageA
     let has_times = |stage: &str| {
         losses.iter().any(|loss| loss.kernel.row.stage == stage && loss.ns_of_step.is_some())
     };
-    report.answer.stages.iter().zip(1..).find(|(answer, _)| has_times(&answer.stage))
+    let lead = lead_first(report).find(|answer| has_times(&answer.stage))?;
+    report.answer.stages.iter().zip(1..).find(|(answer, _)| answer.stage == lead.stage)
 }
 
-/// The text with links from the names of kernels of the lead stage to their rows. A name that is a part of a longer one
-/// stays.
+/// The text with links from the names of kernels of the lead stage to their rows.
 pub(super) fn linked(report: &Report, html: String) -> String {
+    match links(report) {
+        Some((_, links)) => with_links(html, &links),
+        None => html,
+    }
+}
+
+/// [`linked`] in the rows of a table that are of the lead stage: another stage may run the same kernels.
+pub(super) fn linked_rows(report: &Report, html: &str) -> String {
+    let Some((stage, links)) = links(report) else { return html.to_owned() };
+    let of_lead = format!("<td>{}: ", text(&stage));
+    let row = |row: &str| match row.contains(&of_lead) {
+        true => with_links(row.to_owned(), &links),
+        false => row.to_owned(),
+    };
+    html.split_inclusive("</tr>").map(row).collect()
+}
+
+/// The lead stage, and the names of its kernels with the places of their rows.
+fn links(report: &Report) -> Option<(String, Vec<(String, String)>)> {
     let kernels = stage_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    let Some((lead, _)) = lead_stage(report, &losses) else { return html };
+    let (lead, _) = lead_stage(report, &losses)?;
     let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == lead.stage);
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    of_stage.take(TOP).fold(html, |html, loss| {
+    let link = |loss: &Loss<'_>| {
         let name = text(&shorten_kernel(&loss.kernel.row.kernel, SHORT_CHARS));
+        (name, anchor(loss.kernel))
+    };
+    Some((lead.stage.clone(), of_stage.take(TOP).map(link).collect()))
+}
+
+/// A name that is a part of a longer one stays.
+fn with_links(html: String, links: &[(String, String)]) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    links.iter().fold(html, |html, (name, anchor)| {
         let mut out = String::with_capacity(html.len());
         let mut rest = html.as_str();
-        while let Some((before, after)) = rest.split_once(&name) {
+        while let Some((before, after)) = rest.split_once(name.as_str()) {
             let part = before.ends_with(is_word) || after.starts_with(is_word);
             let shown = match part || name.is_empty() {
                 true => name.clone(),
-                false => format!("<a href=\"#{}\">{name}</a>", anchor(loss.kernel)),
+                false => format!("<a href=\"#{anchor}\">{name}</a>"),
             };
             out.push_str(before);
             out.push_str(&shown);
@@ -228,8 +256,10 @@ fn units(report: &Report, stages: &[&str]) -> String {
     if units.is_empty() { String::new() } else { format!("A step is {}. ", units.join(", ")) }
 }
 
-/// Rows of the short table.
+/// Rows of the short table, ...
 const TOP: usize = 10;
+/// ... and of these the most kernels of communication, the last ones.
+const COMMUNICATION: usize = 2;
 
 /// The kernels of the longest stage that lose most in a step, or without counters take longest; nothing where neither
 /// is known.
@@ -246,6 +276,11 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         let (a, b) = (key(a), key(b));
         b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
+    // Most of their time may be waiting for other ranks: the first row is the kernel of the line above.
+    let (communication, mut rows): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|loss| loss.kernel.row.class == "communication");
+    rows.truncate(TOP - communication.len().min(COMMUNICATION));
+    rows.extend(communication.into_iter().take(COMMUNICATION));
     let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let row = |loss: &&Loss<'_>| {
@@ -268,7 +303,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
             or_absent(*percent, percent1),
         )
     };
-    let body: String = rows.iter().take(TOP).map(row).collect();
+    let body: String = rows.iter().map(row).collect();
     let mut head = vec![("kernel".to_owned(), false), ("class".to_owned(), false)];
     if has_counters {
         head.push(("bound".to_owned(), false));
@@ -321,7 +356,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         false => format!(": {}. ", of_classes.join(", ")),
     };
     known.map(|known| known + &of_classes).unwrap_or_default()
-        + "To see what each one loses, run again with <code>STAGE2_COUNTERS=on</code>, or with the ncu pass. "
+        + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "
 }
 
 /// How much of the communication is not transfer.
@@ -330,7 +365,7 @@ fn waiting(mean: &Bottleneck) -> Option<String> {
     let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
     let waiting = shown_time(ranks.ns as f64);
     Some(format!(
-        "Those of communication wait for other ranks for {waiting} per {}. ",
+        "Those of communication, the last rows, wait for other ranks for {waiting} per {}. ",
         text(&mean.of)
     ))
 }
@@ -489,14 +524,18 @@ fn late_and_waiting(report: &Report) -> String {
         "GPU busy, ms",
     ];
     format!(
-        "<div class=\"table tall\"><table id=\"ranks-table\" class=\"heat\">\
+        "<div class=\"table{}\"><table id=\"ranks-table\" class=\"heat\">\
          <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\
          </tbody></table></div>\n<details><summary>What the columns are</summary><p class=\"note\">{}</p></details>\n",
+        if rows.len() > MOST_UNROLLED { " tall" } else { "" },
         head.map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).concat(),
         rows.iter().take(RANKS).map(line).collect::<String>(),
         text(&notes),
     )
 }
+
+/// Rows of ranks that need no box of their own to scroll in.
+const MOST_UNROLLED: usize = 16;
 
 /// Where a delay came about.
 fn because_of(cause: LateCause) -> &'static str {
@@ -575,7 +614,8 @@ mod tests {
         let of =
             |of: &str| Bottleneck { of: of.into(), parts: parts.clone(), ..Bottleneck::default() };
         let told = waiting(&of("step"));
-        let expected = "Those of communication wait for other ranks for 1.06 ms per step. ";
+        let expected =
+            "Those of communication, the last rows, wait for other ranks for 1.06 ms per step. ";
         assert_eq!(told.as_deref(), Some(expected));
         assert_eq!(waiting(&of("window")), None, "it is none of a step");
         assert_eq!(waiting(&Bottleneck::default()), None);

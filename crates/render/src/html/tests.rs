@@ -80,6 +80,7 @@ pub(super) fn full(hostile: &str) -> Report {
             })
             .collect(),
         step_series: vec![StepSeries {
+            until_next: false,
             stage: decode.clone(),
             path: decode.clone(),
             file: format!("node-1-1{hostile}.s2t"),
@@ -261,6 +262,7 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         path: stage.to_owned(),
         file: "node-1-1.s2t".into(),
         step: Step { number: 77, range: 87, host_ns: 1_000_000 },
+        lasts_ns: None,
         length_ns: 1_000_000,
         names: ["decode", "layer", "cutlass_gemm", "copy, host to device"]
             .map(|name| format!("{name}{hostile}"))
@@ -681,15 +683,18 @@ fn the_ranks_say_who_is_late_and_who_waits() {
 }
 
 #[test]
-fn a_picture_says_how_its_times_differ_from_the_step_time() {
+fn the_picture_of_an_engine_has_the_times_until_the_next_step() {
     let times = StepTimes { unit: StepUnit::OfEngine, p50_ns: 900_000, ..StepTimes::default() };
-    // The median of the range can be longer than that of the few timed steps.
-    let picture = chart::latency(&full("").step_series[0], Some(&times), "x");
-    assert!(
-        picture.contains("The step time of this stage (0.90 ms at the median) is a different one"),
-        "{picture}"
-    );
-    assert!(!picture.contains("is longer"), "{picture}");
+    let picture = |until_next| {
+        let series = StepSeries { until_next, ..full("").step_series[0].clone() };
+        chart::latency(&series, Some(&times), "x")
+    };
+    let until_next = picture(true);
+    assert!(until_next.contains("</code> until the next one begins, in"), "{until_next}");
+    assert!(until_next.contains(", p50 0.90 ms") && until_next.contains("<th>time, ms</th>"));
+    let range_alone = picture(false);
+    let without = !range_alone.contains("p50") && range_alone.contains("<th>host time, ms</th>");
+    assert!(without, "percentiles are of other times: {range_alone}");
 }
 
 #[test]
@@ -793,12 +798,6 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     let tiles = "0.50 msper token: p50 of 199 warm calls in one process|0.60 msper token, p99|1.250times its|\
                  3.2xof the floor by the baseline|Timeline of the median step";
     tiles.split('|').for_each(|tile| assert!(said.contains(tile), "{tile}: {said}"));
-    let alone = "The timeline has the range of the step alone";
-    assert!(!said.contains(alone), "{said}");
-    let mut of_engine = report.clone();
-    let step = &mut of_engine.answer.stages[0].step;
-    step.as_mut().expect("a time").unit = StepUnit::OfEngine;
-    assert!(text(&of_engine).contains(alone));
     let series = &mut report.step_series[0];
     series.buckets.truncate(2);
     series.buckets.iter_mut().for_each(|bucket| bucket.steps = 1);
@@ -806,6 +805,26 @@ fn numbers_say_what_they_are_of_and_two_points_are_no_picture() {
     series.outliers.clear();
     let said = text(&report);
     assert!(said.contains("No picture of 2 calls: "), "{said}");
+}
+
+#[test]
+fn the_timeline_of_a_step_of_an_engine_has_what_it_takes_after_its_range() {
+    let said = |range_ns, lasts_ns| {
+        let mut report = full("");
+        report.step_timelines.truncate(1);
+        let step = &mut report.step_timelines[0];
+        (step.step.host_ns, step.lasts_ns) = (range_ns, lasts_ns);
+        let page = parse(&written(&report)).by_id("stage-1").text();
+        let part = |from: &str| page.contains(from);
+        (part("between steps"), part("1.00 ms long until the next one"), page.clone())
+    };
+    let (drawn, until, page) = said(800_000, Some(1_000_000));
+    assert!(drawn && until, "{page}");
+    let (drawn, until, page) = said(800_000, None);
+    assert!(!drawn && !until, "{page}");
+    let (drawn, until, page) = said(600_000, Some(900_000));
+    let long = "1.00 ms long to the end of its GPU work; the next one begins after 0.90 ms: ";
+    assert!(drawn && !until && page.contains(long), "{page}");
 }
 
 #[test]

@@ -30,6 +30,9 @@ const AXIS: u64 = 20;
 const ROW: u64 = 20;
 const BAR: u64 = 17;
 
+/// What the host does between the range of a step of an engine and the next step.
+const AFTER_RANGE: &str = "between steps";
+
 const NO_WORK: &str = "<p class=\"absent\">None: no GPU work of this step was recorded: other steps \
     of the stage may have been sampled.</p>\n";
 
@@ -131,17 +134,18 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let labels: String = (labels.iter())
         .map(|(y, label)| format!("<text x=\"0\" y=\"{}\">{}</text>\n", y + 13, text(label)))
         .collect();
-    let ranges: String = ranges.map(|range| scale.range(timeline, range)).collect();
+    let ranges = ranges.map(|range| scale.range(timeline, range));
+    let ranges: String = scale.after_range(timeline).into_iter().chain(ranges).collect();
     let gaps = scale.gaps(&timeline.gaps, gaps_y);
     let works: String = (lanes.iter().enumerate())
         .map(|(at, lane)| scale.lane(lane, lane_y(at), &listed))
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let description = format!(
-        "Number {} of the {}s, {} long: {}, {}, {}. The list below has the names with their times.",
+        "Number {} of the {}s, {}: {}, {}, {}. The list below has the names with their times.",
         timeline.step.number,
         noun,
-        shown_time(timeline.length_ns as f64),
+        length(timeline),
         counted(timeline.ranges.len() as u64, "range"),
         counted(pieces, "piece") + " of GPU work",
         counted(timeline.gaps.len() as u64, "gap"),
@@ -162,6 +166,21 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         legend(timeline),
         listed.html(noun),
     )
+}
+
+/// How long the step is, and of an engine what that is to the beginning of the next one.
+fn length(timeline: &StepTimeline) -> String {
+    let all = shown_time(timeline.length_ns as f64);
+    match timeline.lasts_ns {
+        Some(ns) if ns < timeline.length_ns => {
+            format!(
+                "{all} long to the end of its GPU work; the next one begins after {}",
+                shown_time(ns as f64)
+            )
+        }
+        Some(_) => format!("{all} long until the next one begins"),
+        None => format!("{all} long"),
+    }
 }
 
 fn left_out(timeline: &StepTimeline) -> String {
@@ -258,6 +277,17 @@ impl Scale {
             range.depth % 2,
             text(&shorten(name, RANGE_NAME_CHARS)),
         )
+    }
+
+    /// What a step of an engine takes after its range, below the ranges that are opened meanwhile.
+    fn after_range(&self, timeline: &StepTimeline) -> Option<String> {
+        let start_ns = timeline.step.host_ns;
+        let length_ns = timeline.lasts_ns?.checked_sub(start_ns).filter(|ns| *ns > 0)?;
+        Some(format!(
+            "<svg class=\"range\" {} y=\"{AXIS}\" height=\"{BAR}\"><rect class=\"r-after\" width=\"100%\" \
+             height=\"100%\"/><text x=\"3\" y=\"12\">{AFTER_RANGE}</text></svg>\n",
+            self.span(start_ns, length_ns),
+        ))
     }
 
     fn gaps(&self, gaps: &[TimelineGap], y: u64) -> String {

@@ -252,7 +252,7 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         transfer_percent: of_busy.map(|(_, transfer)| transfer),
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.and_then(|(_, late)| late.cause_sentence("")),
+        late: late.and_then(|(_, late)| late.cause_sentence()),
         late_remedy: late.and_then(|(_, late)| late_remedy(late)),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
@@ -281,7 +281,7 @@ fn late_remedy(late: &LateRow) -> Option<String> {
         }
         // Compared, and nothing was found.
         None if late.host.is_some() => format!(
-            "Record for longer, or with STAGE2_HOST=1000, to see what the host of {who} does for longer than others."
+            "Record for longer, or with profiling.collector.host=1000, to see what the host of {who} does for longer than others."
         ),
         None => format!("Find out what the host of {who} does before it communicates."),
     };
@@ -622,7 +622,7 @@ mod tests {
             LateRow { host: Some(host), delays: Some(delays), ..late(0) }
         };
         let found = "Find out why the host of rank 3 spends 0.90 ± 0.31 of the 2.21 ms that it is late by in sleeping.";
-        let few = " 10 samples are few: record for longer, or with STAGE2_HOST=1000.";
+        let few = " 10 samples are few: record for longer, or with profiling.collector.host=1000.";
         assert_eq!(said(&sampled(310_000, 10)), format!("{found}{few}"));
         assert_eq!(said(&sampled(300_000, 30)), found.replace("0.31", "0.30"));
         let confidence = |late: &LateRow| Confidence::of(&late_evidence(7, late), true, true);

@@ -96,13 +96,21 @@ impl StepCandidates {
             });
             let times = times(found.of(warm), unit, labels.path(path))?;
             let times = StepTimes { passed_over, cold: !warm, ..times };
+            let until_next = found.most.until_next.as_deref();
+            let until_next = until_next.filter(|track| track.of(warm).times.count() > 0);
+            let shown = until_next.unwrap_or(&found.most);
+            let (p50_ns, p99_ns) = match until_next.map(|track| &track.of(warm).times) {
+                Some(times) => (times.median().unwrap_or(0), times.p99()),
+                None => (times.p50_ns, times.p99_ns),
+            };
             let series = StepSeries {
                 stage: label.to_owned(),
                 path: labels.path(path).to_owned(),
                 file: found.file.clone(),
-                buckets: found.most.buckets(),
-                outliers: found.most.longest(warm, times.p99_ns.unwrap_or(u64::MAX)),
-                median: found.most.nearest(warm, times.p50_ns),
+                until_next: until_next.is_some(),
+                buckets: shown.buckets(),
+                outliers: shown.longest(warm, p99_ns.unwrap_or(u64::MAX)),
+                median: shown.nearest(warm, p50_ns),
             };
             let per_instance = found.of(warm).count as f64 / all.count as f64;
             Some((label.to_owned(), (StageSteps { times, per_instance, warm }, series)))

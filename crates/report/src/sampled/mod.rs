@@ -198,12 +198,15 @@ fn add_file(
     }
 }
 
+const FEWER_SAMPLES: &str =
+    "sample less often, or fewer metrics: profiling.collector.counters=METRIC,...@INTERVAL_US";
+
 /// Why there can be no numbers from the samples of a GPU, with the remedy behind a semicolon. `others`: most
 /// other processes on it.
 fn why_none(series: &Series, row: Option<&DeviceRow>, others: u32) -> Option<String> {
     if series.metrics.is_empty() && series.of_other_metrics > 0 {
         let why = "the report reads none of the metrics that were sampled, which are in the trace file; name \
-                   others (docs/counters.md lists them), or leave STAGE2_COUNTERS=on";
+                   others (docs/counters.md lists them), or sample those of profiling.collector.counters=on";
         return Some(why.to_owned());
     }
     if row.is_some_and(|row| row.processes > 1) {
@@ -396,14 +399,14 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
                 counted(unrecorded, "sample")
             ),
             "record longer ranges (profiling.collector.ranges), or take shorter samples: \
-             STAGE2_COUNTERS=on@INTERVAL_US",
+             profiling.collector.counters=on@INTERVAL_US",
         ));
     }
     if device.samples_left_out > 0 {
         findings.push(Id::CountersLeftOut.about(&of).found(
             format!("{} counter samples of {of} are left out", count(device.samples_left_out)),
             "a report keeps 16 million values of a trace file; stages that ran later have no samples",
-            "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
+            FEWER_SAMPLES,
         ));
     }
     if let Some(overflows) = device.overflows {
@@ -412,7 +415,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
             format!("the counter samples of {of} have {}{lost}", counted(overflows, "gap")),
             "the buffer of the hardware was full: no counter covers what ran meanwhile; the records of GPU \
              work, and so the coverage, are not affected",
-            "sample less often, or fewer metrics: STAGE2_COUNTERS=METRIC,...@INTERVAL_US",
+            FEWER_SAMPLES,
         ));
     }
     if let Some(lost) = device.samples_lost {
@@ -420,7 +423,7 @@ fn device_findings(device: &SampledDevice) -> Vec<Finding> {
             format!("{} of {of} were lost", counted(lost, "counter sample")),
             "the collector did not write them as fast as it took them: its thread got too little CPU time, \
              or the disk is slow; what ran meanwhile is not covered",
-            "leave a core to the collector, or sample less often: STAGE2_COUNTERS=on@INTERVAL_US",
+            "leave a core to the collector, or sample less often: profiling.collector.counters=on@INTERVAL_US",
         ));
     }
     let unusable = device.unusable_samples.saturating_add(device.unusable_values);

@@ -10,7 +10,7 @@ use crate::join::kernels::direction;
 use indexmap::IndexSet;
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::BACK_TO_BACK_NS;
-use stage2_contract::trace::ReadError;
+use stage2_contract::trace::{RANGE_OUTSIDE, ReadError};
 use stage2_model::finding::Id;
 use stage2_model::{
     HostAtGaps, Report, Step, StepSeries, StepTimeline, TimelineGap, TimelineLane, TimelineRange,
@@ -48,9 +48,11 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
             report.findings.push(failed("the file is not among those that were read".into()));
             continue;
         };
-        let steps = places.iter().filter_map(|at| Some((*at, chosen.get(*at)?.1)));
-        let mut steps: Vec<(usize, StepEvents)> =
-            steps.map(|(at, step)| (at, StepEvents::of(step))).collect();
+        let steps = places.iter().filter_map(|at| {
+            let (series, step) = chosen.get(*at)?;
+            Some((*at, StepEvents::of(*step, series.until_next.then_some(step.host_ns))))
+        });
+        let mut steps: Vec<(usize, StepEvents)> = steps.collect();
         if let Err(error) = read(file, &mut steps) {
             report.findings.push(failed(error.to_string()));
             continue;
@@ -62,7 +64,7 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
                 continue;
             };
             let StepSeries { stage, path, file, .. } = series.clone();
-            timelines.push((at, StepTimeline { stage, path, file, step: *step, ..timeline }));
+            timelines.push((at, StepTimeline { stage, path, file, ..timeline }));
         }
     }
     timelines.order_by_key(|(at, _)| *at);
@@ -131,6 +133,8 @@ struct OpenedRange {
     parent: u64,
     name: usize,
     span: Span,
+    /// It is in no other range, and the thread of the step opened it after the range of the step.
+    is_after: bool,
 }
 
 struct Candidate {
@@ -146,6 +150,10 @@ struct Candidate {
 #[derive(Default)]
 struct StepEvents {
     step: Step,
+    /// [`StepTimeline::lasts_ns`].
+    lasts_ns: Option<u64>,
+    /// The operating system's id of its thread.
+    thread: u32,
     names: IndexSet<String>,
     ranges: BTreeMap<u64, OpenedRange>,
     work: Vec<Candidate>,
@@ -157,8 +165,15 @@ struct StepEvents {
 }
 
 impl StepEvents {
-    fn of(step: Step) -> Self {
-        Self { step, younger: u64::MAX, ..Self::default() }
+    fn of(step: Step, lasts_ns: Option<u64>) -> Self {
+        Self { step, lasts_ns, younger: u64::MAX, ..Self::default() }
+    }
+
+    /// The range of the step, and from its start to the end of the step; nothing before that range came.
+    fn step_spans(&self) -> Option<(Span, Span)> {
+        let range = self.ranges.get(&self.step.range)?.span;
+        let until_ns = range.start_ns.saturating_add_unsigned(self.lasts_ns.unwrap_or(0));
+        Some((range, Span { end_ns: range.end_ns.max(until_ns), ..range }))
     }
 
     fn add(&mut self, event: &Event<'_>) {
@@ -173,31 +188,42 @@ impl StepEvents {
         if range.id < self.step.range {
             return;
         }
-        if let Some(step) = self.ranges.get(&self.step.range)
-            && range.span.start_ns >= step.span.end_ns
-        {
+        let spans = self.step_spans();
+        if spans.is_some_and(|(_, step)| range.span.start_ns >= step.end_ns) {
             self.younger = self.younger.min(range.id);
             return;
         }
-        // The step itself always fits.
-        if self.ranges.len() >= CANDIDATES && range.id != self.step.range {
+        let is_step = range.id == self.step.range;
+        if is_step {
+            self.thread = range.thread.os_tid;
+        } else if self.ranges.len() >= CANDIDATES {
+            // The step itself always fits.
             self.dropped += 1;
             return;
         }
+        let is_after = range.parent == RANGE_OUTSIDE
+            && !range.start_end
+            && range.thread.os_tid == self.thread
+            && spans.is_some_and(|(own, _)| range.span.start_ns >= own.end_ns);
         let name = self.name(range.path.elements.last().map_or(range.name, String::as_str));
-        self.ranges.insert(range.id, OpenedRange { parent: range.parent, name, span: range.span });
+        let (parent, span) = (range.parent, range.span);
+        self.ranges.insert(range.id, OpenedRange { parent, name, span, is_after });
     }
 
     fn work(&mut self, work: &Work<'_>) {
         let Some(span) = work.span else { return };
-        if let Some(step) = self.ranges.get(&self.step.range)
-            && span.start_ns.saturating_sub(step.span.end_ns) > LATEST_NS
+        let step = self.step_spans().map(|(_, step)| step);
+        if step.is_some_and(|step| span.start_ns.saturating_sub(step.end_ns) > LATEST_NS)
             && work.range >= self.younger
         {
             self.over = true;
             return;
         }
-        if work.range < self.step.range || work.range >= self.younger {
+        // What is launched between two steps runs after the range of the step came.
+        let is_between = self.lasts_ns.is_some()
+            && work.range == RANGE_OUTSIDE
+            && step.is_some_and(|step| (step.start_ns..step.end_ns).contains(&span.start_ns));
+        if !is_between && (work.range < self.step.range || work.range >= self.younger) {
             return;
         }
         if self.work.len() >= CANDIDATES {
@@ -224,16 +250,18 @@ impl StepEvents {
 
     /// The step; nothing where its range did not come. Who it is of stays to be filled in.
     fn finish(mut self) -> Option<StepTimeline> {
-        let step = self.ranges.get(&self.step.range)?.span;
+        let (range, step) = self.step_spans()?;
         // Parents have smaller identifiers than what is within them.
         let mut depths: BTreeMap<u64, u64> = BTreeMap::from([(self.step.range, 0)]);
         for (id, range) in self.ranges.iter().filter(|(id, _)| **id > self.step.range) {
-            if let Some(depth) = depths.get(&range.parent).map(|depth| depth + 1) {
+            let within = || depths.get(&range.parent).map(|depth| depth + 1);
+            if let Some(depth) = if range.is_after { Some(0) } else { within() } {
                 depths.insert(*id, depth);
             }
         }
         self.ranges.retain(|id, _| depths.contains_key(id));
-        self.work.retain(|work| depths.contains_key(&work.range));
+        let is_here = |range| range == RANGE_OUTSIDE || depths.contains_key(&range);
+        self.work.retain(|work| is_here(work.range));
         let since = |at: i64| u64::try_from(at.saturating_sub(step.start_ns)).unwrap_or(0);
         let length = |span: Span| u64::try_from(span.ns()).unwrap_or(0);
         self.work.order_by_key(|work| work.span.start_ns);
@@ -277,7 +305,9 @@ impl StepEvents {
             work,
         };
         Some(StepTimeline {
+            step: Step { host_ns: length(range), ..self.step },
             start_ns: step.start_ns,
+            lasts_ns: self.lasts_ns,
             length_ns,
             lanes: lanes.into_iter().map(lane).collect(),
             names: names.kept.into_iter().map(str::to_owned).collect(),
@@ -318,11 +348,16 @@ impl StepEvents {
             found.all_ns = found.all_ns.saturating_add(gap.length_ns);
             let end_ns = gap.start_ns.saturating_add(gap.length_ns);
             let next = self.work.partition_point(|work| since(work.span.start_ns) < end_ns);
-            let range = self.work.get(next).and_then(|work| self.ranges.get(&work.range));
+            let range = self.work.get(next).map(|work| self.ranges.get(&work.range));
             let sum = match range {
-                Some(range) if since(range.span.end_ns) <= gap.start_ns => &mut found.ahead_ns,
+                Some(Some(range)) if since(range.span.end_ns) <= gap.start_ns => {
+                    &mut found.ahead_ns
+                }
                 // The step itself is open from the beginning on.
-                Some(range) if since(range.span.start_ns) >= gap.start_ns => &mut found.behind_ns,
+                Some(Some(range)) if since(range.span.start_ns) >= gap.start_ns => {
+                    &mut found.behind_ns
+                }
+                // When work outside of all ranges was launched is not known.
                 Some(_) => continue,
                 None => &mut found.behind_ns,
             };
@@ -458,6 +493,14 @@ mod tests {
 
         /// The timeline of range `range` of `decode`, and the findings.
         fn timeline(&self, range: u64) -> (Option<StepTimeline>, Vec<stage2_model::Finding>) {
+            self.timeline_lasting(range, None)
+        }
+
+        fn timeline_lasting(
+            &self,
+            range: u64,
+            lasts_ns: Option<u64>,
+        ) -> (Option<StepTimeline>, Vec<stage2_model::Finding>) {
             let folder = tempfile::tempdir().expect("folder");
             let mut writer = Writer::new(Vec::new()).expect("a vector takes anything");
             self.0.iter().for_each(|record| writer.write(record));
@@ -465,12 +508,13 @@ mod tests {
             std::fs::write(folder.path().join("a.s2t"), writer.into_sink()).expect("trace file");
             let libraries = RangeNames::default();
             let capture = load_folder(folder.path(), &libraries);
-            let median = Some(Step { number: 1, range, host_ns: 1_000 });
+            let median = Some(Step { number: 1, range, host_ns: lasts_ns.unwrap_or(1_000) });
             let stage = "decode".to_owned();
             let series = StepSeries {
                 stage: stage.clone(),
                 file: "a.s2t".into(),
                 median,
+                until_next: lasts_ns.is_some(),
                 ..StepSeries::default()
             };
             let mut report = Report {
@@ -561,6 +605,38 @@ mod tests {
         let found = trace.timeline(2).0.expect("a timeline");
         let work: Vec<_> = found.lanes[0].work.iter().map(|w| (w.start_ns, w.length_ns)).collect();
         assert_eq!(work, [(100, 100)]);
+    }
+
+    /// Hazard (Two steps of an engine): The scheduler runs between their ranges.
+    /// Promise: The step has that time, and what ran in it; its neighbours' work is not its own.
+    #[test]
+    fn a_step_of_an_engine_lasts_until_the_next_one_begins() {
+        let mut trace = Trace::new();
+        trace.kernel(0, 1, 400, 500);
+        trace.open(2, 1, 0, 1_000).open(3, 2, 2, 1_100).close(3, 1_200).close(2, 2_000);
+        trace.open(4, 3, 0, 2_300).open(5, 2, 4, 2_400).close(5, 2_500).close(4, 2_600);
+        trace.open(6, 1, 0, 3_000).close(6, 4_000);
+        trace.kernel(2, 1, 1_500, 1_800).kernel(0, 1, 2_100, 2_200).kernel(5, 2, 2_700, 2_750);
+        trace.kernel(6, 1, 3_100, 3_200).kernel(0, 1, 3_300, 3_400);
+        let found = trace.timeline_lasting(2, Some(2_000)).0.expect("a timeline");
+        assert_eq!((found.length_ns, found.lasts_ns), (2_000, Some(2_000)));
+        assert_eq!(found.step.host_ns, 1_000, "its range");
+        let ranges: Vec<_> = (found.ranges.iter())
+            .map(|r| (found.names[r.name].as_str(), r.depth, r.start_ns))
+            .collect();
+        let expected =
+            [("decode", 0, 0), ("layer", 1, 100), ("other", 0, 1_300), ("layer", 1, 1_400)];
+        assert_eq!(ranges, expected);
+        let works: Vec<_> = (found.lanes.iter())
+            .map(|lane| lane.work.iter().map(|work| work.start_ns).collect::<Vec<_>>())
+            .collect();
+        assert_eq!(works, [vec![500, 1_100], vec![1_700]]);
+        let (work_ns, gaps_ns) =
+            (300 + 100 + 50, found.sums.launch_gaps_ns + found.sums.other_idle_ns);
+        assert_eq!(work_ns + gaps_ns, found.length_ns);
+        // When the work at 1,100 was launched is not known; the end waits for the next step.
+        let host = found.host_at_gaps.expect("all of it fits");
+        assert_eq!((host.all_ns, host.ahead_ns, host.behind_ns), (gaps_ns, 0, 500 + 500 + 250));
     }
 
     #[test]

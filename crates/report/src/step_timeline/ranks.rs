@@ -85,7 +85,9 @@ fn timelines(
         let Some(file) = files.get(name) else { continue };
         let steps = steps(file, &wanted);
         let mut events: Vec<(usize, StepEvents)> = (steps.into_iter().enumerate())
-            .filter_map(|(at, step)| Some((at, StepEvents::of(step?))))
+            .filter_map(|(at, step)| {
+                step.map(|(step, lasts_ns)| (at, StepEvents::of(step, lasts_ns)))
+            })
             .collect();
         // What cannot be read now was read before, and the stage has a timeline.
         if read(file, &mut events).is_err() {
@@ -93,13 +95,15 @@ fn timelines(
         }
         for (at, events) in events {
             let Some((pair, _)) = wanted.get(at) else { continue };
-            let (step, timeline) = (events.step, events.finish());
+            let timeline = events.finish();
             let (file, who) = pair.ranks[of].clone();
             let rank = Some(TimelineRank { who, is_late: of == 0, late_ns: pair.late_ns });
             let (stage, path) = (pair.stage.clone(), pair.path.clone());
-            found.extend(timeline.map(|timeline| {
-                (pair.at, StepTimeline { stage, path, file, step, rank, ..timeline })
-            }));
+            found.extend(
+                timeline.map(|timeline| {
+                    (pair.at, StepTimeline { stage, path, file, rank, ..timeline })
+                }),
+            );
         }
     }
     found
@@ -149,12 +153,22 @@ fn median_late(late: &LateRow, path: &str) -> Option<(u64, u64)> {
     Some((steps.median_number?, steps.median_ns))
 }
 
-/// The steps in a file.
-fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<Step>> {
+/// The steps in a file, with [`StepTimeline::lasts_ns`].
+fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<(Step, Option<u64>)>> {
     let mut all: Vec<Vec<(u64, Span)>> = wanted.iter().map(|_| Vec::new()).collect();
+    let mut of_engine: BTreeMap<u64, u64> = BTreeMap::new();
     // Of a file that cannot be read to its end, what was read counts.
     let _: Result<(), Stop> = file.for_each(|event| {
-        let Event::Range(range) = event else { return Ok(()) };
+        let range = match event {
+            Event::Range(range) => range,
+            Event::Step(step) => {
+                if step.span.end_ns > step.range_end_ns && of_engine.len() < INSTANCES {
+                    of_engine.insert(step.range, u64::try_from(step.span.ns()).unwrap_or(0));
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
         for ((pair, _), seen) in wanted.iter().zip(&mut all) {
             let is_one = !range.continues && range.path.label == pair.path;
             if is_one && seen.len() < INSTANCES {
@@ -177,7 +191,8 @@ fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<Step>> {
             }
         };
         let &(range, span) = seen.get(number)?;
-        Some(Step { number: number as u64, range, host_ns: u64::try_from(span.ns()).unwrap_or(0) })
+        let host_ns = u64::try_from(span.ns()).unwrap_or(0);
+        Some((Step { number: number as u64, range, host_ns }, of_engine.get(&range).copied()))
     };
     all.into_iter().zip(wanted).map(step).collect()
 }

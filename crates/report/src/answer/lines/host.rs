@@ -16,7 +16,7 @@ const HOST_CAUSES: usize = 3;
 const HOST_PERCENT: f64 = 1.0;
 /// Characters of a stage: fewer causes are named where they are longer, so that the line never ends before its sum. A
 /// terminal shows about as many.
-const HOST_LIMIT: usize = 330;
+const HOST_LIMIT: usize = 340;
 
 /// What on the host each stage waits for; `None` if the host was not sampled.
 pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
@@ -81,7 +81,7 @@ fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
 pub(super) fn why_not_known(report: &Report, late: &LateRow) -> Option<String> {
     let how = match report.host {
         Some(_) => MORE_SAMPLES,
-        None => "sample it with STAGE2_HOST=on",
+        None => "sample it with profiling.collector.host=on (without the launcher: STAGE2_HOST=on)",
     };
     late.host.is_none().then(|| format!("; why its host is late is not known: {how}"))
 }
@@ -101,7 +101,7 @@ fn host_of(
         let samples = counted(found.samples, "sample");
         return format!(
             "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
-             {HOST_SAMPLES_LEAST} are needed: record for longer, or set STAGE2_HOST=1000)"
+             {HOST_SAMPLES_LEAST} are needed: {MORE_SAMPLES})"
         );
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
@@ -131,14 +131,18 @@ fn host_of(
     }
     let causes = causes.join(", ");
     let samples = count(found.samples);
+    // The line on a late rank is only of what that one does in addition.
+    let of_all = match ranks.values().flatten().count() {
+        0 | 1 => "of all GPU idle time",
+        _ => "of all ranks' GPU idle time",
+    };
     // Ahead of the causes, where a line that is cut short still has it.
     let of = match (ahead, causes.contains(" ± ")) {
         // What it did meanwhile is not what the GPU waited for.
         (true, _) => "; the host was ahead, and did meanwhile",
-        (false, true) => "; of all GPU idle time",
+        (false, true) => &format!("; {of_all}"),
         (false, false) => {
-            let of = "of all GPU idle time";
-            return format!("{name}{idle}: {causes} ({of}; {samples} samples)");
+            return format!("{name}{idle}: {causes} ({of_all}; {samples} samples)");
         }
     };
     format!("{name}{idle}{of} (± standard error, {samples} samples): {causes}")
@@ -182,14 +186,14 @@ mod tests {
             host_of(&told, &host, &files, false, HOST_CAUSES),
             "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 % \
              one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1), 40 % in \
-             other causes (of all GPU idle time; 40 samples)"
+             other causes (of all ranks' GPU idle time; 40 samples)"
         );
         told.answer.bottleneck =
             Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });
         let mut uncertain = host.clone();
         uncertain.causes.iter_mut().for_each(|cause| cause.error_percent = 6.0);
         let said = host_of(&told, &uncertain, &files, false, HOST_CAUSES);
-        let begin = "; of all GPU idle time (± standard error, 40 samples): 20 ± 6 % one";
+        let begin = "; of all ranks' GPU idle time (± standard error, 40 samples): 20 ± 6 % one";
         assert!(said.contains(begin), "{said}");
         // Long names leave room for fewer of them, and never hide what is left.
         let two = host_of(&told, &uncertain, &files, true, 2);

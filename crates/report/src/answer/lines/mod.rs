@@ -221,16 +221,16 @@ fn late(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<String> {
         let mut rows = report.ranks.late.iter().filter(|row| row.stage == told.row.stage);
         rows.find_map(|row| {
             let waits = waits_meanwhile(report, row, &told.answer).unwrap_or_default();
-            Some((row, row.sentence_with(&waits)?))
+            Some((row, row.line(&waits)?))
         })
     };
-    let (row, sentence) = stages.iter().find_map(late_in)?;
+    let (row, line) = stages.iter().find_map(late_in)?;
     let of_host = row.delays.as_ref().is_some_and(|delays| delays.cause() != LateCause::Gpu);
     let unknown = why_not_known(report, row).filter(|_| of_host);
-    Some(format!("{sentence}{}", unknown.unwrap_or_default()))
+    Some(format!("{line}{}", unknown.unwrap_or_default()))
 }
 
-/// `. Meanwhile, rank 1 waits 1.71 ms per step (0.86 ms averaged over 2 ranks)`: from the delay to the part of the mean step.
+/// `; meanwhile, rank 1 waits 1.71 ms per step (0.86 ms averaged over 2 ranks)`: from the delay to the part of the mean step.
 fn waits_meanwhile(report: &Report, late: &LateRow, answer: &StageAnswer) -> Option<String> {
     let steps = late.delays.as_ref()?.steps.as_ref()?;
     let of_stage = report.ranks.stages.iter().filter(|row| row.stage == late.stage);
@@ -249,7 +249,7 @@ fn waits_meanwhile(report: &Report, late: &LateRow, answer: &StageAnswer) -> Opt
         let mean = shown_time(part.ns as f64);
         format!(" ({mean} averaged over {} ranks)", others.len() + 1)
     });
-    Some(format!(". Meanwhile, {who} {} per {}{over_all}", shown_time(mean_ns), steps.noun))
+    Some(format!("; meanwhile, {who} {} per {}{over_all}", shown_time(mean_ns), steps.noun))
 }
 
 fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {

@@ -283,7 +283,7 @@ mod tests {
         let line = line.expect("a line").text;
         assert!(
             line.contains(
-                ". Meanwhile, rank 1 waits 2.00 ms per step (1.00 ms averaged over 2 ranks). "
+                "; meanwhile, rank 1 waits 2.00 ms per step (1.00 ms averaged over 2 ranks). "
             ),
             "{line}"
         );

@@ -344,12 +344,13 @@ impl Speaker<'_> {
         let Some(most) = most else {
             let (then, setting) = match s.few_host_samples {
                 Some(_) => (
-                    "Record for longer, or with STAGE2_HOST=1000: the host was sampled too rarely to say what it does \
-                     between launches.",
+                    "Record for longer, or with profiling.collector.host=1000: the host was sampled too rarely to say \
+                     what it does between launches.",
                     "profiling.collector.host=1000",
                 ),
                 None => (
-                    "Sample the host with STAGE2_HOST=on: kernel records do not show what it does between launches. \
+                    "Sample the host with profiling.collector.host=on (without the launcher: STAGE2_HOST=on): kernel \
+                     records do not show what it does between launches. \
                      For code that is not Python: perf, or nsys with --trace=cuda,nvtx,osrt.",
                     HOST_ON,
                 ),
