@@ -423,7 +423,10 @@ fn values(side: &[Run<'_>]) -> BTreeMap<Topic, BTreeSet<String>> {
             Some((Topic::new(what, *severity, meaning), value?))
         });
         for (topic, value) in known.chain(environment(run.report)).chain(steps(run.report)) {
-            found.entry(topic).or_default().insert(shown(&value));
+            // Only the words of a command that differ are shown.
+            let is_command = topic.what == "command";
+            let value = if is_command { visible(value.as_bytes()) } else { shown(&value) };
+            found.entry(topic).or_default().insert(value);
         }
     }
     found
