@@ -527,7 +527,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
-        let meaning = "times of steps and of calls cannot be compared: whole calls are compared";
+        let meaning =
+            "times of steps and of calls cannot be compared: calls are, or the tokens in them";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

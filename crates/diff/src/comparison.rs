@@ -519,7 +519,9 @@ impl MetricChange {
             // Another number decided.
             Verdict::None if is_apart => None,
             _ => {
-                let digits = usize::from(ends.iter().any(|end| end.abs() < 10.0));
+                // An end next to 0 keeps its sign.
+                let all = ends.iter().all(|end| end.abs() < 10.0);
+                let digits = usize::from(all || ends.iter().any(|end| end.abs() < 1.0));
                 let [a, b] = ends.map(|end| signed(end, digits));
                 Some(format!("[{a}, {b}]"))
             }

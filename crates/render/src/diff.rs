@@ -610,7 +610,7 @@ fn has_all(of: &Comparison) -> bool {
     of.of_model().into_iter().all(|stage| stage.presence == Presence::Both)
 }
 
-/// The word behind a number with a bar. Of what is longer or shorter, the sign says so.
+/// The word behind a number with a bar; none where the sign shows it.
 fn bar_word(word: &'static str) -> &'static str {
     match word {
         "noise" => "within noise",

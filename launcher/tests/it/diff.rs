@@ -157,6 +157,12 @@ fn the_first_line_says_whether_anything_changed() {
     let page = common::read(&sandbox.path("better.html"));
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
+    // Nothing is said of steps that do other work.
+    let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
+    let prefill = whole.split("\n## ").find(|part| part.starts_with("`prefill`")).expect("prefill");
+    let judged = ["| better", "| worse", "| longer", "| shorter", "beyond noise"];
+    assert!(prefill.contains("| not comparable |"), "{prefill}");
+    assert!(judged.iter().all(|word| !prefill.contains(word)), "{prefill}");
     assert!(
         page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
         "{page}"
@@ -177,7 +183,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     // A name is not taken twice by accident.
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     run(&["baseline", "save", "main", &llama, &llama, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("one run against 2"));
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 against 1 run, "));
     run(&["diff", "baseline:main", &moe]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &moe, "--against", "baseline:main"]).success().stdout(behind);
@@ -240,10 +246,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
     let markdown = common::read(&sandbox.path("x.md"));
-    assert!(
-        markdown.contains("| `decode` | ms per token, median | 14.855 | 16.318 |"),
-        "{markdown}"
-    );
+    assert!(markdown.contains("| `decode` | ms per token, p50 | 14.855 | 16.318 |"), "{markdown}");
     // In the other direction decode got lighter.
     let words =
         ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];

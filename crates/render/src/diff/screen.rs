@@ -28,8 +28,8 @@ const NARROW: usize = 72;
 /// screen each may take.
 const BELOW: [(&str, usize); 4] = [("next", 2), ("comparable", 2), ("noise", 2), ("libraries", 2)];
 const LABEL_CHARS: usize = 12;
-/// `more: --full` as a word that does not break.
-const MORE_IN_ONE: &str = "more:\u{1}--full";
+/// Stands for a space at which no line breaks.
+const TIED: char = '\u{1}';
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
@@ -277,7 +277,12 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
 fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
-    let all = wrapped_at_most(text, width, usize::MAX);
+    let text = &text.replace(" %", &format!("{TIED}%")).replace("± ", &format!("±{TIED}"));
+    let wrapped = |text: &str, most: usize| -> Vec<String> {
+        let lines = wrapped_at_most(text, width, most).into_iter();
+        lines.map(|line| line.replace(TIED, " ")).collect()
+    };
+    let all = wrapped(text, usize::MAX);
     if all.len() <= most {
         return all;
     }
@@ -293,13 +298,11 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     }
     let without = |end: &usize| {
         let kept = text.get(..*end)?;
-        let lines = wrapped_at_most(&format!("{kept}; {MORE_IN_ONE}"), width, usize::MAX);
-        let lines = lines.into_iter().map(|line| line.replace(MORE_IN_ONE, "more: --full"));
-        let lines: Vec<String> = lines.collect();
+        let lines = wrapped(&format!("{kept}; more:{TIED}--full"), usize::MAX);
         (lines.len() <= most).then_some(lines)
     };
     let fits = ends.iter().rev().find_map(without);
-    fits.unwrap_or_else(|| wrapped_at_most(text, width, most))
+    fits.unwrap_or_else(|| wrapped(text, most))
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -361,6 +364,10 @@ mod tests {
         let long = "one two three, four five six seven eight nine ten";
         assert_eq!(fitted(long, 20, 2), ["one two three;", "more: --full"], "it is not broken");
         assert_eq!(fitted("one clause that is too long", 12, 1), ["one clause…"]);
+        assert_eq!(
+            fitted("it is -41.6 % (within ± 61.2 %)", 12, 9),
+            ["it is", "-41.6 %", "(within", "± 61.2 %)"]
+        );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
     }
 }
