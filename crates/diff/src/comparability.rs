@@ -423,7 +423,10 @@ fn values(side: &[Run<'_>]) -> BTreeMap<Topic, BTreeSet<String>> {
             Some((Topic::new(what, *severity, meaning), value?))
         });
         for (topic, value) in known.chain(environment(run.report)).chain(steps(run.report)) {
-            found.entry(topic).or_default().insert(shown(&value));
+            // Only the words of a command that differ are shown.
+            let is_command = topic.what == "command";
+            let value = if is_command { visible(value.as_bytes()) } else { shown(&value) };
+            found.entry(topic).or_default().insert(value);
         }
     }
     found
@@ -524,7 +527,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let noun = step.map_or(StepUnit::Instance, |step| step.unit).noun();
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
-        let meaning = "times of steps and of calls cannot be compared: whole calls are compared";
+        let meaning =
+            "times of steps and of calls cannot be compared: calls are, or the tokens in them";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

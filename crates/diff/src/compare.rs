@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
-use stage2_model::{Report, StageRow, Status};
+use stage2_model::{Report, Role, StageRow, Status};
 
 use crate::causes::CauseNames;
 use crate::comparability::{differences, other_work, unlike};
@@ -65,9 +65,10 @@ pub fn compare(
         }
     }
     let sides = [gather(before), gather(after)];
-    let mut stages: Vec<StageChange> =
+    let mut stages: Vec<(usize, StageChange)> =
         names(before, after).into_iter().map(|name| stage(name, &sides)).collect();
-    // Those of the model first; then those whose time changed, and then by how much changed.
+    // Those of the model first, then those of both sides, then those whose time changed; decode, then prefill, then by
+    // how much changed.
     let weight = |change: &StageChange| {
         let step = change.metric("step_ms").and_then(|step| step.change).unwrap_or(0.0).abs() * 1e6;
         change.work_total.change_ns.abs().max(step)
@@ -77,12 +78,14 @@ pub fn compare(
     let is_noise = |change: &StageChange| {
         let time = time_of(change).filter(|_| change.other_work.is_none());
         let is_change = time.is_some_and(|(metric, _)| metric.verdict.is_change());
-        change.presence == Presence::Both && !is_change
+        !is_change
     };
     stages.order_by(|a, b| {
-        let places = [a, b].map(|change| (is_beside(change), is_noise(change)));
-        places[0].cmp(&places[1]).then_with(|| weight(b).total_cmp(&weight(a)))
+        let [a_place, b_place] = [a, b]
+            .map(|(role, of)| (is_beside(of), of.presence != Presence::Both, is_noise(of), *role));
+        a_place.cmp(&b_place).then_with(|| weight(&b.1).total_cmp(&weight(&a.1)))
     });
+    let stages: Vec<StageChange> = stages.into_iter().map(|(_, change)| change).collect();
     let [a, b] =
         [before, after].map(|side| side.iter().map(|run| of_run(run.report)).collect::<Vec<_>>());
     let run =
@@ -149,7 +152,8 @@ fn having<'r>(
     has.map(|(view, work)| (*view, work.get(name).unwrap_or(none))).collect()
 }
 
-fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
+/// A stage, behind its place among the roles.
+fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let none = StageWork::new();
     let [mut a, mut b] = sides.each_ref().map(|side| having(side, name, &none));
     let mut views: Vec<_> = a.iter_mut().chain(&mut b).map(|(view, _)| view).collect();
@@ -169,7 +173,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
                 let sums = sums_by_class(work, units.is_warm).into_iter();
                 times.extend(sums.map(|(class, time)| (class, time.per(units.of_kernels))));
             }
-            of_stage(view, basis.per, units, &times)
+            of_stage(view, units, &times)
         };
         side.iter().map(of).collect()
     };
@@ -208,8 +212,12 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> StageChange {
     let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
     change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
     change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
-    change
+    let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
+    (places.min().unwrap_or(ROLES.len()), change)
 }
+
+/// The roles that people ask for first, as in the lines of a report.
+const ROLES: [Role; 2] = [Role::Decode, Role::Prefill];
 
 /// A side of a stage: the runs that have it.
 type StageSide<'r> = Vec<(StageView<'r>, &'r StageWork)>;

@@ -10,6 +10,7 @@ use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
 use crate::metric::{class_metric, class_of_metric};
+use crate::noise::{ALPHA, smallest_p};
 
 /// Name of the model.
 pub const SCHEMA: &str = "stage2.diff";
@@ -276,6 +277,27 @@ impl StageChange {
         metric != "token_ms" || self.per == Per::Token
     }
 
+    /// What a change of a metric of it comes to: never more than the verdict says of the stage.
+    pub fn word(&self, metric: &MetricChange) -> &'static str {
+        let is_other = metric.change.is_some_and(|change| change != 0.0);
+        let is_of_steps = STEP_TIMES.contains(&metric.metric.as_str());
+        match metric.verdict.is_change() {
+            _ if self.other_work.is_some() && is_other => "not comparable",
+            true if is_of_steps && self.opposed().is_some() => metric.direction(),
+            _ => metric.word(),
+        }
+    }
+
+    /// Percent by which the median step and the mean one changed, where they went opposite ways.
+    pub fn opposed(&self) -> Option<[f64; 2]> {
+        let percent = |name| self.metric(name)?.change_percent;
+        let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
+        // Of steps with other numbers of tokens, a token changed by something else.
+        let is_of_time = self.per != Per::Token
+            || percent("token_ms").is_some_and(|token| (token - median).abs() < 1e-6);
+        (is_of_time && median * mean < 0.0).then_some([median, mean])
+    }
+
     /// A metric of it by its name.
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)
@@ -328,6 +350,9 @@ impl StageChange {
         Parts { whole, change_ns, rows, told, rest }
     }
 }
+
+/// Times of the median and the mean step.
+const STEP_TIMES: [&str; 3] = ["step_ms", "step_mean_ms", "token_ms"];
 
 /// What the time of a stage changed by.
 #[derive(Clone, Debug, PartialEq)]
@@ -494,47 +519,49 @@ impl MetricChange {
             // Another number decided.
             Verdict::None if is_apart => None,
             _ => {
-                let digits = usize::from(ends.iter().any(|end| end.abs() < 10.0));
+                // An end next to 0 keeps its sign.
+                let all = ends.iter().all(|end| end.abs() < 10.0);
+                let digits = usize::from(all || ends.iter().any(|end| end.abs() < 1.0));
                 let [a, b] = ends.map(|end| signed(end, digits));
                 Some(format!("[{a}, {b}]"))
             }
         }
     }
 
-    /// What the change comes to, in a word or two. Of one run a side it is not a judgement of the code.
+    /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
+    pub fn is_tested(&self) -> bool {
+        smallest_p(self.before_runs.len(), self.after_runs.len()) <= ALPHA
+    }
+
+    /// What the change comes to, in a word or two.
     pub fn word(&self) -> &'static str {
-        let is_of_two = self.noise.method.is_of_two_runs();
         match (self.verdict, self.better) {
             (Verdict::Unknown, _) => ABSENT,
             (Verdict::None, _) if self.change == Some(0.0) => "equal",
             (Verdict::None, _) if self.noise.method == NoiseMethod::OneRunEach => "not judged",
-            (Verdict::None, _) if is_of_two => "within ±",
             (Verdict::None, _) => "within noise",
-            (_, Better::Lower | Better::Higher) if !is_of_two => {
+            (_, Better::Lower | Better::Higher) if self.is_tested() => {
                 if self.is_worse() {
                     "worse"
                 } else {
                     "better"
                 }
             }
-            (Verdict::Increased, _) => {
-                if self.unit == MetricUnit::Ms {
-                    "longer"
-                } else {
-                    "higher"
-                }
-            }
-            (Verdict::Decreased, _) => {
-                if self.unit == MetricUnit::Ms {
-                    "shorter"
-                } else {
-                    "lower"
-                }
-            }
+            _ => self.direction(),
         }
     }
 
-    /// Whether it got worse beyond noise.
+    /// Which way it changed, in a word that does not judge.
+    fn direction(&self) -> &'static str {
+        match (self.verdict, self.unit == MetricUnit::Ms) {
+            (Verdict::Decreased, true) => "shorter",
+            (Verdict::Decreased, false) => "lower",
+            (_, true) => "longer",
+            (_, false) => "higher",
+        }
+    }
+
+    /// Whether it moved the worse way, beyond noise.
     pub fn is_worse(&self) -> bool {
         matches!(
             (self.verdict, self.better),
@@ -701,8 +728,9 @@ pub struct WorkSide {
 pub enum Outcome {
     /// The limit is not exceeded.
     Passed,
-    /// The limit is exceeded, but the difference is within noise.
-    PassedWithinNoise,
+    /// The limit is exceeded, but the difference is within noise, or one value of a run: nothing is decided.
+    #[serde(rename = "passed_within_noise")]
+    Undecided,
     /// The limit is exceeded.
     Failed,
     /// The stage or the number is missing, so that nothing could be compared.

@@ -217,7 +217,7 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
     let stage = of.stages.iter().find(is_of);
     let per = stage.map_or_else(String::new, |stage| stage.per_of(&condition.metric));
     let (outcome, mut text) = match find_metric(condition, of) {
-        Ok(metric) => held_against(condition, metric, &per, strict),
+        Ok(metric) => decide(condition, metric, &per, strict),
         Err(why) => (Outcome::NotEvaluated, why),
     };
     if let Some(why) = stage.and_then(|stage| stage.other_work.as_ref()) {
@@ -250,6 +250,12 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
             classes.join(", ")
         ));
     }
+    if found.is_none() && condition.metric == "token_ms" && change.metric("step_ms").is_some() {
+        let of = change.per_of("step_ms");
+        return Err(format!(
+            "how many tokens a step of `{stage}` holds is not known; its time{of} is step_ms"
+        ));
+    }
     complete(found, &format!("`{stage}`"))
 }
 
@@ -262,13 +268,17 @@ fn complete<'c>(found: Option<&'c MetricChange>, of: &str) -> Result<&'c MetricC
     }
 }
 
-fn held_against(
+fn decide(
     condition: &Condition,
     metric: &MetricChange,
     per: &str,
     strict: bool,
 ) -> (Outcome, String) {
-    let numbers = format!("{}{per}, {}", value_text(metric), change_text(metric));
+    let moved = match metric.change {
+        Some(0.0) => "no change".to_owned(),
+        _ => change_text(metric),
+    };
+    let numbers = format!("{}{per}, {moved}", value_text(metric));
     let change = match condition.direction {
         Direction::Growth => metric.change.unwrap_or(0.0),
         Direction::Fall => -metric.change.unwrap_or(0.0),
@@ -280,35 +290,73 @@ fn held_against(
         _ => true,
     });
     let is_beyond = change > 0.0 && beyond_absolute && beyond_relative;
-    let (is_judged, noise) = noise_of(metric);
-    match (condition.expected, is_beyond, is_judged) {
+    let doubt = undecided(metric);
+    match (condition.expected, is_beyond, doubt) {
         (false, false, _) => (Outcome::Passed, format!("{numbers}: within the limit")),
-        (false, true, false) if !strict => {
-            let text = format!("{numbers}: beyond the limit, but {noise}, or give --strict");
-            (Outcome::PassedWithinNoise, text)
+        (false, true, Some(why)) if !strict => {
+            let text = format!(
+                "{numbers}: beyond the limit, but {why}, so that it does not fail; {}, or give --strict to fail for it",
+                remedy(metric)
+            );
+            (Outcome::Undecided, text)
         }
-        (false, true, _) => (Outcome::Failed, format!("{numbers}: beyond the limit")),
+        (false, true, Some(why)) => {
+            (Outcome::Failed, format!("{numbers}: beyond the limit (--strict), but {why}"))
+        }
+        (false, true, None) => {
+            (Outcome::Failed, format!("{numbers}: beyond the limit{}", few_runs(metric)))
+        }
+        (true, false, _) if change > 0.0 => {
+            (Outcome::Failed, format!("{numbers}: less than expected"))
+        }
         (true, false, _) => {
             (Outcome::Failed, format!("{numbers}: the expected change did not happen"))
         }
-        (true, true, false) => (Outcome::Failed, format!("{numbers}: as expected, but {noise}")),
-        (true, true, true) => (Outcome::Passed, format!("{numbers}: as expected")),
+        (true, true, Some(why)) => {
+            let text = format!("{numbers}: as expected, but {why}; {}", remedy(metric));
+            (Outcome::Failed, text)
+        }
+        (true, true, None) => {
+            (Outcome::Passed, format!("{numbers}: as expected{}", few_runs(metric)))
+        }
     }
 }
 
-/// Whether the change is one beyond noise; if not, why not and what would show more.
-fn noise_of(metric: &MetricChange) -> (bool, String) {
-    let why = match metric.noise.method {
-        NoiseMethod::OneRunEach => {
-            "not judged: it is one value of a run, whose noise only several runs a side show (--against)"
+/// Why nothing decides whether the change is more than noise; nothing where it is more.
+fn undecided(metric: &MetricChange) -> Option<String> {
+    if metric.verdict != Verdict::None {
+        return None;
+    }
+    Some(match (metric.noise.method, metric.noise_text()) {
+        (NoiseMethod::OneRunEach, _) => {
+            "one run a side does not show the noise of this number".to_owned()
         }
-        NoiseMethod::FivePercent | NoiseMethod::Instances => {
-            "within the noise of these two runs, which cannot tell: compare 4 runs a side (--against)"
+        (_, Some(text)) if text.starts_with('[') => {
+            format!("within noise (its interval {text} % holds 0)")
         }
-        NoiseMethod::OneAgainstSeveral => "within the noise; compare several runs on both sides",
-        _ => "within the noise",
-    };
-    (metric.verdict != Verdict::None, why.to_owned())
+        (_, Some(text)) => format!("within noise ({text})"),
+        (_, None) => "within noise".to_owned(),
+    })
+}
+
+/// What would decide it.
+fn remedy(metric: &MetricChange) -> &'static str {
+    match metric.is_tested() {
+        true => "record more runs a side to decide",
+        false => "record 4 runs a side (--against) to decide",
+    }
+}
+
+/// What a change beyond noise may be all the same. A count is exact.
+fn few_runs(metric: &MetricChange) -> &'static str {
+    match metric.noise.method {
+        NoiseMethod::Exact => "",
+        _ if metric.is_tested() => "",
+        method if method.is_of_two_runs() => {
+            "; one run a side: runs of the same code may differ as much"
+        }
+        _ => "; too few runs for a test",
+    }
 }
 
 #[cfg(test)]
@@ -354,14 +402,25 @@ mod tests {
         let expected = parsed("decode.step_ms<-20%").expected();
         for (after, verdict, method, outcome, said) in [
             (7.5, Verdict::Decreased, five, Outcome::Passed, "-25.0 %: as expected"),
-            (8.5, Verdict::Decreased, five, Outcome::Failed, "did not happen"),
+            (8.5, Verdict::Decreased, five, Outcome::Failed, "less than expected"),
             (12.5, Verdict::Increased, five, Outcome::Failed, "did not happen"),
-            (7.5, Verdict::None, NoiseMethod::Instances, Outcome::Failed, "compare 4 runs"),
-            (7.5, Verdict::None, NoiseMethod::OneRunEach, Outcome::Failed, "not judged"),
+            (
+                7.5,
+                Verdict::None,
+                NoiseMethod::Instances,
+                Outcome::Failed,
+                "within noise (± 5.0 %); record 4 runs",
+            ),
+            (
+                7.5,
+                Verdict::None,
+                NoiseMethod::OneRunEach,
+                Outcome::Failed,
+                "does not show the noise",
+            ),
         ] {
             for strict in [false, true] {
-                let (found, text) =
-                    held_against(&expected, &metric(after, verdict, method), "", strict);
+                let (found, text) = decide(&expected, &metric(after, verdict, method), "", strict);
                 assert_eq!(found, outcome, "{after}: {text}");
                 assert!(text.contains(said), "{text}");
             }

@@ -87,13 +87,15 @@ pub(crate) fn libraries(
     rows
 }
 
-/// Kernels by library. One name in several stages counts once.
+/// Kernels by library. One name in several stages counts once. Steps that do other work may take other kernels for that
+/// alone.
 fn kernels(stages: &[StageChange]) -> BTreeMap<String, LibraryChange> {
     let mut found: BTreeMap<String, LibraryChange> = BTreeMap::new();
     let mut seen = BTreeSet::new();
-    let is_of_model =
-        |stage: &&StageChange| stage.apart.is_none() && stage.presence == Presence::Both;
-    for row in stages.iter().filter(is_of_model).flat_map(|stage| &stage.work) {
+    let is_comparable = |stage: &&StageChange| {
+        stage.apart.is_none() && stage.presence == Presence::Both && stage.other_work.is_none()
+    };
+    for row in stages.iter().filter(is_comparable).flat_map(|stage| &stage.work) {
         let name = |side: &Option<_>| side.as_ref().map(|side: &crate::WorkSide| side.name.clone());
         let names = (name(&row.before), name(&row.after));
         if row.kind != WorkKind::Kernel || !seen.insert((names, row.verdict.is_change())) {

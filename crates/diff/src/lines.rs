@@ -16,7 +16,7 @@ const STAGES: usize = 3;
 const NAME_LIMIT: usize = 60;
 /// Times of a stage, the first that both sides have: as the lines of a report have them.
 const TIMES: [(&str, &str); 5] = [
-    ("token_ms", "token"),
+    ("token_ms", "time per token"),
     ("step_ms", STEP),
     ("host_ms", "call"),
     ("gpu_busy_ms", "GPU busy"),
@@ -27,7 +27,7 @@ const STEP: &str = "step";
 const ABSENT: &str = "not known";
 
 /// Other numbers that the verdict names.
-const OTHERS: usize = 2;
+const OTHERS: usize = 1;
 
 /// What became of the times of the stages: the word of the verdict, and its colour on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub enum Outlook {
     Worse,
     /// Some of it got better, or the median and the mean say the opposite.
     Mixed,
-    /// It changed, and nothing tells whether that is better or worse: the sides hardly compare, are one run each, or
-    /// stages came and went.
+    /// It changed, and nothing tells whether that is better or worse: the sides hardly compare, have too few runs for a
+    /// test, or no stage in common.
     Changed,
     /// Nothing changed beyond noise.
     Same,
@@ -55,17 +55,22 @@ impl Comparison {
         let changed: Vec<Change> = changed.map(|(change, _)| change).collect();
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
+        let is_alone = |stage: &&StageChange| stage.presence != Presence::Both;
         match () {
-            () if !changed.is_empty() && (!self.unlike.is_empty() || too_few(self)) => {
-                Outlook::Changed
-            }
+            () if !changed.is_empty() && !self.unlike.is_empty() => Outlook::Changed,
             () if has(Change::Unclear) || has(Change::Worse) && has(Change::Better) => {
                 Outlook::Mixed
             }
             () if has(Change::Worse) => Outlook::Worse,
             () if has(Change::Better) => Outlook::Better,
             () if !changed.is_empty() => Outlook::Changed,
-            () if !stages.is_empty() && stages.iter().all(is_unjudged) => Outlook::NotJudged,
+            () if !stages.is_empty() && stages.iter().all(is_alone) => Outlook::Changed,
+            () if stages.iter().all(|stage| is_alone(stage) || is_unjudged(stage)) => {
+                match stages.is_empty() {
+                    true => Outlook::Same,
+                    false => Outlook::NotJudged,
+                }
+            }
             () => Outlook::Same,
         }
     }
@@ -85,21 +90,23 @@ fn timed(of: &Comparison) -> Vec<&StageChange> {
 /// other numbers of these stages and of the run, so that nothing below contradicts it.
 pub(crate) fn verdict(of: &Comparison) -> String {
     let stages = timed(of);
-    let changed = stages.iter().filter_map(|stage| changed_time(stage));
-    let changed: Vec<String> = changed.map(|(_, text)| text).collect();
+    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_time(stage)?.1)));
+    let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
-    let times: Vec<String> = match is_same {
-        true => stages.iter().filter_map(|stage| time_change(stage)).collect(),
+    let times: Vec<(&StageChange, String)> = match is_same {
+        // The rows below have all of what did not change.
+        true => {
+            let known = |stage: &&StageChange| stage.presence == Presence::Both;
+            let all = stages.iter().copied().filter(known);
+            all.filter_map(|stage| Some((stage, time_change(stage)?))).take(1).collect()
+        }
         false => changed,
     };
-    // The rows below have all of what did not change.
-    let stages_named = if is_same { 1 } else { STAGES };
-    let more = if is_same { 0 } else { times.len().saturating_sub(STAGES) };
+    let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
-    let rates = comparable.filter_map(|stage| throughput(stage)).take(1);
-    let mut texts: Vec<String> = times.iter().take(1).cloned().chain(rates).collect();
-    texts.extend(times.into_iter().take(stages_named).skip(1));
+    let rate = times.first().and_then(|(stage, _)| throughput(stage));
+    let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
+    texts.splice(texts.len().min(1)..texts.len().min(1), rate);
     if more > 0 {
         texts.push(counted(more as u64, "more stage"));
     }
@@ -107,8 +114,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if is_same {
         texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
     }
+    texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
-        (1, 1) => "in these two runs".to_owned(),
+        (1, 1) => "(one run a side)".to_owned(),
         (a, b) => {
             let metric = |stage: &&StageChange| Some(time_of(stage)?.0.noise.p_value);
             let moved = stages.iter().find(|stage| changed_time(stage).is_some());
@@ -144,12 +152,16 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let caution = if is_change && of.is_of_two_runs() { TWO_RUNS } else { "" };
     match texts.is_empty() {
         true => format!("{head}{caution}"),
+        // The head has said it.
+        false if of.outlook() == Outlook::NotJudged => {
+            format!("{head}: {}", texts.join("; ").replace(" (not judged)", ""))
+        }
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
 }
 
 /// Behind the verdict on one run a side.
-const TWO_RUNS: &str = ". One run a side: runs of the same code may differ as much";
+const TWO_RUNS: &str = ". One run a side: runs of the same code may differ as much.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,28 +170,26 @@ enum Change {
     Worse,
     /// The median and the mean say the opposite.
     Unclear,
-    /// A stage came or went.
-    Other,
+    /// Too few runs show it.
+    Untested,
 }
 
 /// What became of the time of a stage; nothing where that is noise or not known.
 fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
-    match stage.presence {
-        Presence::New => return Some((Change::Other, format!("{} is new", name(stage)))),
-        Presence::Vanished => return Some((Change::Other, format!("{} vanished", name(stage)))),
-        Presence::Both => {}
-    }
     let is_change =
         |metric: &MetricChange| metric.verdict.is_change() && stage.other_work.is_none();
     let (metric, label) = time_of(stage).filter(|(metric, _)| is_change(metric))?;
-    if let Some(text) = opposed_mean(stage, metric) {
-        return Some((
-            Change::Unclear,
-            format!("{} {} {text}", name(stage), step_name(stage, label)),
-        ));
+    let opposed = opposed_mean(stage, metric);
+    let change = match metric.is_tested() {
+        false => Change::Untested,
+        true if opposed.is_some() => Change::Unclear,
+        true if metric.is_worse() => Change::Worse,
+        true => Change::Better,
+    };
+    match opposed {
+        Some(text) => Some((change, format!("{} {} {text}", name(stage), step_name(stage, label)))),
+        None => Some((change, time_change(stage)?)),
     }
-    let change = if metric.is_worse() { Change::Worse } else { Change::Better };
-    Some((change, time_change(stage)?))
 }
 
 fn is_unjudged(stage: &StageChange) -> bool {
@@ -218,11 +228,11 @@ fn held(metric: &MetricChange) -> String {
 }
 
 /// Where the mean step went the other way than the median one: both, and no word for which of them counts.
-fn opposed_mean(stage: &StageChange, median: &MetricChange) -> Option<String> {
-    let mean = stage.metric("step_mean_ms").filter(|_| median.metric == "step_ms")?;
-    let (of_median, of_mean) = (median.change_percent?, mean.change_percent?);
-    (of_median * of_mean < 0.0)
-        .then(|| format!("median {} %, but mean {} %", signed(of_median, 1), signed(of_mean, 1)))
+fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
+    let is_median = ["step_ms", "token_ms"].contains(&time.metric.as_str());
+    let percents = stage.opposed().filter(|_| is_median)?;
+    let [median, mean] = percents.map(|percent| signed(percent, 1));
+    Some(format!("median {median} %, but mean {mean} %"))
 }
 
 /// What became of the tokens per second of a stage.
@@ -267,11 +277,29 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
         0 => String::new(),
-        _ if of.is_of_two_runs() => format!(", for instance {}", named.join("; ")),
-        number => format!(", {number} of them for the worse: {}", named.join("; ")),
+        number if too_few(of) && number == changed.len().min(OTHERS) => {
+            format!(": {}", named.join("; "))
+        }
+        _ if too_few(of) => format!(", such as {}", named.join("; ")),
+        number => format!(", {number} of them for the worse, such as {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
     (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
+}
+
+/// The stages of one side only.
+fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
+    let text = |stage: &&StageChange| match stage.presence {
+        Presence::New => Some(format!("{} is new", name(stage))),
+        Presence::Vanished => Some(format!("{} vanished", name(stage))),
+        Presence::Both => None,
+    };
+    let mut texts: Vec<String> = stages.iter().filter_map(text).collect();
+    if let Some(more) = texts.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        texts.truncate(STAGES);
+        texts.push(format!("{} on one side only", counted(more as u64, "more stage")));
+    }
+    texts
 }
 
 /// How many rows of GPU work changed.
@@ -329,7 +357,7 @@ fn time(stages: &[&StageChange]) -> String {
                 let per = stage.per_of(&metric.metric);
                 let change = match &stage.other_work {
                     Some(why) => format!("not comparable: {why}"),
-                    None => in_words(metric),
+                    None => in_words(stage, metric),
                 };
                 format!("{name}: {}{}{per} ({change})", part_of(metric), value_text(metric))
             }
@@ -362,11 +390,11 @@ fn window(stages: &[&StageChange]) -> String {
 
 fn window_of(stage: &StageChange) -> String {
     let known = |metric: &str| stage.metric(metric).filter(|metric| metric.change.is_some());
-    let busy = known("gpu_busy_ms").map(|metric| format!("GPU busy {}", in_short(metric)));
-    let idle = known("idle_ms").map(|metric| format!("idle {}", in_short(metric)));
+    let busy = known("gpu_busy_ms").map(|metric| format!("GPU busy {}", in_short(stage, metric)));
+    let idle = known("idle_ms").map(|metric| format!("idle {}", in_short(stage, metric)));
     // Idle time has it already.
     let gaps = known("launch_gaps_ms").filter(|metric| metric.verdict.is_change());
-    let gaps = gaps.map(|metric| format!("of which launch gaps {}", in_short(metric)));
+    let gaps = gaps.map(|metric| format!("of which launch gaps {}", in_short(stage, metric)));
     let texts: Vec<String> = [busy, idle, gaps].into_iter().flatten().collect();
     match texts.is_empty() {
         true => format!("{}: busy and idle time are not known on both sides", name(stage)),
@@ -375,10 +403,10 @@ fn window_of(stage: &StageChange) -> String {
 }
 
 /// `8.820 → 9.410 ms (+6.7 %, worse)`, or that it is noise.
-fn in_short(metric: &MetricChange) -> String {
+fn in_short(stage: &StageChange, metric: &MetricChange) -> String {
     let change = match metric.verdict {
-        Verdict::None => metric.word().to_owned(),
-        _ => in_words(metric),
+        Verdict::None => stage.word(metric).to_owned(),
+        _ => in_words(stage, metric),
     };
     format!("{} ({change})", value_text(metric))
 }
@@ -402,14 +430,18 @@ fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
         Some(format!("most in {}: {row} {change} per {}", name(stage), stage.per_word()))
     };
     let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
-    let none = || "none changed the GPU work by 1 % and beyond noise".to_owned();
-    let mut texts =
-        vec![comparable.copied().find_map(|stage| largest(&stage)).unwrap_or_else(none)];
     let sum = |number: fn(&LibraryChange) -> u64| libraries.iter().map(number).sum::<u64>();
     let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
     let names = names.iter().filter(|(number, _)| *number > 0);
-    texts.extend(names.map(|(number, what)| format!("{} {what}", count(*number))));
-    texts.join("; ")
+    let names: Vec<String> =
+        names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
+    let none = "no kernel changed the GPU work by 1 % and beyond noise";
+    match (comparable.copied().find_map(|stage| largest(&stage)), names.join(", ")) {
+        (Some(most), names) if names.is_empty() => most,
+        (Some(most), names) => format!("{most}; {names}"),
+        (None, names) if names.is_empty() => none.to_owned(),
+        (None, names) => format!("{names}; none changed the GPU work by 1 % and beyond noise"),
+    }
 }
 
 /// Libraries in a line.
@@ -544,8 +576,12 @@ fn next(of: &Comparison) -> String {
         }
         Outlook::Better => "the change helps: keep it",
         Outlook::Worse => "the change costs time: see below in what, and change or drop it",
-        Outlook::Mixed | Outlook::Changed => "decide which of the stages counts for you",
-        Outlook::Same | Outlook::NotJudged => "no effect shows",
+        Outlook::Mixed if timed(of).iter().any(|stage| stage.opposed().is_some()) => {
+            "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
+        }
+        Outlook::Mixed => "decide which of the stages counts for you",
+        Outlook::Changed => "compare runs with the same stages",
+        Outlook::Same | Outlook::NotJudged => "no effect on the time shows",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs a side show smaller changes"),
@@ -574,11 +610,11 @@ pub(crate) fn change_text(metric: &MetricChange) -> String {
     }
 }
 
-/// `+6.7 %, slower`, or that it is noise.
-fn in_words(metric: &MetricChange) -> String {
+/// `+6.7 %, worse`, or that it is noise.
+fn in_words(stage: &StageChange, metric: &MetricChange) -> String {
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let percent = percent.unwrap_or_else(|| change_text(metric));
-    match metric.word() {
+    match stage.word(metric) {
         "equal" => "equal".to_owned(),
         word => format!("{percent}, {word}"),
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stage2_model::{DeviceRow, Report, StageEnergy, StageRow, WindowKind};
 
 use crate::causes::CauseNames;
-use crate::comparison::{Better, MetricUnit, Per};
+use crate::comparison::{Better, MetricUnit};
 use crate::noise::{Expected, Spread};
 use crate::stage_view::{StageView, Units};
 use crate::work::KernelTime;
@@ -116,7 +116,6 @@ fn is_share_of_window(name: &str) -> bool {
 /// The numbers of a stage in one run, by name; what is not known is not there.
 pub(crate) fn of_stage(
     view: &StageView<'_>,
-    per: Per,
     units: Option<Units>,
     classes: &BTreeMap<String, KernelTime>,
 ) -> BTreeMap<String, Measured> {
@@ -129,9 +128,9 @@ pub(crate) fn of_stage(
         let all = view.row.kernel_sum_ns.map(|ns| ns as f64 / units.all);
         let sum = if units.is_warm { Some(kernels.ns) } else { all };
         found.noisy("kernel_ms", sum.map(|ns| ns / NS_PER_MS), kernels.relative_error());
-        match (per, view.row.kernels_per_instance_median) {
-            (Per::Instance, Some(median)) => found.count("kernels", Some(median as f64)),
-            _ => found.add("kernels", view.row.kernels.map(|n| n as f64 / units.all)),
+        match view.row.kernels_per_instance_median.filter(|_| units.is_even) {
+            Some(median) => found.count("kernels", Some(median as f64 / units.per_instance)),
+            None => found.add("kernels", view.row.kernels.map(|n| n as f64 / units.all)),
         }
         for (class, time) in classes {
             // That no kernel ran is as sure as that two of them took the same time.

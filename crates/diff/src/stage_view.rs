@@ -87,7 +87,7 @@ impl<'r> StageView<'r> {
         self.answer?.step.as_ref().filter(|_| !self.by_instance)
     }
 
-    fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> Role {
         let answer = self.answer.map(|answer| answer.role);
         answer.or(self.utilisation.map(|used| used.role)).unwrap_or(Role::Other)
     }
@@ -196,6 +196,8 @@ fn percent(share: &Figure) -> Option<f64> {
 pub(crate) struct Basis {
     pub(crate) per: Per,
     pub(crate) text: String,
+    /// Each call holds as many units.
+    is_even: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -208,14 +210,16 @@ pub(crate) struct Units {
     pub(crate) of_kernels: f64,
     /// Kernels of cold instances do not count.
     pub(crate) is_warm: bool,
+    /// Each instance of each run holds as many.
+    pub(crate) is_even: bool,
 }
 
 impl Basis {
-    fn of(per: Per, text: impl Into<String>) -> Self {
-        Self { per, text: text.into() }
+    fn of(per: Per, text: impl Into<String>, is_even: bool) -> Self {
+        Self { per, text: text.into(), is_even }
     }
 
-    /// What fits all these views of one stage.
+    /// What fits all these views of one stage: a token where the reports give times of tokens.
     pub(crate) fn choose(views: &[StageView<'_>]) -> Self {
         let steps: Option<Vec<Steps>> = views.iter().map(StageView::steps).collect();
         let steps = steps.unwrap_or_default();
@@ -224,29 +228,27 @@ impl Basis {
             let same = steps.iter().all(|steps| steps.unit == unit && Some(&steps.path) == first);
             !steps.is_empty() && same && views.iter().all(|view| view.steps_in_all().is_some())
         };
+        let is_call = all_have(StepUnit::Instance);
+        let has_steps = is_call || all_have(StepUnit::RangeWithin);
+        let tokens: Option<Vec<f64>> =
+            views.iter().map(|view| view.tokens_per_step().filter(|_| has_steps)).collect();
+        if let Some((first, others)) = tokens.as_deref().and_then(<[f64]>::split_first) {
+            let is_same = others.iter().all(|tokens| tokens == first);
+            let why = if is_same { "" } else { ": a step holds different numbers of them" };
+            return Self::of(Per::Token, format!("token of one sequence{why}"), is_call && is_same);
+        }
         if all_have(StepUnit::RangeWithin) {
             let path = steps.first().and_then(|steps| steps.path.clone()).unwrap_or_default();
-            return Self::of(Per::Step, format!("step, a call of {path}"));
+            return Self::of(Per::Step, format!("step, a call of {path}"), false);
         }
         if all_have(StepUnit::Inferred) {
             let text = "step, inferred from the kernel sequence; what runs outside of steps is spread \
                         over them";
-            return Self::of(Per::Step, text);
+            return Self::of(Per::Step, text, false);
         }
-        if !views.iter().all(|view| view.instances().is_some()) {
-            return Self::of(Per::Run, "whole run: the stage has no instances to count");
-        }
-        let tokens: Option<Vec<f64>> = match all_have(StepUnit::Instance) {
-            true => views.iter().map(StageView::tokens_per_step).collect(),
-            false => None,
-        };
-        let differ = |tokens: &Vec<f64>| tokens.iter().any(|n| Some(n) != tokens.first());
-        match tokens.filter(differ) {
-            Some(_) => Self::of(
-                Per::Token,
-                "token of one sequence: a call holds different numbers of them",
-            ),
-            None => Self::of(Per::Instance, "call of the stage"),
+        match views.iter().all(|view| view.instances().is_some()) {
+            true => Self::of(Per::Instance, "call of the stage", true),
+            false => Self::of(Per::Run, "whole run: the stage has no instances to count", false),
         }
     }
 
@@ -256,12 +258,18 @@ impl Basis {
         let all = match self.per {
             Per::Run => 1.0,
             Per::Instance => instances?,
-            Per::Token => instances? * view.tokens_per_step()?,
+            Per::Token => view.steps_in_all()? * view.tokens_per_step()?,
             Per::Step => view.steps_in_all()?,
         };
         let per_instance = instances.map_or(all, |instances| all / instances);
         let warm = view.row.warm.filter(|warm| is_warm && warm.instances > 0);
         let of_kernels = warm.map_or(all, |warm| warm.instances as f64 * per_instance);
-        Some(Units { all, per_instance, of_kernels, is_warm: warm.is_some() })
+        Some(Units {
+            all,
+            per_instance,
+            of_kernels,
+            is_warm: warm.is_some(),
+            is_even: self.is_even,
+        })
     }
 }

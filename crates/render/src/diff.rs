@@ -22,15 +22,20 @@ const RUNS: usize = 2;
 
 /// `A → B`, or of several runs `A1, A2 → B1 … B4`.
 fn title(of: &Comparison) -> String {
-    let name = |run: &ComparedRun| shorten(&run.label, LABEL_CHARS);
-    let side = |runs: &[ComparedRun]| match runs {
+    title_by(of, |label| label)
+}
+
+/// With names that are made of the labels of the runs.
+fn title_by<'c>(of: &'c Comparison, name: impl Fn(&'c str) -> &'c str) -> String {
+    let name = |run: &'c ComparedRun| shorten(name(&run.label), LABEL_CHARS);
+    let side = |runs: &'c [ComparedRun]| match runs {
         [first, .., last] if runs.len() > RUNS => format!("{} … {}", name(first), name(last)),
         _ => runs.iter().map(name).collect::<Vec<_>>().join(", "),
     };
     format!("{} → {}", side(&of.before), side(&of.after))
 }
 
-use screen::{Shown, sign_less};
+use screen::Shown;
 
 pub use screen::WIDTH;
 
@@ -69,12 +74,13 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     unlike.filter(|of| !of.conditions.is_empty()).map(finding).collect()
 }
 
-/// What became of each condition, with its reason, and whether it fails the command.
-pub fn outcomes(diff: &Diff) -> Vec<(bool, String)> {
+/// What became of each condition, with its reason.
+pub fn outcomes(diff: &Diff) -> Vec<(Outcome, String)> {
     let of = |comparison: &Comparison| {
         let sentence = |row: &ConditionResult| {
             let how = match (row.outcome, row.expected) {
                 (Outcome::NotEvaluated, _) => "could not be evaluated",
+                (Outcome::Undecided, _) => "was not decided",
                 (Outcome::Failed, false) => "failed",
                 (Outcome::Failed, true) => "was not met",
                 (_, false) => "passed",
@@ -82,7 +88,7 @@ pub fn outcomes(diff: &Diff) -> Vec<(bool, String)> {
             };
             let (option, condition, why) = (option_of(row), &row.condition, &row.text);
             let said = format!("{option} '{condition}' {how} for {}: {why}", title(comparison));
-            (row.outcome.fails(), said)
+            (row.outcome, said)
         };
         comparison.conditions.iter().map(sentence).collect::<Vec<_>>()
     };
@@ -136,7 +142,7 @@ fn body(of: &Comparison) -> String {
     let details: String = shown_stages(of)
         .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
         .collect();
-    first_tables(of) + &details + &other_tables(of)
+    condition_table(of) + &stage_table(of) + &details + &other_tables(of)
 }
 
 /// The stages that have their own numbers. Warm-ups, operators and similar rows are only in the table of all.
@@ -144,12 +150,15 @@ fn shown_stages(of: &Comparison) -> impl Iterator<Item = &StageChange> {
     of.stages.iter().filter(|stage| is_shown(stage)).take(STAGES)
 }
 
-fn first_tables(of: &Comparison) -> String {
-    let conditions = match of.conditions.is_empty() {
+fn condition_table(of: &Comparison) -> String {
+    match of.conditions.is_empty() {
         true => String::new(),
         false => format!("## Conditions\n\n{}", conditions(&of.conditions)),
-    };
-    format!("{conditions}## Stages\n\n{}", stages(of))
+    }
+}
+
+fn stage_table(of: &Comparison) -> String {
+    format!("## Stages\n\n{}", stages(of))
 }
 
 fn other_tables(of: &Comparison) -> String {
@@ -178,7 +187,7 @@ fn conditions(rows: &[ConditionResult]) -> String {
         Outcome::Passed if row.expected => "met",
         Outcome::Failed if row.expected => "**not met**",
         Outcome::Passed => "passed",
-        Outcome::PassedWithinNoise => "passed: within noise",
+        Outcome::Undecided => "**not decided**",
         Outcome::Failed => "**failed**",
         Outcome::NotEvaluated => "**failed: could not be evaluated**",
     };
@@ -223,8 +232,8 @@ fn libraries(rows: &[LibraryChange]) -> String {
 /// The time of a stage, the first that both sides have, and which value it is.
 fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     const TIMES: [(&str, &str); 5] = [
-        ("token_ms", "median"),
-        ("step_ms", "median"),
+        ("token_ms", "p50"),
+        ("step_ms", "p50"),
         ("host_ms", "mean"),
         ("gpu_busy_ms", "GPU busy"),
         ("kernel_ms", "sum of kernels"),
@@ -237,35 +246,47 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
 }
 
-/// The time of each stage: of a step where it is known.
+/// What a stage delivers, where both sides know it, and do the same work for it.
+fn rate(stage: &StageChange) -> Option<&MetricChange> {
+    let rate = stage.metric("tokens_per_s").filter(|rate| rate.change.is_some());
+    rate.filter(|_| stage.other_work.is_none())
+}
+
+/// The time of each stage, of a step where it is known, and its tokens per second.
 fn stages(of: &Comparison) -> String {
     if of.stages.is_empty() {
         return paragraph("None: no side has a stage with GPU work.");
     }
-    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, &'static str)>);
-    let rows: Vec<Row<'_>> =
-        of.of_model().into_iter().map(|stage| (stage, stage_time(stage))).collect();
+    /// What a number is, in its unit; nothing of a stage without any time.
+    type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, String)>);
+    let of_model = of.of_model();
+    let rows = of_model.iter().flat_map(|&stage| {
+        let time = stage_time(stage).map(|(metric, label)| {
+            (metric, format!("ms{}, {label}", stage.per_of(&metric.metric)))
+        });
+        let rate = rate(stage).map(|rate| (stage, Some((rate, "tokens/s, mean".to_owned()))));
+        std::iter::once((stage, time)).chain(rate)
+    });
+    let rows: Vec<Row<'_>> = rows.collect();
     fn of_metric<T>(row: &Row<'_>, show: impl Fn(&MetricChange) -> T) -> Option<T> {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
     let verdict = |row: &Row<'_>| match row.0.presence {
         Presence::New => Some("new".to_owned()),
         Presence::Vanished => Some("vanished".to_owned()),
-        Presence::Both => of_metric(row, |metric| verdict_words(metric, Some(row.0)).to_owned()),
+        Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
-        .left("time", |row| {
-            row.1.map(|(metric, label)| format!("{label}{}", row.0.per_of(&metric.metric)))
-        })
-        .right("before, ms", |row| of_metric(row, |m| value_cell(m.before, MetricUnit::Ms)))
-        .right("after, ms", |row| of_metric(row, |m| value_cell(m.after, MetricUnit::Ms)))
-        .right("change, ms", |row| of_metric(row, |m| difference_cell(m.change, MetricUnit::Ms)))
+        .left("number", |row| row.1.as_ref().map(|(_, what)| text(what)))
+        .right("before", |row| of_metric(row, |m| value_cell(m.before, m.unit)))
+        .right("after", |row| of_metric(row, |m| value_cell(m.after, m.unit)))
+        .right("change", |row| of_metric(row, |m| difference_cell(m.change, m.unit)))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
         .left(NOISE, |row| of_metric(row, noise_cell))
         .markdown_with_rest_in("the JSON (--json)");
-    let apart = of.stages.len() - rows.len();
+    let apart = of.stages.len() - of_model.len();
     if apart == 0 {
         return table;
     }
@@ -342,7 +363,7 @@ fn host(stage: &StageChange) -> String {
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
-        .left("difference", |row| verdict_words(row, Some(stage)).to_owned())
+        .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
@@ -362,7 +383,9 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row.change, row.unit))
         .right("change %", |row| percent_cell(row.change_percent))
-        .left("difference", |row| verdict_words(row, stage).to_owned())
+        .left("difference", |row| {
+            stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
+        })
         .left(NOISE, |row| noise_cell(row))
         .markdown()
 }
@@ -386,15 +409,19 @@ fn work(stage: &StageChange) -> String {
         .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
         .right("change, us", |row| us_difference_cell(row.change_ns))
         .right(&format!("calls per {per}"), |row| calls(row))
-        .left("difference", |row| what_became(row));
+        .left("difference", |row| what_became(stage, row));
     if others.is_empty() {
         return table.markdown();
     }
+    let beyond = others.iter().filter(|row| row.verdict.is_change()).count() as u64;
+    let beyond = match beyond > 0 && stage.other_work.is_none() {
+        true => format!(", {} of them beyond noise", count(beyond)),
+        false => String::new(),
+    };
     let rest = paragraph(&format!(
-        "{} of GPU work changed by {} together, {} of them beyond noise: see --json.",
+        "{} of GPU work changed by {} together{beyond}: see --json.",
         counted(others.len() as u64, "more row"),
         signed_time(others.iter().map(|row| row.change_ns).sum()),
-        count(others.iter().filter(|row| row.verdict.is_change()).count() as u64),
     ));
     table.or_nothing() + &rest
 }
@@ -418,12 +445,16 @@ fn calls(row: &WorkChange) -> String {
     }
 }
 
-fn what_became(row: &WorkChange) -> String {
+fn what_became(stage: &StageChange, row: &WorkChange) -> String {
     let matched = match row.matched_by {
         None | Some(MatchedBy::Name) => String::new(),
         Some(by) => format!("; matched by {}", by.words()),
     };
-    format!("{}{matched}", work_word(row))
+    let word = match (row.presence(), &stage.other_work) {
+        (Presence::Both, Some(_)) if row.change_ns != 0.0 => "not comparable",
+        _ => work_word(row),
+    };
+    format!("{word}{matched}")
 }
 
 fn work_word(row: &WorkChange) -> &'static str {
@@ -479,10 +510,12 @@ fn comparison(of: &Comparison) -> String {
         };
         of.lines.iter().filter(|line| labels.contains(&line.label.as_str())).map(line).collect()
     };
-    let first = shown_stages(of).find(|stage| stage.other_work.is_none());
+    let first = screen::pictured(of);
     let numbers = |stage: &StageChange| {
         let is_first = first.is_some_and(|first| first.stage == stage.stage);
-        let picture = if is_first { String::new() } else { bars(stage, of.unlike.is_empty()) };
+        // Parts of steps that do other work say nothing.
+        let has_picture = !is_first && stage.other_work.is_none();
+        let picture = if has_picture { bars(stage, of.unlike.is_empty()) } else { String::new() };
         let numbers = marked(&details(stage));
         let said = format!("{}: {}", stage.stage, whole_of(stage));
         let said = escaped(said.trim_end_matches(", of which").trim_end_matches(':'));
@@ -498,14 +531,15 @@ fn comparison(of: &Comparison) -> String {
     let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
         "<section>\n<h1 title=\"{}\">{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n<h2>All numbers</h2>\n{}{}</section>\n",
+         </div>\n<dl>\n{}</dl>\n</div>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n<h2>All numbers</h2>\n{}{}</section>\n",
         attribute(&format!("{} → {}", runs(&of.before), runs(&of.after))),
         breakable(&title(of)),
         kind(of),
         caution.unwrap_or_default(),
         escaped(&of.verdict),
-        lines(&FIRST_LINES),
-        marked(&first_tables(of)),
+        conditions_line(of) + &lines(&FIRST_LINES),
+        marked(&condition_table(of)),
+        marked(&stage_table(of)),
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
         shown_stages(of).map(numbers).collect::<String>(),
@@ -516,13 +550,21 @@ fn comparison(of: &Comparison) -> String {
 /// Tables whose verdicts have the colours of the bars.
 fn marked(markdown: &str) -> String {
     let html = from_markdown(markdown);
-    let html = html.replace("<td>better</td>", "<td class=\"good\">better</td>");
-    html.replace("<td>worse</td>", "<td class=\"bad\">worse</td>")
+    let kinds = [
+        ("better", "good"),
+        ("worse", "bad"),
+        ("<strong>failed</strong>", "bad"),
+        ("<strong>not met</strong>", "bad"),
+        ("<strong>not decided</strong>", "fair"),
+    ];
+    kinds.iter().fold(html, |html, (said, kind)| {
+        html.replace(&format!("<td>{said}</td>"), &format!("<td class=\"{kind}\">{said}</td>"))
+    })
 }
 
 /// A text whose long names break where their parts end.
 fn breakable(text: &str) -> String {
-    let pieces = text.split_inclusive([':', ',', '_', '.', '/', '<']);
+    let pieces = text.split_inclusive([':', ',', '_', '/', '<']);
     let pieces: Vec<String> = pieces.map(escaped).collect();
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
     joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
@@ -532,17 +574,48 @@ fn whole_of(stage: &StageChange) -> String {
     screen::whole(stage, &stage.parts())
 }
 
-/// The colour of the answer: that of the stages that the verdict names. A warning has its own line.
+/// What became of all conditions, with its colour; nothing without any.
+fn conditions_line(of: &Comparison) -> String {
+    let named = |is: fn(&ConditionResult) -> bool, what: &str| {
+        let rows: Vec<&str> =
+            of.conditions.iter().filter(|row| is(row)).map(|row| row.condition.as_str()).collect();
+        (!rows.is_empty()).then(|| format!("{what}: {}", rows.join(", ")))
+    };
+    let failed = named(|row| row.outcome.fails(), "failed");
+    let undecided = named(|row| row.outcome == Outcome::Undecided, "not decided");
+    let kind = match (&failed, &undecided, of.conditions.is_empty()) {
+        (_, _, true) => return String::new(),
+        (Some(_), ..) => " class=\"bad\"",
+        (None, Some(_), _) => " class=\"fair\"",
+        _ => "",
+    };
+    let said: Vec<String> = failed.into_iter().chain(undecided).collect();
+    let said = if said.is_empty() { "all passed".to_owned() } else { said.join("; ") };
+    format!("<div{kind}><dt>conditions</dt><dd>{}</dd></div>\n", breakable(&said))
+}
+
+/// The colour of the answer: that of the stages that the verdict names. Conditions and warnings have lines of their own.
 fn kind(of: &Comparison) -> &'static str {
-    let is_excused = of.conditions.iter().any(|c| c.outcome == Outcome::PassedWithinNoise);
     match of.outlook() {
-        _ if of.conditions.iter().any(|condition| condition.outcome.fails()) => "bad",
-        _ if !of.unlike.is_empty() || is_excused => "fair",
+        _ if !of.unlike.is_empty() => "fair",
         Outlook::Worse => "bad",
         Outlook::Better => "good",
-        // What is marked as worse below does not stand under an all-clear.
-        Outlook::Same if !of.any_worse() => "good",
+        // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
+        Outlook::Same if !of.any_worse() && has_all(of) => "good",
         _ => "fair",
+    }
+}
+
+fn has_all(of: &Comparison) -> bool {
+    of.of_model().into_iter().all(|stage| stage.presence == Presence::Both)
+}
+
+/// The word behind a number with a bar; none where the sign shows it.
+fn bar_word(word: &'static str) -> &'static str {
+    match word {
+        "noise" => "within noise",
+        "unjudged" => "not judged",
+        word => screen::sign_less(word),
     }
 }
 
@@ -595,7 +668,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
                 true => String::new(),
                 false => bar(work.change_ns, work.verdict),
             };
-            let change = format!("{} {}", signed_time(work.change_ns), sign_less(work_word(work)));
+            let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
         };
         large.map(kernel).collect()
@@ -603,7 +676,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     let part = |part: &PartChange<'_>| {
         let short = screen::part_name(part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
-        let change = format!("{} {}", signed_time(part.change_ns), sign_less(part.word()));
+        let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.verdict);
         row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
     };
@@ -646,13 +719,6 @@ fn calls_cell(value: Option<f64>) -> String {
         true => format!("{calls:.0}"),
         false => format!("{calls:.2}"),
     })
-}
-
-/// What became of a number of a stage.
-fn verdict_words(metric: &MetricChange, stage: Option<&StageChange>) -> &'static str {
-    let is_unlike = stage.is_some_and(|stage| stage.other_work.is_some());
-    let is_other = metric.change.is_some_and(|change| change != 0.0);
-    if is_unlike && is_other { "not comparable" } else { metric.word() }
 }
 
 /// The head of [`noise_cell`].

@@ -136,7 +136,7 @@ pub(crate) struct DiffArgs {
     /// decode.step_ms<-20%; may be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) expect: Vec<Condition>,
-    /// With --fail-if: also fail for a difference that is within noise
+    /// With --fail-if: also fail for a change beyond the limit that may be noise
     #[arg(long, requires = "fail_if")]
     pub(crate) strict: bool,
     /// Print the whole page as Markdown instead of one screen
@@ -160,9 +160,10 @@ Examples:
   stage2-launch diff baseline:main latest --fail-if 'decode.step_ms>+5%+0.2ms'
   stage2-launch diff before after --expect 'decode.step_ms<-20%'
 
-Exit status: 0 when no condition failed and every expected change is there; 1
-otherwise, also when one could not be evaluated; 2 for wrong usage; 70 when a
-report cannot be read or holds no GPU work.";
+Exit status: 0 when no condition failed and every expected change is there (a
+change that may be noise fails only with --strict); 1 otherwise, also when one
+could not be evaluated; 2 for wrong usage; 70 when a report cannot be read or
+holds no GPU work.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BASELINE_HELP)]

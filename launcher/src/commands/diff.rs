@@ -9,6 +9,7 @@ use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{
     Condition, ConditionResult, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report,
 };
+use stage2_model::finding::Id;
 use stage2_model::{Report, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
@@ -89,11 +90,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         view::screens(&diff, columns())
     };
     // A condition that names nothing is a mistake: below the page nobody would look for it.
-    let rows = diff.comparisons.iter().flat_map(|comparison| &comparison.conditions);
-    let is_unknown = rows.map(|row| row.outcome == Outcome::NotEvaluated);
+    let outcomes = view::outcomes(&diff).into_iter();
     let (unknown, outcomes): (Vec<_>, Vec<_>) =
-        view::outcomes(&diff).into_iter().zip(is_unknown).partition(|(_, unknown)| *unknown);
-    unknown.iter().for_each(|((_, sentence), _)| terminal.error(sentence));
+        outcomes.partition(|(outcome, _)| *outcome == Outcome::NotEvaluated);
+    unknown.iter().for_each(|(_, sentence)| terminal.error(sentence));
     if let Some(path) = &args.html {
         write(path, &view::html(&diff), terminal)?;
     }
@@ -109,13 +109,16 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
-    for ((fails, sentence), _) in &outcomes {
-        match fails {
-            true => terminal.error(sentence),
-            false => terminal.result(sentence),
+    for (outcome, sentence) in &outcomes {
+        match outcome {
+            Outcome::Undecided => {
+                terminal.finding(&Id::DiffUndecided.found(sentence.as_str(), "", ""));
+            }
+            outcome if outcome.fails() => terminal.error(sentence),
+            _ => terminal.result(sentence),
         }
     }
-    let fails = unknown.iter().chain(&outcomes).any(|((fails, _), _)| *fails);
+    let fails = unknown.iter().chain(&outcomes).any(|(outcome, _)| outcome.fails());
     Ok(if fails { EXIT_CONDITION } else { 0 })
 }
 

@@ -31,7 +31,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" ms per call  ").and(contains("noise       ± is the noise of"));
+    let screen = contains(" ms per token  ").and(contains("noise       ± is the noise of"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
@@ -144,19 +144,25 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
     let sides = [&[&*before; 4][..], &["--against"], &[&*after; 4]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 against 4 runs, p = 0.029, the least that they can give): mixed step";
+    let said = "Better (4 against 4 runs, p = 0.029, the least that they can give): decode step";
     assert!(
         better.contains(said) && better.contains("  -28.2 %  [-28, -28]    better\n"),
         "{better}"
     );
     assert!(
-        better.contains("\nmixed: mean step 30.589 → 30.045 ms (-0.54 ms), of which\n"),
+        better.contains("\ndecode: mean step 4.638 → 3.455 ms (-1.18 ms), of which\n"),
         "{better}"
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
     let page = common::read(&sandbox.path("better.html"));
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
+    // Nothing is said of steps that do other work.
+    let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
+    let prefill = whole.split("\n## ").find(|part| part.starts_with("`prefill`")).expect("prefill");
+    let judged = ["| better", "| worse", "| longer", "| shorter", "beyond noise"];
+    assert!(prefill.contains("| not comparable |"), "{prefill}");
+    assert!(judged.iter().all(|word| !prefill.contains(word)), "{prefill}");
     assert!(
         page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
         "{page}"
@@ -177,7 +183,7 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     // A name is not taken twice by accident.
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
     run(&["baseline", "save", "main", &llama, &llama, "--replace"]).success();
-    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("one run against 2"));
+    let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 against 1 run, "));
     run(&["diff", "baseline:main", &moe]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
     run(&["diff", &moe, "--against", "baseline:main"]).success().stdout(behind);
@@ -234,13 +240,13 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
     let said = said.and(contains("the conditions compared unlike runs: another model"));
-    let screen = contains(" ms per call").and(contains(", of which\n"));
+    let screen = contains(" ms per token").and(contains(", of which\n"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
     let markdown = common::read(&sandbox.path("x.md"));
-    assert!(markdown.contains("| `decode` | median per call | 237.683 | 261.095 |"), "{markdown}");
+    assert!(markdown.contains("| `decode` | ms per token, p50 | 14.855 | 16.318 |"), "{markdown}");
     // In the other direction decode got lighter.
     let words =
         ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];

@@ -427,6 +427,8 @@ ids! {
         "a round of the benchmark has no measurement, or the workload itself fails";
     DiffUnlike "diff.unlike" Warning Message
         "two runs are not alike in something that their comparison depends on";
+    DiffUndecided "diff.undecided" Warning Message
+        "a change is beyond the limit of a condition, but may be noise: the condition does not fail";
 }
 
 #[cfg(feature = "schema")]

@@ -3,11 +3,11 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
-    Comparison, MetricChange, PartChange, Parts, Presence, StageChange, Verdict, WorkChange,
+    Comparison, MetricChange, PartChange, Parts, Per, Presence, StageChange, Verdict, WorkChange,
     signed, signed_time,
 };
 
-use super::{is_shown, stage_time, title, value_cell, verdict_words};
+use super::{is_shown, rate, stage_time, title, title_by, value_cell};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
@@ -18,17 +18,18 @@ const HEIGHT: usize = 22;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
 /// Bars at least and at most.
-const BARS: (usize, usize) = (4, 8);
+const BARS: (usize, usize) = (5, 8);
 const BAR_CHARS: usize = 16;
-/// Columns of a bar's number and word.
+/// Columns of a bar's number.
 const NUMBER_CHARS: usize = 12;
-const WORD_CHARS: usize = 8;
+/// A narrower terminal has shorter bars.
+const NARROW: usize = 72;
 /// Lines of the comparison below the bars, the first ones where there is no room for all, and how many lines of the
 /// screen each may take.
 const BELOW: [(&str, usize); 4] = [("next", 2), ("comparable", 2), ("noise", 2), ("libraries", 2)];
 const LABEL_CHARS: usize = 12;
-/// `more: --full` as a word that does not break.
-const MORE_IN_ONE: &str = "more:\u{1}--full";
+/// Stands for a space at which no line breaks.
+const TIED: char = '\u{1}';
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
@@ -36,7 +37,7 @@ const CAUTION: usize = 2;
 /// The title and what follows, each line of at most `width` characters.
 pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
-    let mut lines = vec![shorten(&title(of), width - 1)];
+    let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
     let bars_least = BARS.0 + 3;
     // Each condition has a sentence below the screen.
@@ -44,7 +45,8 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let mut below: Vec<String> = Vec::new();
     for (label, most) in BELOW {
         let line = labelled(of, label, width, most);
-        if label == "next" || line.len() <= room {
+        let is_news = label != "libraries" || !of.libraries.is_empty();
+        if label == "next" || is_news && line.len() <= room {
             room = room.saturating_sub(line.len());
             below.extend(line);
         }
@@ -53,6 +55,21 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     lines.push(String::new());
     lines.extend(below);
     lines
+}
+
+/// The title in so many characters: a long one has the folders of the runs without those above them.
+fn short_title(of: &Comparison, limit: usize) -> String {
+    let whole = title(of);
+    if whole.chars().count() <= limit {
+        return whole;
+    }
+    fn folder(label: &str) -> &str {
+        let path = label.strip_suffix("/metrics.json").unwrap_or(label);
+        path.rsplit('/').next().filter(|_| !path.starts_with("baseline:")).unwrap_or(path)
+    }
+    let folders = title_by(of, folder);
+    let is_clear = folders.split_once(" → ").is_some_and(|(a, b)| a != b);
+    shorten(if is_clear { &folders } else { &whole }, limit)
 }
 
 /// The screen below its title with nothing left out.
@@ -80,63 +97,99 @@ fn top(of: &Comparison, width: usize, most: (usize, usize)) -> Vec<String> {
 /// A line for the time of each stage, and for its tokens per second.
 fn stages(of: &Comparison, width: usize) -> Vec<String> {
     let all = of.of_model();
-    let shown = || all.iter().take(STAGES).map(|stage| (stage, shorten(&stage.stage, STAGE_CHARS)));
+    let (shown, others) = all.split_at(STAGES.min(all.len()));
     let mut rows: Vec<[String; 5]> = Vec::new();
-    for (stage, name) in shown() {
+    for stage in shown {
+        let name = shorten(&stage.stage, STAGE_CHARS);
         let told = match (stage.presence, stage_time(stage)) {
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => "vanished",
             (Presence::Both, None) => "no time is known",
             (Presence::Both, Some((time, label))) => {
-                let label = if label == "median" { String::new() } else { format!(" ({label})") };
-                let unit = format!("ms{}{label}", stage.per_of(&time.metric));
-                rows.push(row(name, time, &unit, stage));
-                let rate = stage.metric("tokens_per_s").filter(|rate| rate.change.is_some());
-                rows.extend(rate.map(|rate| row(String::new(), rate, "tokens/s", stage)));
+                let unit = format!("ms{}", stage.per_of(&time.metric));
+                rows.push(row(name, &format!("{label} "), time, &unit, stage));
+                let rate = rate(stage).map(|rate| row(String::new(), "", rate, "tokens/s", stage));
+                rows.extend(rate);
                 continue;
             }
         };
         rows.push([name, told.to_owned(), String::new(), String::new(), String::new()]);
     }
-    let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let mut widths: [usize; 5] = std::array::from_fn(longest);
-    if widths.iter().map(|width| width + 2).sum::<usize>() > width + 1 {
+    let widths = |rows: &[[String; 5]]| -> [usize; 5] {
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+    };
+    let fits = |rows: &[[String; 5]]| {
+        let columns = widths(rows).into_iter().filter(|width| *width > 0);
+        columns.map(|width| width + GAP.len()).sum::<usize>() < width + GAP.len()
+    };
+    if !fits(&rows) {
         // The verdict has the noise as well.
         rows.iter_mut().for_each(|row| row[3].clear());
-        widths[3] = 0;
     }
-    let [names, values, changes, noises, _] = widths;
-    let line = |[name, value, change, noise, verdict]: &[String; 5]| {
-        let line = format!(
-            "{name:names$}  {value:values$}  {change:>changes$}  {noise:noises$}  {verdict}"
-        );
+    let columns = widths(&rows);
+    let line = |row: &[String; 5], which: &[usize]| {
+        let cells = which.iter().filter(|&&at| columns[at] > 0);
+        let cells = cells.map(|&at| match at {
+            2 => format!("{:>1$}", row[at], columns[at]),
+            _ => format!("{:1$}", row[at], columns[at]),
+        });
+        let line = cells.collect::<Vec<_>>().join(GAP);
         shorten(line.trim_end(), width - 1)
     };
-    let mut lines: Vec<String> = rows.iter().map(line).collect();
-    if let Some(more) = all.len().checked_sub(STAGES).filter(|&more| more > 0) {
+    let mut lines: Vec<String> = match fits(&rows) {
+        true => rows.iter().map(|row| line(row, &[0, 1, 2, 3, 4])).collect(),
+        // Two lines for each stage; the verdict has the rate of the first.
+        false => {
+            let times = rows.iter().filter(|row| !row[0].is_empty());
+            let below = |row: &[String; 5]| {
+                let indent = " ".repeat(columns[0] + GAP.len());
+                format!("{indent}{}", line(row, &[2, 4]))
+            };
+            let two = times.flat_map(|row| [line(row, &[0, 1]), below(row)]);
+            two.filter(|line| !line.trim().is_empty()).collect()
+        }
+    };
+    let more = others.iter().filter(|stage| stage.per != Per::Run).count();
+    if more > 0 {
         lines.push(format!("{} on the whole page (--full)", counted(more as u64, "more stage")));
     }
     lines
 }
 
+/// Between two columns.
+const GAP: &str = "  ";
+
 /// The name, both values, the change, its noise, and what it comes to.
-fn row(name: String, metric: &MetricChange, unit: &str, stage: &StageChange) -> [String; 5] {
+fn row(
+    name: String,
+    label: &str,
+    metric: &MetricChange,
+    unit: &str,
+    stage: &StageChange,
+) -> [String; 5] {
     let [a, b] = [metric.before, metric.after].map(|value| value_cell(value, metric.unit));
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let noise = metric.noise_text().unwrap_or_default();
-    let verdict = verdict_words(metric, Some(stage)).to_owned();
-    [name, format!("{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
+    let verdict = stage.word(metric).to_owned();
+    [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
 
-/// The parts of the stage that changed most, as bars of characters, and the rest: they add up to what the head says.
+/// The stages whose parts say something: those of steps that do other work do not.
+fn alike(of: &Comparison) -> impl Iterator<Item = &StageChange> {
+    of.stages.iter().filter(|stage| is_shown(stage) && stage.other_work.is_none())
+}
+
+/// The stage whose parts come first: that of the verdict.
+pub(super) fn pictured(of: &Comparison) -> Option<&StageChange> {
+    alike(of).find(|stage| !stage.parts().rows.is_empty())
+}
+
+/// The parts of a stage as bars of characters, and the rest: they add up to what the head says.
 fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
-    let shown = || of.stages.iter().filter(|stage| is_shown(stage));
-    // Parts of steps that do other work say nothing.
-    let alike = || shown().filter(|stage| stage.other_work.is_none());
-    let Some(stage) = alike().find(|stage| !stage.parts().rows.is_empty()) else {
-        let why = match (alike().next(), shown().next()) {
+    let Some(stage) = pictured(of) else {
+        let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
-            (_, Some(_)) => "No stage does the same work per step on both sides.",
+            (_, true) => "No stage does the same work per step on both sides.",
             _ => "No stage on both sides has GPU work to compare.",
         };
         return vec![String::new(), why.to_owned()];
@@ -144,12 +197,16 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let parts = stage.parts();
     let Shown { rows, sums, longest } = shown_parts(&parts, most);
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
-    let name_chars = width - NUMBER_CHARS - BAR_CHARS - WORD_CHARS - 3;
+    let word_chars = rows.iter().map(|part| sign_less(part.word()).len() + 1).max().unwrap_or(1);
+    let word_chars = if word_chars > 1 { word_chars } else { 0 };
+    let bar_chars = if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS };
+    let name_chars = width - NUMBER_CHARS - bar_chars - word_chars - 3;
     let bar = |ns: f64, fill: &str, word: &str, name: &str| {
         let share = (ns.abs() / longest).clamp(0.0, 1.0);
-        let bar = fill.repeat(((share * BAR_CHARS as f64).round() as usize).max(1));
+        let bar = fill.repeat(((share * bar_chars as f64).round() as usize).max(1));
         let number = signed_time(ns);
-        format!("{number:>NUMBER_CHARS$} {bar:BAR_CHARS$} {word:WORD_CHARS$} {name}")
+        let line = format!("{number:>NUMBER_CHARS$} {bar:bar_chars$} {word:word_chars$}{name}");
+        shorten(&line, width - 1)
     };
     let mut lines = vec![String::new(), shorten(&head, width - 1)];
     lines.extend(rows.iter().map(|part| {
@@ -220,7 +277,12 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
 fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
-    let all = wrapped_at_most(text, width, usize::MAX);
+    let text = &text.replace(" %", &format!("{TIED}%")).replace("± ", &format!("±{TIED}"));
+    let wrapped = |text: &str, most: usize| -> Vec<String> {
+        let lines = wrapped_at_most(text, width, most).into_iter();
+        lines.map(|line| line.replace(TIED, " ")).collect()
+    };
+    let all = wrapped(text, usize::MAX);
     if all.len() <= most {
         return all;
     }
@@ -236,13 +298,11 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
     }
     let without = |end: &usize| {
         let kept = text.get(..*end)?;
-        let lines = wrapped_at_most(&format!("{kept}; {MORE_IN_ONE}"), width, usize::MAX);
-        let lines = lines.into_iter().map(|line| line.replace(MORE_IN_ONE, "more: --full"));
-        let lines: Vec<String> = lines.collect();
+        let lines = wrapped(&format!("{kept}; more:{TIED}--full"), usize::MAX);
         (lines.len() <= most).then_some(lines)
     };
     let fits = ends.iter().rev().find_map(without);
-    fits.unwrap_or_else(|| wrapped_at_most(text, width, most))
+    fits.unwrap_or_else(|| wrapped(text, most))
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
@@ -304,6 +364,10 @@ mod tests {
         let long = "one two three, four five six seven eight nine ten";
         assert_eq!(fitted(long, 20, 2), ["one two three;", "more: --full"], "it is not broken");
         assert_eq!(fitted("one clause that is too long", 12, 1), ["one clause…"]);
+        assert_eq!(
+            fitted("it is -41.6 % (within ± 61.2 %)", 12, 9),
+            ["it is", "-41.6 %", "(within", "± 61.2 %)"]
+        );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
     }
 }
