@@ -7,6 +7,7 @@ mod ports;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +37,8 @@ const SLOW: Duration = Duration::from_secs(5);
 pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// Runs that an error names.
 const LISTED: usize = 8;
+/// Where a run has its trace files.
+const COLLECTOR: &str = "collector";
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
@@ -74,8 +77,9 @@ enum News {
 /// Trace files and sockets of what is watched.
 pub(crate) struct LiveSource {
     files: Files,
-    /// What was named, for people.
+    /// What was named, for people, and in short: the name of the folder of a run.
     pub(crate) name: String,
+    pub(crate) title: String,
     pub(crate) standings: Vec<ProcessStatus>,
     /// What came of the last request.
     pub(crate) said: Option<String>,
@@ -101,6 +105,7 @@ impl LiveSource {
             [only] => only.name.clone(),
             all => format!("{} targets", all.len()),
         };
+        let title = all.iter().map(Found::title).collect::<Vec<_>>().join(", ");
         let addresses: Vec<_> = all.iter().filter_map(|found| found.port.clone()).collect();
         if addresses.len() > HOSTS {
             let many = format!("{} ports are more than {HOSTS}; ", addresses.len());
@@ -115,6 +120,7 @@ impl LiveSource {
         let mut watched = LiveSource {
             files: Files::of(sources, Options { tokens_in_payload: watching.tokens }),
             name,
+            title,
             ports,
             report: OnceCell::new(),
             standings: Vec::new(),
@@ -191,6 +197,12 @@ impl LiveSource {
         match why.as_ref().map(|why| why.last()) {
             None => Ok(()),
             Some(Some(why)) => Err(Failure::Usage(why.clone())),
+            // Of a process that was named, nothing is known if its socket is silent.
+            Some(None) if !Path::new(&self.name).exists() => Err(Failure::Usage(format!(
+                "{} does not answer: it ends now, or is stopped; name the folder of its run or its trace file{}",
+                self.name,
+                newest_below(Path::new("."))
+            ))),
             Some(None) => Err(Failure::Usage(format!(
                 "no trace file (HOST-PID.s2t) is in {}, and no process writes there now; name a process, the folder of a run, or a trace file{}",
                 self.name,
@@ -270,10 +282,20 @@ impl LiveSource {
         });
     }
 
-    /// The report of the run, once it has ended: one that is older than its last data is of an earlier run.
+    /// The folder of the run of which all or a part is watched.
+    pub(crate) fn run(&self) -> Option<&Path> {
+        let named = Some(Path::new(&self.name)).filter(|path| path.is_dir());
+        let is_of_run = |path: &&Path| path.parent().is_some_and(|of| of.ends_with(COLLECTOR));
+        let read = || self.files().first().map(|(path, _)| path.as_path()).filter(is_of_run);
+        named.or_else(read).map(run_of)
+    }
+
+    /// The report of the run, once it has ended: one that is older than its last data is of an earlier run. It is about
+    /// all processes.
     pub(crate) fn report(&self, look: &Look) -> Option<Arc<Report>> {
         if self.report.get().is_none() {
-            let path = Path::new(&self.name).join(METRICS);
+            let folder = self.run().filter(|_| Path::new(&self.name).is_dir())?;
+            let path = folder.join(METRICS);
             let written = std::fs::metadata(&path).and_then(|file| file.modified()).ok()?;
             let last = look.processes.iter().filter_map(|process| process.last_wall_ns).max()?;
             let is_newer = written.duration_since(UNIX_EPOCH).ok()?.as_nanos() >= last.into();
@@ -355,6 +377,7 @@ impl Files {
 
     fn look(&self) -> Look {
         let mut look = self.look.clone();
+        look.is_reading |= !self.is_read;
         let ago = self.at.elapsed();
         if self.reader.is_some() && ago > SLOW {
             let text = "the trace files have not been read for";
@@ -374,15 +397,15 @@ fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<See
     watch.catch_up();
     loop {
         let seen = seen(watch);
-        let is_behind = seen.0.is_behind();
+        let is_reading = seen.0.is_reading;
         if tell.send(seen).is_err() {
             return;
         }
-        if !is_behind {
+        if !is_reading {
             std::thread::sleep(TICK);
         }
         sources.try_iter().for_each(|source| watch.add(source));
-        if is_behind { watch.catch_up() } else { watch.tick() }
+        if is_reading { watch.catch_up() } else { watch.tick() }
     }
 }
 
@@ -429,6 +452,24 @@ impl Found {
     fn sockets(target: Target, name: String) -> Found {
         Found { sources: Vec::new(), target: Some(target), port: None, name }
     }
+
+    /// What tells it apart from others: of a path the folder of the run, also behind `latest`, and a file in it.
+    fn title(&self) -> String {
+        let path = match self.sources.first() {
+            Some(Source::Folder(path) | Source::File(path)) => path,
+            None => return self.name.clone(),
+        };
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let parts = [Some(run_of(&real)), Some(real.as_path()).filter(|real| real.is_file())];
+        let names = parts.into_iter().flatten().filter_map(Path::file_name);
+        names.map(|name| visible(name.as_bytes())).collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The folder of the run that a folder or a file of traces belongs to.
+fn run_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|_| path.is_file()).unwrap_or(path);
+    folder.parent().filter(|_| folder.ends_with(COLLECTOR)).unwrap_or(folder)
 }
 
 /// Processes by the folder that they write into: these are one run.
@@ -494,7 +535,7 @@ fn named(path: &Path) -> Result<Found, Failure> {
     let (path, shown) = (run_named(path), visible_path(path));
     if path.is_dir() {
         // A run has its trace files in a folder of its bundle.
-        let collector = path.join("collector");
+        let collector = path.join(COLLECTOR);
         let folders = [Some(path.clone()), Some(collector).filter(|path| path.is_dir())];
         let sources = folders.into_iter().flatten().map(Source::Folder).collect();
         return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
@@ -614,6 +655,22 @@ mod tests {
         assert!(error.contains("name a TARGET"), "{error}");
         let error = only_of(&Runs::new()).unwrap_err().to_string();
         assert!(error.starts_with("no process of this user runs under the collector"), "{error}");
+    }
+
+    #[test]
+    fn a_run_has_the_name_of_its_folder_whatever_part_of_it_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let run = folder.path().join("run-7");
+        std::fs::create_dir_all(run.join(COLLECTOR)).expect("folders");
+        let trace = run.join(COLLECTOR).join("vm-1.s2t");
+        std::fs::write(&trace, "").expect("a file");
+        let latest = folder.path().join("latest");
+        std::os::unix::fs::symlink(&run, &latest).expect("a link");
+        let title = |path: &Path| named(path).expect("found").title();
+        assert_eq!([&run, &latest, &run.join(COLLECTOR)].map(|path| title(path)), ["run-7"; 3]);
+        assert_eq!(title(&trace), "run-7/vm-1.s2t");
+        assert_eq!(meant("4711").expect("found").title(), "process 4711");
+        assert_eq!(run_of(&trace), run);
     }
 
     #[test]

@@ -96,7 +96,8 @@ impl Chain {
                 break;
             }
         }
-        all.behind = self.backlog();
+        // Of a file of which nothing more is read, nothing is left to read.
+        all.behind = if self.state().is_over() { 0 } else { self.backlog() };
         if self.state().is_over() && !std::mem::replace(&mut self.is_finished, true) {
             self.join.finish(take);
         }

@@ -86,6 +86,8 @@ impl Function {
 pub(crate) struct HostSlot {
     ns: u64,
     idle_ns: u64,
+    /// What samples stand for in all of it, busy or idle, ns.
+    sampled_ns: u64,
     /// Samples in the idle time, outside of calls whose times are known and within them.
     outside: Sum,
     in_calls: Sum,
@@ -109,6 +111,7 @@ impl HostSlot {
     fn add(&mut self, more: &Self) {
         self.ns = self.ns.saturating_add(more.ns);
         self.idle_ns = self.idle_ns.saturating_add(more.idle_ns);
+        self.sampled_ns = self.sampled_ns.saturating_add(more.sampled_ns);
         self.outside.add(&more.outside);
         self.in_calls.add(&more.in_calls);
         for (key, (sum, ns)) in &more.causes {
@@ -118,6 +121,29 @@ impl HostSlot {
         }
         more.threads.iter().for_each(|thread| self.launched(*thread));
     }
+}
+
+/// Times, ns.
+type Spans<'s> = &'s [(u64, u64)];
+
+/// Calls of a stage that are open in a part of the time, and the work of the stage in it, ns. All of them are disjoint
+/// and ascending.
+#[derive(Debug, Default)]
+pub(crate) struct StageSpans {
+    /// When any call is open, and when one that this thread opened is.
+    pub(crate) all: Vec<(u64, u64)>,
+    pub(crate) by_thread: FxHashMap<u32, Vec<(u64, u64)>>,
+    pub(crate) work: Vec<(u64, u64)>,
+}
+
+/// What is final of the samples and calls of all threads.
+struct Final {
+    samples: Vec<HostSample>,
+    stacks: FxHashMap<(u64, u32), u32>,
+    /// By thread and begin.
+    calls: Vec<HostCall>,
+    /// When any work ran.
+    busy: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -245,12 +271,13 @@ impl Host {
         self.work.is_full()
     }
 
-    /// Adds what is final before `to` to slots, each for the times, disjoint and ascending, that it is about. All work
-    /// is recorded in these.
+    /// Adds what is final before `to` to slots, each for the times, disjoint and ascending, that it is about, and to
+    /// those of stages, each for its calls. All work is recorded in these.
     pub(crate) fn settle<'s>(
         &mut self,
         to: u64,
         slots: impl Iterator<Item = (&'s [(u64, u64)], &'s mut HostSlot)>,
+        stages: impl Iterator<Item = (&'s StageSpans, &'s mut HostSlot)>,
         tables: &Tables,
     ) {
         self.settled = to;
@@ -260,7 +287,7 @@ impl Host {
         if !self.is_sampled {
             return;
         }
-        let begun = |call: &&HostCall| call.begin.0 < to && self.counts(call.thread);
+        let begun = |call: &&HostCall| call.begin.0 < to;
         let mut calls: Vec<HostCall> = self.calls.iter().filter(begun).copied().collect();
         calls.sort_unstable_by_key(|call| (call.thread, call.begin.0));
         self.calls.retain(|call| call.end.0 > to);
@@ -269,40 +296,80 @@ impl Host {
         self.samples = later;
         let stacks: FxHashMap<(u64, u32), u32> =
             now.iter().map(|sample| ((sample.at.0, sample.thread), sample.stack)).collect();
+        let known = Final { samples: now, stacks, calls, busy };
         let length = |all: &[(u64, u64)]| all.iter().map(|(start, end)| end - start).sum::<u64>();
         for (spans, slot) in slots {
-            let idle = without(spans, &busy);
+            let idle = without(spans, &known.busy);
             slot.ns = slot.ns.saturating_add(length(spans));
             slot.idle_ns = slot.idle_ns.saturating_add(length(&idle));
-            self.add_calls(&calls, &idle, tables, slot);
-            for sample in &now {
-                if !self.counts(sample.thread) || !holds(&idle, sample.at.0) {
-                    continue;
-                }
-                slot.launched(sample.thread);
-                let mut sum = Sum::default();
-                sum.push(sample.interval_ns.min(LONGEST_NS));
-                if is_in_call(&calls, sample) {
-                    slot.in_calls.add(&sum);
-                    continue;
-                }
-                slot.outside.add(&sum);
-                let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
-                let key = self.key(sample, of_holder.unwrap_or(NONE), tables);
-                slot.cause(key).0.add(&sum);
+            self.divide(&known, None, (spans, &idle), tables, slot);
+        }
+        // As in a report: no work of the stage ran, and what its threads did counts in the calls that they opened.
+        for (spans, slot) in stages {
+            slot.ns = slot.ns.saturating_add(length(&spans.all));
+            slot.idle_ns = slot.idle_ns.saturating_add(length(&without(&spans.all, &spans.work)));
+            for (thread, windows) in &spans.by_thread {
+                let (thread, idle) = (Some(self.number(*thread)), without(windows, &spans.work));
+                self.divide(&known, thread, (windows, &idle), tables, slot);
             }
         }
+    }
+
+    /// Divides the idle part of a time among what a thread did in it: this one, or all that count.
+    fn divide(
+        &mut self,
+        known: &Final,
+        thread: Option<u32>,
+        (spans, idle): (Spans<'_>, Spans<'_>),
+        tables: &Tables,
+        slot: &mut HostSlot,
+    ) {
+        let Final { samples, stacks, calls, busy } = known;
+        self.add_calls(calls, thread, idle, tables, slot);
+        for sample in samples {
+            if !self.is_of(sample.thread, thread) || !holds(spans, sample.at.0) {
+                continue;
+            }
+            let interval_ns = sample.interval_ns.min(LONGEST_NS);
+            slot.sampled_ns = slot.sampled_ns.saturating_add(interval_ns);
+            if !holds(idle, sample.at.0) {
+                continue;
+            }
+            slot.launched(sample.thread);
+            let mut sum = Sum::default();
+            sum.push(interval_ns);
+            if is_in_call(calls, sample) {
+                slot.in_calls.add(&sum);
+                continue;
+            }
+            slot.outside.add(&sum);
+            let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
+            let key = match holds(busy, sample.at.0) {
+                true => Key { kind: HostCauseKind::OtherWork, ..Key::default() },
+                false => self.key(sample, of_holder.unwrap_or(NONE), tables),
+            };
+            slot.cause(key).0.add(&sum);
+        }
+    }
+
+    /// Whether a thread is this one, or counts where none is named.
+    fn is_of(&self, thread: u32, named: Option<u32>) -> bool {
+        named.map_or_else(|| self.counts(thread), |named| named == thread)
     }
 
     /// Adds the idle time in calls.
     fn add_calls(
         &mut self,
         calls: &[HostCall],
+        thread: Option<u32>,
         idle: &[(u64, u64)],
         tables: &Tables,
         slot: &mut HostSlot,
     ) {
         for call in calls {
+            if !self.is_of(call.thread, thread) {
+                continue;
+            }
             let first = idle.partition_point(|span| span.1 <= call.begin.0);
             let within = idle.iter().skip(first).take_while(|span| span.0 < call.end.0);
             let ns: u64 = within
@@ -406,7 +473,6 @@ impl Host {
 
     fn causes(&self, sum: &HostSlot, tables: &Tables) -> Vec<HostCause> {
         let exact_ns = sum.causes.values().fold(0u64, |all, (_, ns)| all.saturating_add(*ns));
-        let sampled_ns = sum.outside.ns.saturating_add(sum.in_calls.ns);
         // The idle time is that of one thread; of several threads it is what their samples and calls say.
         let whole_ns = match sum.threads.len() {
             0 | 1 => sum.idle_ns.max(exact_ns),
@@ -414,7 +480,7 @@ impl Host {
         };
         let whole = whole_ns.max(1) as f64;
         let covered = match sum.threads.len() {
-            0 | 1 => (sampled_ns as f64 / whole).min(1.0),
+            0 | 1 => (sum.sampled_ns as f64 / sum.ns.max(1) as f64).min(1.0),
             _ => 1.0,
         };
         let outside = (1.0 - exact_ns as f64 / whole) * covered;
@@ -553,7 +619,42 @@ mod tests {
         tables: &Tables,
         slot: &mut HostSlot,
     ) {
-        host.settle(to, std::iter::once((spans, slot)), tables);
+        host.settle(to, std::iter::once((spans, slot)), std::iter::empty(), tables);
+    }
+
+    /// Hazard (Watching what runs): Another stage works while the calls of a stage wait, and another thread sleeps.
+    /// Promise: As in a report, the idle time of a stage is that without its own work, the work of another stage is one of
+    /// its causes, and only the thread that opened the calls counts.
+    #[test]
+    fn the_idle_time_of_a_stage_is_that_in_its_calls_without_its_own_work() {
+        let mut host = host();
+        let launches = HostThread { thread: 2, launches: true, ..HostThread::default() };
+        host.take(Record::HostThread(launches), false);
+        host.worked(0, 200 * MS);
+        host.worked(500 * MS, 700 * MS);
+        let one = (0..1_000).map(|at| sample(at * MS, 1, HostState::Running, 1));
+        let two = (0..1_000).map(|at| sample(at * MS, 2, HostState::Sleep, 2));
+        let mut all: Vec<HostSample> = one.chain(two).collect();
+        all.sort_by_key(|sample| sample.at);
+        host.take(Record::HostSamples(all), false);
+        let calls = vec![(0, 600 * MS), (900 * MS, 1_000 * MS)];
+        let spans = StageSpans {
+            all: calls.clone(),
+            by_thread: [(1, calls)].into_iter().collect(),
+            work: vec![(0, 200 * MS)],
+        };
+        let (mut slot, tables) = (HostSlot::default(), tables());
+        let of_stage = std::iter::once((&spans, &mut slot));
+        host.settle(1_000 * MS, std::iter::empty(), of_stage, &tables);
+        let idle = found(&host, &slot);
+        assert_eq!((idle.ns, idle.idle_ns, idle.samples), (700 * MS, 500 * MS, 500));
+        assert_eq!(
+            rows(&idle),
+            [
+                (80, "Scheduler.schedule (serve.py:212)".to_owned()),
+                (20, "work of another stage ran on the GPU".to_owned()),
+            ]
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) struct Root {
     pub(crate) end: Option<u64>,
     /// The first one of its stage.
     pub(crate) is_cold: bool,
-    thread: u32,
+    pub(crate) thread: u32,
     pub(crate) worked_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,

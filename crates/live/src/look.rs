@@ -9,7 +9,6 @@ use crate::counters::Counter;
 use crate::follow::FileState;
 use crate::numbers::{Counts, StageNumbers, Window};
 use crate::process::GpuState;
-use crate::watch::CURRENT_BYTES;
 
 /// How much older the data of a process may be than the newest of all before that is said.
 pub(crate) const LAG_NS: u64 = 15_000_000_000;
@@ -24,6 +23,9 @@ pub struct Look {
     pub processes: Vec<Watched>,
     /// Bytes that are there and were not read yet.
     pub behind_bytes: u64,
+    /// The numbers are of a part of the files: what was there when they were found, or much that came since, is still
+    /// being read.
+    pub is_reading: bool,
     /// Bytes of which only definitions were read.
     pub skipped_bytes: u64,
     /// What went wrong with files, the newest last.
@@ -54,6 +56,7 @@ impl Look {
                 }
             }
             all.behind_bytes = all.behind_bytes.saturating_add(part.behind_bytes);
+            all.is_reading |= part.is_reading;
             all.skipped_bytes = all.skipped_bytes.saturating_add(part.skipped_bytes);
             all.files_left_out = all.files_left_out.saturating_add(part.files_left_out);
             all.processes_left_out = all.processes_left_out.saturating_add(part.processes_left_out);
@@ -66,11 +69,6 @@ impl Look {
         all.problems.extend(twice.into_iter().map(told));
         all.judge();
         all
-    }
-
-    /// Whether the numbers are of an earlier time, because much of what is there was not read yet.
-    pub fn is_behind(&self) -> bool {
-        self.behind_bytes >= CURRENT_BYTES
     }
 
     /// States what does not fit together, and sorts.

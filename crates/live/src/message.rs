@@ -10,7 +10,7 @@ use crate::MAX_STAGES;
 use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Processes of one host.
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.
@@ -88,9 +88,10 @@ pub fn read(text: &str, now_ns: u64) -> Result<(Look, u64), String> {
 
 /// Whether a process has no more rows and no longer names than one here: each stage is a series of metrics.
 fn is_bounded(process: &Watched) -> bool {
-    let stages = || process.totals.keys().chain(process.window.stages.keys());
+    let window = &process.window;
+    let stages = || process.totals.keys().chain(window.stages.keys()).chain(window.hosts.keys());
     let is_short = |name: &String| name.len() <= NAME_BYTES;
-    stages().count() <= 2 * STAGES
+    stages().count() <= 3 * STAGES
         && stages().chain([&process.host]).all(is_short)
         && process.device_totals.len() <= GPUS
         && process.gpus.len() <= GPUS
@@ -215,15 +216,15 @@ mod tests {
         let good = write(look(), NOW);
         let mut stages = look();
         let decode = stages.processes[0].totals["decode"].clone();
-        let names = (0..3 * STAGES).map(|at| (at.to_string(), decode.clone()));
+        let names = (0..4 * STAGES).map(|at| (at.to_string(), decode.clone()));
         stages.processes[0].totals.extend(names);
         let many = Look { processes: vec![Watched::default(); PROCESSES + 1], ..Look::default() };
         for (text, why) in [
             ("HTTP".to_owned(), "not from `feed`"),
             ("[".repeat(100_000), "not from `feed`"),
             (
-                good.replace("\"stage2_live\":2", "\"stage2_live\":9"),
-                "version 9, and this program reads version 2",
+                good.replace("\"stage2_live\":3", "\"stage2_live\":9"),
+                "version 9, and this program reads version 3",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
             (good.replace("node-1", "node\u{202e}"), "control characters"),

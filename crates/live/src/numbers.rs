@@ -201,6 +201,8 @@ pub struct Window {
     pub devices: Vec<DeviceBusy>,
     /// What the host did while no work ran on them.
     pub host: HostIdle,
+    /// Of a whole recording: what it did in the calls of each stage while no work of the stage ran, by its name.
+    pub hosts: BTreeMap<String, HostIdle>,
     /// The last minute, which ends with the window.
     pub minute: Minute,
 }
@@ -257,6 +259,8 @@ pub(crate) struct Slot {
     pub(crate) communication: FxHashMap<(u16, KernelId), Histogram>,
     pub(crate) device_busy: FxHashMap<u32, u64>,
     pub(crate) host: HostSlot,
+    /// Of a recording: the same in the calls of each stage.
+    pub(crate) hosts: FxHashMap<u16, HostSlot>,
     /// Of a recording: the time that it is about, ns.
     pub(crate) ns: u64,
 }

@@ -15,7 +15,7 @@ use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
 
 use crate::counters::Counters;
-use crate::host::{Host, HostIdle, HostSlot};
+use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
     BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, SLOT_NS, Slot, Slots, StageNumbers, WARM,
@@ -33,6 +33,8 @@ const FACTS: usize = 256;
 const FACT_BYTES: usize = 4_096;
 /// How far the data may go on before it is settled, ns of its own time.
 const STRIDE_NS: u64 = SLOT_NS / 2;
+/// Stages of a recording whose idle time is divided, warm and cold calls each.
+const HOST_STAGES: usize = 16;
 /// Seconds that are settled one by one; of a longer pause the first part is one piece.
 const SINGLE_SLOTS: u64 = 32;
 
@@ -357,6 +359,7 @@ impl Process {
     fn settle_slice(&mut self, to: u64) {
         let mut recorded = Vec::new();
         let mut windows: [Vec<(u64, u64)>; 3] = Default::default();
+        let mut spans_of: FxHashMap<(u16, bool), StageSpans> = FxHashMap::default();
         for root in self.instances.roots.values() {
             if self.gated && root.recorded != Some(true) {
                 continue;
@@ -369,6 +372,8 @@ impl Process {
                     self.cold.entry(root.stage).or_default().window(start, end);
                 }
                 windows[usize::from(root.is_cold)].push((start, end));
+                let of_stage = spans_of.entry((root.stage, root.is_cold)).or_default();
+                of_stage.by_thread.entry(root.thread).or_default().push((start, end));
                 recorded.extend(self.gated.then_some((start, end)));
             }
         }
@@ -385,11 +390,16 @@ impl Process {
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
         for (&id, stage) in &mut self.stages {
-            let found = stage.settle(to);
+            let (found, work) = stage.settle(to);
+            for is_cold in [false, true] {
+                if let Some(of_stage) = spans_of.get_mut(&(id, is_cold)) {
+                    of_stage.work.clone_from(&work);
+                }
+            }
             if found != StageNumbers::default() {
                 stage.totals.add(&found);
                 slot.stages.entry(id).or_default().add(&found);
-                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
+                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to).0).unwrap_or_default();
                 run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold));
                 run[COLD].stages.entry(id).or_default().add(&cold);
             }
@@ -407,9 +417,24 @@ impl Process {
                 *of_run.device_busy.entry(device).or_default() += overlap_ns(&pieces, windows);
             }
         }
+        let mut hosts = Vec::new();
+        for ((stage, is_cold), mut of_stage) in spans_of {
+            let slots = &mut run[usize::from(is_cold)].hosts;
+            if slots.len() < HOST_STAGES || slots.contains_key(&stage) {
+                for windows in of_stage.by_thread.values_mut() {
+                    *windows = union_of(std::mem::take(windows));
+                }
+                of_stage.all = union_of(of_stage.by_thread.values().flatten().copied().collect());
+                hosts.push(((stage, is_cold), of_stage, slots.remove(&stage).unwrap_or_default()));
+            }
+        }
+        let of_stages = hosts.iter_mut().map(|(_, spans, slot)| (&*spans, slot));
         let of_run = windows.iter().map(Vec::as_slice).zip(run.iter_mut().map(|of| &mut of.host));
         let all = std::iter::once((spans.as_slice(), &mut slot.host)).chain(of_run);
-        self.host.settle(to, all, &self.tables);
+        self.host.settle(to, all, of_stages, &self.tables);
+        for ((stage, is_cold), _, slot) in hosts {
+            run[usize::from(is_cold)].hosts.insert(stage, slot);
+        }
         self.slots.run = run;
         self.settled = to;
     }
@@ -449,14 +474,24 @@ impl Process {
         let warm = run[WARM].stages.iter().filter(|(_, sum)| sum.steps > 0);
         let warm: BTreeSet<u16> = warm.map(|(&id, _)| self.tables.whole_stage(id)).collect();
         let Some(of) = run.iter().find(|of| of.ns > 0) else { return self.window() };
+        let counts = |slot: &Slot, stage: u16| {
+            !std::ptr::eq(slot, &run[COLD]) || !warm.contains(&self.tables.whole_stage(stage))
+        };
+        let mut hosts: BTreeMap<u16, Vec<&HostSlot>> = BTreeMap::new();
+        for slot in run {
+            for (&id, host) in slot.hosts.iter().filter(|(id, _)| counts(slot, **id)) {
+                hosts.entry(self.tables.whole_stage(id)).or_default().push(host);
+            }
+        }
+        let name = |id: u16| self.tables.stage_name(id).to_owned();
+        let host = |slots: Vec<&HostSlot>| self.host_idle(slots.into_iter());
         Window {
             is_whole: true,
             ns: of.ns,
             devices: devices(&of.device_busy),
             host: self.host_idle(std::iter::once(&of.host)),
-            ..self.tables_of(run.iter(), |slot, stage| {
-                !std::ptr::eq(slot, &run[COLD]) || !warm.contains(&self.tables.whole_stage(stage))
-            })
+            hosts: hosts.into_iter().map(|(id, slots)| (name(id), host(slots))).collect(),
+            ..self.tables_of(run.iter(), counts)
         }
     }
 

@@ -35,7 +35,7 @@ const RETIRED: usize = 4_096;
 const QUIET_TICKS: u32 = 4;
 const PROBLEMS: usize = 20;
 /// So few bytes are left, and what was read is of now.
-pub(crate) const CURRENT_BYTES: u64 = 1 << 20;
+const CURRENT_BYTES: u64 = 1 << 20;
 /// What a shared folder shows late is not so late: further apart are only clocks.
 const CLOCK_NS: u128 = 120_000_000_000;
 
@@ -115,6 +115,7 @@ impl Watch {
             let skims = backlog > SKIM_BYTES;
             tracked.process.skim(skims);
             let share = if skims { budget.min(backlog - KEPT_BYTES) } else { budget };
+            let was_read = tracked.is_read;
             let was_lost = is_lost(tracked.follow.state());
             let taken = tracked.follow.read(share, |record| tracked.process.push(record));
             budget = budget.saturating_sub(taken.bytes);
@@ -128,15 +129,18 @@ impl Watch {
                 let last = tracked.process.last_wall_ns();
                 tracked.ahead_ns = last.map(|last| i128::from(last) - i128::from(now_ns));
             }
-            // What is there at first may be old.
-            tracked.is_read |= is_current;
             let over = tracked.follow.state().is_over();
+            // What is there at first may be old.
+            tracked.is_read |= over || backlog <= share;
+            let is_old = tracked.process.last_wall_ns().is_some_and(|last| is_old(now_ns, last));
             if was_lost && !is_lost(tracked.follow.state()) {
                 tracked.told = false;
                 let path = visible_path(tracked.follow.path());
                 self.problems.push_back(format!("{path} is there again, and is read on"));
             }
-            if tracked.quiet == QUIET_TICKS || (over && !tracked.told) {
+            // Of a file that was there already, and has not grown for long, nothing more is awaited.
+            let is_left = tracked.is_read && !was_read && is_old;
+            if tracked.quiet == QUIET_TICKS || is_left || (over && !tracked.told) {
                 tracked.process.finish();
             }
             if over && !tracked.told {
@@ -281,11 +285,12 @@ impl Watch {
         });
         let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
         let is_over = |of: &Watched| {
-            let is_old = |last: u64| self.now_ns.saturating_sub(last) > SILENT_NS;
+            let is_old = |last: u64| is_old(self.now_ns, last);
             of.state != FileState::Growing || of.last_wall_ns.is_some_and(is_old)
         };
+        let is_reading = self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read);
         // Where nothing more comes, the last seconds would be those in which the program ended.
-        if self.behind < CURRENT_BYTES && processes.iter().all(is_over) {
+        if !is_reading && processes.iter().all(is_over) {
             for (process, newest) in processes.iter_mut().zip(newest) {
                 let end_wall_ns = process.window.end_wall_ns;
                 process.window = Window { end_wall_ns, ..newest.process.recording() };
@@ -294,6 +299,7 @@ impl Watch {
         let mut look = Look {
             processes,
             behind_bytes: self.behind,
+            is_reading,
             skipped_bytes: self.skipped,
             problems: self.problems.iter().cloned().collect(),
             files_left_out: self.left_out.len() as u64,
@@ -312,6 +318,11 @@ impl Watch {
 fn now_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether a process that wrote its last event then has been silent for long.
+fn is_old(now_ns: u64, last_ns: u64) -> bool {
+    now_ns.saturating_sub(last_ns) > SILENT_NS
 }
 
 /// A file by its folder without links: the folder of a run and the socket of a process in it name the same file
@@ -338,7 +349,7 @@ struct Tracked {
     told: bool,
     /// Bytes that are there and make no whole frame yet.
     behind: u64,
-    /// All that was there was read once.
+    /// All that was there when it was found was read.
     is_read: bool,
     /// By how much its clock was ahead of ours when it wrote last.
     ahead_ns: Option<i128>,

@@ -90,7 +90,11 @@ fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
 
 /// The newest runs in a folder that is none, and in the default one.
 pub(crate) fn newest_below(folder: &Path) -> String {
-    newest(&[folder, FOLDER_OF_RUNS.as_ref(), &folder.join(FOLDER_OF_RUNS)])
+    let mut runs = runs_in(&[folder, FOLDER_OF_RUNS.as_ref(), &folder.join(FOLDER_OF_RUNS)]);
+    // It is not that one, by whatever name.
+    let own = folder.canonicalize().ok();
+    runs.retain(|(_, run)| own.is_none() || run.canonicalize().ok() != own);
+    newest_of(runs)
 }
 
 /// The newest runs of `folders`.

@@ -18,6 +18,7 @@ use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
+use stage2_contract::text::visible_path;
 use stage2_read::files;
 
 use crate::cli::TopArgs;
@@ -99,7 +100,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
         while !stop.is_set() {
             if Instant::now() >= next {
                 let is_new = watched.tick();
-                let is_current = is_new && !view.look.is_behind();
+                let is_current = is_new && !view.look.is_reading;
                 next = Instant::now() + if is_current { TICK } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
@@ -151,7 +152,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
 fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     let phases = watched.standings.iter().map(|standing| (standing.pid, standing.phase.clone()));
     let mut view = View {
-        name: watched.name.clone(),
+        name: watched.title.clone(),
         look: watched.look(),
         phases: phases.collect(),
         now_ns: now_ns(),
@@ -161,7 +162,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         ended: None,
         report: None,
     };
-    if is_over(&view) && !view.look.is_behind() {
+    if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
         view.report = watched.report(&view.look);
     }
@@ -170,11 +171,11 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
-    let report = Path::new(&watched.name).join("report.html");
-    let next = match (report.is_file(), has_keys && !watched.files().is_empty()) {
-        (true, _) => format!("its report is {}", report.display()),
-        (false, true) => "w writes its reports".to_owned(),
-        (false, false) => "`stage2-launch merge` writes its reports".to_owned(),
+    let report = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    let next = match (report, has_keys && !watched.files().is_empty()) {
+        (Some(report), _) => format!("its report is {}", visible_path(&report)),
+        (None, true) => "w writes its reports".to_owned(),
+        (None, false) => "`stage2-launch merge` writes its reports".to_owned(),
     };
     format!("The run has ended: {next}{}", if has_keys { ", q quits" } else { "" })
 }

@@ -3,6 +3,7 @@
 
 mod foot;
 mod gpus;
+mod head;
 mod help;
 mod hosts;
 mod processes;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use foot::foot;
 use gpus::{counters, gpus};
+use head::{head, nothing};
 use help::help;
 use hosts::hosts;
 use processes::{processes, sorted_processes, waits};
@@ -21,9 +23,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
-use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{shorten, shorten_kernel};
-use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, class_label};
+use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
 use stage2_model::{Report, StepTimes, StepUnit, WindowKind};
 
 use crate::live_source::Switch;
@@ -91,6 +92,7 @@ impl KernelOrder {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
+    /// What is watched: the name of the folder of a run.
     pub(crate) name: String,
     pub(crate) look: Look,
     /// Phases of processes with a socket, by number.
@@ -126,37 +128,48 @@ struct Row {
     processes: u64,
     sum: StageNumbers,
     calls_per_s: Option<f64>,
-    p50_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    /// Parts of the time in calls, which are disjoint.
+    /// What the times are of, as in a report.
+    unit: &'static str,
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    /// Parts of the time in calls, which add up to it.
     busy: Option<f64>,
-    wait: Option<f64>,
     gaps: Option<f64>,
     idle: Option<f64>,
+    /// The part of `busy` in which communication waited.
+    wait: Option<f64>,
     tokens_per_s: Option<f64>,
     requests: Option<f64>,
     launches_per_s: f64,
 }
 
-/// Columns of a stage and their widths. Only wide terminals have room for the last ones.
-const STAGE_TITLES: [(&str, usize); 12] = [
-    ("CALLS/S", 7),
+/// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens.
+const STAGE_TITLES: [(&str, usize); 13] = [
+    ("PER", 5),
     ("P50 ms", 7),
     ("P99 ms", 7),
     ("BUSY", 6),
-    (WAIT, 6),
+    (WAIT, 7),
     ("GAPS", 6),
     ("IDLE", 6),
-    ("TOKENS/S", 8),
-    ("REQS", 5),
-    ("WORK/S", 6),
+    (TOKENS, 8),
+    (REQUESTS, 5),
+    (CALLS, 7),
+    (WORK, 7),
     (P90, 7),
-    ("WORK/CALL", 9),
+    (PER_CALL, 9),
 ];
 
-/// A column that is only there where ranks communicate.
-const WAIT: &str = "WAIT";
+/// A part of BUSY, in brackets; only where ranks communicate.
+const WAIT: &str = "(WAIT)";
+/// Only where a stage has them.
+const TOKENS: &str = "TOKENS/S";
+const REQUESTS: &str = "REQS";
+/// Only while a run goes on: rates of the last seconds, which a report does not have.
+const CALLS: &str = "CALLS/S";
+const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
+const PER_CALL: &str = "WORK/CALL";
 
 /// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
 const UNUSED: &str = "NO WORK";
@@ -220,6 +233,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     if view.state.help {
         return help(width, height);
     }
+    let view = &*without_numbers(view);
     let mut lines = head(view, width);
     let seen = &*seen(view);
     let rows = rows(view);
@@ -235,8 +249,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         false => (Vec::new(), Vec::new()),
     };
     let counters = counters(seen, (left / 8).max(1), width);
-    let hosts =
-        hosts(view, rows.get(chosen), (if left < 30 { left / 5 } else { left / 4 }).max(1), width);
+    let for_hosts = (if left < 30 { left / 5 } else { left / 4 }).max(1);
+    let hosts = match view.look.is_reading {
+        true => Vec::new(),
+        false => hosts(view, rows.get(chosen), for_hosts, width),
+    };
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
     let others = for_stages + processes.len() + for_hosts + minute.len() + counters.len();
@@ -247,11 +264,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         for_kernels = (left + 2).saturating_sub(others + states.len());
     }
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
-    let nothing = match dormant(view) {
-        0 => "nothing has run in the last 10 s of the data".to_owned(),
-        some => format!("{} dormant: press s to record", counted(some as u64, "process")),
-    };
-    lines.extend(stage_table(view, (&rows, &alone, &nothing), chosen, for_stages, width));
+    lines.extend(stage_table(view, (&rows, &alone, &nothing(view)), chosen, for_stages, width));
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
     lines.extend(states);
@@ -266,91 +279,17 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines
 }
 
-/// The age of data: short, and known only roughly where it is long.
-fn age(seconds: f64) -> String {
-    match seconds {
-        s if s < 100.0 => format!("{s:.1} s"),
-        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
-        s if s < 360_000.0 => format!("{:.1} h", s / 3_600.0),
-        s => format!("{:.0} days", s / 86_400.0),
+/// While files are read, a part of their numbers would look like all of them: the page shows none.
+fn without_numbers(view: &View) -> Cow<'_, View> {
+    if !view.look.is_reading {
+        return Cow::Borrowed(view);
     }
-}
-
-fn head(view: &View, width: usize) -> Vec<Line<'static>> {
-    let look = &view.look;
-    let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
-    let on = look.processes.iter().filter(recording).count();
-    let dormant = match dormant(view) {
-        0 => String::new(),
-        some => format!(", {some} dormant"),
-    };
-    let frozen = if view.state.frozen { "  FROZEN" } else { "" };
-    let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
-    let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
-        _ if look.is_behind() => reading(look),
-        Some(age) if view.ended.is_some() => format!("ended {age} ago"),
-        Some(age) => format!("data {age} old"),
-        None => "no data yet".to_owned(),
-    };
-    let name = match look.hosts {
-        Some((answer, all)) if all > 1 => format!("{answer} of {all} hosts answer"),
-        _ => view.name.clone(),
-    };
-    let (name, all) = (shorten(&name, 24), look.processes.len());
-    let all = counted(all as u64, "process");
-    let on = if view.ended.is_some() { String::new() } else { format!(", {on} recording") };
-    let state = format!("{all}{on}{dormant}  {age}{frozen}");
-    let (named, span) = (format!("{name}  {state}"), span(view));
-    // Hosts that do not answer are worth more than the time, and that more than the name of a folder.
-    let second = if look.hosts.is_some() { named.clone() } else { format!("{state}{span}") };
-    let all = [format!("{named}{span}"), second, state].map(|text| format!("stage2 top  {text}"));
-    let fits = |text: &&String| text.chars().count() <= width;
-    let first = all.iter().find(fits).or(all.last()).cloned().unwrap_or_default();
-    let sum =
-        |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
-    let work = sum(|process| process.counts.work);
-    let placed = sum(|process| process.counts.attributed.saturating_add(process.counts.outside));
-    let (coverage, in_ranges) =
-        (part(placed, work), part(sum(|process| process.counts.attributed), work));
-    let lost = lost_text(sum(lost), look.processes.iter().any(is_incomplete), count);
-    let skipped = match look.skipped_bytes >> 20 {
-        0 => String::new(),
-        skipped => format!("  {skipped} MB skipped"),
-    };
-    let work = count(work);
-    let second =
-        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{skipped}");
-    let second = plain(&second, width);
-    let second = if lost == "0" { second } else { coloured(second, Color::Red, view) };
-    vec![bold(&first, width), second]
-}
-
-/// How far the files are read.
-fn reading(look: &Look) -> String {
-    let read = look.processes.iter().fold(0u64, |sum, of| sum.saturating_add(of.bytes));
-    let all = read.saturating_add(look.behind_bytes);
-    format!("reading {} of {} MB", read >> 20, all >> 20)
-}
-
-/// The time that the tables are about: rates and shares of it.
-fn span(view: &View) -> String {
-    if view.look.is_behind() {
-        return String::new();
+    let mut view = view.clone();
+    for process in &mut view.look.processes {
+        process.window = Window::default();
+        (process.gpus, process.counters) = (Vec::new(), Vec::new());
     }
-    let windows = || view.look.processes.iter().map(|process| &process.window);
-    if windows().any(|window| window.is_whole) {
-        let is_of_report = view.report.is_some() && view.state.only.is_none();
-        let of = match is_of_report {
-            true => "whole run, as in its report",
-            false => "whole run without the first calls",
-        };
-        return format!("  {of}");
-    }
-    match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
-        s if s <= 0.0 => String::new(),
-        s if s >= 9.95 => format!("  last {s:.0} s"),
-        s => format!("  last {s:.1} s"),
-    }
+    Cow::Owned(view)
 }
 
 /// Processes that wait for a start.
@@ -393,15 +332,16 @@ impl Row {
         self.calls_per_s = self.calls_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
         self.launches_per_s /= processes;
-        self.p50_ns = self.sum.step_times.percentile(50);
+        self.unit = unit(&self.sum);
+        self.p50_ns = self.sum.step_times.percentile(50).map(|ns| ns as f64);
         let has_p99 = self.sum.timed.0 >= P99_VALUES;
-        self.p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
+        let p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
+        self.p99_ns = p99_ns.map(|ns| ns as f64);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
-        let with_waits = self.sum.busy_share();
-        self.busy = with_waits.map(|busy| (busy - self.wait.unwrap_or(0.0)).max(0.0));
+        self.busy = self.sum.busy_share();
         self.gaps = self.sum.gap_share();
-        self.idle = with_waits.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
+        self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
         if let Some(report) = view.report.as_ref().filter(|_| only(view).is_none()) {
             self.as_in(report);
         }
@@ -410,13 +350,12 @@ impl Row {
     /// Takes the values of a report.
     fn as_in(&mut self, report: &Report) {
         let Some(of) = report.answer.stages.iter().find(|of| of.stage == self.name) else { return };
-        // Other steps are parts of a call.
-        let is_call = |step: &&StepTimes| {
-            matches!(step.unit, StepUnit::Instance | StepUnit::OfEngine) && step.mean_ns > 0
-        };
-        if let Some(step) = of.step.as_ref().filter(is_call) {
-            self.calls_per_s = Some(1e9 / step.mean_ns as f64);
-            (self.p50_ns, self.p99_ns) = (Some(step.p50_ns), step.p99_ns);
+        // One that is inferred from kernels is not as sure as a call.
+        let is_sure = |step: &&StepTimes| step.unit != StepUnit::Inferred;
+        if let Some(step) = of.step.as_ref().filter(is_sure) {
+            self.unit = step.shown_unit();
+            self.p50_ns = Some(step.shown_ns(step.p50_ns));
+            self.p99_ns = step.p99_ns.map(|ns| step.shown_ns(ns));
             self.requests = step.requests;
         }
         self.tokens_per_s = of.tokens_per_s.value().or(self.tokens_per_s);
@@ -431,11 +370,13 @@ impl Row {
         self.idle = part(|kind| kind == WindowKind::OtherIdle);
         let wait = part(|kind| kind == WindowKind::Waiting);
         self.wait = wait.filter(|wait| self.wait.is_some() || *wait > 0.0);
-        self.busy = part(|kind| {
-            use WindowKind::{LaunchGaps, OtherIdle, Waiting};
-            !matches!(kind, LaunchGaps | OtherIdle | Waiting)
-        });
+        self.busy = part(|kind| !matches!(kind, WindowKind::LaunchGaps | WindowKind::OtherIdle));
     }
+}
+
+/// What a call is called, as in a report.
+fn unit(sum: &StageNumbers) -> &'static str {
+    if sum.steps_with_requests > 0 { "step" } else { "call" }
 }
 
 /// What the rates of a stage are over: the last seconds, and of a whole run the time in its calls.
@@ -457,17 +398,31 @@ fn stage_table(
     width: usize,
 ) -> Vec<Line<'static>> {
     let longest = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-    let most = width.saturating_sub(63).clamp(8, STAGE_COLUMNS);
+    let most = width.saturating_sub(61).clamp(8, STAGE_COLUMNS);
     let name_width = longest.max(STAGE_LEAST).min(most);
     let has_waits = rows.iter().any(|row| row.wait.is_some());
+    // Also while a server is idle.
+    let sums = |has: fn(&StageNumbers) -> bool| {
+        let totals = || shown(view).flat_map(|process| process.totals.values());
+        rows.iter().any(|row| has(&row.sum)) || totals().any(has)
+    };
+    let has_rate = rows.iter().any(|row| row.tokens_per_s.is_some());
+    let is_over = view.look.processes.iter().any(|process| process.window.is_whole);
     let is_there = |title: &str| match title {
         WAIT => has_waits,
+        TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
+        REQUESTS => sums(|sum| sum.steps_with_requests > 0),
+        CALLS | WORK => !is_over,
         // A report has none.
         P90 => view.report.is_none() || only(view).is_some(),
         _ => true,
     };
     let start = format!("  {}", padded(&format!("STAGE{of}"), name_width));
-    let titles = STAGE_TITLES.map(|(title, _)| title.to_owned());
+    let is_step = rows.iter().all(|row| row.sum.steps == 0 || unit(&row.sum) == "step");
+    let titles = STAGE_TITLES.map(|(title, _)| match title {
+        PER_CALL if is_step => "WORK/STEP".to_owned(),
+        title => title.to_owned(),
+    });
     let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
         let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         row_of(start, cells.map(|(cell, (_, width))| (cell, width)), width)
@@ -485,15 +440,16 @@ fn stage_table(
         let recorded = row.sum.recorded_steps;
         let per_call = (recorded > 0).then(|| row.sum.launches as f64 / recorded as f64);
         let cells = [
-            or_dash(row.calls_per_s.map(short)),
-            or_dash(row.p50_ns.map(ms)),
-            or_dash(row.p99_ns.map(ms)),
+            or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
+            or_dash(row.p50_ns.map(|ns| short(ns / 1e6))),
+            or_dash(row.p99_ns.map(|ns| short(ns / 1e6))),
             or_dash(row.busy.map(share)),
-            or_dash(row.wait.map(share)),
+            or_dash(row.wait.map(in_brackets)),
             or_dash(row.gaps.map(share)),
             or_dash(row.idle.map(share)),
             or_dash(row.tokens_per_s.map(short)),
             or_dash(row.requests.map(short)),
+            or_dash(row.calls_per_s.map(short)),
             short(row.launches_per_s),
             or_dash(row.sum.step_times.percentile(90).map(ms)),
             or_dash(per_call.map(short)),
@@ -567,11 +523,13 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     // At least one is shown.
     let above = view.state.above.min(kernels.len().saturating_sub(1));
     let kernels = kernels.split_off(above);
-    let from = if above > 0 { format!("KERNEL from {}", above + 1) } else { "KERNEL".to_owned() };
+    let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
+    let from = format!("KERNEL IN {}{from}", row.name);
     let calls = row.sum.recorded_steps as f64;
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 18 } else { 0 } + if is_wide { 16 } else { 0 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);
+    let per = unit(&row.sum).to_uppercase();
     let title = format!(
         "  {} {:>6}  {} {:>6} {:>8}{}{}",
         padded("CLASS", 14),
@@ -579,7 +537,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
         padded(&from, name_width),
         marked("TIME", by == KernelOrder::Time),
         marked("MEAN us", by == KernelOrder::Mean),
-        if has_calls { "   N/CALL  ms/CALL" } else { "" },
+        if has_calls { format!("   N/{per}  us/{per}") } else { String::new() },
         if is_wide { "  CLASS" } else { "" }
     );
     let mut lines = vec![bold(&title, width)];
@@ -601,7 +559,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
             break;
         }
         let per_call = |(ns, launches): (u64, u64)| {
-            format!(" {:>8} {:>8}", short(launches as f64 / calls), short(ns as f64 / 1e6 / calls))
+            format!(" {:>8} {:>8}", short(launches as f64 / calls), short(ns as f64 / 1e3 / calls))
         };
         let mut more = kernel.filter(|_| has_calls).map_or_else(String::new, |of| per_call(of.1));
         if let Some((name, _)) = kernel.filter(|_| is_wide) {
@@ -628,7 +586,9 @@ fn minute(view: &View, row: Option<&Row>, width: usize) -> Vec<Line<'static>> {
     let columns = (0..width.saturating_sub(22).min(60)).rev();
     let steps: Vec<Option<f64>> = columns.clone().map(|ago| step_ms(view, row?, ago)).collect();
     let busy: Vec<Option<f64>> = columns.map(|ago| gpu_share(view, ago)).collect();
-    let lines = [("CALL ms", trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
+    let per = row.map_or_else(String::new, |row| format!("{} ms", row.unit.to_uppercase()));
+    let lines =
+        [(per.as_str(), trend(&steps, None, short)), ("GPU", trend(&busy, Some(1.0), share))];
     let lines = lines.into_iter().filter_map(|(label, trend)| Some((label, trend?)));
     let line = |(label, trend)| plain(&format!("  {label:<7} {trend}"), width);
     lines.map(|of| coloured(line(of), Color::Green, view)).collect()
@@ -720,15 +680,27 @@ fn is_silent(view: &View, process: &Watched) -> bool {
     !has_socket && last.is_some_and(|last| view.now_ns.saturating_sub(last) > SILENT_NS)
 }
 
+const RECORDING: &str = "recording";
+
 /// What a process does: its phase where it has a socket, else how things stand with its file.
 fn state(view: &View, process: &Watched) -> String {
     let phase = view.phases.iter().find(|(pid, _)| *pid == process.pid);
     match (&process.state, phase) {
+        (FileState::Growing | FileState::Waiting | FileState::Ended, None)
+            if view.look.is_reading =>
+        {
+            "reading".to_owned()
+        }
+        // As the first line counts them.
+        (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
-        (FileState::Ended, Some((_, phase))) if phase != "ended" => phase.clone(),
+        // The file knows of the end before the socket is asked again.
+        (FileState::Ended, Some((_, phase))) if phase != "on" => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
+        // Of a run that is over, one word is enough.
+        (FileState::Growing, None) if view.ended.is_some() => "ended".to_owned(),
         (FileState::Growing, None) if is_silent(view, process) => "silent".to_owned(),
-        (FileState::Growing, None) => "growing".to_owned(),
+        (FileState::Growing, None) => RECORDING.to_owned(),
         (FileState::Waiting, None) => "empty".to_owned(),
         (FileState::Ended, _) => "ended".to_owned(),
         (FileState::Removed, _) => "removed".to_owned(),
@@ -769,6 +741,10 @@ fn padded(text: &str, width: usize) -> String {
 fn share(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 99.95 { "100%".to_owned() } else { format!("{percent:.1}%") }
+}
+
+fn in_brackets(of: f64) -> String {
+    format!("({})", share(of))
 }
 
 fn part(of: u64, total: u64) -> String {

@@ -97,11 +97,11 @@ fn what_is_seen_live_is_what_a_report_says() {
     let parts = ["1 process  ended", "> decode", "prefill", "in ranges 100%"];
     expect_parts(&page, "top", &parts);
     let first = page.lines().next().expect("a header");
-    assert!(first.ends_with("  whole run without the first calls"), "{first}");
+    assert!(first.ends_with("  numbers of its traces"), "{first}");
     let mut wide = Command::new(LAUNCH);
     wide.args(["top", "--once", utf8(&traces)]).env("COLUMNS", "200");
     let wide = text(&wide.output().expect("stage2-launch"));
-    assert!(wide.contains("WORK/CALL") && !page.contains("WORK/CALL"), "{wide}");
+    assert!(wide.contains("TRACE FILE") && !page.contains("TRACE FILE"), "{wide}");
     // Nothing would change any more: without a terminal it is the same page, once.
     assert_eq!(launch(&["top", utf8(&traces)]).matches("stage2 top").count(), 1);
 }
@@ -148,7 +148,7 @@ fn a_process_is_watched_from_its_first_window_to_its_death() {
     guest.child.kill().expect("killed");
     let _ = guest.child.wait();
     // What was seen stays, and what becomes of the file is told.
-    until("growing");
+    until(&format!(" {pid} "));
     std::fs::remove_dir_all(&trace).expect("a folder");
     until("was taken away before it ended");
     send(&top.0, Signal::SIGTERM);
@@ -244,7 +244,7 @@ fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
 fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
     let ranks = vec!["{}"; 1_000_000].join(",");
     client.write_all(OK)?;
-    write!(client, "{{\"stage2_live\": 2, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+    write!(client, "{{\"stage2_live\": 3, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
 }
 
 fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
@@ -283,7 +283,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
         "nothing listens there",
         "it does not answer in time",
         "it sends more than 16 MB",
-        "it reports version 999, and this program reads version 2",
+        "it reports version 999, and this program reads version 3",
         "it is damaged",
         "what it sends is not from `feed`",
     ];

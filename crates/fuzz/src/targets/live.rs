@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use stage2_live::{Options, Source, Watch, Watched, Window, read_message, write_message};
+use stage2_live::{HostIdle, Options, Source, Watch, Watched, Window, read_message, write_message};
 
 use super::same_twice;
 use crate::scratch;
@@ -30,7 +30,8 @@ fn numbers(parts: &[&[u8]]) -> String {
     }
     (0..TICKS).for_each(|_| watch.tick());
     let look = watch.look();
-    look.processes.iter().for_each(check_host);
+    let windows = || look.processes.iter().map(|process| &process.window);
+    windows().flat_map(|of| of.hosts.values().chain([&of.host])).for_each(check_host);
     let shown = |process: &Watched| {
         // Where the clock of a file is wrong, its times follow that of this host.
         let window = Window { end_wall_ns: None, ..process.window.clone() };
@@ -41,8 +42,7 @@ fn numbers(parts: &[&[u8]]) -> String {
 }
 
 /// Shares are of the idle time, which is a part of the time that was looked at.
-fn check_host(process: &Watched) {
-    let host = &process.window.host;
+fn check_host(host: &HostIdle) {
     assert!(host.idle_ns <= host.ns, "{} ns of {} are idle", host.idle_ns, host.ns);
     let all: f64 = host.causes.iter().map(|cause| cause.percent).sum();
     assert!(all.is_finite() && all <= 100.001, "the causes add up to {all} %");

@@ -72,7 +72,7 @@ fn ranks_stand_side_by_side_and_files_that_come_are_found() {
     trace(&folder.path().join("host-2.s2t"), 2, "1", 10, 20, false);
     trace(&folder.path().join("host-9.s2t"), 9, "0", 10, 30, true);
     fs::write(folder.path().join("notes.txt"), "no trace file").expect("a file");
-    watch.tick();
+    watch.tick_at(14 * S, TICK_BYTES);
     let look = watch.look();
     let seen: Vec<_> =
         look.processes.iter().map(|p| (p.rank, p.pid, steps(p), p.state.clone())).collect();
@@ -233,8 +233,8 @@ fn a_process_that_lags_and_a_rank_that_restarted_are_told() {
     );
     assert_eq!(of(3).notes, ["process 4 on host has rank 2, too, and newer data"]);
     assert!(of(2).notes.is_empty() && of(4).notes.is_empty());
-    // Of a file that may grow, the last step is not final.
-    assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 77);
+    // Of a file that was silent for long when it was found, nothing more is awaited.
+    assert_eq!(look.processes.iter().map(steps).sum::<u64>(), 80);
 }
 
 /// Hazard (Watching what runs): The trace files of two jobs are in one folder.
@@ -258,7 +258,40 @@ fn processes_of_two_jobs_in_one_folder_are_told() {
     let double = format!("process 1 on host has rank 0, too, and {both}");
     let other = "its job has 4 ranks, and that of most others 8: it is of another job";
     assert_eq!(notes, [(3, double), (4, other.to_owned())]);
-    assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 57));
+    assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 60));
+}
+
+/// Hazard (Watching what runs): The files of a run that has ended, and whose process did not say so, are being read.
+/// Promise: Until all of them are read, that is said; then their numbers are final at once.
+#[test]
+fn a_run_that_has_ended_has_no_numbers_until_all_is_read() {
+    const STEPS: u64 = 200_000;
+    let (folder, mut watch) = watched_folder();
+    let path = folder.path().join("a.s2t");
+    trace(&path, 1, "0", 10, STEPS, false);
+    let shown = |watch: &Watch| {
+        let look = watch.look();
+        (look.is_reading, look.processes[0].window.is_whole, steps(&look.processes[0]))
+    };
+    // As little as a reader takes at least.
+    watch.tick_at(100_000 * S, 1);
+    let (is_reading, is_whole, part) = shown(&watch);
+    assert!(is_reading && !is_whole && (1..STEPS).contains(&part), "{part}");
+    watch.tick_at(100_000 * S, TICK_BYTES);
+    assert_eq!(shown(&watch), (false, true, STEPS));
+}
+
+/// Hazard (Watching what runs): A trace file is damaged near its begin, or cannot be read.
+/// Promise: The rest of it is not awaited.
+#[test]
+fn what_cannot_be_read_is_not_awaited() {
+    let (folder, mut watch) = watched_folder();
+    let path = folder.path().join("a.s2t");
+    fs::write(&path, vec![b'x'; 3 * CURRENT_BYTES as usize]).expect("a file");
+    (0..9).for_each(|_| watch.tick());
+    let look = watch.look();
+    assert!(look.processes[0].state.is_over(), "{:?}", look.processes[0].state);
+    assert_eq!((look.is_reading, look.behind_bytes), (false, 0));
 }
 
 /// Hazard (Watching what runs): The clocks of the hosts of a job are hours apart.

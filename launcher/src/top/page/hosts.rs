@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
-use stage2_live::Watched;
+use stage2_live::{HostIdle, Watched};
 use stage2_model::{HOST_ERRORS_LEAST, HostCause, Report};
 
 use super::processes::{is_file, sorted_processes};
@@ -13,10 +13,10 @@ use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, part, plain, share
 const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
 
-/// What the host did while no work ran: with a report in the chosen stage, else of each process as many causes as there
-/// is room for, at most [`CAUSES`], or why there are none.
-pub(super) fn hosts(
-    view: &View,
+/// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Without a
+/// report, of each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
+pub(super) fn hosts<'v>(
+    view: &'v View,
     row: Option<&Row>,
     height: usize,
     width: usize,
@@ -45,7 +45,7 @@ pub(super) fn hosts(
                 },
             };
             let room = width.saturating_sub(BEFORE_CAUSE + rank.chars().count());
-            causes.push((percent, format!("{}{rank}", shorten(&cause.text(true), room))));
+            causes.push((percent, format!("{}{rank}", fitted(&cause.text(true), room))));
         }
         causes.order_by(|a, b| b.0.total_cmp(&a.0));
         causes.truncate(height.min(most));
@@ -53,17 +53,27 @@ pub(super) fn hosts(
         let why = causes.is_empty().then(|| "too few samples".to_owned());
         return host_lines(&host.stage, [(whose, or_dash(unused), causes, why)], most, width);
     }
-    let all = sorted_processes(view, None);
     let alone = only(view).map(id);
-    let all: Vec<&Watched> =
-        all.into_iter().filter(|of| alone.as_ref().is_none_or(|alone| *alone == id(of))).collect();
-    if all.is_empty() {
+    let mut all = sorted_processes(view, row);
+    all.retain(|of| alone.as_ref().is_none_or(|alone| *alone == id(of)));
+    let stage = row.map(|row| &row.name);
+    let in_stage = |of: &'v Watched| Some((of, of.window.hosts.get(stage?)?));
+    let mut hosts: Vec<(&Watched, &HostIdle)> = all.iter().filter_map(|of| in_stage(of)).collect();
+    let place = match stage.filter(|_| !hosts.is_empty()) {
+        Some(stage) => stage.clone(),
+        None => {
+            hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
+            let is_whole = all.iter().any(|of| of.window.is_whole);
+            // Of a run that goes on, also between calls.
+            if is_whole { "ALL CALLS" } else { "THE LAST 10 s" }.to_owned()
+        }
+    };
+    if hosts.is_empty() {
         return Vec::new();
     }
-    let shown = all.len().min(height);
+    let shown = hosts.len().min(height);
     let each = (height / shown.max(1)).clamp(1, most);
-    let rows = all.iter().take(shown).map(|process| {
-        let host = &process.window.host;
+    let rows = hosts.into_iter().take(shown).map(|(process, host)| {
         let unused = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
@@ -73,9 +83,7 @@ pub(super) fn hosts(
         let causes = causes.map(|cause| (cause.percent, cause.text(true))).collect();
         (who(process), unused, causes, why.cloned())
     });
-    // Of a run that goes on, also between calls.
-    let is_whole = view.look.processes.iter().any(|process| process.window.is_whole);
-    host_lines(if is_whole { "ALL CALLS" } else { "THE LAST 10 s" }, rows, each, width)
+    host_lines(&place, rows, each, width)
 }
 
 /// The time in the calls of a stage in which no work of a process ran, as its report has it, and that of all its calls.
@@ -117,15 +125,17 @@ fn host_lines(
     let line_of = |who: &str, unused: &str, of: &str, text: &str| {
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
-    let title = format!("WHAT THE HOST DID WHILE NO WORK RAN, IN {place}");
-    let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", &title), width)];
     let text_width = width.saturating_sub(BEFORE_CAUSE);
+    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN, IN", "HOST MEANWHILE, IN"];
+    let titles = titles.map(|title| format!("{title} {place}"));
+    let [whole, short] = &titles;
+    let title = if whole.chars().count() <= text_width { whole } else { short };
+    let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why) in rows {
         let room = each.saturating_sub(causes.len());
-        let causes = causes.into_iter().map(|(percent, text)| {
-            let text = shorten(without_wait(&text, text_width), text_width);
-            (share(percent / 100.0), text)
-        });
+        let causes = causes
+            .into_iter()
+            .map(|(percent, text)| (share(percent / 100.0), fitted(&text, text_width)));
         let why = why.map_or_else(Vec::new, |why| wrapped_at_most(&why, text_width, room));
         let others = why.into_iter().map(|line| (String::new(), line));
         for (at, (of, text)) in causes.chain(others).enumerate() {
@@ -136,10 +146,34 @@ fn host_lines(
     lines
 }
 
-/// Leaves out "waiting for the" if there is no room: what follows (the GIL, a lock) says enough.
-fn without_wait(text: &str, width: usize) -> &str {
-    let is_long = text.chars().count() > width;
-    let what =
-        ["waiting for the ", "waiting for a "].iter().find_map(|wait| text.strip_prefix(wait));
-    what.filter(|_| is_long).unwrap_or(text)
+/// What matters least gives way first: "waiting for the", as what follows (the GIL, a lock) says enough; further lines;
+/// the class of the function. The line is what is looked for.
+fn fitted(text: &str, width: usize) -> String {
+    let is_long = |text: &str| text.chars().count() > width;
+    let mut text = text.to_owned();
+    if is_long(&text) {
+        let waits = ["waiting for the ", "waiting for a "];
+        let what = waits.iter().find_map(|wait| text.strip_prefix(wait));
+        text = what.unwrap_or(&text).to_owned();
+    }
+    let is_rest = |rest: &str| rest.ends_with("more line)") || rest.ends_with("more lines)");
+    let lines = text.rsplit_once(" and ").filter(|(_, rest)| is_rest(rest));
+    if let Some((first, _)) = lines.filter(|_| is_long(&text)) {
+        text = format!("{first})");
+    }
+    if let Some((function, place)) = text.rsplit_once(" (").filter(|_| is_long(&text)) {
+        let start = function.rfind(' ').map_or(0, |blank| blank + 1);
+        let (before, name) = function.split_at(start);
+        let last = name.rsplit_once(['.', ':']).map(|(_, last)| format!("…{last}"));
+        let name = last.unwrap_or_else(|| name.to_owned());
+        let waits = before.trim_end().trim_end_matches(" in").trim_end_matches(" from");
+        let all = [format!("{before}{name}"), format!("{waits} {name}"), waits.to_owned()];
+        let all = all.map(|what| format!("{what} ({place}"));
+        text = all
+            .iter()
+            .find(|text| !is_long(text) && !text.starts_with(' '))
+            .unwrap_or(&all[0])
+            .clone();
+    }
+    shorten(&text, width)
 }

@@ -13,7 +13,7 @@ use stage2_live::{FileState, StageNumbers, Watched};
 use stage2_model::RankStageRow;
 
 use super::{
-    HOST_COLUMNS, ProcessOrder, Row, View, WAIT, WIDE, bold, coloured, id, is_incomplete,
+    HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
     is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
     share, short, state, who,
 };
@@ -68,10 +68,11 @@ fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize,
         let delays = late.delays.as_ref()?;
         let text = match &delays.steps {
             Some(steps) => format!(
-                "is late in {} of {}, by {} ms (median)",
+                "is late in {} of {}, by {} ms{}",
                 count(steps.late),
                 counted(steps.of, &steps.noun),
-                ms(steps.median_ns)
+                ms(steps.median_ns),
+                if steps.late > 1 { " (median)" } else { "" }
             ),
             None => format!(
                 "is late at {} of {} collectives",
@@ -144,22 +145,21 @@ pub(super) fn processes(
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
     let titles = [
-        ("CALLS/S".to_owned(), 7),
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         (marked("BUSY", by == ProcessOrder::Busy), 6),
         // The late one has a mark behind it.
-        (format!("{} ", marked(WAIT, by == ProcessOrder::Wait)), 7),
+        (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
         ("GPU".to_owned(), 6),
         (marked("LOST", by == ProcessOrder::Lost), 7),
     ];
-    let is_there = |at: usize| has_waits || at != 3;
-    let cells = |of: &[String; 6]| {
+    let is_there = |at: usize| has_waits || at != 2;
+    let cells = |of: &[String; 5]| {
         let cells = of.iter().cloned().zip(titles.iter().map(|(_, width)| *width));
         cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
     let columns: usize = cells(&Default::default()).iter().map(|(_, width)| width + 1).sum();
     let host_width = width.saturating_sub(columns + 26).clamp(8, HOST_COLUMNS);
-    let line_of = |start: String, of: &[String; 6]| {
+    let line_of = |start: String, of: &[String; 5]| {
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
@@ -176,35 +176,35 @@ pub(super) fn processes(
     let first = (chosen.unwrap_or(0) + 1).saturating_sub(shown.max(1));
     for process in sorted.iter().skip(first).take(shown) {
         let sum = of_stage(process, row);
-        let per_s = sum.and_then(|sum| Some(sum.steps as f64 / seconds(process, sum)?));
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
         let busy: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
         let busy_ns = busy.iter().sum::<f64>() / busy.len() as f64;
         let gpu = (!busy.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
         let is_late = late.as_ref() == Some(&id(process));
+        let lost = lost_text(lost(process), is_incomplete(process), lost_count);
+        let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten();
-        let busy = sum.and_then(StageNumbers::busy_share);
-        let busy = busy.map(|busy| (busy - wait.unwrap_or(0.0)).max(0.0));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
-            or_dash(per_s.map(short)),
             or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
-            or_dash(busy.map(share)),
-            format!("{}{}", or_dash(wait.map(share)), if is_late { "*" } else { " " }),
+            or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
+            format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),
-            lost_text(lost(process), is_incomplete(process), lost_count),
+            or_dash((!view.look.is_reading).then_some(lost)),
         ];
         let mut text = line_of(start, &cells);
         if width >= WIDE {
             let room = width.saturating_sub(columns + 26 + host_width + 11);
             text.push_str(&more_of_process(process, sum, room));
         }
-        let is_heard = !is_silent(view, process) && process.state != FileState::Unreachable;
-        let is_whole = lost(process) == 0 && !is_incomplete(process) && is_heard;
+        // That a run is over is no fault of a process.
+        let is_calm = view.ended.is_some() || view.look.is_reading || !is_silent(view, process);
+        let is_heard = is_calm && process.state != FileState::Unreachable;
+        let is_whole = is_whole && is_heard;
         let line = match (is_chosen(process), is_whole) {
             (true, _) => plain(&text, width).style(Modifier::REVERSED),
             (false, true) => plain(&text, width),

@@ -129,17 +129,26 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
     }
     let mut begun = view();
+    begun.look.is_reading = true;
     (begun.look.processes[0].bytes, begun.look.behind_bytes) = (120 << 20, 180 << 20);
-    let first = text(&begun, 80, 24).swap_remove(0);
-    assert!(first.ends_with("2 processes, 2 recording  reading 120 of 300 MB"), "{first}");
+    begun.phases.clear();
+    let shown_first = text(&begun, 80, 24);
+    assert!(shown_first[0].ends_with("2 processes  reading 120 of 300 MB"), "{shown_first:#?}");
+    let whole = shown_first.join("\n");
+    assert!(
+        whole.contains("  40.0% of the trace files is read: the numbers follow")
+            && whole.contains(" reading "),
+        "{whole}"
+    );
+    // What is read so far would look like all of it.
+    for part in ["decode", "gemm", "placed", "49.8", "WHAT THE HOST DID"] {
+        assert!(!whole.contains(part), "{part} is in\n{whole}");
+    }
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
     let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
-    // 200 steps in 10 s, of 40 to 60 ms; 70 % of the time in steps busy, 10 % in gaps.
-    assert_eq!(
-        numbers,
-        ["20.0", "49.8", "59.2", "70.0%", "10.0%", "20.0%", "-", "32.0"],
-        "{decode}"
-    );
+    // 200 steps in 10 s, of 40 to 60 ms and 32 requests; 70 % of the time in steps busy, 10 % in gaps.
+    let expected = ["step", "49.8", "59.2", "70.0%", "10.0%", "20.0%", "32.0", "20.0"];
+    assert_eq!(numbers, expected, "{decode}");
     let small = text(&view(), 80, 16).join("\n");
     assert!(small.contains(" others ") && small.contains("q quit"), "{small}");
     let styles = page(&view(), 80, 24);
@@ -206,13 +215,16 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
     let shown = |view: &View| {
         let lines = text(view, 80, 24);
         let at = lines.iter().position(|line| line.contains("KERNEL")).expect("a title");
-        (lines[at].contains("KERNEL from 6"), lines[at + 1].contains("silu"))
+        (lines[at].contains("KERNEL IN decode, from 6"), lines[at + 1].contains("silu"))
     };
     assert_eq!(shown(&view), (false, false));
     view.state.above = 5;
     assert_eq!(shown(&view), (true, true));
     view.state.above = 99;
-    assert!(text(&view, 80, 24).join("\n").contains("KERNEL from 9"), "one is always shown");
+    assert!(
+        text(&view, 80, 24).join("\n").contains("KERNEL IN decode, from 9"),
+        "one is always shown"
+    );
 }
 
 #[test]
@@ -221,7 +233,13 @@ fn a_dormant_process_is_recorded_at_the_press_of_a_key_and_the_page_says_which()
     let shown = text(&dormant, 80, 24);
     assert!(shown[0].contains("0 recording, 1 dormant"), "{shown:#?}");
     assert_eq!(shown[3], "  1 process dormant: press s to record");
-    assert!(text(&View::default(), 80, 24)[3].contains("nothing has run"));
+    // Where there is no stage, the page says why.
+    let why = |view: &View| text(view, 80, 24).swap_remove(3);
+    assert_eq!(why(&View::default()), "  no process has a trace file yet");
+    let look = Look { hosts: Some((0, 2)), ..Look::default() };
+    assert_eq!(why(&View { look, ..View::default() }), "  no host answers");
+    let look = Look { processes: vec![Watched::default()], ..Look::default() };
+    assert!(why(&View { look, ..View::default() }).contains("nothing has run in the last 10 s"));
 }
 
 #[test]
@@ -247,7 +265,7 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
     };
     // 40 ms, no step, 60 ms; an idle GPU is a low bar and no gap.
     let older = " ".repeat(55);
-    assert_eq!(find("  CALL ms"), format!("  CALL ms {older}▆ █ 40.0-60.0"));
+    assert_eq!(find("  STEP ms"), format!("  STEP ms {older}▆ █ 40.0-60.0"));
     assert_eq!(find("  GPU "), format!("  GPU     {older}▁▅█ 0.0%-100%"));
     let gpu = "GPU0 412 W 1980 MHz memory 2619 MHz 61 C 20.0 of 80.0 GiB";
     let limited = format!("  rank 0 {gpu} ! power limit");
@@ -258,7 +276,7 @@ fn the_last_minute_is_a_column_a_second_and_ends_with_the_newest() {
     // Another stage has no steps in this minute.
     let mut other = view();
     other.state.chosen = 1;
-    assert!(!text(&other, 80, 24).iter().any(|line| line.contains("CALL ms")));
+    assert!(!text(&other, 80, 24).iter().any(|line| line.contains("STEP ms")));
 }
 
 /// Hazard (Watching what runs): A job has more GPUs than the page has lines.
@@ -338,7 +356,9 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         (process.window.kernels[0].ns, process.window.kernels[0].quick_ns) = (ns, Some(1_000_000));
     }
     let shown = text(&view, 80, 24).join("\n");
-    assert!(shown.contains("  11.1%* ") && shown.contains("  44.4%  "), "{shown}");
+    assert!(shown.contains(" (11.1%)* ") && shown.contains(" (44.4%)  "), "{shown}");
+    // Waiting is a part of the busy time, as in a report.
+    assert!(shown.contains("  70.0% (27.8%)  10.0%  20.0%"), "{shown}");
     assert!(shown.contains("  * rank 1 waits least for the other ranks"), "{shown}");
     let first = |view: &View| {
         let lines = text(view, 80, 24);
@@ -357,7 +377,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         told("0", None),
         told("1", Some("ms▾")),
         told("0", Some("BUSY▾")),
-        told("1", Some("WAIT▾")),
+        told("1", Some("(WAIT▾)")),
         told("0", Some("LOST▾")),
     ];
     assert_eq!(expected, wanted);
@@ -395,6 +415,10 @@ fn a_file_that_was_cut_lost_nobody_knows_how_much() {
     let shown = text(&view, 80, 24);
     assert!(shown[0].contains("1 process, 0 recording"), "{shown:#?}");
     assert!(shown.join("\n").contains(" silent "), "{shown:#?}");
+    // Of a run that has ended, that is no news.
+    view.ended = Some("The run has ended".into());
+    let shown = text(&view, 80, 24).join("\n");
+    assert!(shown.contains(" ended ") && !shown.contains(" silent "), "{shown}");
 }
 
 #[test]
@@ -430,7 +454,7 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let expected = [
         first.as_str(),
         gil,
-        "                     9.0%  lock or a thread in Schedu….schedule (scheduler.py:7)",
+        "                     9.0%  lock or a thread in …schedule (scheduler.py:7)",
     ];
     assert_eq!(of_hosts(&one), expected, "{one:#?}");
     let wide = text(&view, 200, 50).join("\n");
@@ -538,9 +562,8 @@ fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
     let mut view = view();
     view.state.help = true;
     let shown = text(&view, 60, 40);
-    let at =
-        shown.iter().position(|line| line.starts_with("up, down, k, j     choose")).expect("it");
-    assert_eq!(shown[at + 1], "                   minute are shown");
+    let at = shown.iter().position(|line| line.starts_with("up, down, k, j   choose")).expect("it");
+    assert_eq!(shown[at + 1], "                 minute are shown");
     assert!(shown.iter().all(|line| line.chars().count() <= 60), "{shown:#?}");
 }
 
@@ -553,8 +576,9 @@ fn columns_of_a_narrow_terminal_are_whole() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
-    assert!(find("STAGE").ends_with("IDLE") && find("> decode").ends_with("20.0%"), "{shown:#?}");
-    assert!(find("RANK").ends_with("BUSY") && find(" node-1").ends_with("70.0%"), "{shown:#?}");
+    assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
+    assert!(find("PROCESS").ends_with("  HOST MEANWHILE, IN THE LAST 10 s"), "{shown:#?}");
+    assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
     assert!(find("2 processes").ends_with("old"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  ? more keys");
 }
@@ -634,10 +658,10 @@ fn a_wide_terminal_has_more_columns_and_causes() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).as_str()
     };
-    assert!(find("STAGE").ends_with(" WORK/S  P90 ms WORK/CALL"));
+    assert!(find("STAGE").ends_with(" CALLS/S  WORK/S  P90 ms WORK/STEP"));
     assert!(find("> decode").ends_with("    800    58.2      40.0"), "{}", find("> decode"));
     // 5 s and 1,000 launches in 200 calls.
-    assert!(find("gemm_a").ends_with("     5.00     25.0  gemm"), "{}", find("gemm_a"));
+    assert!(find("gemm_a").ends_with("     5.00    25.0k  gemm"), "{}", find("gemm_a"));
     assert!(find(" node-1 ").ends_with("        -  /srv/run/collector/node-1-71.s2t"));
     assert!(find("scheduler.py:8)").contains("3.0%"));
     let columns = |of: &str| find(of).chars().count();
@@ -682,13 +706,13 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     view.now_ns = view.look.processes[0].last_wall_ns.expect("a time") + 1;
     let lines = text(&view, 200, 50);
     let shown = lines.join("\n");
-    assert!(lines[0].contains("ended 0.0 s ago  whole run, as in its report"), "{shown}");
+    assert!(lines[0].contains("ended 0.0 s ago  numbers of its report"), "{shown}");
     let cells = |start: &str| -> Vec<&str> {
         let found = lines.iter().find(|line| line.trim_start().starts_with(start));
         found.unwrap_or_else(|| panic!("{start} is not in\n{shown}")).split_whitespace().collect()
     };
     let number = |cell: &str| {
-        let digits = cell.trim_end_matches(['%', '*', 'k']);
+        let digits = cell.trim_matches(['%', '*', 'k', '(', ')']);
         let value: f64 = digits.parse().unwrap_or_else(|_| panic!("{cell} in\n{shown}"));
         if cell.ends_with('k') { value * 1e3 } else { value }
     };
@@ -697,22 +721,23 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     let near = |what: &str, live: f64, reported: f64, error: f64| {
         assert!((live - reported).abs() <= error, "{what}: {live}, report {reported}\n{shown}");
     };
-    // CALLS/S, P50, P99, BUSY, WAIT, GAPS, IDLE, TOKENS/S
-    let decode: Vec<f64> = cells("> decode")[2..10].iter().map(|cell| number(cell)).collect();
+    // PER, P50, P99, BUSY, WAIT, GAPS, IDLE, TOKENS/S
+    assert_eq!(cells("> decode")[2], "step");
+    let decode: Vec<f64> = cells("> decode")[3..10].iter().map(|cell| number(cell)).collect();
     let percent = |kind: &str| {
         let parts = report.pointer("/answer/stages/0/window/parts").and_then(|of| of.as_array());
         let part = parts.expect("parts").iter().find(|part| part["kind"] == kind);
         part.and_then(|part| part["percent"].as_f64()).expect("a share")
     };
     let p50_ms = of("/answer/stages/0/step/p50_ns") / 1e6;
-    near("P50 ms", decode[1], p50_ms, 0.005);
-    near("P99 ms", decode[2], of("/answer/stages/0/step/p99_ns") / 1e6, 0.005);
+    near("P50 ms", decode[0], p50_ms, 0.005);
+    near("P99 ms", decode[1], of("/answer/stages/0/step/p99_ns") / 1e6, 0.005);
     // They are rounded so that they add up to 100.
-    near("IDLE", decode[6], percent("other_idle"), 0.1);
-    near("GAPS", decode[5], percent("launch_gaps"), 0.1);
-    near("WAIT", decode[4], percent("waiting"), 0.1);
-    near("the parts", decode[3..7].iter().sum(), 100.0, 0.01);
-    near("TOKENS/S", decode[7], of("/answer/stages/0/tokens_per_s/known"), 0.5);
+    near("IDLE", decode[5], percent("other_idle"), 0.1);
+    near("GAPS", decode[4], percent("launch_gaps"), 0.1);
+    near("WAIT", decode[3], percent("waiting"), 0.1);
+    near("the parts", decode[2] + decode[4] + decode[5], 100.0, 0.01);
+    near("TOKENS/S", decode[6], of("/answer/stages/0/tokens_per_s/known"), 0.5);
     // What the host did in the stage, as shares of its idle time.
     let cause = "/host/stages/0/causes/0/";
     let function = report.pointer(&format!("{cause}frame/function")).and_then(|of| of.as_str());
@@ -733,7 +758,7 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     near("TIME", number(time), percent, 0.05);
     let ranks: Vec<&String> = lines.iter().filter(|line| line.contains(" vm ")).collect();
     assert!(
-        ranks.len() == 2 && ranks[0].starts_with("     0") && ranks[0].contains("%* "),
+        ranks.len() == 2 && ranks[0].starts_with("     0") && ranks[0].contains("%)* "),
         "{shown}"
     );
     assert!(
@@ -752,9 +777,38 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let decode = found("> decode");
-    assert_eq!([&decode[2..4], &decode[5..7]].concat(), row[4..8], "{alone:#?}");
+    assert_eq!([&decode[3..4], &decode[5..7]].concat(), row[4..7], "{alone:#?}");
     let parts: Vec<f64> = decode[5..9].iter().map(|cell| number(cell)).collect();
-    near("the parts", parts.iter().sum(), 100.0, 0.2);
+    near("the parts", parts[0] + parts[2] + parts[3], 100.0, 0.2);
     near("NO WORK", number(&found("    rank 1")[2]), parts[2] + parts[3], 0.2);
     assert!(alone.iter().any(|line| line.contains("STAGE of rank 1")), "{alone:#?}");
+}
+
+/// Hazard (Watching what runs): A run has no report yet.
+/// Promise: The time of a stage and what the host did in it are divided as in its report.
+#[test]
+fn without_a_report_a_stage_is_divided_as_a_report_does() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_sorting");
+    let mut watch = Watch::new(vec![Source::Folder(sample.join("collector"))], Options::default());
+    (0..6).for_each(|_| watch.tick());
+    let bytes = std::fs::read(sample.join("metrics.json")).expect("a report");
+    let report = stage2_diff::read_report(&bytes).expect("a report").report;
+    let mut view =
+        View { look: watch.look(), ended: Some("over".into()), is_text: true, ..View::default() };
+    let shown = |view: &View| -> Vec<String> {
+        let lines = text(view, 160, 60);
+        let host = lines.iter().position(|line| line.contains("WHAT THE HOST DID")).expect("it");
+        let decode = lines.iter().find(|line| line.starts_with("> decode")).expect("a stage");
+        let parts = decode.split_whitespace().skip(5).take(3).map(str::to_owned);
+        // Only a report counts the further lines of a function.
+        let cause = |line: &String| line[10..].split(" and ").next().map(|of| of.trim().to_owned());
+        parts.chain(lines[host + 1..].iter().filter_map(cause).take(3)).collect()
+    };
+    let of_traces = shown(&view);
+    view.report = Some(Arc::new(report));
+    let of_traces: Vec<&str> = of_traces.iter().map(|text| text.trim_end_matches(')')).collect();
+    let of_report = shown(&view);
+    let of_report: Vec<&str> = of_report.iter().map(|text| text.trim_end_matches(')')).collect();
+    assert_eq!(of_traces, of_report);
+    assert!(of_traces[3].contains("priority (sorting_scheduler.py:18"), "{of_traces:?}");
 }

@@ -1,0 +1,145 @@
+//! Which run, how far it is read, how old its data is, and whether it is whole -> the first lines of the page.
+
+use ratatui::style::Color;
+use ratatui::text::Line;
+use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::shorten;
+use stage2_live::{Look, Watched};
+
+use super::{
+    View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, only, part, plain,
+    sorted_processes,
+};
+
+/// The least and the most columns of the name of a run: it gives way in the middle.
+const NAME_LEAST: usize = 8;
+const NAME_MOST: usize = 40;
+
+/// The age of data: short, and known only roughly where it is long.
+fn age(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
+        s if s < 360_000.0 => format!("{:.1} h", s / 3_600.0),
+        s => format!("{:.0} days", s / 86_400.0),
+    }
+}
+
+pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
+    let look = &view.look;
+    let recording = |process: &&Watched| process.is_growing() && !is_silent(view, process);
+    // Those that have a row.
+    let rows = sorted_processes(view, None);
+    let on = rows.iter().copied().filter(recording).count();
+    let dormant = match dormant(view) {
+        0 => String::new(),
+        some => format!(", {some} dormant"),
+    };
+    let frozen = if view.state.frozen { "  FROZEN" } else { "" };
+    let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
+    let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
+        _ if look.is_reading => reading(look),
+        Some(age) if view.ended.is_some() => format!("ended {age} ago"),
+        Some(age) => format!("data {age} old"),
+        None => "no data yet".to_owned(),
+    };
+    let all = counted(rows.len() as u64, "process");
+    let is_known = view.ended.is_none() && !look.is_reading;
+    let on = if is_known { format!(", {on} recording") } else { String::new() };
+    let (state, span) = (format!("{all}{on}{dormant}  {age}{frozen}"), span(view));
+    let whole_state = format!("{state}{span}");
+    let all = match look.hosts.filter(|(_, all)| *all > 1) {
+        // Hosts that do not answer are worth more than the time.
+        Some((answer, all)) => {
+            let hosts = format!("{answer} of {all} hosts answer  ");
+            [format!("{hosts}{whole_state}"), format!("{hosts}{state}"), state]
+        }
+        // The name of a run tells it apart from others, if only by its ends.
+        None => [named(view, &whole_state, width), named(view, &state, width), state],
+    };
+    let all = all.map(|text| format!("{BEFORE}{text}"));
+    let fits = |text: &&String| text.chars().count() <= width;
+    let first = all.iter().find(fits).or(all.last()).cloned().unwrap_or_default();
+    vec![bold(&first, width), whole(view, width)]
+}
+
+const BEFORE: &str = "stage2 top  ";
+
+/// A text behind the name of the run, which has the columns that are left.
+fn named(view: &View, text: &str, width: usize) -> String {
+    let besides = BEFORE.len() + 2 + text.chars().count();
+    let room = width.saturating_sub(besides).clamp(NAME_LEAST, NAME_MOST);
+    format!("{}  {text}", shorten(&view.name, room))
+}
+
+/// Whether all work is there, and in ranges.
+fn whole(view: &View, width: usize) -> Line<'static> {
+    let look = &view.look;
+    if look.is_reading {
+        return Line::default();
+    }
+    let sum =
+        |of: fn(&Watched) -> u64| look.processes.iter().map(of).fold(0u64, u64::saturating_add);
+    let work = sum(|process| process.counts.work);
+    let placed = sum(|process| process.counts.attributed.saturating_add(process.counts.outside));
+    let (coverage, in_ranges) =
+        (part(placed, work), part(sum(|process| process.counts.attributed), work));
+    let lost = lost_text(sum(lost), look.processes.iter().any(is_incomplete), count);
+    let skipped = match look.skipped_bytes >> 20 {
+        0 => String::new(),
+        skipped => format!("  {skipped} MB skipped"),
+    };
+    let work = count(work);
+    let text =
+        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{skipped}");
+    let text = plain(&text, width);
+    if lost == "0" { text } else { coloured(text, Color::Red, view) }
+}
+
+/// How far the files are read.
+fn reading(look: &Look) -> String {
+    match amounts(look) {
+        (_, 0) => "opening the trace files".to_owned(),
+        (read, all) => format!("reading {} of {} MB", read >> 20, all >> 20),
+    }
+}
+
+/// Bytes of the files that are read, and of all of them.
+fn amounts(look: &Look) -> (u64, u64) {
+    let read = look.processes.iter().fold(0u64, |sum, of| sum.saturating_add(of.bytes));
+    (read, read.saturating_add(look.behind_bytes))
+}
+
+/// Why there is no stage yet.
+pub(super) fn nothing(view: &View) -> String {
+    let (read, all) = amounts(&view.look);
+    match dormant(view) {
+        _ if view.look.is_reading => match all {
+            0 => "nothing is read yet".to_owned(),
+            all => format!("{} of the trace files is read: the numbers follow", part(read, all)),
+        },
+        0 if view.look.hosts.is_some_and(|(answer, _)| answer == 0) => "no host answers".to_owned(),
+        0 if view.look.processes.is_empty() => "no process has a trace file yet".to_owned(),
+        0 if view.ended.is_some() => "no GPU work and no range was recorded".to_owned(),
+        0 => "nothing has run in the last 10 s of the data".to_owned(),
+        some => format!("{} dormant: press s to record", counted(some as u64, "process")),
+    }
+}
+
+/// The time that the tables are about: rates and shares of it.
+fn span(view: &View) -> String {
+    if view.look.is_reading {
+        return String::new();
+    }
+    let windows = || view.look.processes.iter().map(|process| &process.window);
+    if windows().any(|window| window.is_whole) {
+        let is_of_report = view.report.is_some() && only(view).is_none();
+        let of = if is_of_report { "report" } else { "traces" };
+        return format!("  numbers of its {of}");
+    }
+    match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
+        s if s <= 0.0 => String::new(),
+        s if s >= 9.95 => format!("  last {s:.0} s"),
+        s => format!("  last {s:.1} s"),
+    }
+}
