@@ -607,8 +607,6 @@ mod tests {
         assert_eq!(work, [(100, 100)]);
     }
 
-    /// Hazard (Two steps of an engine): The scheduler runs between their ranges.
-    /// Promise: The step has that time, and what ran in it; its neighbours' work is not its own.
     #[test]
     fn a_step_of_an_engine_lasts_until_the_next_one_begins() {
         let mut trace = Trace::new();
