@@ -92,6 +92,11 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
         assert!(block.len() <= most && block.iter().all(is_narrow), "{said}");
         assert!(!said.contains('\u{1b}'), "no colour without a terminal: {said:?}");
     }
+    // A model that needs more than the GPU can do gives no floor, and no advice rests on it.
+    sandbox.launch_strictly(&["report", "own", "model/llm=llama_3_8b"]).assert().success();
+    let page = std::fs::read_to_string(sandbox.path("own/report.md")).expect("a page");
+    let told = "the configured model cannot be what ran: MBU would be ";
+    assert!(page.contains(told) && !page.contains("as far as the floor allows"), "{page}");
     // The same as a workload of the user.
     demo_script(&sandbox, "", "");
     let words = ["run.mode=light", "--run-dir", "other run", "--", "./demo"];

@@ -9,7 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -303,7 +303,7 @@ fn kernels(report: &Report) -> String {
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.usual_calls))
-        .right("Mean (ms)", |kernel| kernel.usual_mean_ns().map(ms6))
+        .right("Mean (us)", |kernel| kernel.usual_mean_ns().map(us3))
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());

@@ -12,7 +12,7 @@ use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, communication, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
-use crate::llm::mfu::per_generation;
+use crate::llm::mfu::{HIGHEST_POSSIBLE_SHARE, per_generation};
 use crate::roofline::takeaways::{
     FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
 };
@@ -397,17 +397,23 @@ fn least_time(
     steps: Option<&StageSteps>,
     slowdown: Option<f64>,
 ) -> Floor {
-    let (Some(used), Some(numbers)) = (used, numbers) else {
-        let none = || Figure::Absent(why_no_numbers(used));
-        return Floor {
+    let no_floor = |why: Absent| {
+        let none = || Figure::Absent(why.clone());
+        Floor {
             memory_ns: none(),
             kv_cache_ns: None,
             compute_ns: none(),
             floor_ns: none(),
             distance: none(),
             baseline_distance: None,
-        };
+        }
     };
+    let (Some(used), Some(numbers)) = (used, numbers) else {
+        return no_floor(why_no_numbers(used));
+    };
+    if let Some(why) = impossible(numbers) {
+        return no_floor(why);
+    }
     // Without steps that are told apart, a step is an instance.
     let per_instance = Figure::of(steps.map_or(1.0, |steps| steps.per_instance));
     let peaks = used.peaks.as_ref();
@@ -437,6 +443,20 @@ fn least_time(
     let ratio = slowdown.filter(|ratio| *ratio > 0.0);
     let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
     Floor { memory_ns, kv_cache_ns, compute_ns, floor_ns, distance, baseline_distance }
+}
+
+/// Why no number of the configured model is one of the run: the GPU would have done more than it can while it was busy.
+fn impossible(numbers: &StageUtilisation) -> Option<Absent> {
+    let shares = [("MBU", &numbers.mbu_busy), ("MFU", &numbers.mfu_busy)];
+    let (name, share) = shares.into_iter().find_map(|(name, share)| {
+        Some((name, share.value().filter(|share| *share > HIGHEST_POSSIBLE_SHARE)?))
+    })?;
+    let why = format!(
+        "the configured model cannot be what ran: {name} would be {:.0} % of the peak while the GPU is \
+         busy; compare model.llm, model.tokens and hardware with the run",
+        share * 100.0
+    );
+    Some(Absent::BadModel { why })
 }
 
 const NAME_LIMIT: usize = 40;
