@@ -178,7 +178,7 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
 
 /// What users can do about the many functions that an engine runs in each step.
 const OF_ENGINE: &str = "Give each step more requests (a larger batch), so that the engine's own code runs less often \
-    per token, or run it on a faster processor core.";
+    per token, or run it on a faster CPU core.";
 
 /// Returns what to do about a cause that is not a known problem and is called `name`. A host that never waits for the
 /// GPU gains nothing by doing things in another order. `is_own`: it is worth a change of the code, whoever wrote it.
