@@ -354,7 +354,7 @@ fn other_words(commands: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSe
     let words = |command: &String| {
         let words: Vec<&str> = command.split(' ').filter(|word| !known.contains(word)).collect();
         match words.is_empty() {
-            true => "no other words".to_owned(),
+            true => "(nothing else)".to_owned(),
             false => format!("… {}", words.join(" ")),
         }
     };

@@ -79,7 +79,7 @@ impl Comparison {
         self.stages.iter().filter(|stage| stage.apart.is_none() || !has_model).collect()
     }
 
-    /// One run a side: nothing shows how much runs of the same code differ.
+    /// One run per side: nothing shows how much runs of the same code differ.
     pub fn is_of_two_runs(&self) -> bool {
         self.before.len() == 1 && self.after.len() == 1
     }
@@ -431,8 +431,8 @@ impl<'c> PartChange<'c> {
             (Presence::Vanished, _) => "vanished",
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
-            (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "unjudged",
-            (_, Verdict::Unknown) => "unjudged",
+            (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "not judged",
+            (_, Verdict::Unknown) => "not judged",
             (_, Verdict::None) => "noise",
         }
     }
@@ -500,7 +500,7 @@ pub struct MetricChange {
 }
 
 impl MetricChange {
-    /// What decided on the change, in percent of the value before: `± 7.0 %` of one run a side, `[-45, -18]` of several, or
+    /// What decided on the change, in percent of the value before: `± 7.0 %` of one run per side, `[-45, -18]` of several, or
     /// that the change is below the least one that counts; nothing where it is not judged, exact, or has no percentage.
     pub fn noise_text(&self) -> Option<String> {
         let before = self.before.filter(|before| *before != 0.0)?.abs();
@@ -578,11 +578,11 @@ pub enum NoiseMethod {
     /// A side has no number.
     #[default]
     NotCompared,
-    /// One run a side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
+    /// One run per side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
     FivePercent,
-    /// One value of a run a side, whose noise only several runs show: it is not judged.
+    /// One value of a run per side, whose noise only several runs show: it is not judged.
     OneRunEach,
-    /// One run a side: the noise of its steps or calls, which is larger than 5 %.
+    /// One run per side: the noise of its steps or calls, which is larger than 5 %.
     Instances,
     /// A count that repeats exactly: any difference is one.
     Exact,
@@ -597,7 +597,7 @@ pub enum NoiseMethod {
 }
 
 impl NoiseMethod {
-    /// One run a side.
+    /// One run per side.
     pub fn is_of_two_runs(self) -> bool {
         use NoiseMethod::{Exact, FivePercent, Instances, OneRunEach};
         matches!(self, Exact | FivePercent | Instances | OneRunEach)

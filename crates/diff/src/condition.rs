@@ -5,7 +5,7 @@ use std::str::FromStr;
 use stage2_contract::text::{instead, shorten, visible};
 
 use crate::comparison::{
-    Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence,
+    Better, Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence,
     StageChange, Verdict,
 };
 use crate::lines::{change_text, value_text};
@@ -117,6 +117,35 @@ impl Condition {
     pub fn expected(self) -> Self {
         Self { expected: true, ..self }
     }
+
+    /// Of a condition that fails when its metric gets better: what it says, and what was probably meant.
+    pub fn reversed(&self) -> Option<(String, String)> {
+        let better = match self.stage.is_some() && class_of_metric(&self.metric).is_some() {
+            true => Better::Lower,
+            false => kinds(self.stage.is_none()).find(|kind| kind.name == self.metric)?.better,
+        };
+        let is_reversed = match self.direction {
+            Direction::Growth => better == Better::Higher,
+            Direction::Fall => better == Better::Lower,
+        };
+        if self.expected || !is_reversed {
+            return None;
+        }
+        let (name, limit) = self.text.split_at(self.text.rfind(['>', '<'])?);
+        let turned = |c| match c {
+            '>' => '<',
+            '<' => '>',
+            '+' => '-',
+            '-' => '+',
+            c => c,
+        };
+        let limit: String = limit.chars().map(turned).collect();
+        let text = &self.text;
+        Some((
+            format!("--fail-if '{text}' fails when {} gets better", self.metric),
+            format!("did you mean --fail-if '{name}{limit}', or --expect '{text}'?"),
+        ))
+    }
 }
 
 /// The stage, none for the whole run, and the metric.
@@ -131,9 +160,13 @@ fn split_name(name: &str) -> Result<(Option<&str>, &str), ConditionError> {
     }
 }
 
+fn kinds(of_run: bool) -> impl Iterator<Item = &'static Kind> {
+    let of_stage = stage_kinds().filter(move |_| !of_run);
+    RUN_METRICS.iter().filter(move |_| of_run).chain(of_stage)
+}
+
 fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
-    let kinds: Vec<&Kind> =
-        if of_run { RUN_METRICS.iter().collect() } else { stage_kinds().collect() };
+    let kinds: Vec<&Kind> = kinds(of_run).collect();
     let found = kinds.iter().find(|kind| kind.name == metric).map(|kind| kind.unit);
     let is_of_class = !of_run && class_of_metric(metric).is_some();
     found.or(is_of_class.then_some(MetricUnit::Ms)).ok_or_else(|| {
@@ -250,10 +283,18 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
             classes.join(", ")
         ));
     }
-    if found.is_none() && condition.metric == "token_ms" && change.metric("step_ms").is_some() {
+    let side = match found.map(|metric| (metric.before, metric.after)) {
+        Some((Some(_), Some(_))) => None,
+        Some((None, Some(_))) => Some(" before"),
+        Some((Some(_), None)) => Some(" after"),
+        _ => Some(""),
+    };
+    if let ("token_ms", Some(side), Some(_)) =
+        (condition.metric.as_str(), side, change.metric("step_ms"))
+    {
         let of = change.per_of("step_ms");
         return Err(format!(
-            "how many tokens a step of `{stage}` holds is not known; its time{of} is step_ms"
+            "how many tokens a step of `{stage}` holds is not known{side}; its time{of} is step_ms"
         ));
     }
     complete(found, &format!("`{stage}`"))
@@ -329,7 +370,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
     }
     Some(match (metric.noise.method, metric.noise_text()) {
         (NoiseMethod::OneRunEach, _) => {
-            "one run a side does not show the noise of this number".to_owned()
+            "one run per side does not show the noise of this number".to_owned()
         }
         (_, Some(text)) if text.starts_with('[') => {
             format!("within noise (its interval {text} % holds 0)")
@@ -342,8 +383,8 @@ fn undecided(metric: &MetricChange) -> Option<String> {
 /// What would decide it.
 fn remedy(metric: &MetricChange) -> &'static str {
     match metric.is_tested() {
-        true => "record more runs a side to decide",
-        false => "record 4 runs a side (--against) to decide",
+        true => "record more runs per side to decide",
+        false => "record 4 runs per side (--against) to decide",
     }
 }
 
@@ -353,7 +394,7 @@ fn few_runs(metric: &MetricChange) -> &'static str {
         NoiseMethod::Exact => "",
         _ if metric.is_tested() => "",
         method if method.is_of_two_runs() => {
-            "; one run a side: runs of the same code may differ as much"
+            "; one run per side: runs of the same code may differ as much"
         }
         _ => "; too few runs for a test",
     }
@@ -362,10 +403,27 @@ fn few_runs(metric: &MetricChange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::{Better, Noise};
+    use crate::comparison::Noise;
 
     fn parsed(text: &str) -> Condition {
         text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_condition_that_fails_when_its_metric_gets_better_names_what_was_meant() {
+        let meant = |text: &str| parsed(text).reversed().map(|(_, remedy)| remedy);
+        for (text, other) in [
+            ("decode.tokens_per_s>+5%", "decode.tokens_per_s<-5%"),
+            ("a>b.step_ms<-5%-0.2ms", "a>b.step_ms>+5%+0.2ms"),
+            ("decode.class_gemm_ms<-1us", "decode.class_gemm_ms>+1us"),
+            ("run.kernels < -0", "run.kernels > +0"),
+        ] {
+            let remedy = format!("did you mean --fail-if '{other}', or --expect '{text}'?");
+            assert_eq!(meant(text), Some(remedy));
+            assert_eq!(parsed(text).expected().reversed(), None, "{text}");
+            assert_eq!(meant(other), None);
+        }
+        assert_eq!(meant("decode.gpu_busy_percent<-5%"), None, "neither way is better");
     }
 
     #[test]

@@ -116,14 +116,14 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     }
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
-        (1, 1) => "(one run a side)".to_owned(),
+        (1, 1) => "(one run per side)".to_owned(),
         (a, b) => {
             let metric = |stage: &&StageChange| Some(time_of(stage)?.0.noise.p_value);
             let moved = stages.iter().find(|stage| changed_time(stage).is_some());
             let p = match moved.and_then(metric).flatten() {
                 // A p that is the least possible says that the sides do not mix, and no more.
                 Some(p) if p <= smallest_p(a, b) * 1.001 => {
-                    format!(", p = {p:.3}, the least that they can give")
+                    format!(", p = {p:.3}, the smallest possible")
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
@@ -160,8 +160,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     }
 }
 
-/// Behind the verdict on one run a side.
-const TWO_RUNS: &str = ". One run a side: runs of the same code may differ as much.";
+/// Behind the verdict on one run per side.
+const TWO_RUNS: &str = ". One run per side: runs of the same code may differ as much.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ fn time_change(stage: &StageChange) -> Option<String> {
     Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
 }
 
-/// `12.7 % shorter` of one run a side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
+/// `12.7 % shorter` of one run per side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
 fn held(metric: &MetricChange) -> String {
     let is_of_two = metric.noise.method.is_of_two_runs();
     let noise = match metric.noise_text() {
@@ -543,7 +543,7 @@ fn noise(of: &Comparison) -> String {
              the spread of the several; a change counts if 0 is outside and it is 5 % or more"
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
-            "{a} runs against {b}, too few for a test at 0.05 (4 a side are enough); [ ] has the differences of any two \
+            "{a} runs against {b}, too few for a test at 0.05 (4 per side are enough); [ ] has the differences of any two \
              runs and the larger spread of a side; a change counts if 0 is outside and it is 1 % or more"
         ),
         (a, b) if !is_tested(a, b) => format!(
@@ -564,18 +564,18 @@ fn next(of: &Comparison) -> String {
     let runs = of.before.len().min(of.after.len());
     let what = match of.outlook() {
         _ if !of.unlike.is_empty() => {
-            return format!("compare {ENOUGH_RUNS} runs a side of one program, workload and GPU");
+            return format!("compare {ENOUGH_RUNS} runs per side of one program, workload and GPU");
         }
         _ if runs == 1 => {
             return format!(
-                "record {ENOUGH_RUNS} runs a side, then: diff A1 .. A4 --against B1 .. B4"
+                "record {ENOUGH_RUNS} runs per side, then: diff A1 .. A4 --against B1 .. B4"
             );
         }
         Outlook::Changed if too_few(of) => {
-            return format!("record {ENOUGH_RUNS} runs a side to decide");
+            return format!("record {ENOUGH_RUNS} runs per side to decide");
         }
         Outlook::Better => "the change helps: keep it",
-        Outlook::Worse => "the change costs time: see below in what, and change or drop it",
+        Outlook::Worse => "the change costs time: change or drop it",
         Outlook::Mixed if timed(of).iter().any(|stage| stage.opposed().is_some()) => {
             "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"
         }
@@ -584,7 +584,7 @@ fn next(of: &Comparison) -> String {
         Outlook::Same | Outlook::NotJudged => "no effect on the time shows",
     };
     match runs < ENOUGH_RUNS {
-        true => format!("{what}; {ENOUGH_RUNS} runs a side show smaller changes"),
+        true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
         false if of.outlook() == Outlook::Same => format!("{what}; more runs show smaller ones"),
         false => what.to_owned(),
     }

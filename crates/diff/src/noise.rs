@@ -289,12 +289,12 @@ mod tests {
         assert_eq!(
             verdict(&near(1.0), &near(1.001)),
             (Verdict::None, NoiseMethod::RankTest),
-            "four a side"
+            "four per side"
         );
         assert_eq!(
             verdict(&near(1.0)[..2], &near(1.001)[..2]),
             (Verdict::None, NoiseMethod::Separation),
-            "two a side"
+            "two per side"
         );
         let judged = |a: f64, b: f64, expected| judge(&near(a), &near(b), expected).0;
         assert_eq!(judged(2.0, 2.4, Expected::Share), Verdict::None, "0.4 points");

@@ -183,7 +183,7 @@ fn a_cause_is_judged_only_among_runs_whose_stage_moved() {
     let same = judged(&[&before, &before], &[&after, &after]);
     assert_eq!(same, ("noise", Verdict::None, false));
     let slow = slower(after);
-    // Of one run a side the errors of the samples decide: 2.4 ± 0.1 ms against 3.6 ± 0.1 ms, or 2.6 ± 0.1 ms.
+    // Of one run per side the errors of the samples decide: 2.4 ± 0.1 ms against 3.6 ± 0.1 ms, or 2.6 ± 0.1 ms.
     assert_eq!(judged(&[&before], &[&slow]).1, Verdict::Increased);
     assert_eq!(judged(&[&before], &[&slower(with_host(212, 43.0, 20.0))]).1, Verdict::None);
     assert_eq!(judged(&[&before, &before], &[&slow, &slow]).1, Verdict::Increased);
@@ -449,7 +449,7 @@ fn steps_that_are_not_of_one_kind_are_warned_of() {
     assert_eq!(found.stages[0].step.as_deref(), Some("call"));
     let same = diff(&[&of(None)], &[&of(None)], &[], false);
     assert!(same.differences.is_empty(), "{:?}", same.differences);
-    assert_eq!(same.verdict, "No clear difference (one run a side): decode call equal");
+    assert_eq!(same.verdict, "No clear difference (one run per side): decode call equal");
     assert!(!same.any_worse());
 }
 
@@ -497,7 +497,9 @@ fn a_time_that_changed_comes_before_larger_noise() {
     let names: Vec<&str> = found.stages.iter().map(|stage| stage.stage.as_str()).collect();
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
-        found.verdict.starts_with("In these two runs: decode call 25.0 % shorter. One run a side"),
+        found
+            .verdict
+            .starts_with("In these two runs: decode call 25.0 % shorter. One run per side"),
         "{}",
         found.verdict
     );
@@ -561,7 +563,7 @@ fn real_reports_add_up_and_equal_themselves() {
     assert_eq!(other.unlike, ["another model"]);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
-    let first = "No clear difference in the time of a stage (one run a side): decode time per token -9.0 % (within ± ";
+    let first = "No clear difference in the time of a stage (one run per side): decode time per token -9.0 % (within ± ";
     assert!(verdict.starts_with(first), "{verdict}");
     // Nothing got worse by the program where the model is another.
     assert!(verdict.contains(" other numbers changed; ") && !other.any_worse(), "{verdict}");
@@ -883,7 +885,7 @@ fn idle_time_is_judged_of_several_runs_only() {
     assert_eq!(metric(&one), (Verdict::None, Some(4.0)));
     assert_eq!(one.stages[0].metric("step_ms").map(|step| step.verdict), Some(Verdict::Increased));
     assert_eq!(one.conditions[0].outcome, Outcome::Undecided);
-    let why = "+0.400 ms, +50.0 %: beyond the limit, but one run a side does not show the noise of this number, so that it does not fail; record 4 runs";
+    let why = "+0.400 ms, +50.0 %: beyond the limit, but one run per side does not show the noise of this number, so that it does not fail; record 4 runs";
     assert!(one.conditions[0].text.contains(why), "{:?}", one.conditions);
     let two = found(2);
     assert_eq!(metric(&two), (Verdict::Increased, Some(4.0)));

@@ -614,7 +614,6 @@ fn has_all(of: &Comparison) -> bool {
 fn bar_word(word: &'static str) -> &'static str {
     match word {
         "noise" => "within noise",
-        "unjudged" => "not judged",
         word => screen::sign_less(word),
     }
 }
@@ -728,7 +727,7 @@ const NOISE: &str = "± or interval";
 fn noise_cell(metric: &MetricChange) -> String {
     let digits = |end: f64| signed(end, metric.unit.digits(end));
     match (metric.noise.method, metric.noise_text(), metric.interval) {
-        (NoiseMethod::OneRunEach, ..) => "one value a side".to_owned(),
+        (NoiseMethod::OneRunEach, ..) => "one value per side".to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),
         (_, Some(text), _) if text.starts_with('[') => format!("{text} %"),
         (_, Some(text), _) => text,

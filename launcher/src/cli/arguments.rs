@@ -148,7 +148,8 @@ pub(crate) struct DiffArgs {
     /// Also write a page for a browser: one file to mail, with bars
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write the whole page as Markdown (with --json: write JSON) to this file
+    /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, otherwise as
+    /// Markdown (with --json: write JSON)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -23,6 +23,8 @@ const PREFIX: &str = "baseline:";
 /// In addition to the runs of the default folder.
 const FOLDER: &str = "tmp/stage2/baselines";
 const NAME_CHARS: usize = 64;
+/// Of `2026-11-28T15:43:46.029Z`, with room for an offset.
+const STARTED_CHARS: usize = 32;
 const MOST_BASELINES: usize = 200;
 const MOST_RUNS: usize = 32;
 /// A folder in the making; no name of a baseline begins with a dot.
@@ -164,7 +166,8 @@ fn list(folder: &Path) -> Result<String, Failure> {
 
 /// When a run started, on which GPU, and what it ran.
 fn told(report: &Report) -> String {
-    let started = report.run.started.as_deref().map(|text| shorten(&visible(text.as_bytes()), 20));
+    let started =
+        report.run.started.as_deref().map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
     let command = report.run.command.as_ref().map(|words| words.join(" "));
     let parts = [gpu, command.as_ref()].into_iter().flatten();

@@ -84,16 +84,13 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
             + "\n"
+    } else if args.output.as_deref().is_some_and(is_html) {
+        view::html(&diff)
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
         view::screens(&diff, columns())
     };
-    // A condition that names nothing is a mistake: below the page nobody would look for it.
-    let outcomes = view::outcomes(&diff).into_iter();
-    let (unknown, outcomes): (Vec<_>, Vec<_>) =
-        outcomes.partition(|(outcome, _)| *outcome == Outcome::NotEvaluated);
-    unknown.iter().for_each(|(_, sentence)| terminal.error(sentence));
     if let Some(path) = &args.html {
         write(path, &view::html(&diff), terminal)?;
     }
@@ -109,6 +106,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
+    for (what, remedy) in conditions.iter().filter_map(Condition::reversed) {
+        terminal.finding(&Id::DiffReversed.found(what, "", remedy));
+    }
+    let outcomes = view::outcomes(&diff);
     for (outcome, sentence) in &outcomes {
         match outcome {
             Outcome::Undecided => {
@@ -118,8 +119,14 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             _ => terminal.result(sentence),
         }
     }
-    let fails = unknown.iter().chain(&outcomes).any(|(outcome, _)| outcome.fails());
+    let fails = outcomes.iter().any(|(outcome, _)| outcome.fails());
     Ok(if fails { EXIT_CONDITION } else { 0 })
+}
+
+/// Whether the name of an output asks for a page for a browser.
+fn is_html(path: &Path) -> bool {
+    let is = |ending: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(ending));
+    is("html") || is("htm")
 }
 
 /// A condition on a stage that no side has is mistyped: its answer would be none.
@@ -139,7 +146,7 @@ fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
         let usual = "check the space and the permissions of its folder, or choose another path";
         Failure::NoResult(format!("{error:#}; {usual}"))
     })?;
-    terminal.result(&format!("diff: {}", visible_path(path)));
+    terminal.result(&format!("wrote {}", visible_path(path)));
     Ok(())
 }
 

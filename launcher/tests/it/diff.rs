@@ -66,14 +66,29 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
 }
 
 #[test]
-fn a_condition_that_names_nothing_is_told_above_the_page() {
+fn a_condition_that_cannot_be_evaluated_is_told_below_the_page() {
     let run = sample("vllm_two_gpus");
     let command = format!("'{LAUNCH}' diff '{run}' '{run}' --fail-if 'decode.ttft_ms>+5%' 2>&1");
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", &command]).output().expect("sh");
     let said = lossy(&output.stdout);
-    assert!(said.find("could not be evaluated") < said.find("noise "), "{said}");
+    assert!(said.find("noise ") < said.find("could not be evaluated"), "{said}");
     assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+fn an_output_named_html_is_a_page_for_a_browser() {
+    let sandbox = Sandbox::new();
+    let [a, b] = ["vllm_server", "vllm_sorting"].map(sample);
+    for (name, is_html) in [("d.html", true), ("d.HTM", true), ("d.md", false)] {
+        let said = contains(format!("wrote {name}"));
+        sandbox.launch_strictly(&["diff", &a, &b, "-o", name]).assert().success().stderr(said);
+        let text = fs::read_to_string(sandbox.path(name)).expect(name);
+        assert_eq!(text.starts_with("<!"), is_html, "{name}");
+    }
+    let words = ["diff", &a, &b, "--fail-if", "decode.tokens_per_s>+5%"];
+    let said = contains("did you mean --fail-if 'decode.tokens_per_s<-5%'");
+    sandbox.launch_strictly(&words).assert().stderr(said);
 }
 
 /// The screen of a comparison.
@@ -144,7 +159,7 @@ fn the_first_line_says_whether_anything_changed() {
     let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
     let sides = [&[&*before; 4][..], &["--against"], &[&*after; 4]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
-    let said = "Better (4 against 4 runs, p = 0.029, the least that they can give): decode step";
+    let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode step";
     assert!(
         better.contains(said) && better.contains("  -28.2 %  [-28, -28]    better\n"),
         "{better}"

@@ -134,7 +134,7 @@ pub struct Metric {
     pub noise: Option<f64>,
     /// Where the noise is from.
     pub noise_basis: String,
-    /// What is expected at best is more than the noise of single runs; else only several runs a side can show it.
+    /// What is expected at best is more than the noise of single runs; else only several runs per side can show it.
     pub is_beyond_noise: bool,
     /// The condition for `diff --expect`.
     pub expect: String,
@@ -545,7 +545,7 @@ impl Next {
             line(
                 "noise",
                 format!(
-                    "{noise}{noise_basis}; {RUNS_A_SIDE} runs a side (`--against`) show that between runs"
+                    "{noise}{noise_basis}; {RUNS_A_SIDE} runs per side (`--against`) show that between runs"
                 ),
             );
         }

@@ -78,8 +78,8 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
         .map_or_else(String::new, |percent| format!(" ({} %)", shown(percent)));
     let verdict = match metric.verdict {
         Verdict::None => "within noise",
-        Verdict::Increased => "slower in these two runs (one run a side: repeat to decide)",
-        Verdict::Decreased => "faster in these two runs (one run a side: repeat to decide)",
+        Verdict::Increased => "slower in these two runs (one run per side: repeat to decide)",
+        Verdict::Decreased => "faster in these two runs (one run per side: repeat to decide)",
         Verdict::Unknown => "not judged",
     };
     format!(

@@ -429,6 +429,8 @@ ids! {
         "two runs are not alike in something that their comparison depends on";
     DiffUndecided "diff.undecided" Warning Message
         "a change is beyond the limit of a condition, but may be noise: the condition does not fail";
+    DiffReversed "diff.reversed" Warning Message
+        "a condition fails when its metric gets better";
 }
 
 #[cfg(feature = "schema")]

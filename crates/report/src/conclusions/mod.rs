@@ -431,7 +431,10 @@ struct CountedSteps {
 fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSteps> {
     let stages = || report.stages.iter().filter(|row| row.apart.is_none());
     let of = |wanted: Role| stages().filter(move |row| row.role == wanted);
-    let overlaps = |row: &StageRow| row.kind == PathKind::Range && row.has_no_gpu_work();
+    // A range that is there once, such as the capture of a graph, overlaps with none of its kind.
+    let overlaps = |row: &StageRow| {
+        row.kind == PathKind::Range && row.has_no_gpu_work() && row.instances != Some(1)
+    };
     let (mut decodes, mut prefills) = (of(Role::Decode), of(Role::Prefill));
     let (decode, prefill) = (decodes.next()?, prefills.next());
     if decodes.next().is_some() || prefills.next().is_some() || stages().any(overlaps) {
@@ -658,6 +661,9 @@ mod tests {
         let mut server = run(32);
         server.push(stage("request", 4, 0));
         assert_eq!(steps(server, Vec::new()), None, "a batch serves several prefills");
+        let mut graph = run(4);
+        graph.push(stage("capture", 1, 0));
+        assert_eq!(steps(graph, within(&[("step", 64)])), Some(16), "a graph, captured once");
         let (stages, paths) = (run(4), within(&[("tick", 64), ("step", 4)]));
         let report = Report { stages, paths, ..Report::default() };
         let roles = RoleSettings { step: vec!["TICK".to_owned().into()], ..Default::default() };
