@@ -379,7 +379,7 @@ fn without_tool(words: &[OsString], at: usize) -> Option<String> {
         Some(first) if !is_option(first) => with_command(&[ahead, program].concat(), at),
         _ => "stage2-launch -- COMMAND [ARG]...".to_owned(),
     };
-    Some(format!("stage2-launch runs {tool} itself, in a pass of its own: {line}"))
+    Some(format!("stage2-launch runs {tool} itself, in a separate pass: {line}"))
 }
 
 /// The command line in which `words` from `at` on are the command of the workload.

@@ -117,9 +117,9 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
             &["nsys", "profile", "a.py"],
-            "nsys itself, in a pass of its own: stage2-launch -- python a.py",
+            "nsys itself, in a separate pass: stage2-launch -- python a.py",
         ),
-        (&["nsys", "profile", "-o", "x", "a.py"], "pass of its own: stage2-launch -- COMMAND"),
+        (&["nsys", "profile", "-o", "x", "a.py"], "separate pass: stage2-launch -- COMMAND"),
         (&["export", "perfetto", "x"], "did you mean `-f perfetto`?"),
         (&["help", "tp"], "did you mean `top`?"),
         (&["config", "model/lm="], "did you mean `model/llm`?"),

@@ -176,7 +176,7 @@ impl Sandbox {
     pub(crate) fn latest(&self, name: &str) -> PathBuf {
         let runs = self.path("tmp/stage2");
         let latest = runs.join("latest");
-        if latest.is_symlink() {
+        if latest.symlink_metadata().is_ok() {
             return latest.join(name);
         }
         let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
