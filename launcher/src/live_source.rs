@@ -579,7 +579,16 @@ fn answer_for(targets: &[Target], inbox: &Receiver<Verb>, tell: &Sender<News>) -
 fn told(found: &ControlSocket, verb: &Verb) -> String {
     let pid = found.pid;
     let said = match ask(found, verb) {
-        Ok(answer) => answer.get("error").or(answer.get("said")).unwrap_or("accepted").to_owned(),
+        Ok(answer) => match answer.get("error").or(answer.get("said")) {
+            Some(said) => said.to_owned(),
+            // What has become of it.
+            None => match ask(found, &Verb::Status).map(|now| standing(pid, &now).phase) {
+                Ok(phase) if phase == "on" => "recording".to_owned(),
+                Ok(phase) if phase == "dormant" => "stopped".to_owned(),
+                Ok(phase) => phase,
+                Err(error) => error.to_string(),
+            },
+        },
         Err(error) => error.to_string(),
     };
     visible(format!("{pid}: {said}").as_bytes())

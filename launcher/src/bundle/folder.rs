@@ -43,7 +43,8 @@ pub(crate) enum RunFolder {
 
 pub(crate) struct LatestLink {
     pub(crate) link: PathBuf,
-    pub(crate) target: PathBuf,
+    /// Nothing: it is gone.
+    pub(crate) target: Option<PathBuf>,
 }
 
 /// The name of a run folder: local time and process, `YYYYmmdd-HHMMSS-pid`.
@@ -160,16 +161,20 @@ impl RunFolder {
         std::fs::read_link(self.links_in()?.join(LATEST)).ok()
     }
 
-    /// Lets `latest` point to the run before this one again, unless that is gone or another run moved it.
-    pub(crate) fn point_back(&self, earlier: &Path) -> Option<LatestLink> {
+    /// Takes `latest` from this run, which has no result: it points to the run before again, or is gone where there is
+    /// none. Nothing where another run moved it.
+    pub(crate) fn give_up_latest(&self, earlier: Option<PathBuf>) -> Option<LatestLink> {
         let under = self.links_in()?;
         let link = under.join(LATEST);
-        let is_ours = link.canonicalize().ok()? == self.path().canonicalize().ok()?;
-        if !is_ours || !under.join(earlier).is_dir() {
+        if link.canonicalize().ok()? != self.path().canonicalize().ok()? {
             return None;
         }
-        replace_link(under, earlier, &link).ok()?;
-        Some(LatestLink { link, target: earlier.to_owned() })
+        let target = earlier.filter(|earlier| under.join(earlier).is_dir());
+        match &target {
+            Some(earlier) => replace_link(under, earlier, &link).ok()?,
+            None => std::fs::remove_file(&link).ok()?,
+        }
+        Some(LatestLink { link, target })
     }
 }
 

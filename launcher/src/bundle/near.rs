@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use stage2_contract::text::{most_like, visible_path};
 
-use super::RUN_JSON;
 use super::folder::LATEST;
+use super::{RUN_JSON, RunRecord};
 use crate::failure::Failure;
 
 /// Where runs lie that were given no folder.
@@ -97,7 +97,7 @@ pub(crate) fn newest_below(folder: &Path) -> String {
     newest_of(runs)
 }
 
-/// The newest runs of `folders`.
+/// The newest runs of `folders` that recorded something.
 fn newest(folders: &[&Path]) -> String {
     newest_of(runs_in(folders))
 }
@@ -106,9 +106,11 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     // The link to the latest one is no further run.
     runs.retain(|(_, run)| !run.is_symlink());
     runs.sort();
-    let shown = runs.iter().rev().take(NAMED).map(|(_, run)| visible_path(run));
+    let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
+    let shown = with_work.take(NAMED).map(|(_, run)| visible_path(run));
     let shown: Vec<String> = shown.collect();
     match shown.as_slice() {
+        [] if !runs.is_empty() => "; the runs that are there recorded no GPU work".to_owned(),
         [] => "; `stage2-launch run -- COMMAND` makes a run, and `stage2-launch merge` makes one of captures".to_owned(),
         [only] => format!("; the newest run is {only}"),
         all => format!("; the newest runs are {}", all.join(", ")),
@@ -151,6 +153,11 @@ fn is_run(folder: &Path) -> bool {
     changed(folder).is_some()
 }
 
+/// Whether a run recorded no GPU work, as far as it says.
+fn is_empty(folder: &Path) -> bool {
+    RunRecord::read(folder).is_ok_and(|record| record.coverage["verdict"]["status"] == "empty")
+}
+
 /// When a run was changed last; nothing where the folder is none of a run.
 fn changed(folder: &Path) -> Option<SystemTime> {
     fs::metadata(folder.join(RUN_JSON)).and_then(|file| file.modified()).ok()
@@ -172,6 +179,10 @@ mod tests {
             let changed = SystemTime::now() - std::time::Duration::from_secs(age);
             record.set_modified(changed).expect("a time");
         }
+        let mut empty = RunRecord::new("empty".to_owned(), Vec::new());
+        empty.coverage = serde_json::json!({"verdict": {"status": "empty"}});
+        fs::create_dir(at("empty")).expect("a folder");
+        empty.write(&at("empty")).expect("a record");
         fs::create_dir(at("bare")).expect("a folder");
         fs::write(at("bare/notes.txt"), "").expect("a file");
         std::os::unix::fs::symlink("after", at("latest")).expect("a link");

@@ -163,7 +163,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .filter(|name| *name != "help")
         .map_or_else(String::new, |name| format!(" {name}"));
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
-    let meant = other_name(named, error)
+    let meant = other_name(named.unwrap_or(command), error)
         .or_else(|| meant(command, error))
         .or_else(|| with_option(named?, words, error))
         .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
@@ -179,15 +179,36 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
 }
 
 /// The option that this program has under another name.
-fn other_name(named: Option<&Command>, error: &clap::Error) -> Option<String> {
+fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    let has_output = || named?.get_arguments().find(|arg| arg.get_short() == Some('o'));
-    match word.as_str() {
-        "--lite" => Some("--light".to_owned()),
-        "--run-dir" => has_output().map(|_| "-o DIR".to_owned()),
-        _ => None,
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+        let (_, ours) = OTHER_FORMATS.into_iter().find(|(name, _)| name == value)?;
+        return word.contains("--format").then(|| ours.to_owned());
     }
+    let has = |name: &str| named.get_arguments().any(|arg| arg.get_id() == name);
+    let ours = match word.as_str() {
+        "--lite" => "--light".to_owned(),
+        "--run-dir" if has("output") => "-o DIR".to_owned(),
+        // It is no option there.
+        "--run-dir" if has("run_dir") => format!("{} RUN_DIR", named.get_name()),
+        "-o" | "--output" | "--out" if has("run_dir") && takes_workload(named) => {
+            "--run-dir DIR".to_owned()
+        }
+        "-t" | "--trace" if takes_settings(named) => "pipeline.nsys.trace=[cuda,nvtx]".to_owned(),
+        _ => return None,
+    };
+    Some(ours)
 }
+
+/// What other programs call a format of `export`, or what reads it.
+const OTHER_FORMATS: [(&str, &str); 6] = [
+    ("nsys", "sqlite"),
+    ("pandas", "parquet"),
+    ("json", "chrome"),
+    ("torch", "chrome"),
+    ("tensorboard", "chrome"),
+    ("flamegraph", "folded"),
+];
 
 /// A value whose option is missing, with the option: `export perfetto RUN`.
 fn with_option(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
@@ -229,7 +250,8 @@ fn near_value(error: &clap::Error) -> Option<String> {
     };
     let text = error.render().to_string();
     let (_, values) = text.split_once("; use ")?;
-    most_like(word, values.split_whitespace()).map(str::to_owned)
+    let begins = values.split_whitespace().find(|value| value.split('-').next() == Some(word));
+    begins.or_else(|| most_like(word, values.split_whitespace())).map(str::to_owned)
 }
 
 /// What to say besides that an option is unknown; nothing to a subcommand that has no workload, and nothing where the
@@ -258,6 +280,9 @@ pub(super) fn behind_unknown_option(
         ));
     };
     let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
+    if let Some(instead) = without_tool(words, at) {
+        return Some(instead);
+    }
     Some(match near_subcommand(command, &word).filter(|_| told.subcommand.is_none()) {
         Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
         None => format!("{place}, e.g. {}", with_command(words, at)),
@@ -269,10 +294,19 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
     let told = tell(command, words);
     let at = told.stray()?;
     let word = words.get(at)?.to_string_lossy();
+    if let Some(instead) = without_tool(words, at) {
+        return Some(instead);
+    }
     let wrong = match told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
         Some(named) if !takes_settings(named) || takes_others(named) => return None,
         Some(named) if !takes_workload(named) => {
             let name = named.get_name();
+            if named.get_arguments().any(|arg| arg.get_long() == Some("spool")) {
+                return Some(format!(
+                    "`{word}` needs an option in front of it: --spool DIR for traces, --nsys FILE \
+                     or --ncu FILE for captures; see `stage2-launch {name} --help`"
+                ));
+            }
             return Some(format!(
                 "`{word}` is not KEY=VALUE, and {name} accepts only options and settings: see \
                  `stage2-launch {name} --help`"
@@ -307,7 +341,7 @@ fn neither(word: &str) -> String {
 }
 
 /// What other programs call a subcommand of ours.
-const OTHER_NAMES: [(&str, &str); 12] = [
+const OTHER_NAMES: [(&str, &str); 15] = [
     ("attach", "ctl TARGET start"),
     ("start", "ctl TARGET start"),
     ("stop", "ctl TARGET stop"),
@@ -316,6 +350,9 @@ const OTHER_NAMES: [(&str, &str); 12] = [
     ("profile", "run"),
     ("record", "run"),
     ("compare", "diff"),
+    ("stats", "ask RUN summary"),
+    ("analyze", "ask RUN summary"),
+    ("show", "report --open"),
     ("open", "report --open"),
     ("view", "report --open"),
     ("monitor", "top"),
@@ -327,6 +364,22 @@ fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
     let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
     let other = OTHER_NAMES.into_iter().find(|(name, _)| *name == word).map(|(_, ours)| ours);
     other.or_else(|| most_like(word, seen.flat_map(Command::get_name_and_visible_aliases)))
+}
+
+/// What to type for a program under another profiler, which is given without it: CUPTI accepts one tool at a time.
+fn without_tool(words: &[OsString], at: usize) -> Option<String> {
+    let tool = words.get(at)?.to_str().filter(|word| ["nsys", "ncu"].contains(word))?;
+    let (ahead, behind) = (words.get(..at)?, words.get(at + 1..)?);
+    let program = match behind.split_first() {
+        Some((verb, program)) if verb == "profile" || verb == "launch" => program,
+        _ => behind,
+    };
+    let line = match program.first() {
+        // The values of its own options cannot be told from the program.
+        Some(first) if !is_option(first) => with_command(&[ahead, program].concat(), at),
+        _ => "stage2-launch -- COMMAND [ARG]...".to_owned(),
+    };
+    Some(format!("stage2-launch runs {tool} itself, in a separate pass: {line}"))
 }
 
 /// The command line in which `words` from `at` on are the command of the workload.

@@ -70,6 +70,10 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
 
 /// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.
 fn meant(asked: &str) -> Option<&'static str> {
+    if asked.contains(' ') {
+        // A sentence is for a person, who reads on from there.
+        return Some("summary");
+    }
     let stem = asked.trim_end_matches('s');
     let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
     let names = Question::names();

@@ -57,6 +57,11 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let words: Vec<&PathBuf> = args.runs.iter().chain(&args.against).collect();
     let is_absent =
         |word: &&&PathBuf| !run_named(word).exists() && baseline::reports_of(word).is_none();
+    let is_option = |word: &&&PathBuf| ["against", "vs"].iter().any(|of| word.as_os_str() == *of);
+    if let Some(option) = words.iter().filter(is_option).find(is_absent) {
+        let text = format!("{} is not a run; did you mean `--against`?", visible_path(option));
+        return Err(Failure::Usage(text));
+    }
     if let Some(absent) = words.iter().find(is_absent) {
         return Err(Failure::Usage(not_a_run_among(absent, &words)));
     }

@@ -227,10 +227,13 @@ impl Job {
             && !lost
             && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
         if (holds_nothing || failed)
-            && let Some(earlier) = latest.and_then(|latest| folder.point_back(&latest))
+            && let Some(latest) = folder.give_up_latest(latest)
         {
-            let (link, target) = (earlier.link.display(), earlier.target.display());
-            terminal.result(&format!("{link} still points to the run before, {target}"));
+            let link = latest.link.display();
+            terminal.result(&match latest.target {
+                Some(of) => format!("{link} still points to the run before, {}", of.display()),
+                None => format!("{link} is not there yet: no run before this one has a result"),
+            });
         }
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);

@@ -30,6 +30,9 @@ use crate::terminal::width;
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
 
+/// A message goes after this time, unless what it tells of still goes on.
+const SAID_FOR: Duration = Duration::from_secs(10);
+
 /// Kernels that a key scrolls by: as many as a page of 24 lines shows.
 const SCROLLED: usize = 5;
 
@@ -97,6 +100,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
     let result: io::Result<()> = (|| {
         let mut view = look(watched, state, false);
         let (mut next, stdin) = (Instant::now(), io::stdin());
+        let mut last = (None, Instant::now());
         while !stop.is_set() {
             if Instant::now() >= next {
                 let is_new = watched.tick();
@@ -109,6 +113,13 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
                 if let Some(said) = watched.said.take() {
                     view.state.said = Some(said);
                 }
+            }
+            if view.state.said != last.0 {
+                last = (view.state.said.clone(), Instant::now());
+            }
+            let is_done = last.0.as_ref().is_some_and(|said| !said.ends_with("..."));
+            if is_done && last.1.elapsed() >= SAID_FOR {
+                view.state.said = None;
             }
             terminal.draw(|frame| {
                 let area = frame.area();
@@ -172,12 +183,14 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
     let report = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    let quits = if has_keys { " (q quits)" } else { "" };
     let next = match (report, has_keys && !watched.files().is_empty()) {
         (Some(report), _) => format!("its report is {}", visible_path(&report)),
         (None, true) => "w writes its reports".to_owned(),
         (None, false) => "`stage2-launch merge` writes its reports".to_owned(),
     };
-    format!("The run has ended: {next}{}", if has_keys { ", q quits" } else { "" })
+    // A path comes last: people copy it.
+    format!("The run has ended{quits}: {next}")
 }
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
@@ -243,7 +256,7 @@ fn write_bundle(watched: &mut LiveSource) {
         watched.said = Some(why.to_owned());
         return;
     }
-    watched.in_background("the report is being made", move || save(&files, &folder));
+    watched.in_background("making the report ...", move || save(&files, &folder));
 }
 
 /// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it. Another

@@ -23,6 +23,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
 use stage2_contract::stats::P99_VALUES;
+use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
 use stage2_model::{Report, StepTimes, StepUnit, WindowKind};
@@ -694,8 +695,9 @@ fn state(view: &View, process: &Watched) -> String {
         // As the first line counts them.
         (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
-        // The file knows of the end before the socket is asked again.
-        (FileState::Ended, Some((_, phase))) if phase != "on" => phase.clone(),
+        // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
+        (FileState::Ended, Some((_, phase))) if phase == "on" => "stopped".to_owned(),
+        (FileState::Ended, Some((_, phase))) => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
         // Of a run that is over, one word is enough.
         (FileState::Growing, None) if view.ended.is_some() => "ended".to_owned(),
@@ -765,9 +767,8 @@ fn short(value: f64) -> String {
         v if v >= 1e15 => format!("{v:.0e}"),
         v if v >= 1e12 => format!("{:.1}T", v / 1e12),
         v if v >= 1e9 => format!("{:.1}G", v / 1e9),
-        v if v >= 1e6 => format!("{:.1}M", v / 1e6),
-        v if v >= 1e4 => format!("{:.1}k", v / 1e3),
-        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
+        v if v >= 999_999.5 => format!("{:.1}M", v / 1e6),
+        v if v >= 100.0 || v == 0.0 => count(v.round() as u64),
         v if v >= 10.0 => format!("{v:.1}"),
         v => format!("{v:.2}"),
     }

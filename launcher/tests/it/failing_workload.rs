@@ -96,7 +96,8 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
         assert!(head.matches("the workload failed: exit status 77").count() >= 2, "{page}: {head}");
     }
     // The same once more, from the files.
-    sandbox.launch_strictly(&["report", "tmp/stage2/latest"]).assert().success();
+    let newest = sandbox.latest("").display().to_string();
+    sandbox.launch_strictly(&["report", &newest]).assert().success();
     assert_eq!(sandbox.run_json()["coverage"], run["coverage"]);
     launch(&sandbox, &[], "exit 0").code(0);
     assert_eq!(sandbox.count(), 1 + 3);
@@ -109,6 +110,9 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
 #[test]
 fn the_failure_is_said_first_and_latest_stays_as_it_was() {
     let sandbox = sandbox();
+    let first = stderr(&launch(&sandbox, &["--light"], "exit 3").code(3));
+    assert!(first.contains("latest is not there yet: no run before this one has"), "{first}");
+    assert!(!sandbox.path("tmp/stage2/latest").is_symlink());
     launch(&sandbox, &["--light"], "exit 0").code(0);
     let latest = || std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("a link");
     let before = latest();

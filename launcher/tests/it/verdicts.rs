@@ -123,7 +123,8 @@ fn processes_that_outlive_the_workload_are_told_until_they_have_ended() {
             .and(contains("no GPU that CUDA can use").not()),
     );
     assert_eq!(sandbox.run_json()["coverage"]["empty"]["cause"], "still_running");
-    let report = ["report", "tmp/stage2/latest"];
+    let newest = sandbox.latest("").display().to_string();
+    let report = ["report", newest.as_str()];
     sandbox.launch(&report).assert().success().stderr(contains(told));
     std::process::Command::new("kill").arg(daemon.trim()).status().expect("kill");
     sandbox.launch(&report).assert().success().stderr(contains("left behind").not());

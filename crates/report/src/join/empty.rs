@@ -290,7 +290,7 @@ fn of_run(report: &Report) -> Vec<EmptyReason> {
         reasons.push(reason(
             EmptyCause::WorkloadFailed,
             end.text.clone(),
-            "see its own output, correct the command, and run again",
+            "see the output of the workload, correct its command, and run again",
         ));
     }
     let collect = report.run.passes.iter().find(|p| p.name.as_deref() == Some("collect"));

@@ -14,8 +14,8 @@ use stage2_model::RankStageRow;
 
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
-    share, short, state, who,
+    is_silent, lost, lost_count, lost_text, marked, ms, only, or_dash, padded, plain, row_of,
+    seconds, share, short, state, unit, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -144,8 +144,16 @@ pub(super) fn processes(
     let sorted = sorted_processes(view, row);
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
+    // The stage is then this process, with the numbers of its report.
+    let is_alone = only(view).is_none() && row.is_some_and(|row| row.processes == 1);
+    // A report may divide the time of a call, by its tokens.
+    let per = row.map(|row| (unit(&row.sum), row.unit)).filter(|(own, shown)| own != shown);
+    let (p50, p50_width) = match per.filter(|_| !is_alone) {
+        Some((own, _)) => (format!("P50 ms/{}", own.to_uppercase()), 12),
+        None => ("P50 ms".to_owned(), 7),
+    };
     let titles = [
-        (marked("P50 ms", by == ProcessOrder::StepTime), 7),
+        (marked(&p50, by == ProcessOrder::StepTime), p50_width),
         (marked("BUSY", by == ProcessOrder::Busy), 6),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
@@ -177,21 +185,30 @@ pub(super) fn processes(
     for process in sorted.iter().skip(first).take(shown) {
         let sum = of_stage(process, row);
         let devices = process.window.devices.iter().filter(|device| device.busy_ns > 0);
-        let busy: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
-        let busy_ns = busy.iter().sum::<f64>() / busy.len() as f64;
-        let gpu = (!busy.is_empty() && process.window.ns > 0)
+        let on_each: Vec<f64> = devices.map(|of| of.busy_ns as f64).collect();
+        let busy_ns = on_each.iter().sum::<f64>() / on_each.len() as f64;
+        let gpu = (!on_each.is_empty() && process.window.ns > 0)
             .then(|| share(busy_ns / process.window.ns as f64));
         let is_late = late.as_ref() == Some(&id(process));
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten();
+        let (p50_ns, busy, per_s) = match row.filter(|_| is_alone && sum.is_some()) {
+            Some(row) => (row.p50_ns, row.busy, row.tokens_per_s),
+            None => (
+                sum.and_then(|sum| sum.step_times.percentile(50)).map(|ns| ns as f64),
+                sum.and_then(StageNumbers::busy_share),
+                sum.filter(|sum| sum.steps_with_tokens > 0)
+                    .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?)),
+            ),
+        };
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
-            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
-            or_dash(sum.and_then(StageNumbers::busy_share).map(share)),
+            or_dash(p50_ns.map(|ns| short(ns / 1e6))),
+            or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),
             or_dash((!view.look.is_reading).then_some(lost)),
@@ -199,7 +216,7 @@ pub(super) fn processes(
         let mut text = line_of(start, &cells);
         if width >= WIDE {
             let room = width.saturating_sub(columns + 26 + host_width + 11);
-            text.push_str(&more_of_process(process, sum, room));
+            text.push_str(&more_of_process(process, per_s, room));
         }
         // That a run is over is no fault of a process.
         let is_calm = view.ended.is_some() || view.look.is_reading || !is_silent(view, process);
@@ -221,9 +238,7 @@ pub(super) fn processes(
 }
 
 /// The further columns of a wide terminal.
-fn more_of_process(process: &Watched, sum: Option<&StageNumbers>, room: usize) -> String {
-    let with_tokens = sum.filter(|sum| sum.steps_with_tokens > 0);
-    let per_s = with_tokens.and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
+fn more_of_process(process: &Watched, per_s: Option<f64>, room: usize) -> String {
     let file = shorten(&visible(process.file.as_bytes()), room);
     format!(" {:>8}  {file}", or_dash(per_s.map(short)))
 }

@@ -301,7 +301,7 @@ fn many_gpus_are_one_line_where_there_is_no_room_for_each() {
 #[test]
 fn a_run_that_has_ended_says_what_to_do_next() {
     let mut view = view();
-    view.ended = Some("The run has ended: w writes its reports, q quits".into());
+    view.ended = Some("The run has ended (q quits): w writes its reports".into());
     view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
     let shown = text(&view, 80, 24);
     assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
@@ -661,7 +661,7 @@ fn a_wide_terminal_has_more_columns_and_causes() {
     assert!(find("STAGE").ends_with(" CALLS/S  WORK/S  P90 ms WORK/STEP"));
     assert!(find("> decode").ends_with("    800    58.2      40.0"), "{}", find("> decode"));
     // 5 s and 1,000 launches in 200 calls.
-    assert!(find("gemm_a").ends_with("     5.00    25.0k  gemm"), "{}", find("gemm_a"));
+    assert!(find("gemm_a").ends_with("     5.00   25,000  gemm"), "{}", find("gemm_a"));
     assert!(find(" node-1 ").ends_with("        -  /srv/run/collector/node-1-71.s2t"));
     assert!(find("scheduler.py:8)").contains("3.0%"));
     let columns = |of: &str| find(of).chars().count();
@@ -711,10 +711,9 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
         let found = lines.iter().find(|line| line.trim_start().starts_with(start));
         found.unwrap_or_else(|| panic!("{start} is not in\n{shown}")).split_whitespace().collect()
     };
-    let number = |cell: &str| {
-        let digits = cell.trim_matches(['%', '*', 'k', '(', ')']);
-        let value: f64 = digits.parse().unwrap_or_else(|_| panic!("{cell} in\n{shown}"));
-        if cell.ends_with('k') { value * 1e3 } else { value }
+    let number = |cell: &str| -> f64 {
+        let digits = cell.trim_matches(['%', '*', '(', ')']).replace(',', "");
+        digits.parse().unwrap_or_else(|_| panic!("{cell} in\n{shown}"))
     };
     let report: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
