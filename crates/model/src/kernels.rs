@@ -265,9 +265,27 @@ pub struct ClassFloor {
 }
 
 impl ClassFloor {
+    /// Whether kernels of a class are among them.
+    pub fn contains(&self, class: &str) -> bool {
+        class != COMMUNICATION && reads(class) == self.reads
+    }
+
     /// What they could gain at the most, ns.
     pub fn above_ns(&self) -> f64 {
         self.ns - self.floor_ns
+    }
+}
+
+const WEIGHTS: &str = "the weights";
+const KV_CACHE: &str = "the KV cache";
+const COMMUNICATION: &str = "communication";
+
+/// What the kernels of a class read of the model.
+fn reads(class: &str) -> Option<&'static str> {
+    match class {
+        "gemm" | "moe" => Some(WEIGHTS),
+        "attention" => Some(KV_CACHE),
+        _ => None,
     }
 }
 
@@ -280,29 +298,25 @@ pub fn class_floors(answer: &StageAnswer, losses: &[Loss<'_>]) -> Vec<ClassFloor
     else {
         return Vec::new();
     };
-    const READERS: [&str; 3] = ["gemm", "moe", "attention"];
-    let class = |of: &[&str], reads: Option<&'static str>, floor_ns: f64| {
+    let class = |what: Option<&'static str>, floor_ns: f64| {
         let of_class = losses.iter().filter(|loss| {
-            let class = loss.kernel.row.class.as_str();
-            let is_it = match reads {
-                Some(_) => of.contains(&class),
-                None => class != "communication" && !READERS.contains(&class),
-            };
-            loss.kernel.row.stage == answer.stage && is_it
+            let row = loss.kernel.row;
+            let is_it = row.class != COMMUNICATION && reads(&row.class) == what;
+            row.stage == answer.stage && is_it
         });
         let longest = of_class.clone().max_by_key(|loss| loss.kernel.usual_ns)?;
-        let class = reads.map_or("other", |_| longest.kernel.row.class.as_str());
+        let class = what.map_or("other", |_| longest.kernel.row.class.as_str());
         Some(ClassFloor {
             class: class.to_owned(),
-            reads,
+            reads: what,
             ns: of_class.filter_map(|loss| loss.ns_of_step).sum(),
             floor_ns: floor_ns * step.shown_ns(1),
         })
     };
     let found = [
-        class(&READERS[..2], Some("the weights"), all_ns - cache_ns),
-        class(&READERS[2..], Some("the KV cache"), cache_ns),
-        class(&[], None, 0.0),
+        class(Some(WEIGHTS), all_ns - cache_ns),
+        class(Some(KV_CACHE), cache_ns),
+        class(None, 0.0),
     ];
     let mut found: Vec<ClassFloor> = found.into_iter().flatten().collect();
     if found.iter().any(|class| class.above_ns() < 0.0) {

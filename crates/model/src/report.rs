@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stage2_contract::text::KernelName;
 
 use crate::answer::{Answer, StepSeries, StepTimeline, StepUnit};
-use crate::coverage::{Coverage, META_SAMPLE};
+use crate::coverage::{Coverage, META_SAMPLE, Status};
 use crate::engine::EngineRun;
 use crate::finding::Finding;
 use crate::host::HostUse;
@@ -236,11 +236,15 @@ pub enum EndedBy {
 }
 
 impl WorkloadEnd {
-    /// For the first lines of a page, without a full stop.
-    pub fn sentence(&self) -> String {
+    /// For the first lines of a page, without a full stop; `status`: of the coverage.
+    pub fn sentence(&self, status: Status) -> String {
         let cause = self.likely_cause.as_ref();
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
-        format!("{}{cause}; the numbers cover what it did until then", self.text)
+        let covered = match status {
+            Status::Empty => "; no GPU work was recorded until then",
+            Status::Partial | Status::Complete => "; the numbers cover what it did until then",
+        };
+        format!("{}{cause}{covered}", self.text)
     }
 }
 

@@ -40,7 +40,11 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     });
     let (scale, scaled, decimals) = time_scale(found.ns as f64);
     let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-    let floor = answer.floor.distance.value().map(|times| format!("; {times:.1}x its floor"));
+    let floor = answer
+        .floor
+        .distance
+        .value()
+        .map(|times| format!("; {times:.1}x the {}'s floor", found.of));
     let bound = format!(
         "{}{stage} is bound by {}: {} of {} {scaled} per {}{}",
         report.answer.lead,

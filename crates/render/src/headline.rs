@@ -193,7 +193,7 @@ mod tests {
         report.coverage.verdict.status = Status::Complete;
         let short = headline(&report, Path::new("run"));
         let expected = [
-            "verdict: simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; 5.1x its floor",
+            "verdict: simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; 5.1x the token's floor",
             "time: p50 2.15 ms per token, longest 2.31, 465.0 tokens/s",
             "where: idle between kernels 1.70 ms (79 %), kernels 0.45 (21 %)",
             "host: Scheduler.schedule (scheduler.py:212 and 2 more lines): 1.11 ms of idle GPU per token",
@@ -207,7 +207,7 @@ mod tests {
         let page = crate::facts::summary_screen(&report);
         let head = format!(
             "**Verdict:** {verdict}\n\n- **Bound:** decode is bound by launches: 1.70 of 2.15 ms per token; \
-             5.1x its floor\n- **Time:** p50 2.15 ms per token, "
+             5.1x the token's floor\n- **Time:** p50 2.15 ms per token, "
         );
         assert!(page.contains(&head), "{page}");
         let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Coverage:** complete: \

@@ -103,7 +103,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
     let table = Table::first(CAUSES, &rows)
         .left("what the host did", |row| match row {
             Row::Cause(cause) => text(&cause.text(false)),
-            Row::Line(line) => format!("of which line {}", line.line),
+            Row::Line(line) => format!("– of which line {}", line.line),
         })
         .right("% of the idle time", |row| percent1(row.share().percent))
         .right("±", |row| percent1(row.share().error_percent))
@@ -248,8 +248,8 @@ mod tests {
             "### `decode`",
             "Idle 6.00 ms of 10.00 ms; 240 samples of `engine` in the idle time; samples represent 98.0 % of",
             "| Scheduler.schedule (vllm/v1/core/scheduler.py:212 and 2 more lines) | 65.3 | 3.1 | 3.918 |",
-            "| of which line 212 | 40.0 | 3.2 | 2.400 |",
-            "| of which line 214 | 20.0 | 2.6 | 1.200 |",
+            "| – of which line 212 | 40.0 | 3.2 | 2.400 |",
+            "| – of which line 214 | 20.0 | 2.6 | 1.200 |",
             "waiting for the GIL held by 'detok' in",
             "- 32.7 ± 3.0 % of the idle time passed while the launching thread waited",
             "| `node-1.s2t` | 3.12 | 100 | 99.5 | 1,000 | 3 | 1.0 | 20.0 |",

@@ -2,8 +2,8 @@
 
 use super::ranks;
 use crate::table::capitalised;
-use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
-use stage2_contract::text::{plain, shorten, shorten_kernel};
+use stage2_contract::text::numbers::{count, grouped, or_absent, percent1, shown_time};
+use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::kernels::{
     ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
 };
@@ -59,12 +59,15 @@ fn loses_most(report: &Report) -> Option<String> {
             let time = or_absent(loss.ns_of_step, shown_time);
             let bound = gain_by_floor(report, answer, unit).map(|bound| format!("{bound}; "));
             let mut of_stage = report.kernels.iter().filter(|row| row.stage == answer.stage);
-            let besides = match of_stage.any(|row| row.class == "communication") {
-                true => " that does not communicate",
-                false => "",
+            let which = match floors(report, answer).is_empty() {
+                false => "longest of them",
+                true if of_stage.any(|row| row.class == "communication") => {
+                    "longest kernel that does not communicate"
+                }
+                true => "longest kernel",
             };
             return format!(
-                "{stage}: {}the longest kernel{besides} is {name} ({class}): {time} per {unit}. Run again \
+                "{stage}: {}the {which} is {name} ({class}): {time} per {unit}. Run again \
                  with profiling.collector.counters=on, or with the ncu pass, to measure what each one loses",
                 bound.unwrap_or_default()
             );
@@ -79,8 +82,8 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
-/// `; over the run, graph loses more, in the same kernel`: the kernel of another stage that loses most, where that is more
-/// than `loss`.
+/// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that
+/// is more than `loss`.
 fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<String> {
     let over_run = |loss: &Loss<'_>| Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?));
     let others = all.iter().filter(|other| other.kernel.row.stage != loss.kernel.row.stage);
@@ -97,7 +100,7 @@ fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<
             false => shorten_kernel(&row.kernel, NAME_CHARS),
         };
         let stage = shorten(&row.stage, NAME_CHARS);
-        format!("; over the run, {stage} loses more, in {name}")
+        format!("; over the run, stage {stage} loses more, in {name}")
     })
 }
 
@@ -141,7 +144,8 @@ pub(super) fn lead_first(report: &Report) -> impl Iterator<Item = &StageAnswer> 
 }
 
 /// What `tell` says of the kernel that loses most in the first stage of [`lead_first`] where that is known, with what it
-/// loses of its time in a step and with the kernels of all stages, or else of the longest one. Nothing without steps.
+/// loses of its time in a step and with the kernels of all stages, or else of the longest one, of the class that
+/// [`gain_by_floor`] names where it names one. Nothing without steps.
 pub(super) fn top_kernel(
     report: &Report,
     tell: impl Fn(&StageAnswer, &Loss<'_>, Option<String>, &[Loss<'_>]) -> String,
@@ -156,8 +160,12 @@ pub(super) fn top_kernel(
         if let Some((loss, ns)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) {
             return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?)), &losses));
         }
-        let is_compute = |loss: &&Loss<'_>| loss.kernel.row.class != "communication";
-        let longest = of_stage().filter(is_compute).max_by_key(|loss| loss.kernel.total_ns)?;
+        let floors = class_floors(answer, &losses);
+        let is_told = |loss: &&Loss<'_>| match floors.first() {
+            Some(most) => most.contains(&loss.kernel.row.class),
+            None => loss.kernel.row.class != "communication",
+        };
+        let longest = of_stage().filter(is_told).max_by_key(|loss| loss.kernel.total_ns)?;
         longest.ns_of_step?;
         Some(tell(answer, longest, None, &losses))
     })
@@ -220,6 +228,44 @@ pub(super) fn first_screen(report: &Report) -> String {
     opening(report) + &paragraphs(&answer_lines(report)) + &head_of_ranks(report)
 }
 
+const COMMAND_CHARS: usize = 120;
+
+/// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
+/// 10:15 UTC ``. `arguments`: with those of the command. Nothing where nothing of it is known.
+pub(super) fn run_line(report: &Report, arguments: bool) -> String {
+    let run = &report.run;
+    let command = run.command.as_ref().filter(|words| !words.is_empty()).map(|words| {
+        let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+        let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
+        let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
+        let line = shlex::try_join(words());
+        let line = line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" "));
+        code_in_text(&shorten(&line, COMMAND_CHARS))
+    });
+    let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
+    let mut gpus: Vec<(&str, u64)> = Vec::new();
+    for device in &report.devices {
+        let name = device.name.as_deref().unwrap_or("GPU of unknown name");
+        match gpus.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, number)) => *number += 1,
+            None => gpus.push((name, 1)),
+        }
+    }
+    let gpu = |(name, number): &(&str, u64)| format!("{}x {name}", count(*number));
+    let gpus = gpus.iter().map(gpu).collect::<Vec<_>>().join(", ");
+    // As the run's file states it, without the seconds where it is a time in UTC.
+    let started = run.started.as_deref().map(|at| {
+        let parts = at.strip_suffix('Z').and_then(|at| at.split_once('T'));
+        let parts = parts.and_then(|(day, time)| Some((day, time.get(..5)?)));
+        parts.map_or(at.to_owned(), |(day, minute)| format!("{day} {minute} UTC"))
+    });
+    let name = |text: &str| plain(&shorten(text, NAME_CHARS));
+    let gpus = Some(gpus).filter(|gpus| !gpus.is_empty());
+    let facts = [model, gpus.as_deref(), started.as_deref()].map(|fact| fact.map(name));
+    let facts = [command].into_iter().chain(facts).flatten().collect::<Vec<String>>();
+    if facts.is_empty() { String::new() } else { format!("{}\n\n", facts.join(" · ")) }
+}
+
 /// What stands above the answer: simulated or not, an early end of the workload.
 pub(super) fn opening(report: &Report) -> String {
     let mut out = String::new();
@@ -227,7 +273,10 @@ pub(super) fn opening(report: &Report) -> String {
         out.push_str(&format!("> **{SIMULATED}**\n\n"));
     }
     if let Some(end) = &report.run.workload_end {
-        out.push_str(&format!("**Ended early:** {}.\n\n", plain(&end.sentence())));
+        out.push_str(&format!(
+            "**Ended early:** {}.\n\n",
+            plain(&end.sentence(report.coverage.verdict.status))
+        ));
     }
     out
 }
@@ -296,7 +345,7 @@ mod tests {
     use crate::kernels::kernels_md;
     use crate::testing::{answer, rich};
     use crate::{operators, report, summary};
-    use stage2_model::{Figure, KernelRow, Operators, StepTimes, Times};
+    use stage2_model::{DeviceRow, Figure, KernelRow, Operators, StepTimes, Times};
     use stage2_report::conclusions::Shown;
 
     #[test]
@@ -316,9 +365,27 @@ mod tests {
             summary::page(&report, &Shown::default()).markdown(),
         ] {
             let title = page.lines().next().expect("a title");
+            let page = page.replacen(&run_line(&report, true), "", 1);
+            let page = page.replacen(&run_line(&report, false), "", 1);
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{five}")), "{page}");
         }
+    }
+
+    #[test]
+    fn the_line_below_the_title_says_what_ran() {
+        let mut report = Report::default();
+        assert_eq!(run_line(&report, true), "");
+        let words = ["/usr/bin/python3", "serve.py", "--port=1"];
+        report.run.command = Some(words.map(String::from).to_vec());
+        report.run.started = Some("2026-11-22T10:15:00.000Z".into());
+        let device = DeviceRow { name: Some("NVIDIA <H200>".into()), ..DeviceRow::default() };
+        report.devices = vec![device.clone(), device];
+        let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
+        assert_eq!(run_line(&report, true), format!("`python3 serve.py --port=1` · {rest}"));
+        assert_eq!(run_line(&report, false), format!("`python3` · {rest}"));
+        report.run.started = Some("yesterday".into());
+        assert!(run_line(&report, false).ends_with(" · yesterday\n\n"));
     }
 
     #[test]
@@ -349,10 +416,10 @@ mod tests {
             let own = losses.iter().find(|loss| loss.kernel.row.stage == "decode");
             more_elsewhere(&report, own.expect("one of decode"), &losses)
         };
-        let more = "; over the run, graph loses more, in the same kernel";
+        let more = "; over the run, stage graph loses more, in the same kernel";
         assert_eq!(said([0.5, 0.5, 0.5]).as_deref(), Some(more));
         assert_eq!(said([0.1, 0.5, 0.5]), None, "decode loses more");
-        let other = "; over the run, graph loses more, in gemm1";
+        let other = "; over the run, stage graph loses more, in gemm1";
         assert_eq!(said([1.0, 1.0, 0.5]).as_deref(), Some(other));
     }
 
@@ -401,5 +468,10 @@ mod tests {
             let all = "up to 0.028 of 0.448 ms per step of the kernels is above their floor";
             assert_eq!(said.as_deref(), Some(all));
         }
+        let _ = of_floor(Some(100_000.0));
+        report.kernels[2].times.total_ns = 650_000;
+        let said = loses_most(&report).expect("a kernel");
+        assert!(said.contains("neither weights nor KV cache lose most"), "{said}");
+        assert!(said.contains("the longest of them is") && said.contains("(norm)"), "{said}");
     }
 }

@@ -15,7 +15,7 @@ use stage2_report::roofline::bound;
 
 use crate::costs::costs;
 use crate::energy::energy_md;
-use crate::page::{Page, first_screen};
+use crate::page::{Page, first_screen, run_line};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
 use crate::steps::steps_md;
@@ -60,7 +60,11 @@ pub(super) fn page(report: &Report) -> Page {
         (advice::RULES, advice::rules(report)),
         ("How to read this", definitions(report)),
     ];
-    Page { title, head: first_screen(report) + &serious(report), sections }
+    Page {
+        title,
+        head: run_line(report, true) + &first_screen(report) + &serious(report),
+        sections,
+    }
 }
 
 /// On the first screen: how many findings there are, and what the errors are.

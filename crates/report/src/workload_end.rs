@@ -97,10 +97,14 @@ pub(crate) fn explain(report: &mut Report) {
     if end.how == EndedBy::Failure {
         let terminal = "what it wrote to the terminal (run.tee=true keeps that in the bundle)";
         let see = end.log.as_deref().unwrap_or(terminal);
+        let covered = match records {
+            0 => "no GPU work was recorded until then",
+            _ => "the numbers cover what it did until then",
+        };
         let why = end.likely_cause.as_ref().map(|cause| format!("likely cause: {cause}"));
         report.findings.push(Id::WorkloadEnded.found(
             &*end.text,
-            why.unwrap_or_else(|| "the numbers cover what it did until then".into()),
+            why.unwrap_or_else(|| covered.into()),
             format!("see {see}, fix the cause and run again"),
         ));
     }

@@ -145,7 +145,9 @@ fn of_the_run(subject: &Subject<'_>) -> Vec<Caveat> {
     if let Some(end) = &report.run.workload_end {
         let meaning = "the workload ended early: the report is of what it did until then";
         let caveat = Caveat::new(Severity::Warning, "ended_early", meaning);
-        found.push(caveat.detail(&end.sentence()).at("/run/workload_end"));
+        found.push(
+            caveat.detail(&end.sentence(report.coverage.verdict.status)).at("/run/workload_end"),
+        );
     }
     for left_out in subject.run.left_out {
         let meaning = "a part of the report is missing or cannot be read: write it again";

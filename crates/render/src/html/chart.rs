@@ -260,22 +260,20 @@ pub(super) fn has_points(report: &Report, stage: &str) -> bool {
     report.kernels.iter().any(|row| row.stage == stage && point(row, 0).is_some())
 }
 
-pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
+pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> Option<String> {
     let rows = || report.kernels.iter().filter(|row| row.stage == stage);
     let all_ns = rows().fold(0u64, |sum, row| sum.saturating_add(row.times.total_ns));
     let mut points: Vec<Point<'_>> = rows().filter_map(|row| point(row, all_ns)).collect();
     points.order_by(|a, b| b.share.total_cmp(&a.share));
     if points.is_empty() {
-        let counted = rows().filter(|row| row.counters.is_some()).count();
-        let why = match counted {
-            0 => "ncu measured no kernel of this stage",
-            _ => "the counters of this stage give no rate of operations and bytes for a whole row",
-        };
-        return format!(
-            "<p class=\"absent\">None: {why}. To measure it, run <code>stage2-launch \
+        // Without counters, the table of top kernels says how to have them.
+        rows().find(|row| row.counters.is_some())?;
+        return Some(format!(
+            "<p class=\"absent\">None: the counters of this stage give no rate of operations and bytes \
+             for a whole row. To measure it, run <code>stage2-launch \
              run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
              <code>pipeline.ncu.top_n</code> limits how many kernels it measures.</p>\n"
-        );
+        ));
     }
     let covered: f64 = points.iter().map(|point| point.share).sum();
     let left_out = points.len().saturating_sub(POINTS);
@@ -328,7 +326,7 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> String {
             counted.map_or_else(sampled, |bound| Some(bound.label().to_owned()))
         });
     let table = html(&table.markdown_with_rest_in("kernels.csv"));
-    out + &format!("<details><summary>Points as a table</summary>\n{table}</details>\n")
+    Some(out + &format!("<details><summary>Points as a table</summary>\n{table}</details>\n"))
 }
 
 fn point(row: &KernelRow, all_ns: u64) -> Option<Point<'_>> {

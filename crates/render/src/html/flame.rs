@@ -35,7 +35,7 @@ struct Node {
     called: BTreeMap<usize, Node>,
 }
 
-/// Returns a flame graph of the idle time of a stage; `None` without stacks.
+/// Returns a flame graph of the idle time of a stage; `None` without stacks, or where too few samples tell no cause.
 pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<String> {
     let mut root = Node::default();
     for known in &stage.stacks {
@@ -47,7 +47,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
             at.samples = at.samples.saturating_add(known.samples);
         }
     }
-    if root.called.is_empty() || root.ns == 0 {
+    if stage.causes.is_empty() || root.called.is_empty() || root.ns == 0 {
         return None;
     }
     let all_ns = stage.stacks_of_ns.max(root.ns);
@@ -65,7 +65,6 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
         "0.0" => String::new(),
         percent => format!(" For {percent} % of the idle time, no stack is shown."),
     };
-    let as_above = if stage.causes.is_empty() { "" } else { ", as in the table above" };
     let from = match stage.samples {
         0 => "calls whose times are known, without a sample".to_owned(),
         some => counted(some, "sample"),
@@ -75,7 +74,7 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
          aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the launching \
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
-         frame is its share of the idle time{as_above}, from {from}. The outermost frames are at the top. The last frame of a stack is what the thread waited for, if it \
+         frame is its share of the idle time, as in the table above, from {from}. The outermost frames are at the top. The last frame of a stack is what the thread waited for, if it \
          did.{without}{left_out}</p>\n",
         picture.frames,
     ))
@@ -174,7 +173,8 @@ mod tests {
         let host = HostUse { names, ..HostUse::default() };
         let stack = |stack: &[usize], ns| HostStackTime { stack: stack.to_vec(), ns, samples: 1 };
         let stacks = vec![stack(&[0, 1, 2, 3], 50), stack(&[0, 1, 2, 4], 30), stack(&[], 10)];
-        let stage = HostStage { stacks, stacks_of_ns: 100, ..HostStage::default() };
+        let known = HostStage { causes: vec![HostCause::default()], ..HostStage::default() };
+        let stage = HostStage { stacks, stacks_of_ns: 100, ..known.clone() };
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(
             picture.contains("step (3 frames): 80.0 %, 2 samples\nmain\nrun\nstep</title>"),
@@ -183,14 +183,16 @@ mod tests {
         assert!(picture.contains("<title>sample: 50.0 %, 1 sample</title>"), "{picture}");
         assert!(picture.contains("For 20.0 % of the idle time, no stack is shown."), "{picture}");
         // The last frame of the only stack is what the thread does, and stays.
-        let stage =
-            HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..HostStage::default() };
+        let stage = HostStage { stacks: vec![stack(&[0, 1], 5)], stacks_of_ns: 5, ..known };
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
-        // There is no table of causes, and no sample.
-        assert!(picture.contains("idle time, from calls whose times are known"), "{picture}");
-        let stage = HostStage { samples: 40, causes: vec![HostCause::default()], ..stage };
+        // Without a sample.
+        let from = "as in the table above, from calls whose times are known";
+        assert!(picture.contains(from), "{picture}");
+        let stage = HostStage { samples: 40, ..stage };
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(picture.contains("as in the table above, from 40 samples."), "{picture}");
+        let few = HostStage { causes: Vec::new(), ..stage };
+        assert_eq!(flame(&host, &few, "flame"), None, "too few samples for causes");
     }
 }

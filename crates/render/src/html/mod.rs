@@ -39,7 +39,9 @@ use crate::html::flame::flame;
 use crate::html::markdown::{foreign, html, text};
 use crate::html::tables::{by_class, linked, linked_rows, ranks_by_stage, table, top_losses};
 use crate::html::timeline::timelines;
-use crate::page::{COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, host_ahead};
+use crate::page::{
+    COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, host_ahead, idle_of, run_line,
+};
 use crate::stages::{idle_kinds, step_relation};
 use crate::table::capitalised;
 use crate::{engine, host, ranks};
@@ -186,7 +188,9 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         while parts.iter().any(|part| part.id == id) {
             id.push_str("-more");
         }
-        parts.push(Part { id, title: text(title), html: html(markdown), kind });
+        let is_brief = summary.sections.iter().any(|(of, _)| of == title);
+        let title = if is_brief { sentence_case(title) } else { (*title).to_owned() };
+        parts.push(Part { id, title: text(&title), html: html(markdown), kind });
     }
     parts
 }
@@ -242,6 +246,16 @@ fn with_anchors(list: &str, findings: &[Finding]) -> String {
         out.push_str(&format!("<li id=\"{anchor}{again}\" title=\"{id}\">{item}"));
     }
     out
+}
+
+/// A title whose words begin with capitals, as those of the summary, in sentence case. Abbreviations and names stay.
+fn sentence_case(title: &str) -> String {
+    let separators = |c: char| matches!(c, ' ' | '-');
+    let words = title.split_inclusive(separators).enumerate().map(|(at, word)| {
+        let is_title_case = word.chars().skip(1).all(|c| c.is_ascii_lowercase() || separators(c));
+        if at > 0 && is_title_case { word.to_lowercase() } else { word.to_owned() }
+    });
+    words.collect()
 }
 
 /// The identifier of a section: its title in small letters.
@@ -301,13 +315,14 @@ fn contents(parts: &[Part]) -> String {
 }
 
 fn header(report: &Report, title: &str, parts: &[Part]) -> String {
-    let mut out = format!("<header>\n<h1>{}</h1>\n", text(title));
+    let ran = html(&run_line(report, true)).replacen("<p>", "<p class=\"note\">", 1);
+    let mut out = format!("<header>\n<h1>{}</h1>\n{ran}", text(title));
     if report.simulated {
         let simulated = text(SIMULATED);
         out.push_str(&format!("<p class=\"banner bad\"><strong>{simulated}</strong></p>\n"));
     }
     if let Some(end) = &report.run.workload_end {
-        let end = text(&end.sentence());
+        let end = text(&end.sentence(report.coverage.verdict.status));
         out.push_str(&format!(
             "<p class=\"banner bad\"><strong>Ended early:</strong> {end}.</p>\n"
         ));
@@ -395,6 +410,9 @@ fn explained_at(label: &str) -> Option<&'static str> {
 /// Lines that the bar of the mean step makes less urgent.
 const FOLDED: [&str; 4] = ["window", "host", "floor", "ranks"];
 
+/// Characters of a warning on its card.
+const WARNING_CHARS: usize = 100;
+
 /// `has_bar`: how busy the GPU is, the bar of the mean step shows.
 fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
     let mut shown: Vec<Card<'_>> = Vec::new();
@@ -424,9 +442,13 @@ fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
         let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3} %", mfu * 100.0));
         shown.extend(mfu.map(|mfu| card("MFU of the model", mfu, MFU_SECTION)));
     }
-    let warnings = report.findings.iter().filter(|f| f.severity == Severity::Warning).count();
-    let label = if warnings == 1 { "warning" } else { "warnings" };
-    shown.extend((warnings > 0).then(|| card(label, count(warnings as u64), "findings")));
+    let warnings = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
+    shown.extend(warnings().next().map(|first| {
+        let number = warnings().count() as u64;
+        let label = if number == 1 { "warning" } else { "warnings, the first" };
+        let label = format!("{label}: {}", shorten(&first.what, WARNING_CHARS));
+        card(label, count(number), "findings")
+    }));
     let is_there = |to: &str| parts.iter().any(|part| part.id == to);
     shown.iter_mut().for_each(|card| card.to = card.to.take().filter(|to| is_there(to)));
     cards(&shown)
@@ -480,9 +502,21 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
     let body = if has_gpu_work(report, stage) {
         let split = answer.and_then(|answer| {
-            Some(window(answer.window.as_ref()?, times, &answer.basis, &id("window")))
+            let split = window(answer.window.as_ref()?, times, &answer.basis, &id("window"));
+            let by_cause = idle_of(report, answer).filter(|idle| !idle.causes.is_empty());
+            let by_cause = by_cause.map(|_| {
+                format!(
+                    "<p class=\"note\"><a href=\"#{}\">The table of what the host does</a> divides the \
+                     idle time by cause.</p>\n",
+                    id("host")
+                )
+            });
+            Some(split + &by_cause.unwrap_or_default())
         });
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
+        let roofline = roofline(report, stage, &id("roofline"));
+        let roofline =
+            roofline.map(|picture| format!("<div>\n<h3>Roofline</h3>\n{picture}</div>\n"));
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage was read",
@@ -492,11 +526,11 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n<div>\n<h3>Roofline</h3>\n{}\
-             </div>\n</div>\n<h3>Kernel time by class</h3>\n{}",
+             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{}</div>\n\
+             <h3>Kernel time by class</h3>\n{}",
             by_batch.unwrap_or_default(),
             sampled(report, stage, &id("sampled")),
-            roofline(report, stage, &id("roofline")),
+            roofline.unwrap_or_default(),
             by_class(report, stage),
         )
     } else {
@@ -547,7 +581,7 @@ fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> S
     format!(
         "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}{}{picture}",
         id("host"),
-        html(&stage_md(&told))
+        html(&stage_md(&told)).replace("<td>– of which", "<td class=\"part-of\">of which")
     )
 }
 

@@ -165,7 +165,7 @@
       byStart.forEach((rect) => rect.classList.toggle("found", found.has(rect)));
       if (!words.length) return;
       const takes = marked.reduce((sum, rect) => sum + ns(rect, "width"), 0);
-      said.textContent = `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; n and p step through them`;
+      said.textContent = !marked.length ? "No match" : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; n and p step through them`;
     };
     find.addEventListener("input", mark);
     box.addEventListener("find", (event) => {
@@ -301,7 +301,7 @@
         row.hidden = !is || (folds && !open);
         visible += row.hidden ? 0 : 1;
       }
-      found.textContent = `${visible} of ${rows.length} rows`;
+      found.textContent = visible || small ? `${visible} of ${rows.length} rows` : "No kernel matches all of these words";
       more.hidden = small === 0;
       const kernels = `${small} more ${small === 1 ? "kernel" : "kernels"}`;
       const what = `${kernels}, each below 0.1 % of the kernel time of its stage: ${sum.toFixed(3)} ms together`;
@@ -428,7 +428,7 @@
         percent += part(frame, "width");
         until = part(frame, "x") + part(frame, "width");
       }
-      if (words.length > 0) say(`${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time`);
+      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time` : "No match");
     });
     const step = (by) => {
       const marked = frames.filter((frame) => frame.matches(".found"));

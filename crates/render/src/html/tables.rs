@@ -335,7 +335,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         let (all, floor, lost) =
             (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
         Some(format!(
-            "All kernels that compute take {all} per {}, {} their floor of {floor}: they lose {lost} at the most",
+            "All kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose {lost} at the most",
             text(&found.of),
             times_faster(over)
         ))
@@ -478,6 +478,8 @@ fn late_and_waiting(report: &Report) -> String {
                 format!("{} of {all}", count(delays.collectives))
             }
         });
+        // Its total has the delays that are not told from noise.
+        let often = often.or_else(|| late(row).map(|_| "only noise".to_owned()));
         let by = found.map(|(_, delays)| {
             delays
                 .steps
@@ -501,7 +503,7 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
-         these. Late in, median and most count delays above the noise (median: of steps, else the mean of collectives); \
+         these. Late in, median and max count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. All times leave out the first, cold call where there are others. Of a \
          stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
@@ -517,7 +519,7 @@ fn late_and_waiting(report: &Report) -> String {
         "late in",
         "because of",
         "median, ms",
-        "most, ms",
+        "max, ms",
         "total, ms",
         "waiting, ms",
         "transfer, ms",

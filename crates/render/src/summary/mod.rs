@@ -20,7 +20,7 @@ use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
 use crate::facts::summary_screen;
 use crate::operators::basis;
-use crate::page::{Page, busy_in_stages, idle_percent, is_answered};
+use crate::page::{Page, busy_in_stages, idle_percent, is_answered, run_line};
 use crate::stages::no_stage;
 use crate::table::{NAME_CHARS, Table, decimal, name, none, sentence, text};
 use crate::utilisation::mfu;
@@ -50,7 +50,8 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Recommendations", advice::recommendations_in_brief(report)),
         ("Limits", advice::findings_in_brief(report)),
     ];
-    let mut head = summary_screen(report);
+    // Without the arguments of the program: this page is passed on.
+    let mut head = run_line(report, false) + &summary_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -68,10 +69,8 @@ fn inferred_steps(report: &Report) -> String {
 const ROWS: usize = 16;
 /// GPUs that have a row.
 const DEVICES: usize = 4;
-/// The arguments of the program are not here: this page is passed on.
-const PROGRAM_CHARS: usize = 80;
 
-/// The facts that matter for the numbers; report.md has the whole environment.
+/// The facts that matter for the numbers, without those of the line below the title; report.md has the whole environment.
 fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
@@ -80,14 +79,9 @@ fn environment(report: &Report) -> String {
     facts.extend((more > 0).then(|| fact("GPU", format!("{more} more, in report.md"))));
     facts.extend(run.environment.iter().filter(|fact| matters(&fact.key)).cloned());
     let used = report.insight.utilisation.as_ref();
-    facts.extend(used.and_then(|u| u.model_name.clone()).map(|name| fact("model", name)));
     facts.extend(used.and_then(work).map(|work| fact("work", work)));
     let precision = used.and_then(|used| used.numbers.precision);
     facts.extend(precision.map(|precision| fact("precision", precision.to_string())));
-    let program = run.command.as_ref().and_then(|words| words.first());
-    let program = program.map(|word| word.rsplit('/').next().unwrap_or(word));
-    facts.extend(program.map(|name| fact("program", shorten(name, PROGRAM_CHARS))));
-    facts.extend(run.started.clone().map(|started| fact("started", started)));
     if facts.is_empty() {
         return none(
             "neither env.json nor a recorded GPU shows what it ran on",

@@ -241,7 +241,7 @@ fn a_full_page() {
     let page = summary_md(&full(""), &shown());
     compare("stakeholder_summary.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 8));
-    let first_screen: Vec<&str> = page.lines().take(7).collect();
+    let first_screen: Vec<&str> = page.lines().take(9).collect();
     assert!(first_screen.iter().any(|line| line.contains("SIMULATED")));
     assert!(first_screen.iter().any(|line| line.starts_with("**Coverage:** 27 kernels")));
 }

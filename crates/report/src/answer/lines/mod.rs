@@ -109,7 +109,10 @@ fn missing_work(report: &Report) -> Option<String> {
 
 /// What the numbers that follow must not be read without.
 pub(super) fn lead(report: &Report) -> String {
-    let end = report.run.workload_end.as_ref().map(|end| format!("{}; until then: ", end.text));
+    // Without numbers, the coverage says it.
+    let end = report.run.workload_end.as_ref();
+    let end = end.filter(|_| report.coverage.verdict.status != Status::Empty);
+    let end = end.map(|end| format!("{}; until then: ", end.text));
     let under_nsys = report.source == Origin::Nsys.label();
     let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
     format!("{}{nsys}{}", end.unwrap_or_default(), simulated(report))

@@ -68,9 +68,10 @@ fn parts(found: &Bottleneck, late: Option<&LateRow>, waits_first: bool) -> Strin
     let named = longest.chain(named.filter(is_advised)).take(PARTS);
     for (at, part) in named {
         let (does, what) = match found.kernels_over_floor.filter(|_| part.kind.is_kernels()) {
-            Some(over) => {
-                ("runs kernels", format!("of the time, at {} their floor", times_faster(over)))
-            }
+            Some(over) => (
+                "runs kernels",
+                format!("of the time, at {} the kernels' floor", times_faster(over)),
+            ),
             None => does(part.kind, late),
         };
         let percent = found.percent(part);
@@ -253,8 +254,7 @@ mod tests {
         let parts = [(Host, 1_600), (Kernels, 1_400), (BottleneckKind::Ranks, 1_000)];
         of_step.answer.bottleneck = Some(bound(&parts, Some(1.96)));
         let over = verdict(&Report::default(), std::slice::from_ref(&of_step), None);
-        let said =
-            "waits 40 % for the host and runs kernels 35 % of the time, at 1.96x their floor.";
+        let said = "waits 40 % for the host and runs kernels 35 % of the time, at 1.96x the kernels' floor.";
         assert!(over.is_some_and(|over| over.ends_with(said)));
         let waiting = first(Rule::Waiting, "Look at what the late rank does: host work.");
         assert_eq!(

@@ -81,17 +81,19 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
 
 fn nothing(run: &RunMeasurements) -> Takeaway {
     let (text, then) = if run.stages.is_empty() {
+        // Where nothing was recorded, stages are not what is missing.
+        let mark = "Mark the stages with NVTX ranges, for instance prefill and decode.";
         (
             "No stage was recorded, so there are no statements about stages.",
-            "Mark the stages with NVTX ranges, for instance prefill and decode.",
+            Some(mark).filter(|_| run.status != "empty"),
         )
     } else {
         (
             "The numbers that are known support no statement.",
-            "Look at the findings for what is missing.",
+            Some("Look at the findings for what is missing."),
         )
     };
-    say_of_run(Rule::Nothing, coverage(run), text.into(), Some(then))
+    say_of_run(Rule::Nothing, coverage(run), text.into(), then)
 }
 
 /// How much of the run was recorded.
