@@ -376,13 +376,13 @@ mod tests {
     fn the_line_below_the_title_says_what_ran() {
         let mut report = Report::default();
         assert_eq!(run_line(&report, true), "");
-        let words = ["/usr/bin/python3", "serve.py", "--port=1"];
+        let words = ["/usr/bin/python3", "serve.py", "--quiet"];
         report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("2026-11-22T10:15:00.000Z".into());
         let device = DeviceRow { name: Some("NVIDIA <H200>".into()), ..DeviceRow::default() };
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
-        assert_eq!(run_line(&report, true), format!("`python3 serve.py --port=1` · {rest}"));
+        assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
         assert_eq!(run_line(&report, false), format!("`python3` · {rest}"));
         report.run.started = Some("yesterday".into());
         assert!(run_line(&report, false).ends_with(" · yesterday\n\n"));
