@@ -97,17 +97,15 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     Some(lines.into_iter().filter_map(line).chain([coverage]).collect())
 }
 
-/// Of a complete capture without the counts; what was left out on purpose, which is in capitals, stays.
+/// Of a complete capture without the counts; what was left out on purpose stays.
 pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
     if report.coverage.verdict.status != Status::Complete {
         return text.to_owned();
     }
     let mut clauses = text.split("; ");
     let known = clauses.next().unwrap_or_default().split([',', '(']).next().unwrap_or_default();
-    let is_left_out = |clause: &&str| {
-        let word = clause.split(' ').next().unwrap_or_default();
-        word.chars().count() > 1 && word.chars().all(char::is_uppercase)
-    };
+    let is_left_out =
+        |clause: &&str| ["SAMPLED ", "COLLECTED ONLY "].iter().any(|word| clause.starts_with(word));
     let left_out = clauses.filter(is_left_out).map(|clause| format!("; {clause}"));
     format!("{}{}", known.trim_end(), left_out.collect::<String>())
 }

@@ -9,7 +9,9 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time, us3};
+use stage2_contract::text::numbers::{
+    count, counted, ms3, ms6, or_absent, percent1, shown_time, us3,
+};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
