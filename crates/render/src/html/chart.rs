@@ -268,12 +268,13 @@ pub(super) fn roofline(report: &Report, stage: &str, id: &str) -> Option<String>
     if points.is_empty() {
         // Without counters, the table of top kernels says how to have them.
         rows().find(|row| row.counters.is_some())?;
-        return Some(format!(
+        return Some(
             "<p class=\"absent\">None: the counters of this stage give no rate of operations and bytes \
              for a whole row. To measure it, run <code>stage2-launch \
              run.mode=deep -- COMMAND</code> where ncu is installed and may read counters; \
              <code>pipeline.ncu.top_n</code> limits how many kernels it measures.</p>\n"
-        ));
+                .to_owned(),
+        );
     }
     let covered: f64 = points.iter().map(|point| point.share).sum();
     let left_out = points.len().saturating_sub(POINTS);
