@@ -12,7 +12,7 @@ import { pathToFileURL } from "node:url";
 
 const PHONE = { width: 390, height: 800 };
 const DESK = { width: 1280, height: 900 };
-const DEADLINE_MS = 120_000;
+const PAGE_MS = 60_000;
 
 function findChromium() {
   const folders = (process.env.PATH ?? "").split(":");
@@ -511,10 +511,11 @@ if (!program) {
 }
 if (pictures) mkdirSync(pictures, { recursive: true });
 const browser = new Browser(program);
+const deadlineMs = PAGE_MS * (args.length + 1);
 const late = setTimeout(() => {
-  console.error(`The browser did not finish within ${DEADLINE_MS / 1000} s.`);
+  console.error(`The browser did not finish within ${deadlineMs / 1000} s.`);
   browser.end().finally(() => process.exit(1));
-}, DEADLINE_MS);
+}, deadlineMs);
 let failed = false;
 try {
   await browser.start();
