@@ -60,7 +60,8 @@ def test_tables_agree_with_the_report() -> None:
         row["waiting_ns"] for row in metrics["ranks"]["collectives"]
     )
     decode = [row for row in run.steps if row["stage"] == "decode"]
-    assert sum(row["steps"] for row in decode) == 192
+    # Those that another one followed at once, as the report counts them.
+    assert sum(row["steps"] for row in decode) == 188
     cause = run.host_causes[0]
     assert cause["frame.function"] == "CudaGraphManager.run_fullgraph"
     assert len(cause["stack"]) == 8
