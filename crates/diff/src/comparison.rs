@@ -288,7 +288,7 @@ impl StageChange {
         }
     }
 
-    /// Percent by which the median step and the mean one changed, where they went opposite ways.
+    /// Changes of the median and of the mean step, percent, if they have opposite signs.
     pub fn opposed(&self) -> Option<[f64; 2]> {
         let percent = |name| self.metric(name)?.change_percent;
         let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
