@@ -100,6 +100,11 @@ impl Drain {
         }
         if !gpu.tracer.is_attached() {
             self.note_detached();
+        } else if self.times_by_hardware {
+            // CUPTI may ask for a buffer long after the launch whose record goes there. The count may have begun
+            // before the GPU was known.
+            self.records.tired = true;
+            self.count_launches(false);
         } else if !self.shared.launch_watch.is_on() {
             self.records.tired = self.records.tired || !self.count_launches(true);
         } else if launches > room + MARGIN {
@@ -127,7 +132,9 @@ impl Drain {
     /// one hands over every buffer that holds a record.
     pub(super) fn check_missing_at_end(&mut self, flushed: bool, forced: bool) {
         let watch = &self.shared.launch_watch;
-        let (counted, launches) = (watch.is_on() || self.records.tired, watch.launches());
+        // The hardware's times may have begun after the count did.
+        let counted = (watch.is_on() || self.records.tired) && !self.times_by_hardware;
+        let launches = watch.launches();
         let (detached, detached_alive) = (self.records.detached > 0, self.records.lives_on);
         let moved = self.check_moves();
         // The process may go on, and nobody takes in the count any more.
@@ -189,10 +196,6 @@ impl Drain {
     /// Has launches counted, or no longer. Whether they are.
     fn count_launches(&self, on: bool) -> bool {
         let watch = &self.shared.launch_watch;
-        if on && self.times_by_hardware {
-            // CUPTI may ask for a buffer long after the launch whose record goes there.
-            return false;
-        }
         let Some(gpu) = self.shared.gpu().filter(|_| watch.is_on() != on) else { return on };
         watch.set(on);
         let counts = gpu.tracer.watch_launches(on) && on;

@@ -194,6 +194,8 @@ impl Tracer for Cupti {
             if let Err((kind, error)) = self.activities.enable_switched() {
                 if let Some(shared) = state::shared() {
                     shared.counters.late_switches.increment();
+                    // That no records come is known from here on.
+                    shared.launch_watch.set(false);
                 }
                 // Each range that is asked for comes by here.
                 if !self.refused.swap(true, Ordering::Relaxed) {
