@@ -165,15 +165,17 @@ pub fn main_ends_beside_a_start() {
 /// Its exit handler starts a thread that works on while the process ends.
 pub fn works_beside_the_end() {
     extern "C" fn last() {
-        std::thread::spawn(|| {
+        let (works, at_work) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
             let stream = Stream::new();
             let started = Instant::now();
             while started.elapsed() < Duration::from_secs(5) {
                 stream.launch_in(b"beside the end", 3);
                 stream.synchronize();
+                let _ = works.send(());
             }
         });
-        std::thread::sleep(Duration::from_millis(5));
+        let _ = at_work.recv();
     }
     plain();
     // SAFETY: the handler may run at any time.

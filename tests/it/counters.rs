@@ -1,7 +1,9 @@
 //! Hardware counters: samples that follow from what the simulated GPU ran, and what happens when there are
 //! none.
 
-use crate::common::{Guest, Left, TraceFile, each};
+use std::collections::BTreeSet;
+
+use crate::common::{Guest, Left, TraceFile, despite_other_work, each};
 use stage2_contract::trace::{CounterSamples, CounterSet, Ending, GpuWork, Record};
 
 const READ: &str = "dram__bytes_read.sum";
@@ -47,64 +49,72 @@ fn expect_whole(left: &Left) -> f64 {
 
 #[test]
 fn samples_add_up_to_what_the_kernels_read() {
-    // A thread that other work keeps back falls behind, and begins a second set of longer samples.
-    let mut runs = (0..3).map(|_| guest("on@500").run());
-    let left = runs.find(|left| sets(left.trace()).len() == 1).expect("one of three runs keeps up");
-    let expected = expect_whole(&left);
-    assert_eq!(left.stderr(), "");
-    let [set] = sets(left.trace())[..] else { panic!("{:?}", sets(left.trace())) };
-    assert_eq!((set.device, set.interval_ns), (0, 500_000));
-    assert!(set.metrics.len() >= 9, "{:?}", set.metrics);
-    let read = sum(left.trace(), READ, |_, _| true);
-    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
-    // Without a gap, on the clock of the kernels.
-    let spans: Vec<_> = samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
-    assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
-    let kernels = left.trace().records.iter().filter_map(|record| match record {
-        Record::Work(work @ GpuWork { .. }) if work.is_kernel() => Some((work.start, work.end)),
-        _ => None,
+    despite_other_work(|| {
+        let left = guest("on@500").run();
+        let expected = expect_whole(&left);
+        assert_eq!(left.stderr(), "");
+        let [set] = sets(left.trace())[..] else { panic!("{:?}", sets(left.trace())) };
+        assert_eq!((set.device, set.interval_ns), (0, 500_000));
+        assert!(set.metrics.len() >= 9, "{:?}", set.metrics);
+        let read = sum(left.trace(), READ, |_, _| true);
+        assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+        // Without a gap, on the clock of the kernels.
+        let spans: Vec<_> =
+            samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        let kernels = left.trace().records.iter().filter_map(|record| match record {
+            Record::Work(work @ GpuWork { .. }) if work.is_kernel() => Some((work.start, work.end)),
+            _ => None,
+        });
+        for (start, end) in kernels {
+            assert!(
+                spans[0].0 <= start && end <= spans[spans.len() - 1].1,
+                "a kernel without samples"
+            );
+        }
+        let share = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
+        assert!(share("counters.sampled_ms") > Some(0), "{:?}", share("counters.sampled_ms"));
+        assert!(share("counters.cpu_ms").is_some() && share("counters.setup_ms").is_some());
     });
-    for (start, end) in kernels {
-        assert!(spans[0].0 <= start && end <= spans[spans.len() - 1].1, "a kernel without samples");
-    }
-    let share = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
-    assert!(share("counters.sampled_ms") > Some(0), "{:?}", share("counters.sampled_ms"));
-    assert!(share("counters.cpu_ms").is_some() && share("counters.setup_ms").is_some());
 }
 
 /// Hazard (Traces in pieces): Hardware counters are sampled while a trace turns to its next piece.
 /// Promise: No sample is lost or there twice, and each piece says what its samples are of.
 #[test]
 fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
-    let cut =
-        || guest("on@300").env("STAGE2_ROTATE", "every=10ms").env("STAGE2_FLUSH_MS", "10").run();
-    // As above, but for the set that each piece has.
-    let ids = |left: &Left| {
-        let ids = left.traces.iter().flat_map(sets).map(|set| set.id);
-        ids.collect::<std::collections::BTreeSet<_>>()
-    };
-    let mut runs = (0..5).map(|_| cut());
-    let left = runs.find(|left| ids(left).len() == 1).expect("one of five runs keeps up");
-    assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
-    let with_samples = left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
-    // They come by the thousand.
-    assert!(with_samples >= 2, "{with_samples} of {} pieces", left.traces.len());
-    for piece in &left.traces {
-        let mut defined = false;
-        for record in &piece.records {
-            match record {
-                Record::CounterSet(_) => defined = true,
-                Record::CounterSamples(_) => assert!(defined, "a piece that cannot be read alone"),
-                _ => {}
+    despite_other_work(|| {
+        let cut = guest("on@300").env("STAGE2_ROTATE", "every=10ms").env("STAGE2_FLUSH_MS", "10");
+        let left = cut.run();
+        // Each piece has the set, which is the same.
+        let ids: BTreeSet<u32> = left.traces.iter().flat_map(sets).map(|set| set.id).collect();
+        assert_eq!(ids.len(), 1);
+        assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+        let with_samples = left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
+        // They come by the thousand.
+        assert!(with_samples >= 2, "{with_samples} of {} pieces", left.traces.len());
+        for piece in &left.traces {
+            let mut defined = false;
+            for record in &piece.records {
+                match record {
+                    Record::CounterSet(_) => defined = true,
+                    Record::CounterSamples(_) => {
+                        assert!(defined, "a piece that cannot be read alone")
+                    }
+                    _ => {}
+                }
             }
         }
-    }
-    let expected: f64 = left.stdout().trim().parse().expect("bytes");
-    let read: f64 = left.traces.iter().map(|piece| sum(piece, READ, |_, _| true)).sum();
-    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
-    let mut spans: Vec<_> = left.traces.iter().flat_map(samples).flat_map(|s| &s.spans).collect();
-    spans.sort();
-    assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "a sample is lost or there twice");
+        let expected: f64 = left.stdout().trim().parse().expect("bytes");
+        let read: f64 = left.traces.iter().map(|piece| sum(piece, READ, |_, _| true)).sum();
+        assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+        let mut spans: Vec<_> =
+            left.traces.iter().flat_map(samples).flat_map(|s| &s.spans).collect();
+        spans.sort();
+        assert!(
+            spans.windows(2).all(|pair| pair[0].1 == pair[1].0),
+            "a sample is lost or there twice"
+        );
+    });
 }
 
 #[test]
@@ -122,15 +132,18 @@ fn named_metrics_are_sampled_and_those_that_do_not_fit_are_named() {
 
 #[test]
 fn a_gpu_that_does_nothing_is_not_sampled_all_the_time() {
-    let left = guest("on").run();
-    let expected = expect_whole(&left);
-    let read = sum(left.trace(), READ, |_, _| true);
-    // It is looked at again when the first range opens. A busy machine may fall behind, but not for long.
-    assert!(read > 0.4 * expected && read < 1.01 * expected, "{read} bytes of {expected}");
-    let sampled: u64 =
-        samples(left.trace()).iter().flat_map(|s| &s.spans).map(|(a, b)| b.0 - a.0).sum();
-    let whole: u64 = left.trace().meta("counters.sampled_ms").expect("a time").parse().expect("ms");
-    assert!(sampled < whole * 1_000_000 - 40_000_000, "{sampled} ns of {whole} ms");
+    despite_other_work(|| {
+        let left = guest("on").run();
+        let expected = expect_whole(&left);
+        let read = sum(left.trace(), READ, |_, _| true);
+        // It is looked at again when the first range opens. A busy machine may fall behind, but not for long.
+        assert!(read > 0.4 * expected && read < 1.01 * expected, "{read} bytes of {expected}");
+        let sampled: u64 =
+            samples(left.trace()).iter().flat_map(|s| &s.spans).map(|(a, b)| b.0 - a.0).sum();
+        let whole: u64 =
+            left.trace().meta("counters.sampled_ms").expect("a time").parse().expect("ms");
+        assert!(sampled < whole * 1_000_000 - 40_000_000, "{sampled} ns of {whole} ms");
+    });
 }
 
 #[test]
@@ -165,22 +178,25 @@ fn samples_need_a_trace_file() {
 /// Promise: The gap is counted, and samples become longer.
 #[test]
 fn an_overflow_leaves_a_gap_that_is_counted_and_makes_samples_longer() {
-    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
-    let expected = expect_whole(&left);
-    // By GPU: each has a buffer of its own.
-    let lost = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
-    assert!(lost("counters.overflows.0") > Some(1), "{:?}", lost("counters.overflows.0"));
-    let spans: Vec<_> = samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
-    let gaps: u64 = spans.windows(2).map(|pair| pair[1].0.0 - pair[0].1.0).sum();
-    assert!(gaps > 0, "{spans:?}");
-    assert_eq!(lost("counters.lost_ns.0"), Some(gaps));
-    let mut lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
-    lengths.dedup();
-    assert!(
-        lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
-        "{lengths:?}"
-    );
-    assert!(sum(left.trace(), READ, |_, _| true) < expected);
+    despite_other_work(|| {
+        let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
+        let expected = expect_whole(&left);
+        // By GPU: each has a buffer of its own.
+        let lost = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
+        assert!(lost("counters.overflows.0") > Some(1), "{:?}", lost("counters.overflows.0"));
+        let spans: Vec<_> =
+            samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
+        let gaps: u64 = spans.windows(2).map(|pair| pair[1].0.0 - pair[0].1.0).sum();
+        assert!(gaps > 0, "{spans:?}");
+        assert_eq!(lost("counters.lost_ns.0"), Some(gaps));
+        let mut lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
+        lengths.dedup();
+        assert!(
+            lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
+            "{lengths:?}"
+        );
+        assert!(sum(left.trace(), READ, |_, _| true) < expected);
+    });
 }
 
 #[test]
@@ -195,7 +211,11 @@ fn what_cannot_be_read_is_not_zero() {
 
 #[test]
 fn a_chip_without_a_trigger_by_time_is_sampled_by_cycles() {
-    in_one_of_several("on@500", "pm-no-time-trigger", adds_up);
+    despite_other_work(|| {
+        let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-no-time-trigger").run();
+        let expected = expect_whole(&left);
+        adds_up(&left, expected);
+    });
 }
 
 #[test]
@@ -206,64 +226,45 @@ fn sampling_that_fails_later_keeps_what_it_had() {
     assert!(said.contains("hardware counters are not sampled"), "{said}");
 }
 
-/// How often a test is tried that other work on the machine can spoil.
-const TRIES: usize = 8;
-
-/// Tries this several times: if other work keeps the thread that samples from a processor for long, it
-/// falls behind, as it would on a real machine, and samples become longer for that reason.
-fn in_one_of_several(setting: &str, fault: &str, check: impl Fn(&Left, f64) -> Result<(), String>) {
-    let mut last = Ok(());
-    for _ in 0..TRIES {
-        let left = guest(setting).env("STAGE2_SIM_FAULT", fault).run();
-        let expected = expect_whole(&left);
-        last = check(&left, expected);
-        if last.is_ok() {
-            return;
-        }
-    }
-    last.expect("one of several runs has it");
-}
-
-fn adds_up(left: &Left, expected: f64) -> Result<(), String> {
+fn adds_up(left: &Left, expected: f64) {
     let read = sum(left.trace(), READ, |_, _| true);
-    holds((read / expected - 1.0).abs() < 0.01, || format!("{read} bytes of {expected}"))
-}
-
-fn holds(it: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if it { Ok(()) } else { Err(otherwise()) }
+    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
 }
 
 #[test]
 fn sampling_that_fails_once_begins_anew() {
-    in_one_of_several("on@100", "pm-break=6", |left, expected| {
-        holds(left.stderr().is_empty(), || left.stderr())?;
+    despite_other_work(|| {
+        let left = guest("on@100").env("STAGE2_SIM_FAULT", "pm-break=6").run();
+        let expected = expect_whole(&left);
+        assert_eq!(left.stderr(), "");
         let note = left.trace().meta("counters.note").unwrap_or_default();
-        let told = note.contains("sampling started again") && note.contains("decode samples");
-        holds(told, || format!("the note is {note:?}"))?;
-        let sets = sets(left.trace());
+        assert!(
+            note.contains("sampling started again") && note.contains("decode samples"),
+            "{note}"
+        );
         // The time between two sessions is no sign that samples come too fast.
-        holds(sets.iter().all(|set| set.interval_ns == 100_000), || format!("{sets:?}"))?;
-        let behind = sets.last().map(|set| set.id);
-        let goes_on =
-            sets.len() == 2 && samples(left.trace()).iter().any(|some| Some(some.set) == behind);
-        holds(goes_on, || format!("no samples of a second session: {sets:?}"))?;
+        let intervals: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
+        assert_eq!(intervals[..2], [100_000; 2]);
+        let first = sets(left.trace())[0].id;
+        assert!(samples(left.trace()).iter().any(|some| some.set != first));
         let read = sum(left.trace(), READ, |_, _| true);
-        let is_read = read > 0.0 && read < 1.02 * expected;
-        holds(is_read, || format!("{read} bytes of {expected}"))
+        assert!(read > 0.0 && read < 1.02 * expected, "{read} bytes of {expected}");
     });
 }
 
 #[test]
 fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
-    in_one_of_several("on@100", "pm-gaps=5", |left, _| {
+    despite_other_work(|| {
+        let left = guest("on@100").env("STAGE2_SIM_FAULT", "pm-gaps=5").run();
+        expect_whole(&left);
         let spans: Vec<_> =
             samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
         let length = spans.last().expect("samples").1.0 - spans[0].0.0;
-        let lost = left.trace().meta("counters.lost_ns.0").and_then(|lost| lost.parse().ok());
-        let lost: u64 = lost.ok_or("no losses are told")?;
-        holds(lost > length / 4 && lost < length, || format!("{lost} ns of {length}"))?;
+        let lost = left.trace().meta("counters.lost_ns.0").expect("losses are told");
+        let lost: u64 = lost.parse().expect("ns");
+        assert!(lost > length / 4 && lost < length, "{lost} ns of {length}");
         let lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
-        holds(lengths.len() > 1 && lengths[1] == 2 * lengths[0], || format!("{lengths:?}"))
+        assert!(lengths.len() > 1 && lengths[1] == 2 * lengths[0], "{lengths:?}");
     });
 }
 
@@ -271,20 +272,24 @@ fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
 /// Promise: It is closed before CUPTI's libraries take themselves apart.
 #[test]
 fn sampling_ends_before_what_samples_takes_itself_apart() {
-    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
-    let expected = expect_whole(&left);
-    assert_eq!(left.stderr(), "");
-    adds_up(&left, expected).expect("all of them");
+    despite_other_work(|| {
+        let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-taken-apart").run();
+        let expected = expect_whole(&left);
+        assert_eq!(left.stderr(), "");
+        adds_up(&left, expected);
+    });
 }
 
 /// Hazard (Ends of life): CUPTI is slow to end a sampling session.
 /// Promise: That holds nobody up.
 #[test]
 fn slow_counters_hold_nobody_up() {
-    let begin = std::time::Instant::now();
-    let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();
-    expect_whole(&left);
-    let took = begin.elapsed();
-    assert!(took < std::time::Duration::from_secs(6), "{took:?}");
-    assert!(left.stderr().contains("its last samples are missing"), "{}", left.stderr());
+    despite_other_work(|| {
+        let begin = std::time::Instant::now();
+        let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();
+        expect_whole(&left);
+        let took = begin.elapsed();
+        assert!(took < std::time::Duration::from_secs(6), "{took:?}");
+        assert!(left.stderr().contains("its last samples are missing"), "{}", left.stderr());
+    });
 }
