@@ -4,7 +4,7 @@ use crate::common;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use crate::common::{TraceFile, built, counts, despite_other_work, each, simulator};
+use crate::common::{TraceFile, built, counts, each, simulator};
 use stage2_contract::trace::Ending;
 
 /// Runs the guest; what it said, its trace file, and how long it took.
@@ -31,22 +31,20 @@ fn run(fails: &str) -> (Output, TraceFile, Duration) {
 /// Promise: The guest works on; one line says why we are off.
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {
-    despite_other_work(|| {
-        each([("first look", 0), ("later flush", 100), ("last flush", 100)], |(fails, kernels)| {
-            let (output, trace, took) = run(fails);
-            let (stdout, stderr) =
-                (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "{fails}: {stdout} {stderr}");
-            assert!(stdout.contains("worked on"), "{fails}: {stdout}");
-            assert!(took < Duration::from_secs(4), "{fails}: {took:?}");
-            assert_eq!(stderr.lines().count(), 1, "{fails}: {stderr}");
-            for part in ["stage2: off: ", "index out of bounds", "failing.rs", "its last flush"] {
-                assert!(stderr.contains(part), "{fails}: {part:?} in {stderr}");
-            }
-            // What was flushed before can be read.
-            assert_eq!(trace.ending, Ending::Open, "{fails}");
-            let expected = if kernels > 0 { counts(&[("before", kernels)]) } else { counts(&[]) };
-            assert_eq!(trace.kernels(), expected, "{fails}");
-        });
+    each([("first look", 0), ("later flush", 100), ("last flush", 100)], |(fails, kernels)| {
+        let (output, trace, took) = run(fails);
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{fails}: {stdout} {stderr}");
+        assert!(stdout.contains("worked on"), "{fails}: {stdout}");
+        assert!(took < Duration::from_secs(4), "{fails}: {took:?}");
+        assert_eq!(stderr.lines().count(), 1, "{fails}: {stderr}");
+        for part in ["stage2: off: ", "index out of bounds", "failing.rs", "its last flush"] {
+            assert!(stderr.contains(part), "{fails}: {part:?} in {stderr}");
+        }
+        // What was flushed before can be read.
+        assert_eq!(trace.ending, Ending::Open, "{fails}");
+        let expected = if kernels > 0 { counts(&[("before", kernels)]) } else { counts(&[]) };
+        assert_eq!(trace.kernels(), expected, "{fails}");
     });
 }

@@ -3,9 +3,7 @@
 use std::process::Command;
 
 use crate::common::trace::files_in;
-use crate::common::{
-    Guest, TraceFile, built, collector, counts, despite_other_work, traces_in, wait_until,
-};
+use crate::common::{Guest, TraceFile, built, collector, counts, traces_in, wait_until};
 use stage2_contract::trace::{Reader, Record};
 
 /// Hazard (Hostile guests): Pops and ends without an opening.
@@ -34,12 +32,10 @@ fn a_flood_of_marks_costs_marks_and_no_range() {
 /// Promise: Work becomes unattributed, and none of it somebody else's.
 #[test]
 fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
-    despite_other_work(|| {
-        for attribution in ["fence", "callback"] {
-            let left = Guest::new("flood_of_ranges").env("STAGE2_ATTRIBUTION", attribution).run();
-            nothing_is_guessed(left.expect_quiet(0).trace());
-        }
-    });
+    for attribution in ["fence", "callback"] {
+        let left = Guest::new("flood_of_ranges").env("STAGE2_ATTRIBUTION", attribution).run();
+        nothing_is_guessed(left.expect_quiet(0).trace());
+    }
 }
 
 fn nothing_is_guessed(trace: &TraceFile) {

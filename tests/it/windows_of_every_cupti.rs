@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::common::calls::{FOR_EVER, Fault, slow};
 use crate::common::dormant::*;
-use crate::common::{Running, TraceFile, check_each, collector, despite_other_work};
+use crate::common::{Running, TraceFile, check_each, collector};
 use stage2_contract::trace::{Ending, Losses, Record};
 
 const WINDOWS: u64 = 8;
@@ -37,20 +37,17 @@ const CASES: [(&str, usize, i32); 14] = [
 /// Promise: Each window holds whole all that each thread did in it, and loses nothing.
 #[test]
 fn each_window_holds_whole_all_that_every_busy_thread_did_in_it() {
-    despite_other_work(|| {
-        let Some(library) = calls::library() else { return };
-        check_each(4, CASES.to_vec(), |(version, threads, ms)| {
-            let fault = Fault { function: "open64", error: slow(ms), first: 1, last: FOR_EVER };
-            let preloads = format!("{} {}", library.display(), collector().display());
-            let mut guest = dormant()
-                .env("STAGE2_SIM_CUPTI_VERSION", version)
-                .env("LD_PRELOAD", preloads)
-                .env("STAGE2_TEST_CALL", fault.to_string())
-                .spawn();
-            let wrong = windows_of(&mut guest, threads).join("\n");
-            (!wrong.is_empty())
-                .then(|| format!("CUPTI {version}, {threads} threads, {ms} ms: {wrong}"))
-        });
+    let Some(library) = calls::library() else { return };
+    check_each(4, CASES.to_vec(), |(version, threads, ms)| {
+        let fault = Fault { function: "open64", error: slow(ms), first: 1, last: FOR_EVER };
+        let preloads = format!("{} {}", library.display(), collector().display());
+        let mut guest = dormant()
+            .env("STAGE2_SIM_CUPTI_VERSION", version)
+            .env("LD_PRELOAD", preloads)
+            .env("STAGE2_TEST_CALL", fault.to_string())
+            .spawn();
+        let wrong = windows_of(&mut guest, threads).join("\n");
+        (!wrong.is_empty()).then(|| format!("CUPTI {version}, {threads} threads, {ms} ms: {wrong}"))
     });
 }
 

@@ -184,8 +184,8 @@ pub(super) const LATEST: &str = "latest";
 /// What keeps git, and tools that read its files, away from all that lies in a folder.
 const IGNORE_ALL: &str = "# Written by stage2-launch: runs are not source files.\n*\n";
 
-/// Makes the folder of all runs. Only a new one is marked as none of the user's sources: in one that was
-/// another caller may have decided there.
+/// Makes the folder of all runs. Only a new one is marked as none of the user's sources: the user decides
+/// about a folder that was there before.
 fn make_folder_of_runs(path: &Path) -> io::Result<Vec<PathBuf>> {
     let made = private::create_folders(path)?;
     if made.last().is_some_and(|last| last == path)

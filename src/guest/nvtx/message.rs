@@ -16,7 +16,7 @@ pub(super) enum Text<'a> {
     None,
     /// Bytes up to the NUL, at most one more than is kept.
     Bytes(&'a [u8]),
-    /// UTF-32, as `wchar_t` is on Linux, in the same way bounded.
+    /// UTF-32, as `wchar_t` is on Linux; bounded in the same way.
     Wide(&'a [u32]),
     /// Given out by `register_string`.
     Registered(Handle),

@@ -353,7 +353,7 @@ pub(crate) fn each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T
 }
 
 /// Runs a test whose times, or the shares of time that it finds, other work on the machine can spoil; where it fails,
-/// up to four times more. A fault of the collector fails each time.
+/// up to four times more. Not for promises that must hold however the threads are scheduled: those are tested outside.
 pub(crate) fn despite_other_work(test: impl Fn()) {
     for _ in 0..4 {
         if std::panic::catch_unwind(AssertUnwindSafe(&test)).is_ok() {

@@ -665,8 +665,11 @@ mod tests {
         let often = spans(|at| at.is_multiple_of(2));
         assert_eq!((often.process, often.late.len(), often.own.len()), (1, 19, 20));
         assert_eq!((often.late[0], often.own[0]), ((110, 210), (10, 110)));
+        assert!(often.others.is_empty(), "its own steps are enough");
         let mostly = spans(|at| !at.is_multiple_of(8));
         assert_eq!((mostly.late.len(), mostly.own.len()), (35, 4));
+        let of_the_other = (1..40).map(|at| (at * 100 - 90, at * 100 + 10)).collect();
+        assert_eq!(mostly.others, [(0, of_the_other)]);
     }
 
     fn sentences(rows: &[LateRow]) -> Vec<String> {
