@@ -199,8 +199,8 @@ impl Drop for ReturnGuard {
 mod tests {
     use super::*;
 
-    /// Hazard (Threads, stacks and locks): A panic in a handler of ours.
-    /// Promise: It does not leave the library; the call is not recorded, and one line says so.
+    /// Hazard (Threads, stacks and locks): A panic in a handler of the collector.
+    /// Promise: It does not leave the library; the call is not recorded, and one line reports it.
     #[test]
     fn a_panic_becomes_the_fallback_and_the_thread_can_enter_again() {
         assert_eq!(enter(7, || (), || panic!("inside")), 7);

@@ -124,8 +124,7 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
 }
 
 /// Hazard (Ends of life): The guest becomes another program by an exec, or fails to.
-/// Promise: The trace file holds everything and tells of it; where the exec fails, recording goes
-///  on.
+/// Promise: The trace file is complete and records the exec; if the exec fails, recording continues.
 #[test]
 fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
     let cases = [
@@ -151,8 +150,8 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
     });
 }
 
-/// Hazard (Ends of life): A child that has its parent's memory execs.
-/// Promise: It is no end of the parent.
+/// Hazard (Ends of life): A child that shares its parent's memory execs.
+/// Promise: It does not count as the end of the parent.
 #[test]
 fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
     let left = guest("child_becomes_another").run();

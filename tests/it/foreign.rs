@@ -128,7 +128,7 @@ fn the_nvtx_of_a_musl_program_is_told_that_there_is_no_tool() {
 }
 
 /// Hazard (Versions, libraries and rivals): A program with AddressSanitizer.
-/// Promise: It is recorded by the injection variables alone, and no leak of ours is reported.
+/// Promise: It is recorded through the injection variables alone, and no leak of the collector is reported.
 #[test]
 fn a_program_with_address_sanitizer_is_recorded_by_the_injection_variables_alone() {
     for (source, expected) in [(CUDA, "failed 0\n"), (NVTX, "answer 0\n")] {

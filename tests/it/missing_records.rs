@@ -30,7 +30,7 @@ fn says_nothing(left: &Left, case: &str) {
 
 /// Hazard (Versions, libraries and rivals): Another library takes CUPTI's activity records during
 ///  the run.
-/// Promise: One line says so, and the result is not called complete.
+/// Promise: One line reports it, and the result is not called complete.
 #[test]
 fn a_profiler_that_takes_the_activity_records_is_noticed() {
     let hazards = ["records_taken", "few_records_taken"];
@@ -57,8 +57,8 @@ fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
 }
 
 /// Hazard (Versions, libraries and rivals): The same right before the end.
-/// Promise: A buffer that CUPTI keeps after the last flush tells it: one line says so, and the
-///  result is not called complete. On an H200 CUPTI kept one in that case alone, of 182 processes.
+/// Promise: A buffer that CUPTI keeps after the last flush reveals it: one line reports it, and the result is not
+///  called complete. Of 182 processes on an H200, CUPTI kept a buffer only in that case.
 #[test]
 fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     each(WAYS, |way| {

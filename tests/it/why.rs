@@ -119,7 +119,7 @@ fn a_process_whose_kernels_end_loses_nothing() {
 }
 
 /// Hazard (Standstill): Nothing is recorded.
-/// Promise: Threads are told with their stacks, CUPTI is not started, and the answer says what is missing.
+/// Promise: The answer lists threads with their stacks and what is missing, and CUPTI is not started.
 #[test]
 fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
     let mut guest = dormant_at_work();
@@ -186,9 +186,9 @@ fn watched() -> Guest {
     Guest::new("obey").env("STAGE2_WATCH", "1s")
 }
 
-/// Hazard (Standstill): A kernel never ends, and nobody asks; the command of the watch fails.
-/// Promise: The watch writes the evidence once, says so in one line, runs the command and tells its failure; the
-///  process goes on.
+/// Hazard (Standstill): A kernel never ends, and `why` is not called; the command of the watch fails.
+/// Promise: The watch writes the evidence once, reports it in one line, runs the command and reports its failure; the
+///  process continues.
 #[test]
 fn a_watch_writes_once_what_stands_and_runs_the_command() {
     let command = "cat \"$STAGE2_WHY_FILE\" >\"$STAGE2_WHY_FILE.copy\"; exit 3";
@@ -237,8 +237,8 @@ fn a_watch_leaves_an_idle_process_alone() {
     }
 }
 
-/// Hazard (Standstill): The host stands between two launches of a step, so that no work on the GPU is unfinished.
-/// Promise: The watch writes that the range does not close, with how long earlier ones took, and so does the answer.
+/// Hazard (Standstill): The host is stuck between two launches of a step, with no unfinished GPU work.
+/// Promise: The watch and the answer report that the range does not close, and how long earlier ones took.
 #[test]
 fn a_step_that_stands_on_the_host_is_told() {
     let mut guest = watched().spawn();
@@ -285,7 +285,7 @@ fn a_call_that_does_not_return_is_named() {
 }
 
 /// Hazard (Standstill): CUPTI's flush does not return, so that the thread that reads records cannot answer.
-/// Promise: The answer comes in time, says that, and has the threads.
+/// Promise: The answer comes in time, states that, and lists the threads.
 #[test]
 fn a_flush_that_does_not_return_costs_the_records_only() {
     let mut guest = Guest::new("obey").env("STAGE2_SIM_FAULT", "flush-hang=4000").spawn();
@@ -349,8 +349,8 @@ fn a_command_that_hangs_holds_nobody_up() {
 }
 
 /// Hazard (Standstill): The disk is full when the watch writes.
-/// Promise: One line says what stands and why the file could not be written; no part of it is left; the process goes
-///  on.
+/// Promise: One line states what hangs and why the file could not be written; no part of it is left; the process
+///  continues.
 #[test]
 fn a_watch_on_a_full_disk_says_so() {
     let script = "mkdir \"$STAGE2_OUT/full\" && mount -t tmpfs -o size=4k tmpfs \"$STAGE2_OUT/full\" && \
@@ -385,7 +385,7 @@ fn a_watch_on_a_full_disk_says_so() {
 }
 
 /// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
-/// Promise: Both are told with their lines, recording or dormant, and the watch writes it.
+/// Promise: The answer names both with their lines, recording or dormant, and the watch writes it.
 #[test]
 fn a_deadlock_under_the_gil_is_told_with_both_lines() {
     let Some((_, python)) = crate::common::host::any_python() else { return };

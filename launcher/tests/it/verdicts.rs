@@ -91,7 +91,7 @@ fn a_workload_that_a_signal_ended_gets_advice_for_that_signal() {
 }
 
 /// Hazard (Ends of life): The launcher is killed.
-/// Promise: The reports that are written later say so.
+/// Promise: Reports that are written later state it.
 #[test]
 fn a_run_whose_launcher_was_killed_says_so() {
     let sandbox = Sandbox::new();

@@ -189,7 +189,7 @@ fn memory_of_others_is_left_alone_and_its_records_are_counted() {
     }
 }
 
-/// Hazard (Wrong data from the GPU): CUPTI says that more bytes are valid than a buffer has.
+/// Hazard (Wrong data from the GPU): CUPTI reports more valid bytes than a buffer has.
 /// Promise: It is not believed.
 #[test]
 fn a_valid_size_beyond_the_buffer_is_not_believed() {
