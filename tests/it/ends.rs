@@ -110,8 +110,8 @@ fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     assert_eq!(trace.meta(ending::ANNOUNCED), Some("signal 15"));
 }
 
-/// Hazard (Ends of life): It handles such a signal, or puts it off.
-/// Promise: Recording goes on.
+/// Hazard (Ends of life): The guest sends itself a signal that would end it, and handles or blocks it.
+/// Promise: Recording continues.
 #[test]
 fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     let left = guest("survives_own_signals").run();
@@ -199,7 +199,7 @@ fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
     assert_eq!(said, "");
 }
 
-/// Hazard (Ends of life): CUPTI hangs at such an end.
+/// Hazard (Ends of life): CUPTI hangs at a signal or an exec that ends the guest.
 /// Promise: The signal is held up for a short time.
 #[test]
 fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {

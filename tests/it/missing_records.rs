@@ -56,7 +56,7 @@ fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): The same right before the end.
+/// Hazard (Versions, libraries and rivals): Another library takes CUPTI's activity records right before the end.
 /// Promise: A buffer that CUPTI keeps after the last flush reveals it: one line reports it, and the result is not
 ///  called complete. Of 182 processes on an H200, CUPTI kept a buffer only in that case.
 #[test]
@@ -71,9 +71,9 @@ fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     assert_eq!(left.expect_quiet(0).trace().meta("cupti.buffers_kept"), None);
 }
 
-/// Hazard (Versions, libraries and rivals): Another library ends our subscription
+/// Hazard (Versions, libraries and rivals): Another library ends the collector's subscription
 ///  (`cuptiFinalize`).
-/// Promise: The same.
+/// Promise: One line reports it, and the result is not called complete.
 #[test]
 fn a_subscription_that_another_library_ends_is_noticed() {
     each(WAYS, |way| {
@@ -110,7 +110,7 @@ fn an_exit_in_which_cupti_leaves_is_no_loss() {
 
 /// Hazard (Versions, libraries and rivals): A program does nothing on the GPU for long: it works
 ///  on the CPU, waits, captures graphs, launches in vain.
-/// Promise: It is not taken for such a loss.
+/// Promise: It is not taken for a loss of records.
 #[test]
 fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
     each(WAYS, |way| {

@@ -215,7 +215,7 @@ fn resident_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
 }
 
-/// Hazard (Traces in pieces): The same.
+/// Hazard (Traces in pieces): A server is recorded for a week with `keep=N`.
 /// Promise: A thousand pieces take less than 1 MB more memory than 150.
 #[test]
 fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {

@@ -60,7 +60,7 @@ fn with_nsys(settings: &[&str]) -> Sandbox {
 
 /// Hazard (Security): Another user reads a bundle, also what nsys, ncu and the workload wrote into
 ///  it.
-/// Promise: The same after each pass.
+/// Promise: Files 0600 and folders 0700 after each pass.
 #[test]
 fn a_bundle_is_its_owners_whatever_the_umask_and_what_tools_write() {
     let sandbox = with_nsys(&[]);
