@@ -111,7 +111,7 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
 
 /// Hazard (Dormant processes and windows): A dormant process gets SIGTERM, or its main thread
 ///  ends.
-/// Promise: It ends as it would without us.
+/// Promise: It ends as it would without the collector.
 #[test]
 fn a_dormant_process_ends_as_it_would_without_us() {
     use std::os::unix::process::ExitStatusExt;

@@ -4,7 +4,7 @@ use crate::common::{Guest, counts};
 use stage2_contract::trace::Ending;
 
 /// Hazard (Signals): A signal is sent to the process while all guest threads block it.
-/// Promise: It ends in no thread of CUPTI's or ours.
+/// Promise: No thread of CUPTI or the collector takes it.
 #[test]
 fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     let left = Guest::new("waits_for_a_signal").run();

@@ -27,7 +27,7 @@ fn run(fails: &str) -> (Output, TraceFile, Duration) {
     (output, traces.remove(0), took)
 }
 
-/// Hazard (Threads, stacks and locks): A panic on our own thread.
+/// Hazard (Threads, stacks and locks): A panic on the collector's own thread.
 /// Promise: The guest continues; one line states why the collector is off.
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {

@@ -20,7 +20,7 @@ fn guest(hazard: &str) -> Guest {
 
 /// Hazard (Ends of life): The guest calls `exit`, `quick_exit`, `_exit`, `_Exit` or returns from
 ///  `main`.
-/// Promise: The trace file is whole.
+/// Promise: The trace file is complete.
 #[test]
 fn the_trace_file_is_whole_whatever_function_ends_the_process() {
     each(["_exit", "_Exit", "quick_exit", "exit_from_a_thread"], |hazard| {
@@ -84,7 +84,7 @@ fn reason(trace: &TraceFile) -> Option<&str> {
 
 /// Hazard (Ends of life): The guest ends itself by `raise`, `kill`, `tgkill`, `pthread_kill`,
 ///  `sigqueue` or `abort`.
-/// Promise: The trace file is whole and names the signal.
+/// Promise: The trace file is complete and names the signal.
 #[test]
 fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     let cases = [
@@ -219,7 +219,7 @@ fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
 }
 
 /// Hazard (Ends of life): The main thread ends by `pthread_exit` while others work.
-/// Promise: The process lives as long as they do, and no longer because of us.
+/// Promise: The process lives as long as they do; the collector does not keep it alive.
 /// Hazard (Ends of life): Threads of CUPTI live when the main thread has ended.
 /// Promise: They do not count as the guest's.
 #[test]

@@ -43,7 +43,7 @@ fn only_libc_is_needed() {
     assert_eq!(needed, ["libc.so.6"]);
 }
 
-/// Hazard (Versions, libraries and rivals): The guest closes our library.
+/// Hazard (Versions, libraries and rivals): The guest closes the collector's library.
 /// Promise: It stays loaded.
 #[test]
 fn closing_the_library_does_not_unload_it() {

@@ -102,7 +102,7 @@ fn everywhere(library: &Path) -> [(&'static str, &Path); 3] {
 }
 
 /// Hazard (Versions, libraries and rivals): musl and static programs in the process tree.
-/// Promise: They run as they do without us.
+/// Promise: They run as without the collector.
 #[test]
 fn programs_of_musl_and_static_ones_run_as_they_do_without_us() {
     for compiler in [&["musl-gcc"][..], &["musl-gcc", "-static"], &["gcc", "-static", "-pthread"]] {

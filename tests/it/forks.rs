@@ -70,7 +70,7 @@ fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
 }
 
 /// Hazard (Processes and forks): A child uses CUDA after its parent used NVTX alone.
-/// Promise: It is recorded whole.
+/// Promise: It is recorded in full.
 #[test]
 fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
     let left = guest("fork_before_cuda").run();
@@ -144,9 +144,9 @@ fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     assert!(!left.trace().ranges().contains_key("child"));
 }
 
-/// Hazard (Processes and forks): A fork while another thread starts us.
+/// Hazard (Processes and forks): A fork while another thread starts the collector.
 /// Promise: The child can start itself.
-/// Hazard (Processes and forks): A fork while NVTX waits for our answer.
+/// Hazard (Processes and forks): A fork while NVTX waits for the collector's answer.
 /// Promise: The child has working NVTX functions.
 #[test]
 fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
@@ -170,7 +170,7 @@ fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     assert_eq!(left.children().len(), 0);
 }
 
-/// Hazard (Processes and forks): Hundreds of children end before their files are whole.
+/// Hazard (Processes and forks): Hundreds of children end before their files are complete.
 /// Promise: One of them reports it.
 #[test]
 fn children_that_end_before_their_files_are_whole_say_so_once() {

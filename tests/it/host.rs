@@ -191,7 +191,7 @@ fn deep_stacks_are_cut_and_counted() {
 }
 
 /// Hazard (Host samples): A program without Python code waits: of another language, or on a thread of a library.
-/// Promise: The stacks of its waits are whole, down to where the thread began.
+/// Promise: The stacks of its waits are complete, down to the start of the thread.
 #[test]
 fn without_an_interpreter_threads_that_wait_have_native_stacks() {
     despite_other_work(|| {
@@ -378,7 +378,7 @@ fn a_thread_that_cannot_get_rid_of_descriptors_ends() {
 }
 
 /// Hazard (Host samples): The program counts on the number of the descriptor that it has just closed.
-/// Promise: It gets the numbers that it would get without us.
+/// Promise: It gets the numbers that it would get without the collector.
 #[test]
 fn a_program_keeps_the_numbers_of_its_descriptors() {
     let Some((_, python)) = any_python() else { return };

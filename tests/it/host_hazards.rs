@@ -149,7 +149,7 @@ fn functions_at_one_address_keep_their_own_lines() {
 }
 
 /// Hazard (Host samples): The interpreter finalises while daemon threads compute and are sampled.
-/// Promise: The program ends as without us, with the whole file.
+/// Promise: The program ends as without the collector, with a complete file.
 #[test]
 fn an_end_with_daemon_threads_is_as_without_us() {
     with_each_at_once(|minor, python| {
@@ -162,7 +162,7 @@ fn an_end_with_daemon_threads_is_as_without_us() {
 }
 
 /// Hazard (Host samples): The program executes another one while it is sampled.
-/// Promise: Both have a whole file with their samples.
+/// Promise: Both have a complete file with their samples.
 #[test]
 fn a_program_that_goes_on_as_another_one_is_sampled_anew() {
     let Some((_, python)) = any_python() else { return };
@@ -268,7 +268,8 @@ fn a_limit_of_threads_takes_samples_at_most() {
     assert_eq!(kernels.is_empty(), samples.is_empty(), "no limit leaves kernels without samples");
 }
 
-/// Hazard (Host samples): The program gives all its threads, ours as well, a filter that kills for reading memory.
+/// Hazard (Host samples): The program gives all threads, including the collector's, a filter that kills on reading
+///  memory.
 /// Promise: The thread sees the filter before it reads, and ends with one line.
 #[test]
 fn a_filter_that_comes_later_kills_nobody() {

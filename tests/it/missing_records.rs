@@ -85,11 +85,10 @@ fn a_subscription_that_another_library_ends_is_noticed() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): During `exit`, CUPTI detaches before our handler runs,
-///  and takes long.
-/// Promise: The collector registers its handler again once records arrive, so that it finishes
-///  first. If a handler that was registered even later detaches CUPTI, one line says that records
-///  are missing; it does not blame a profiler.
+/// Hazard (Versions, libraries and rivals): During `exit`, CUPTI detaches before the collector's handler runs, and
+///  takes long.
+/// Promise: The collector registers its handler again once records arrive, so that it finishes first. If a handler that
+///  was registered even later detaches CUPTI, one line reports missing records, and does not blame a profiler.
 #[test]
 fn an_exit_in_which_cupti_leaves_is_no_loss() {
     each(WAYS, |way| {
@@ -108,8 +107,8 @@ fn an_exit_in_which_cupti_leaves_is_no_loss() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): A program does nothing on the GPU for long: it works
-///  on the CPU, waits, captures graphs, launches in vain.
+/// Hazard (Versions, libraries and rivals): A program does nothing on the GPU for a long time: it works on the CPU,
+///  waits, captures graphs, or its launches fail.
 /// Promise: It is not taken for a loss of records.
 #[test]
 fn a_program_that_rests_loses_nothing_and_is_not_told_of() {

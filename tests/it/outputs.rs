@@ -111,8 +111,8 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
     assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
 }
 
-/// Hazard (Resources): The guest closes the descriptor of our file, or reuses its number.
-/// Promise: The trace file goes into no file of the guest; it is opened again and goes on.
+/// Hazard (Resources): The guest closes the descriptor of the trace file, or reuses its number.
+/// Promise: Nothing is written into a file of the guest; the trace file is opened again and continues.
 #[test]
 fn the_trace_file_goes_into_no_file_of_the_guest() {
     // The file is opened again, and goes on as if nothing had been.

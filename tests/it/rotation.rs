@@ -338,8 +338,8 @@ fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
 }
 
 /// Hazard (Traces in pieces): A process is killed within a piece.
-/// Promise: The earlier ones are whole.
-/// Hazard (Traces in pieces): A process is killed when the file of the next piece is there and nothing is in it.
+/// Promise: The earlier ones are complete.
+/// Hazard (Traces in pieces): A process is killed when the file of the next piece exists and is empty.
 /// Promise: The piece before it is the one that is cut off; nothing is reported missing.
 #[test]
 fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {

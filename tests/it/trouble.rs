@@ -20,7 +20,7 @@ fn off_because(guest: Guest, parts: &[&str]) {
     assert!(stderr.contains(off.split(';').next().unwrap_or(off)), "{off} in {stderr}");
 }
 
-/// Hazard (Versions, libraries and rivals): No libcupti, or a file that is none.
+/// Hazard (Versions, libraries and rivals): No libcupti, or a file that is not one.
 /// Promise: One line names every place that was tried.
 #[test]
 fn no_libcupti() {
@@ -212,7 +212,7 @@ fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
 }
 
 /// Hazard (Hostile environments): A machine without a GPU.
-/// Promise: It is no trouble of ours.
+/// Promise: It is not reported as a fault of the collector.
 #[test]
 fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
     let guest = || Guest::new("return").env("STAGE2_SIM_FAULT", "no-device");
@@ -235,7 +235,7 @@ fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     assert!(stderr.contains("off: ") && stderr.contains("ulimit -v"), "{stderr}");
 }
 
-/// Hazard (Threads, stacks and locks): A thread is cancelled (`pthread_cancel`) inside of us.
+/// Hazard (Threads, stacks and locks): A thread is cancelled (`pthread_cancel`) inside the collector.
 /// Promise: It is cancelled after it has left.
 #[test]
 fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {

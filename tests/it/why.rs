@@ -61,8 +61,8 @@ fn stuck(how: &str) -> Running {
 }
 
 /// Hazard (Standstill): A kernel never ends, alone, within a replayed graph, or with a full queue behind it.
-/// Promise: The answer names it within 2 s with its range and what waits behind it, and the process goes on once it
-///  ends; the trace is complete but for the times of what had not ended.
+/// Promise: Within 2 s, the answer names it, its range and the work queued behind it, and the process continues once it
+///  ends; the trace is complete except for the times of unfinished work.
 #[test]
 fn a_kernel_that_never_ends_is_named_and_the_process_goes_on() {
     for (how, kernels) in [("kernel", 34), ("graph", 40), ("queue", 2_024)] {
@@ -146,7 +146,7 @@ fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
 }
 
 /// Hazard (Standstill): A dormant process waits for a kernel that never ends.
-/// Promise: NVML's readings are there, with the time for which they have been the same; the watch writes it.
+/// Promise: The answer has NVML's readings and how long they have been the same; the watch writes it.
 #[test]
 fn a_dormant_process_tells_how_long_its_gpu_has_been_busy() {
     let guest = with_gpu(dormant(), 100).env("STAGE2_WATCH", "1s");
@@ -219,7 +219,7 @@ fn a_watch_writes_once_what_stands_and_runs_the_command() {
 
 /// Hazard (Standstill): A watched process waits for requests, recording or dormant, in a range that closes rarely,
 ///  within one around the whole service.
-/// Promise: Nothing is written, and nothing said.
+/// Promise: Nothing is written or printed.
 #[test]
 fn a_watch_leaves_an_idle_process_alone() {
     for start in ["on", "off"] {

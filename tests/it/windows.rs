@@ -274,7 +274,7 @@ fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
 }
 
 /// Hazard (Dormant processes and windows): The process is killed within a window.
-/// Promise: What was flushed is there.
+/// Promise: Everything that was flushed is kept.
 #[test]
 fn a_kill_within_a_window_leaves_what_was_flushed() {
     let mut guest = dormant_at_work();
@@ -308,8 +308,8 @@ fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 50)]));
 }
 
-/// Hazard (Dormant processes and windows): A limit of steps is reached while the program runs on.
-/// Promise: Nothing that begins behind the last step is in the window.
+/// Hazard (Dormant processes and windows): A limit of steps is reached while the program continues.
+/// Promise: The window contains nothing that begins after the last step.
 #[test]
 fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
     each(["fence", "callback"], |attribution| {

@@ -189,7 +189,7 @@ fn a_file_system_without_modes_is_told_and_used() {
 }
 
 /// Hazard (Calls that fail): A file system reports only at the end that bytes did not arrive.
-/// Promise: There is no such file, and it is an error.
+/// Promise: The file is not created, and it is an error.
 #[test]
 fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
     let (sandbox, output, said) = run("sync", &["--light", "--run-dir", "run", "--", "true"]);

@@ -324,7 +324,7 @@ fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
 }
 
 /// Hazard (Watching what runs): A shared folder loses a trace file for some time.
-/// Promise: It is said; once it is there again it is read on, and nothing counts twice.
+/// Promise: It is reported; when the file is back, reading continues, and nothing counts twice.
 #[test]
 fn a_file_that_a_shared_folder_lost_is_read_on_when_it_is_there_again() {
     let (folder, mut watch) = watched_folder();

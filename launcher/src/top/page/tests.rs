@@ -568,7 +568,7 @@ fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
 }
 
 /// Hazard (Watching what runs): The terminal is narrower than a table.
-/// Promise: A column is whole or not there, and the line of the keys is a shorter one.
+/// Promise: Each column is complete or left out, and the line of keys is shorter.
 #[test]
 fn columns_of_a_narrow_terminal_are_whole() {
     let shown = text(&view(), 60, 15);
