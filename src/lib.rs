@@ -1,39 +1,39 @@
-//! The collector: CUPTI kernel records and NVTX ranges of the process it lives in, into a trace
-//! file and a table of top kernels.
+//! The collector turns the CUPTI kernel records and NVTX ranges of its process into a trace file and a
+//! table of top kernels.
 //!
-//! Everything here runs inside the process that is profiled, the guest. It never breaks, blocks or visibly slows
-//! the guest: no panic leaves the collector ([`base::barrier`]), every wait has a limit, and guest threads neither
-//! allocate nor write after the start. The collector has one thread ([`drain`]), and three more where they are needed:
-//! one waits for readings of the GPU driver (`drain::device_state`), one for clients of the control socket
-//! ([`control`]), and one samples the guest's threads ([`host`]).
+//! It runs inside the profiled process, the guest, and never breaks, blocks or visibly slows it: no panic
+//! leaves the collector ([`base::barrier`]), every wait has a limit, and guest threads neither allocate nor
+//! write after the start. The collector has one thread ([`drain`]), and up to three more: one waits for
+//! readings of the GPU driver (`drain::device_state`), one for clients of the control socket ([`control`]),
+//! and one samples the guest's threads ([`host`]).
 //!
-//! Each folder stands for the threads that its code runs on: [`entry`], [`control`], [`drain`], [`host`], [`guest`],
-//! [`base`]. Each imports only from those that follow it in this list.
+//! Each folder contains the code of certain threads: [`entry`], [`control`], [`drain`], [`host`], [`guest`],
+//! [`base`]. A folder imports only from those that follow it in this list.
 //!
 //! The path of a kernel record:
 //!
-//! | hop | module | turns | into |
+//! | stage | module | input | output |
 //! |---|---|---|---|
-//! | door | [`entry::inject`], [`entry::lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
-//! | end | [`entry::ends`], [`entry::forks`] | the end of the process; a forked child | a whole trace file; a new start |
+//! | start | [`entry::inject`], [`entry::lifecycle`] | a call by the loader, the driver or NVTX | a running collector |
+//! | end | [`entry::ends`], [`entry::forks`] | the end of the process; a forked child | a complete trace file; a new start |
 //! | produce | [`guest::cupti`] | CUPTI's callbacks | full buffers in the [`guest::pool`], events |
 //! | produce | [`guest::nvtx`] | the guest's NVTX calls | [`guest::event`]s with a fence each, [`guest::registry`] |
-//! | intake | [`guest::activity`] | a full buffer | decoded records and their names |
+//! | decode | [`guest::activity`] | a full buffer | decoded records and their names |
 //! | attribute | `drain::ranges`, `drain::timeline` | events, correlation ids | range instances and paths |
 //! | attribute | `drain::fields` | payloads, the guest's schemas | fields of range instances |
-//! | keep | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
+//! | aggregate | `drain::aggregate`, `drain::intern` | attributed work | bounded tables, numbers |
 //! | alongside | `drain::device_state` | NVML's readings | energy and clocks of the GPUs in use |
-//! | alongside | [`host`], `drain::host_samples` | what threads do, and their stacks | samples |
-//! | show | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
+//! | alongside | [`host`], `drain::host_samples` | states and stacks of threads | samples |
+//! | write | [`drain::run`], `drain::summary` | records, tables | the trace file, the table at exit |
 //!
-//! Records flow in one direction: the drain thread gets them decoded, and knows neither CUPTI's callbacks nor
-//! NVTX's. Control flows in the other direction through one interface, [`guest::gpu::Tracer`]: a flush, the clock,
-//! a count of losses, the switch and the end.
+//! Records flow in one direction: the drain thread receives them decoded, and does not know the callbacks of
+//! CUPTI and NVTX. Control flows in the other direction through one interface, [`guest::gpu::Tracer`]: a
+//! flush, the clock, a count of losses, the switch and the end.
 //!
-//! [`guest::state`] holds the phase and everything that one process records. The other statics are
-//! private to the module that uses them: what outlives a recording (the table of registrations, the
-//! numbers of threads and ranges, the process's place in a tree of forks), and process-wide switches
-//! (the level of messages, the key of [`base::barrier`]). `tests/it/layers.rs` lists them.
+//! [`guest::state`] holds the phase and everything that one process records. All other statics are private
+//! to their module: data that outlives a recording (the table of registrations, the numbers of threads and
+//! ranges, the process's place in a tree of forks), and process-wide switches (the level of messages, the
+//! key of [`base::barrier`]). `tests/it/layers.rs` lists them.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

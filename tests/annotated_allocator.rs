@@ -49,8 +49,8 @@ extern "C" fn malloc(bytes: usize) -> *mut c_void {
     unsafe { __libc_malloc(bytes) }
 }
 
-/// Hazard (Threads, stacks and locks): The guest's allocator opens ranges on our thread.
-/// Promise: Our thread does not feed itself.
+/// Hazard (Threads, stacks and locks): The guest's allocator opens ranges on the collector's thread.
+/// Promise: The collector does not record its own thread.
 #[test]
 fn our_own_thread_does_not_feed_itself() {
     // SAFETY: no other thread reads the environment meanwhile.

@@ -28,7 +28,7 @@ fn say_version(root: &Path, version: &str) {
 }
 
 /// Hazard (Versions, libraries and rivals): An older copy of CUPTI is in the process.
-/// Promise: A second copy is loaded for the second activity API alone, or where it is asked for.
+/// Promise: A second copy is loaded only for the second activity API, or on request.
 #[test]
 fn a_newer_copy_is_taken_for_the_second_activity_api_or_where_it_is_asked_for() {
     let [torch, other] = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     /// Hazard (Dormant processes and windows): A trace file is copied while it is written.
-    /// Promise: The copy ends with a whole frame.
+    /// Promise: The copy ends with a complete frame.
     #[test]
     fn a_file_that_is_being_written_is_copied_up_to_its_last_whole_frame() {
         let dir = tempfile::tempdir().expect("folder");

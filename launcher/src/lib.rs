@@ -1,9 +1,9 @@
-//! `stage2-launch`: a command to profile -> a bundle of records and reports.
+//! `stage2-launch` runs a command under profilers, and writes a bundle of records and reports.
 //!
-//! The command line becomes a [`config`]uration, that a plan, the plan a run of passes, the run a
-//! [`bundle`], and the bundle's records its [`reports`]. The two halves know each other only
-//! through the files of the bundle, so that reports can be written again at any time. The collector
-//! is never linked: it is loaded into the workload, and would otherwise start in this process.
+//! The command line becomes a [`config`], the config a plan, and the plan a run of passes, which fill a
+//! [`bundle`]. The [`reports`] come only from the files of the bundle, so they can be written again at any
+//! time. The launcher never links the collector, which would start in this process; it loads it into the
+//! workload.
 #![deny(unsafe_code)]
 
 pub mod bundle;

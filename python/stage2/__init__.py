@@ -1,4 +1,4 @@
-"""Mark ranges in a workload, record parts of it, load and compare what runs measured.
+"""Mark ranges in a workload, record parts of it, and load and compare runs.
 
     with stage2.annotate("decode", step=3):    # an NVTX range with fields
         ...

@@ -7,7 +7,7 @@ from ._install import InstallError, launcher_path
 
 
 def main() -> None:
-    """Become `stage2-launch`; end with status 70 where it cannot be started."""
+    """Become `stage2-launch`; exit with status 70 if it cannot be started."""
     try:
         launcher = str(launcher_path())
         os.execv(launcher, [launcher, *sys.argv[1:]])

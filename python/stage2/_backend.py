@@ -1,4 +1,4 @@
-"""Sends ranges to the tool that is injected into this process, if there is one."""
+"""Sends ranges to the tool that is injected into this process, if any."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Backend(Protocol):
         """Close the innermost range."""
 
     def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
-        """Return a function that opens a range of this name from an integer for each field."""
+        """Return a function that opens a range of this name, with an integer for each field."""
 
 
 class _Calls:
-    """The functions of a package that opens ranges without fields."""
+    """The range functions of a package that does not support fields."""
 
     def __init__(self, push: Callable[[str], Any], pop: Callable[[], Any]) -> None:
         self._push = push
@@ -42,7 +42,7 @@ class _Calls:
 def find_backend() -> Backend | None:
     """Return the backend of this process; None if no tool is injected.
 
-    Our own client comes first for our collector, because it sends fields. For other tools, the
+    For our collector, our own client comes first, because it sends fields. For other tools, the
     `nvtx` package and PyTorch come first, because tools are tested with them.
     """
     tool = os.environ.get(INJECTION)

@@ -1,6 +1,6 @@
-"""The control socket of the collector in this process: asks it for windows of recording.
+"""The client of the collector's control socket in this process: requests recording windows.
 
-One line goes there and some lines come back; `crates/contract/src/control` defines the language.
+A request is one line, and an answer is several; `crates/contract/src/control` defines the language.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _NOTHING = "nothing is recorded here"
 
 
 class ControlError(RuntimeError):
-    """There is no collector in this process, or it refuses. The text has reason and remedy."""
+    """There is no collector in this process, or it refuses. The text gives reason and remedy."""
 
 
 class Answer:
-    """The fields of an answer. A name may come several times."""
+    """The fields of an answer. A name may occur several times."""
 
     def __init__(self, text: str) -> None:
-        """Read an answer.
+        """Parse an answer.
 
         Raises:
             ControlError: It is incomplete, or a refusal.
@@ -48,7 +48,7 @@ class Answer:
             raise ControlError(f"the collector refused: {self.get('error') or lines[0]}")
 
     def get(self, name: str) -> str:
-        """Return the first value of that name; an empty text if there is none."""
+        """Return the first value of that name; an empty string if there is none."""
         return next(self.all(name), "")
 
     def all(self, name: str) -> Iterator[str]:
@@ -74,7 +74,7 @@ def ask(words: str) -> Answer:
 
 
 def status() -> Answer:
-    """Return how things stand, once the collector has started.
+    """Return the state of the collector, once it has started.
 
     Raises:
         ControlError: There is no collector in this process.
@@ -111,7 +111,7 @@ def await_phase(*phases: str) -> Answer:
 
 @functools.lru_cache(maxsize=None)
 def _attach(_pid: int) -> object:
-    """Let the collector start, as the first range of a process does; None where there is none."""
+    """Let the collector start, as the first range of a process does; None if there is none."""
     return find_own()
 
 
@@ -132,7 +132,7 @@ def _find() -> str:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether no other user can have put a socket there."""
+    """Tell whether no other user can have put a socket there."""
     try:
         status = folder.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Two sides of runs -> what changed between them, as `stage2-launch diff` says it."""
+"""Compares two sides, each of one or several runs, with `stage2-launch diff`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class DiffError(RuntimeError):
 
 
 class Diff:
-    """What changed between two sides: every change is the value after minus the value before."""
+    """The changes between two sides: every change is the new value minus the old one."""
 
     def __init__(self, comparison: dict[str, Any]) -> None:
-        """Take a comparison of `stage2-launch diff --json`; `diff` makes one."""
+        """Take a comparison from `stage2-launch diff --json`; use `diff` to make one."""
         self.comparison = comparison
         """All of it, as `--json` has it."""
 
@@ -47,15 +47,15 @@ class Diff:
 
     @property
     def lines(self) -> dict[str, str]:
-        """The lines that the comparison begins with, by their labels: `time`, `kernels`, ..."""
+        """The first lines of the comparison, by their labels: `time`, `kernels`, ..."""
         return {visible(row.get("label")): visible(row.get("text")) for row in self._rows("lines")}
 
     @property
     def metrics(self) -> Table:
         """One row for each stage and metric, with its `unit`; `run` is the whole run.
 
-        `before` and `after` are medians over the runs of a side, and `verdict` tells whether the
-        change is more than noise.
+        `before` and `after` are medians over the runs of a side, and `verdict` states whether the
+        change exceeds the noise.
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
         return Table("metrics", [*self._of_stages("metrics"), *of_run])
@@ -64,13 +64,13 @@ class Diff:
     def work(self) -> Table:
         """One row for each stage and kernel, copy, fill or graph; the largest change first.
 
-        Times are nanoseconds per what `per_text` says: a step, a token, an instance.
+        Times are nanoseconds per unit, which `per_text` names: a step, a token, an instance.
         """
         return Table("work", self._of_stages("work"))
 
     @property
     def conditions(self) -> Table:
-        """What became of each condition of `fail_if`: `outcome`, and why."""
+        """The `outcome` of each condition of `fail_if`, and the reason."""
         return Table("conditions", self._rows("conditions"))
 
     @property
@@ -104,7 +104,7 @@ def diff(
 
     Each side is a run (a folder, a `metrics.json`, a `Run`) or a list of runs. `fail_if` are
     conditions such as `decode.step_ms>+5%`: `Diff.failed` is true if one failed. With `strict`,
-    one also fails for a difference that is within noise.
+    a condition also fails on a change within noise.
 
     Raises:
         DiffError: The runs cannot be compared, a condition cannot be read, or `timeout_s` is over.

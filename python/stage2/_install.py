@@ -1,4 +1,4 @@
-"""Where the files of this installation are: the collector's library and `stage2-launch`."""
+"""Locates the files of this installation: the collector's library and `stage2-launch`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InstallError(RuntimeError):
 def library_path() -> Path:
     """Return the absolute path of the collector, for LD_PRELOAD.
 
-    STAGE2_COLLECTOR names another one, as it does for `stage2-launch`.
+    STAGE2_COLLECTOR names another library, as for `stage2-launch`.
 
     Raises:
         InstallError: It is not there; the text lists the places.
@@ -69,9 +69,9 @@ def _launchers() -> Iterator[Path]:
 def env(base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment in which a command runs under the collector.
 
-    It is `base`, or else that of this process, with the collector first in LD_PRELOAD. Without
-    `stage2-launch` the command prints a table of its top kernels at exit; STAGE2_OUT names a folder
-    for a trace file.
+    It is `base`, or else the environment of this process, with the collector first in LD_PRELOAD.
+    Without `stage2-launch`, the command prints a table of its top kernels at exit. STAGE2_OUT names
+    a folder for a trace file.
 
     Raises:
         InstallError: The library is missing, or LD_PRELOAD cannot hold its path.

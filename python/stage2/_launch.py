@@ -12,7 +12,7 @@ from ._install import launcher_path
 def launch(
     words: Sequence[str], timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `stage2-launch WORDS` to its end, and keep what it prints.
+    """Run `stage2-launch WORDS` to its end, and capture its output.
 
     Raises:
         InstallError: It is not there.
@@ -41,7 +41,7 @@ def as_operand(path: str | os.PathLike[str]) -> str:
 
 
 def _without_collector() -> dict[str, str]:
-    """Return the environment of this process without a collector that is preloaded here."""
+    """Return the environment of this process without a preloaded collector."""
     environment = dict(os.environ)
     preloaded = environment.pop("LD_PRELOAD", "").replace(":", " ").split()
     others = [path for path in preloaded if not os.path.basename(path).startswith("libstage2")]

@@ -18,14 +18,14 @@ _ZERO = ("graph_calls", "sources", "invalid_timestamp_calls")
 
 
 class LayoutError(ValueError):
-    """The report has something else in a place."""
+    """A part of the report has an unexpected form."""
 
 
 def with_kernel_rows(metrics: dict[str, Any]) -> dict[str, Any]:
     """Return the report with an object for each kernel, as version 1 had them.
 
     Raises:
-        LayoutError: The table of kernels is none.
+        LayoutError: The table of kernels has an unexpected form.
 
     """
     table = metrics.get("kernels")
@@ -47,7 +47,7 @@ def _rows(table: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _row(
     given: dict[str, Any], columns: list[str], table: Mapping[str, Any], total_ns: int
 ) -> dict[str, Any]:
-    """Return a row with what its indexes lead to."""
+    """Return a row with the values that its indexes refer to."""
     cells = {name: given.get(name, 0 if name in _ZERO else None) for name in columns}
     row: dict[str, Any] = {}
     for column, list_name in _INDEXES.items():
@@ -70,10 +70,10 @@ def _index(value: Any) -> int:
 
 
 def with_timelines(metrics: dict[str, Any], timelines: Any) -> dict[str, Any]:
-    """Return the report with what its `timelines.json` holds, where version 1 had it.
+    """Return the report with the content of its `timelines.json`, where version 1 had it.
 
     Raises:
-        LayoutError: It belongs to another report, or to none.
+        LayoutError: The file belongs to another report, or to none.
 
     """
     if not isinstance(timelines, dict) or timelines.get("schema") != TIMELINES_SCHEMA:

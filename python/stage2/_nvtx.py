@@ -1,4 +1,4 @@
-"""The ABI of NVTX 3 in ctypes: what its C headers compile into every program that uses it.
+"""The ABI of NVTX 3 in ctypes, which its C headers compile into every program that uses it.
 
 A tool gets tables of slots and writes the addresses of its functions there. We call these.
 """
@@ -131,7 +131,7 @@ _kept: list[Any] = []
 
 
 class NvtxClient:
-    """A user of NVTX, attached to one tool."""
+    """An NVTX client, attached to one tool."""
 
     def __init__(self, tool: str) -> None:
         """Attach to the library at the path `tool`.
@@ -177,7 +177,7 @@ class NvtxClient:
         self._push_ex(ctypes.addressof(attributes))
 
     def prepare(self, name: str, fields: Sequence[str]) -> Callable[..., None]:
-        """Return a function that opens a range of this name from an integer for each field.
+        """Return a function that opens a range of this name, with an integer for each field.
 
         It takes a fraction of the time of `push`. Integers that do not fit in 64 bits raise
         `struct.error`.
@@ -264,7 +264,7 @@ def _c_text(value: Any) -> bytes:
 
 
 def _encoded(value: Any) -> tuple[type, bytes]:
-    """Return the type as which a value is stored, and its bytes."""
+    """Return the storage type of a value, and its bytes."""
     if isinstance(value, int) and -_INT64_MAX <= value <= _INT64_MAX:
         return int, bytes(c_int64(value))
     if isinstance(value, (int, float)):

@@ -1,4 +1,4 @@
-"""Windows of recording, as the program asks for them: `start`, `stop`, `schedule` and `profile`."""
+"""Recording windows that the program opens: `start`, `stop`, `schedule` and `profile`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._run import Run, RunError, load
 
 
 class Action(enum.Enum):
-    """What is done during a step. The names are those of `torch.profiler.ProfilerAction`."""
+    """The action during a step. The names are those of `torch.profiler.ProfilerAction`."""
 
     NONE = 0
     """Nothing is recorded."""
@@ -34,7 +34,7 @@ class Action(enum.Enum):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which steps are recorded; `schedule` makes one. Called with a step, it returns its action."""
+    """Selects the steps to record: called with a step, it returns its action."""
 
     wait: int
     warmup: int
@@ -57,10 +57,10 @@ class Schedule:
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Schedule:
-    """Return a schedule as `torch.profiler.schedule` does, in numbers of steps.
+    """Return a schedule, as `torch.profiler.schedule` does. All arguments count steps.
 
-    After `skip_first` steps it waits for `wait` steps, throws away `warmup` steps and records
-    `active` steps as one window; all of that `repeat` times (0: until the end).
+    After `skip_first` steps, it waits for `wait` steps, discards `warmup` steps and records
+    `active` steps as one window. It repeats this `repeat` times (0: until the end).
 
     Raises:
         ValueError: A number is negative, or `active` is 0.
@@ -75,7 +75,7 @@ def schedule(
 
 
 class Window(NamedTuple):
-    """A window of recording that is over."""
+    """A finished recording window."""
 
     number: int
     """Its number in the process, counted from 1, as in the name of its file; warm-ups count."""
@@ -92,7 +92,7 @@ class Window(NamedTuple):
 
     @property
     def files(self) -> list[Path]:
-        """Its trace file, or all pieces of it that are there, in their order."""
+        """The trace file, or all its existing pieces, in order."""
         piece = re.fullmatch(r"(.*-w\d+-p)\d+\.s2t", self.path.name) if self.path else None
         if self.path is None or piece is None:
             return [self.path] if self.path else []
@@ -102,7 +102,7 @@ class Window(NamedTuple):
     def report(self, folder: str | os.PathLike[str]) -> Run:
         """Write a bundle with the reports of this window into a new folder, and load it.
 
-        `stage2-launch merge` does that; it takes a second or more. Its source is the trace file.
+        This runs `stage2-launch merge` on the trace file, which takes a second or more.
 
         Raises:
             RunError: The window has no trace file, or the reports could not be written.
@@ -122,12 +122,12 @@ class Window(NamedTuple):
 
 
 def start() -> bool:
-    """Begin a window of recording in this process, and wait until it is on.
+    """Begin a recording window in this process, and wait until it is open.
 
-    The window holds the GPU work that is launched from now on until `stop`. The first one starts
-    CUPTI, which can take seconds. The program has to run dormant under the collector
-    (`stage2-launch run --dormant -- python ...`). Without a collector, and where a window is on
-    already, this does nothing but warn, once in a process.
+    The window contains the GPU work launched from now until `stop`. The first window starts
+    CUPTI, which can take seconds. The program must run dormant under the collector
+    (`stage2-launch run --dormant -- python ...`). Without a collector, or if a window is already
+    open, this only warns, once per process.
 
     Returns whether a window has begun. It never raises.
     """
@@ -140,11 +140,11 @@ def start() -> bool:
 
 
 def stop() -> Window | None:
-    """End the window of recording, and wait until its trace file is written (4 s at most).
+    """End the recording window, and wait until its trace file is written (4 s at most).
 
-    GPU work that was launched before is in the window, even if it still runs.
+    The window includes GPU work that was launched before this call, even if it still runs.
 
-    Returns the window; None, with a warning once in a process, where none was on. It never raises.
+    Returns the window. If none was open, returns None and warns, once per process. Never raises.
     """
     try:
         return _end()
@@ -162,14 +162,14 @@ class profile:
                 prof.step()
         prof.windows                   # number, records, trace file of each
 
-    Without a schedule the whole block is one window. The program has to run dormant under the
+    Without a schedule, the whole block is one window. The program must run dormant under the
     collector (`stage2-launch run --dormant -- python ...`), which makes a bundle of each window
-    when the program ends. Without a collector everything here does nothing, after one warning.
+    when the program ends. Without a collector, this class prints one warning and does nothing.
 
-    Between two phases the program waits: for the start of CUPTI (once, seconds), and at the end of
-    a window until its file is written (4 s at most). Steps within a phase cost nothing. Only one
-    thread of a process may use a profile, and one profile at a time. Ranks of one job that use the
-    same schedule record the same steps.
+    Between two phases, the program waits: once for CUPTI to start (seconds), and at the end of
+    each window until its file is written (4 s at most). Steps within a phase cost nothing. A
+    process may use one profile at a time, in one thread. Ranks of one job that use the same
+    schedule record the same steps.
     """
 
     def __init__(
@@ -178,9 +178,9 @@ class profile:
         schedule: Callable[[int], Any] | None = None,
         on_trace_ready: Callable[[profile], object] | None = None,
     ) -> None:
-        """Take the schedule and what is called after each window that is kept.
+        """Take the schedule, and a function to call after each window that is kept.
 
-        `schedule` may be one of `torch.profiler.schedule` as well.
+        `schedule` may also come from `torch.profiler.schedule`.
         """
         self._action = schedule or (lambda _step: Action.RECORD)
         self._on_trace_ready = on_trace_ready
@@ -218,13 +218,13 @@ class profile:
         self._enter(self._action_of(0))
 
     def step(self) -> None:
-        """Say that a step is over and the next one begins."""
+        """Mark the end of a step and the start of the next one."""
         if self._is_running:
             self.step_num += 1
             self._enter(self._action_of(self.step_num))
 
     def stop(self) -> None:
-        """End the window that is on, if there is one; it is kept unless it was a warm-up."""
+        """End the open window, if any, and keep it unless it was a warm-up."""
         if self._is_running:
             self._enter(Action.NONE)
             self._is_running = False
@@ -241,7 +241,7 @@ class profile:
             ) from None
 
     def _enter(self, action: Action) -> None:
-        """Go from the action of one step to that of the next."""
+        """Change from the action of one step to that of the next."""
         before = self._now
         if _PHASES[before] == _PHASES[action] and before is not Action.RECORD_AND_SAVE:
             self._now = action
@@ -307,7 +307,7 @@ def _end() -> Window:
 
 
 def _read(line: str) -> Window | None:
-    """Read a window that is over, as an answer lists it; None where it cannot be read."""
+    """Parse a finished window from an answer; None if it cannot be parsed."""
     words = dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
     path = words.get("file")
     try:
@@ -337,7 +337,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 
 
 def _warn(error: ControlError) -> None:
-    """Warn, once in a process: a workload must not drown in what its profiler says."""
+    """Warn once per process, so that a profiler cannot flood its workload's output."""
     text = f"stage2: {error}"
     if text not in _said:
         _said.add(text)
@@ -345,7 +345,7 @@ def _warn(error: ControlError) -> None:
 
 
 def _callers_level() -> int:
-    """Return the level of the first caller outside of this package, as `_warn` counts."""
+    """Return the stack level of the first caller outside this package, as `_warn` counts."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back

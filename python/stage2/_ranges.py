@@ -16,7 +16,7 @@ _is_decided = False
 
 
 def _decide() -> Backend | None:
-    """Choose once in a process, at its first range: tools are injected before that or never."""
+    """Choose the backend once, at the first range: tools are injected before that or never."""
     global _backend, _is_decided
     if not _is_decided:
         _backend = find_backend()
@@ -25,20 +25,20 @@ def _decide() -> Backend | None:
 
 
 class annotate:
-    """A range of the host, as a context manager or a decorator.
+    """A host range, as a context manager or a decorator.
 
-    GPU work that is launched inside belongs to it; the outermost range is a stage of the report.
-    `fields` are numbers, booleans or texts that the trace file keeps with each instance: at most 16
-    in 280 bytes, of a text 64 bytes. They are kept under the stage2 collector only: other tools get
-    the name. Where no tool is injected a range does nothing, in well below a microsecond.
+    GPU work launched inside belongs to the range; the outermost range is a stage of the report.
+    `fields` are numbers, booleans or strings that the trace file keeps with each instance: at most
+    16 in 280 bytes, with at most 64 bytes per string. Only the stage2 collector keeps them; other
+    tools get the name. Without a tool, a range does nothing, in well below a microsecond.
 
-    A range belongs to its thread, and must end in it: do not `await` or `yield` inside.
+    A range must end in the thread that opened it: do not `await` or `yield` inside.
     """
 
     __slots__ = ("_fields", "_name")
 
     def __init__(self, name: str, **fields: Any) -> None:
-        """Take the name, by which instances are put together, and what tells them apart."""
+        """Take the name that instances share, and the fields that tell them apart."""
         self._name = name
         self._fields = fields
 
@@ -55,12 +55,12 @@ class annotate:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it. An exception goes on."""
+        """Close it. Exceptions propagate."""
         if _backend is not None:
             _backend.pop()
 
     def __call__(self, function: _F) -> _F:
-        """Return the function with this range around each of its calls.
+        """Return the function, with this range around each of its calls.
 
         Raises:
             TypeError: The calls do not end in the thread and in the order in which they begin.

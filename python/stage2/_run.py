@@ -1,4 +1,4 @@
-"""The folder of a run -> what it measured, as tables and as Python values."""
+"""Loads the measurements of a run as tables and Python values."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _NAMED_STAGES = 6
 
 
 class RunError(ValueError):
-    """A run cannot be read. The text names it, and explains why, and what to do."""
+    """A run cannot be read. The text names the run, the reason and the remedy."""
 
 
 class Run:
-    """What a run measured: `metrics.json` of its folder, and `timelines.json` next to it.
+    """The measurements of a run: `metrics.json` of its folder, and `timelines.json` next to it.
 
     Each property below is a `Table`, a list of dictionaries with `to_pandas()` and `to_polars()`.
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`. None
-    means "not known", never 0. A table without rows says in `absent` why it has none.
+    means "not known", never 0. The `absent` of a table without rows gives the reason.
 
     Raises:
-        RunError: From any table, if the file has something else in its place.
+        RunError: From any table, if its part of the file has an unexpected form.
 
     """
 
     def __init__(self, path: Path, metrics: dict[str, Any]) -> None:
-        """Take what was read; `load` reads it."""
+        """Take the content of the files; use `load` to read them."""
         self.path = path
         """The file that it was read from."""
         self.metrics = metrics
@@ -57,7 +57,7 @@ class Run:
         return f"<stage2.Run {self.path}: {stages}{marks}>"
 
     def __str__(self) -> str:
-        """Return the lines of the answer, as the report begins."""
+        """Return the first lines of the report, its answer."""
         lines = [f"{label}: {text}" for label, text in self._lines()]
         return "\n".join([*lines, *self._marks()]) or repr(self)
 
@@ -76,7 +76,7 @@ class Run:
         return [(visible(row.get("label")), visible(row.get("text"))) for row in rows]
 
     def _marks(self) -> list[str]:
-        """Return what a reader must know of the numbers: a simulated GPU, missing records."""
+        """Return warnings about the numbers: a simulated GPU, missing records."""
         marks = ["the GPU is simulated"] if self.metrics.get("simulated") else []
         coverage = self.metrics.get("coverage")
         verdict = coverage.get("verdict") if isinstance(coverage, dict) else None
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def answer(self) -> Mapping[str, Any] | None:
-        """The answer: `lines`, `stages` and `first`. None: the run has none."""
+        """The answer: `lines`, `stages` and `first`. None if the run has none."""
         answer = self.metrics.get("answer")
         return answer if isinstance(answer, dict) else None
 
@@ -103,11 +103,10 @@ class Run:
     def kernels(self) -> Table:
         """One row for each range, kernel, launch configuration and device.
 
-        `total_ns` is the sum of `calls` GPU times (None: not one of them is known). Kernels that
-        overlap count fully in their sums: a sum is not a wall time. `launch.grid` and
-        `launch.block` are tuples (x, y, z). `mangled` is the symbol, `short` a readable name.
-        Columns that begin with `counters.` come from ncu or from samples; `sources.counters` names
-        the source.
+        `total_ns` is the sum of `calls` GPU times (None: none of them is known). Overlapping
+        kernels count in full, so a sum is not a wall time. `launch.grid` and `launch.block` are
+        tuples (x, y, z). `mangled` is the symbol, `short` a readable name. Columns that begin with
+        `counters.` come from ncu or from samples; `sources.counters` names the source.
         """
         return self.table("kernels")
 
@@ -115,7 +114,7 @@ class Run:
     def operators(self) -> Table:
         """One row for each operator of PyTorch (`--annotate torch-ops`), without warm-ups.
 
-        `gpu_inclusive_ns` is the sum of the GPU times of what was launched within its `calls`.
+        `gpu_inclusive_ns` is the sum of the GPU times of all work launched within its `calls`.
         """
         return self.table("operators")
 
@@ -145,9 +144,9 @@ class Run:
 
     @property
     def steps(self) -> Table:
-        """Host time of the steps of each stage, in their order.
+        """Host time of the steps of each stage, in order.
 
-        A row stands for `steps` steps that follow each other, starting with number `first`.
+        A row covers `steps` consecutive steps, starting with number `first`.
         """
         return self.table("steps")
 
@@ -171,7 +170,7 @@ class Run:
 
     @property
     def engine_steps(self) -> Table:
-        """Steps of an inference engine, one row for each stage.
+        """Steps of an inference engine, with one row for each stage.
 
         `p50_ns` and `p99_ns` are host times of a step, `decode_context_mean` is in tokens, and
         `tokens_per_s` counts the tokens that `tokens_counted` names.
@@ -182,18 +181,18 @@ class Run:
     def requests(self) -> Table:
         """The slowest requests of an inference engine, at most ten.
 
-        `queue_ns`, `first_token_ns` and `token_ns` are times of the host, the last one a mean per
-        output token; `gpu_ns` is the request's share of the GPU time of its steps.
-        The report keeps no others; `metrics["engine"]["requests"]` has the percentiles of all, and
+        `queue_ns`, `first_token_ns` and `token_ns` are host times; `token_ns` is a mean per output
+        token. `gpu_ns` is the request's share of the GPU time of its steps. The report keeps no
+        other requests: `metrics["engine"]["requests"]` has the percentiles of all, and
         `stage2-launch export -f parquet` has each request.
         """
         return self.table("requests")
 
     def table(self, name: str) -> Table:
-        """Return a table by its name; `tables` lists the names. It is made once.
+        """Return a table by its name, and cache it; `tables` lists the names.
 
         Raises:
-            RunError: There is no such table, or the file has something else in its place.
+            RunError: There is no such table, or its part of the file has an unexpected form.
 
         """
         if name not in SOURCES:

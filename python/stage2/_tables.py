@@ -1,4 +1,4 @@
-"""The lists of a report -> tables with one value in each cell."""
+"""Turns the lists of a report into tables with one value per cell."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Metrics = Mapping[str, Any]
 
 
 class TableError(ValueError):
-    """A report has something else where a table should be."""
+    """The part of a report that should be a table has an unexpected form."""
 
 
 class Table(List[Dict[str, Any]]):
@@ -31,7 +31,7 @@ class Table(List[Dict[str, Any]]):
     def __init__(
         self, name: str, rows: Sequence[Mapping[str, Any]] = (), absent: str | None = None
     ) -> None:
-        """Take rows as the report has them."""
+        """Take rows in the form of the report."""
         flat = [dict(_cells(row, "")) for row in rows]
         names = dict.fromkeys(name for row in flat for name in row)
         # Where some rows have an object and others null, the object's own columns say it all.
@@ -74,10 +74,10 @@ class Table(List[Dict[str, Any]]):
         )
 
     def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` of the shape (rows, columns), the columns those of `columns`.
+        """Return a `pandas.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
-        Columns with missing integers have the type `Int64`, so that times stay exact. A tuple is
-        one object in a cell.
+        Columns with missing integers have the type `Int64`, so times stay exact. A tuple is one
+        object in a cell.
 
         Raises:
             ImportError: pandas is not installed.
@@ -95,9 +95,9 @@ class Table(List[Dict[str, Any]]):
         )
 
     def to_polars(self) -> Any:
-        """Return a `polars.DataFrame` of the shape (rows, columns), the columns those of `columns`.
+        """Return a `polars.DataFrame` of shape (rows, columns), with the columns of `columns`.
 
-        A tuple of numbers or texts is a polars list.
+        A tuple of numbers or strings is a polars list.
 
         Raises:
             ImportError: polars is not installed.
@@ -119,7 +119,7 @@ class Table(List[Dict[str, Any]]):
             yield name, [row[name] for row in self]
 
     def _size(self) -> str:
-        """Return the number of rows and columns, or why there are none."""
+        """Return the number of rows and columns, or the reason why there are none."""
         if not self:
             return f"{self.name}: no rows" + (f": {self.absent}" if self.absent else "")
         shown = min(len(self), _SHOWN_ROWS)
@@ -129,14 +129,14 @@ class Table(List[Dict[str, Any]]):
         return f"{self.name}: {of_rows}, {len(self.columns)} columns{note}"
 
     def _shown(self) -> list[str]:
-        """Return the names of the columns that are shown of it."""
+        """Return the names of the columns to show."""
         first = [name for name in _FIRST.get(self.name, "").split() if name in self.columns]
         rows = self[:_SHOWN_ROWS]
         others = (name for name in self.columns if any(_is_plain(row[name]) for row in rows))
         return (first or list(others))[:_SHOWN_COLUMNS]
 
     def _texts(self, name: str) -> list[str]:
-        """Return what is shown of a column."""
+        """Return the texts to show for a column."""
         return [_text(name, row[name]) for row in self[:_SHOWN_ROWS]]
 
 
@@ -164,7 +164,7 @@ _FIRST: dict[str, str] = {
 
 
 class _Source(NamedTuple):
-    """Where the rows of a table lie in the report."""
+    """The place of a table's rows in the report."""
 
     path: Sequence[str]
     """Keys from the outside in."""
@@ -218,7 +218,7 @@ def table_of(metrics: Metrics, name: str) -> Table:
 
     Raises:
         KeyError: There is no table of this name.
-        TableError: The report has something else in its place.
+        TableError: Its part of the report has an unexpected form.
 
     """
     source = SOURCES[name]
@@ -239,7 +239,7 @@ def table_of(metrics: Metrics, name: str) -> Table:
 
 
 def _absent(metrics: Metrics, key: str) -> str | None:
-    """Return why a part of the report is empty, in its own words where it has some."""
+    """Return why a part of the report is empty, in the words of the report if it has any."""
     part = metrics.get(key)
     said = part.get("absent") if isinstance(part, dict) else None
     if isinstance(said, dict):
@@ -268,7 +268,7 @@ def _with_names(rows: list[dict[str, Any]], metrics: Metrics) -> list[dict[str, 
 
 
 def _timelines(rows: list[dict[str, Any]], _metrics: Metrics) -> list[dict[str, Any]]:
-    """Make one row of each range, piece of GPU work and gap of the median steps."""
+    """Make one row for each range, piece of GPU work and gap of the median steps."""
     return [
         {
             "stage": timeline.get("stage"),
@@ -310,7 +310,7 @@ _CHANGES: dict[str, Callable[[list[dict[str, Any]], Metrics], list[dict[str, Any
 
 
 def _at(values: Any, index: Any) -> Any:
-    """Return the value at an index that the report gives; None where it leads nowhere."""
+    """Return the value at an index from the report; None if the index is out of range."""
     is_index = isinstance(index, int) and isinstance(values, list)
     return values[index] if is_index and 0 <= index < len(values) else None
 
@@ -348,7 +348,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _pandas_type(values: list[Any]) -> str | None:
-    """Return a type that can miss values: pandas would round integers to floats."""
+    """Return a nullable type, because pandas would convert integers with gaps to floats."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds == {bool}:
         return "boolean" if None in values else None
@@ -389,7 +389,7 @@ def _text(column: str, value: Any) -> str:
 
 
 def lines_html(lines: Iterable[tuple[str, str]]) -> str:
-    """Return texts with their labels as a table for a notebook."""
+    """Return labelled texts as a table for a notebook."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(label)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
@@ -399,7 +399,7 @@ def lines_html(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def visible(value: object) -> str:
-    """Return a text in one line, without characters that would steer a terminal."""
+    """Return a text in one line, without characters that could control a terminal."""
     words = " ".join(str(value).split())
     return "".join(char if char.isprintable() else "\ufffd" for char in words)
 

@@ -3,7 +3,7 @@
     def test_decode_is_not_slower(stage2_gate):
         stage2_gate("tmp/stage2/latest", "baseline", fail_if=["decode.step_ms>+5%+0.2ms"])
 
-`stage2-launch diff` compares, and its output is the text of the failure. The option
+The failure message is the output of `stage2-launch diff`. The option
 `--stage2-fail-if CONDITION` adds a condition to every gate of the session.
 """
 
@@ -20,7 +20,7 @@ from ._launch import as_operand
 
 
 class Gate(Protocol):
-    """Compares a run with a baseline, and fails the test where a condition fails."""
+    """Compares a run with a baseline, and fails the test if a condition fails."""
 
     def __call__(
         self,
@@ -30,7 +30,7 @@ class Gate(Protocol):
         *,
         timeout_s: float = 600,
     ) -> str:
-        """Return what the comparison says; `timeout_s` bounds it, in seconds."""
+        """Return the comparison, which may take `timeout_s` seconds."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

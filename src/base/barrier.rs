@@ -199,8 +199,8 @@ impl Drop for ReturnGuard {
 mod tests {
     use super::*;
 
-    /// Hazard (Threads, stacks and locks): A panic in a handler of ours.
-    /// Promise: It does not leave the library; the call is not recorded, and one line says so.
+    /// Hazard (Threads, stacks and locks): A panic in a handler of the collector.
+    /// Promise: It does not leave the library; the call is not recorded, and one line reports it.
     #[test]
     fn a_panic_becomes_the_fallback_and_the_thread_can_enter_again() {
         assert_eq!(enter(7, || (), || panic!("inside")), 7);
@@ -217,8 +217,8 @@ mod tests {
         assert!(outer.is_err_and(|panic: Panic| panic.to_string().contains("a panic")));
     }
 
-    /// Hazard (Threads, stacks and locks): CUPTI or the driver calls NVTX inside of our handler.
-    /// Promise: The call is turned away and counted.
+    /// Hazard (Threads, stacks and locks): CUPTI or the driver calls NVTX inside a handler of the collector.
+    /// Promise: The call is refused and counted.
     #[test]
     fn a_second_entry_on_the_same_thread_is_turned_away_and_told() {
         let told = Cell::new(0);
@@ -227,8 +227,7 @@ mod tests {
         assert_eq!((enter(0, tell, || 1), told.get()), (1, 1));
     }
 
-    /// Hazard (Threads, stacks and locks): A callback comes while its thread is in one of our
-    ///  handlers.
+    /// Hazard (Threads, stacks and locks): A callback comes while its thread is in a handler of the collector.
     /// Promise: The thread is inside until it leaves the outer one.
     #[test]
     fn a_callback_is_inside_and_leaves_its_thread_where_it_was() {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     /// Hazard (Calls that fail): The clock cannot be read.
-    /// Promise: A start says so and stays off; no wait goes on for ever.
+    /// Promise: The collector reports it and stays off; no wait lasts forever.
     #[test]
     fn without_a_clock_nothing_waits() {
         let never = Deadline(None);

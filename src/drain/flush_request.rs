@@ -134,9 +134,8 @@ mod tests {
         assert_eq!(numbers(&file), [1, 0, 1]);
     }
 
-    /// Hazard (Hostile environments): The page through which a flush is asked for is cut off or
-    ///  somebody else's.
-    /// Promise: It is not looked at.
+    /// Hazard (Hostile environments): The page for flush requests is cut off or belongs to another user.
+    /// Promise: It is not read.
     #[test]
     fn other_files_are_left_alone() {
         assert!(find(&page(0), 7).is_none(), "it could be cut off");

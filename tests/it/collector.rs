@@ -169,7 +169,7 @@ fn our_thread_is_scheduled_as_the_main_thread_is_and_not_as_the_one_that_came_fi
 }
 
 /// Hazard (Processes and forks): A child execs another program.
-/// Promise: That program has a trace file of its own.
+/// Promise: That program has a separate trace file.
 #[test]
 fn a_child_that_execs_writes_a_trace_file_of_its_own() {
     let left = Guest::new("fork_exec").run();

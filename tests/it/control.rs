@@ -85,7 +85,7 @@ fn a_normal_run_is_stopped_started_again_and_asked() {
 }
 
 /// Hazard (Dormant processes and windows): A dormant process forks.
-/// Promise: Its child has a socket of its own, and is dormant.
+/// Promise: Its child has a separate socket, and is dormant.
 #[test]
 fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
     let mut guest = dormant_at_work();
@@ -111,7 +111,7 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
 
 /// Hazard (Dormant processes and windows): A dormant process gets SIGTERM, or its main thread
 ///  ends.
-/// Promise: It ends as it would without us.
+/// Promise: It ends as it would without the collector.
 #[test]
 fn a_dormant_process_ends_as_it_would_without_us() {
     use std::os::unix::process::ExitStatusExt;
@@ -137,8 +137,8 @@ fn a_dormant_process_ends_as_it_would_without_us() {
     assert!(guest.ended().success());
 }
 
-/// Hazard (Dormant processes and windows): Garbage comes over the socket, or several clients at
-///  once, of which some say nothing.
+/// Hazard (Dormant processes and windows): The socket receives garbage, or several clients at once, some of them
+///  silent.
 /// Promise: Each gets an answer, and waits for a second per silent client at most.
 #[test]
 fn garbage_gets_an_answer_and_holds_nobody_up() {

@@ -79,7 +79,7 @@ fn samples_add_up_to_what_the_kernels_read() {
 }
 
 /// Hazard (Traces in pieces): Hardware counters are sampled while a trace turns to its next piece.
-/// Promise: No sample is lost or there twice, and each piece says what its samples are of.
+/// Promise: No sample is lost or duplicated, and each piece states what its samples cover.
 #[test]
 fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
     despite_other_work(|| {
@@ -281,7 +281,7 @@ fn sampling_ends_before_what_samples_takes_itself_apart() {
 }
 
 /// Hazard (Ends of life): CUPTI is slow to end a sampling session.
-/// Promise: That holds nobody up.
+/// Promise: The program does not wait for it.
 #[test]
 fn slow_counters_hold_nobody_up() {
     despite_other_work(|| {

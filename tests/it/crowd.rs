@@ -74,7 +74,7 @@ fn buffers_of_threads_that_ended_come_back_before_the_pool_is_empty() {
 }
 
 /// Hazard (Ends of life): The last flush brings more buffers than wait.
-/// Promise: Every buffer is taken in.
+/// Promise: Every buffer is read.
 #[test]
 fn the_last_flush_takes_in_every_buffer_however_many_there_are() {
     // More than are taken in at once, and too few for an early flush.

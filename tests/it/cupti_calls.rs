@@ -157,9 +157,8 @@ fn every_function_that_is_looked_up_in_cupti_has_a_case() {
     assert_eq!(cases().map(|case| case.0).collect::<BTreeSet<_>>(), looked_up);
 }
 
-/// Hazard (Calls that fail): Any function of CUPTI fails, is slow, or never returns on a thread of
-///  ours.
-/// Promise: The guest goes on and ends in time; losses are known.
+/// Hazard (Calls that fail): Any function of CUPTI fails, is slow, or never returns on a thread of the collector.
+/// Promise: The guest continues and ends in time; losses are known.
 #[test]
 fn whatever_cupti_does_the_guest_goes_on_and_what_is_lost_is_known() {
     let with_faults = |case: Case| faults(&case).into_iter().map(move |fault| (case, fault));

@@ -4,7 +4,7 @@ use crate::common::{Guest, counts};
 use stage2_contract::trace::Ending;
 
 /// Hazard (Signals): A signal is sent to the process while all guest threads block it.
-/// Promise: It ends in no thread of CUPTI's or ours.
+/// Promise: No thread of CUPTI or the collector takes it.
 #[test]
 fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
     let left = Guest::new("waits_for_a_signal").run();
@@ -14,7 +14,7 @@ fn a_signal_to_the_process_ends_in_no_thread_of_cupti_or_ours() {
 
 /// Hazard (Threads, stacks and locks): The guest leaves NVTX calls for good, by `siglongjmp` out
 ///  of a signal handler, or its threads are kept in them.
-/// Promise: Nobody waits for these; the trace file is whole, and what they were about to send is
+/// Promise: No thread waits for them; the trace file is complete, and the events that they were about to send are
 ///  counted.
 #[test]
 fn calls_that_never_end_hold_up_nobody() {
@@ -49,7 +49,7 @@ fn a_limit_on_file_sizes_costs_the_lines_and_the_file_but_not_the_guest() {
 }
 
 /// Hazard (Threads, stacks and locks): The first NVTX call comes on the smallest stack.
-/// Promise: A start has a stack of its own.
+/// Promise: A start uses a separate stack.
 #[test]
 fn the_smallest_stack_is_enough_for_the_first_nvtx_call() {
     let left = Guest::new("smallest_stack").run();
@@ -70,8 +70,8 @@ fn nvtx_calls_take_little_stack() {
     assert!(used[0] < 8 << 10 && used[1] < 9 << 10, "{stdout}");
 }
 
-/// Hazard (Resources): A seccomp filter that kills for scheduling calls.
-/// Promise: None is made under a filter of the guest's own.
+/// Hazard (Resources): A seccomp filter that kills on scheduling calls.
+/// Promise: The collector makes none under a filter of the guest.
 #[test]
 fn a_filter_that_kills_for_scheduling_calls_kills_nobody() {
     let left = Guest::new("filtered").run();

@@ -98,7 +98,7 @@ fn why_there_is_nothing_stands_in_the_file_and_nowhere_else() {
 }
 
 /// Hazard (Resources): An NVML that hangs.
-/// Promise: It holds up nobody.
+/// Promise: No thread of the program waits for it.
 #[test]
 fn an_nvml_that_hangs_holds_up_nobody() {
     let began = Instant::now();

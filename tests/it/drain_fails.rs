@@ -27,8 +27,8 @@ fn run(fails: &str) -> (Output, TraceFile, Duration) {
     (output, traces.remove(0), took)
 }
 
-/// Hazard (Threads, stacks and locks): A panic on our own thread.
-/// Promise: The guest works on; one line says why we are off.
+/// Hazard (Threads, stacks and locks): A panic on the collector's own thread.
+/// Promise: The guest continues; one line states why the collector is off.
 #[test]
 fn the_guest_works_on_and_one_line_says_why_we_are_off() {
     each([("first look", 0), ("later flush", 100), ("last flush", 100)], |(fails, kernels)| {

@@ -20,7 +20,7 @@ fn guest(hazard: &str) -> Guest {
 
 /// Hazard (Ends of life): The guest calls `exit`, `quick_exit`, `_exit`, `_Exit` or returns from
 ///  `main`.
-/// Promise: The trace file is whole.
+/// Promise: The trace file is complete.
 #[test]
 fn the_trace_file_is_whole_whatever_function_ends_the_process() {
     each(["_exit", "_Exit", "quick_exit", "exit_from_a_thread"], |hazard| {
@@ -84,7 +84,7 @@ fn reason(trace: &TraceFile) -> Option<&str> {
 
 /// Hazard (Ends of life): The guest ends itself by `raise`, `kill`, `tgkill`, `pthread_kill`,
 ///  `sigqueue` or `abort`.
-/// Promise: The trace file is whole and names the signal.
+/// Promise: The trace file is complete and names the signal.
 #[test]
 fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     let cases = [
@@ -110,8 +110,8 @@ fn a_process_that_ends_itself_by_a_signal_leaves_a_whole_trace_file() {
     assert_eq!(trace.meta(ending::ANNOUNCED), Some("signal 15"));
 }
 
-/// Hazard (Ends of life): It handles such a signal, or puts it off.
-/// Promise: Recording goes on.
+/// Hazard (Ends of life): The guest sends itself a signal that would end it, and handles or blocks it.
+/// Promise: Recording continues.
 #[test]
 fn signals_of_its_own_that_a_process_survives_end_no_recording() {
     let left = guest("survives_own_signals").run();
@@ -124,8 +124,7 @@ fn signals_of_its_own_that_a_process_survives_end_no_recording() {
 }
 
 /// Hazard (Ends of life): The guest becomes another program by an exec, or fails to.
-/// Promise: The trace file holds everything and tells of it; where the exec fails, recording goes
-///  on.
+/// Promise: The trace file is complete and records the exec; if the exec fails, recording continues.
 #[test]
 fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_does_not() {
     let cases = [
@@ -151,8 +150,8 @@ fn a_process_that_becomes_another_program_loses_nothing_and_goes_on_where_it_doe
     });
 }
 
-/// Hazard (Ends of life): A child that has its parent's memory execs.
-/// Promise: It is no end of the parent.
+/// Hazard (Ends of life): A child that shares its parent's memory execs.
+/// Promise: It does not count as the end of the parent.
 #[test]
 fn an_exec_in_its_parents_memory_is_no_end_of_the_parent() {
     let left = guest("child_becomes_another").run();
@@ -200,7 +199,7 @@ fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
     assert_eq!(said, "");
 }
 
-/// Hazard (Ends of life): CUPTI hangs at such an end.
+/// Hazard (Ends of life): CUPTI hangs at a signal or an exec that ends the guest.
 /// Promise: The signal is held up for a short time.
 #[test]
 fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
@@ -220,7 +219,7 @@ fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
 }
 
 /// Hazard (Ends of life): The main thread ends by `pthread_exit` while others work.
-/// Promise: The process lives as long as they do, and no longer because of us.
+/// Promise: The process lives as long as they do; the collector does not keep it alive.
 /// Hazard (Ends of life): Threads of CUPTI live when the main thread has ended.
 /// Promise: They do not count as the guest's.
 #[test]

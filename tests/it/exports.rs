@@ -13,8 +13,8 @@ fn dynamic(arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Hazard (Versions, libraries and rivals): Symbols of ours in the guest's name space.
-/// Promise: Only the doors are exported.
+/// Hazard (Versions, libraries and rivals): Symbols of the collector in the guest's name space.
+/// Promise: Only the entry points are exported.
 #[test]
 fn only_the_doors_are_exported() {
     let Some(symbols) = dynamic(&["nm", "-D", "--defined-only"]) else { return };
@@ -43,7 +43,7 @@ fn only_libc_is_needed() {
     assert_eq!(needed, ["libc.so.6"]);
 }
 
-/// Hazard (Versions, libraries and rivals): The guest closes our library.
+/// Hazard (Versions, libraries and rivals): The guest closes the collector's library.
 /// Promise: It stays loaded.
 #[test]
 fn closing_the_library_does_not_unload_it() {

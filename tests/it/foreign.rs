@@ -102,7 +102,7 @@ fn everywhere(library: &Path) -> [(&'static str, &Path); 3] {
 }
 
 /// Hazard (Versions, libraries and rivals): musl and static programs in the process tree.
-/// Promise: They run as they do without us.
+/// Promise: They run as without the collector.
 #[test]
 fn programs_of_musl_and_static_ones_run_as_they_do_without_us() {
     for compiler in [&["musl-gcc"][..], &["musl-gcc", "-static"], &["gcc", "-static", "-pthread"]] {
@@ -128,7 +128,7 @@ fn the_nvtx_of_a_musl_program_is_told_that_there_is_no_tool() {
 }
 
 /// Hazard (Versions, libraries and rivals): A program with AddressSanitizer.
-/// Promise: It is recorded by the injection variables alone, and no leak of ours is reported.
+/// Promise: It is recorded through the injection variables alone, and no leak of the collector is reported.
 #[test]
 fn a_program_with_address_sanitizer_is_recorded_by_the_injection_variables_alone() {
     for (source, expected) in [(CUDA, "failed 0\n"), (NVTX, "answer 0\n")] {

@@ -21,7 +21,7 @@ fn children(left: &Left, count: usize) -> Vec<&TraceFile> {
     children
 }
 
-/// Hazard (Processes and forks): A process that uses nothing of ours forks children that end by
+/// Hazard (Processes and forks): A process that the collector has nothing to record from forks children that end by
 ///  `_exit`.
 /// Promise: Each child is recorded.
 #[test]
@@ -70,7 +70,7 @@ fn children_know_handles_of_their_parent_and_do_not_inherit_its_ranges() {
 }
 
 /// Hazard (Processes and forks): A child uses CUDA after its parent used NVTX alone.
-/// Promise: It is recorded whole.
+/// Promise: It is recorded in full.
 #[test]
 fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
     let left = guest("fork_before_cuda").run();
@@ -79,7 +79,7 @@ fn a_child_that_uses_cuda_after_its_parent_used_nvtx_is_recorded() {
 }
 
 /// Hazard (Processes and forks): A child of a parent with CUDA.
-/// Promise: It has its ranges, and says why it has no kernels.
+/// Promise: It has its ranges, and states why it has no kernels.
 #[test]
 fn a_child_of_a_parent_with_cuda_has_its_ranges_and_says_why_it_has_no_kernels() {
     let left = guest("fork_after_cuda").run();
@@ -117,7 +117,7 @@ fn what_a_child_registers_before_its_first_range_matches_the_filter() {
 }
 
 /// Hazard (Processes and forks): Children of children.
-/// Promise: Each file says whose child its process is.
+/// Promise: Each file names the parent of its process.
 #[test]
 fn children_of_children_are_recorded_and_say_whose_they_are() {
     let left = guest("fork_chain").run();
@@ -134,7 +134,7 @@ fn children_of_children_are_recorded_and_say_whose_they_are() {
 }
 
 /// Hazard (Processes and forks): A fork while other threads push ranges.
-/// Promise: Nobody hangs, and nothing mixes.
+/// Promise: No process hangs, and no records mix.
 #[test]
 fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     let left = guest("fork_among_threads").run();
@@ -144,9 +144,9 @@ fn forks_among_threads_that_push_ranges_hang_nobody_and_mix_nothing() {
     assert!(!left.trace().ranges().contains_key("child"));
 }
 
-/// Hazard (Processes and forks): A fork while another thread starts us.
+/// Hazard (Processes and forks): A fork while another thread starts the collector.
 /// Promise: The child can start itself.
-/// Hazard (Processes and forks): A fork while NVTX waits for our answer.
+/// Hazard (Processes and forks): A fork while NVTX waits for the collector's answer.
 /// Promise: The child has working NVTX functions.
 #[test]
 fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
@@ -170,8 +170,8 @@ fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
     assert_eq!(left.children().len(), 0);
 }
 
-/// Hazard (Processes and forks): Hundreds of children end before their files are whole.
-/// Promise: One of them says so.
+/// Hazard (Processes and forks): Hundreds of children end before their files are complete.
+/// Promise: One of them reports it.
 #[test]
 fn children_that_end_before_their_files_are_whole_say_so_once() {
     let left = guest("prefork").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();

@@ -115,9 +115,9 @@ fn check(runs: Vec<(Guest, Fault, String)>) -> u64 {
     forks.into_inner()
 }
 
-/// Hazard (Processes and forks): A fork while a thread is in a call of ours to the C library: in
-///  the start, an NVTX push, a buffer request, the drain thread, a flush, the end.
-/// Promise: Parent and child go on, end in time and have exact trace files.
+/// Hazard (Processes and forks): A fork while the collector is in a call to the C library: in the
+///  start, an NVTX push, a buffer request, the drain thread, a flush, the end.
+/// Promise: Parent and child continue, end in time and have exact trace files.
 #[test]
 fn a_fork_while_a_thread_is_in_the_c_library_for_us_disturbs_neither_side() {
     let Some(library) = calls::library() else { return };
@@ -134,8 +134,8 @@ fn a_fork_while_a_thread_is_in_the_c_library_for_us_disturbs_neither_side() {
     assert!(forks > 80, "{forks}");
 }
 
-/// Hazard (Processes and forks): A fork while a thread is in CUPTI for us.
-/// Promise: The same.
+/// Hazard (Processes and forks): A fork while the collector is in a call to CUPTI.
+/// Promise: Parent and child continue, end in time and have exact trace files.
 #[test]
 fn a_fork_while_a_thread_is_in_cupti_for_us_disturbs_neither_side() {
     let nowhere = Fault { function: "-", error: 0, first: 0, last: 0 };

@@ -132,7 +132,7 @@ fn a_wait_for_the_gil_is_told_with_its_holder() {
 }
 
 /// Hazard (Host samples): A process forks while it is sampled.
-/// Promise: The child is silent until it launches itself, and then has samples of its own.
+/// Promise: The child is not sampled until it launches, and then has its own samples.
 #[test]
 fn a_forked_child_is_sampled_from_its_own_start_on() {
     with_each_at_once(|minor, python| {
@@ -153,7 +153,7 @@ fn a_forked_child_is_sampled_from_its_own_start_on() {
 }
 
 /// Hazard (Host samples): Stacks deeper than what is kept; functions whose memory others take.
-/// Promise: The innermost frames are told, what is cut is counted, and no function is taken for another one.
+/// Promise: The innermost frames are recorded, cut ones are counted, and no function is taken for another one.
 #[test]
 fn deep_stacks_are_cut_and_counted() {
     despite_other_work(|| {
@@ -191,7 +191,7 @@ fn deep_stacks_are_cut_and_counted() {
 }
 
 /// Hazard (Host samples): A program without Python code waits: of another language, or on a thread of a library.
-/// Promise: The stacks of its waits are whole, down to where the thread began.
+/// Promise: The stacks of its waits are complete, down to the start of the thread.
 #[test]
 fn without_an_interpreter_threads_that_wait_have_native_stacks() {
     despite_other_work(|| {
@@ -220,7 +220,7 @@ fn without_an_interpreter_threads_that_wait_have_native_stacks() {
 }
 
 /// Hazard (Host samples): Calls that block are shorter than the interval of the samples, or lie between two.
-/// Promise: Each is told with its begin and end on its thread, whichever way launches are told.
+/// Promise: Each is recorded with its begin and end on its thread, with either attribution method.
 #[test]
 fn calls_that_block_are_told_with_their_exact_times() {
     despite_other_work(|| {
@@ -299,7 +299,7 @@ fn calls_that_block_are_told_with_their_exact_times() {
 }
 
 /// Hazard (Host samples): Two lines make the same call; no sample lies in it.
-/// Promise: Each call tells the line that made it.
+/// Promise: Each call records the line that made it.
 #[test]
 fn calls_that_block_tell_their_own_lines() {
     despite_other_work(|| {
@@ -340,7 +340,7 @@ fn calls_that_block_tell_their_own_lines() {
 }
 
 /// Hazard (Host samples): The system refuses the calls that the sampling rests on.
-/// Promise: Stacks are read another way, or states are missing and the file says why; nothing of the program is lost.
+/// Promise: Stacks are read another way, or states are missing and the file states why; nothing of the program is lost.
 #[test]
 fn where_the_system_refuses_calls_stacks_are_read_another_way() {
     let Some(library) = calls::library() else { return };
@@ -365,7 +365,7 @@ fn where_the_system_refuses_calls_stacks_are_read_another_way() {
 }
 
 /// Hazard (Host samples): A call fails when the thread already holds the program's descriptors.
-/// Promise: The thread ends and holds none of them; one line says what is missing.
+/// Promise: The thread ends and holds none of them; one line states what is missing.
 #[test]
 fn a_thread_that_cannot_get_rid_of_descriptors_ends() {
     let Some(library) = calls::library() else { return };
@@ -378,7 +378,7 @@ fn a_thread_that_cannot_get_rid_of_descriptors_ends() {
 }
 
 /// Hazard (Host samples): The program counts on the number of the descriptor that it has just closed.
-/// Promise: It gets the numbers that it would get without us.
+/// Promise: It gets the numbers that it would get without the collector.
 #[test]
 fn a_program_keeps_the_numbers_of_its_descriptors() {
     let Some((_, python)) = any_python() else { return };

@@ -149,7 +149,7 @@ fn functions_at_one_address_keep_their_own_lines() {
 }
 
 /// Hazard (Host samples): The interpreter finalises while daemon threads compute and are sampled.
-/// Promise: The program ends as without us, with the whole file.
+/// Promise: The program ends as without the collector, with a complete file.
 #[test]
 fn an_end_with_daemon_threads_is_as_without_us() {
     with_each_at_once(|minor, python| {
@@ -162,7 +162,7 @@ fn an_end_with_daemon_threads_is_as_without_us() {
 }
 
 /// Hazard (Host samples): The program executes another one while it is sampled.
-/// Promise: Both have a whole file with their samples.
+/// Promise: Both have a complete file with their samples.
 #[test]
 fn a_program_that_goes_on_as_another_one_is_sampled_anew() {
     let Some((_, python)) = any_python() else { return };
@@ -188,7 +188,7 @@ fn memory_that_goes_while_it_is_read_harms_nobody() {
 }
 
 /// Hazard (Host samples): A limit leaves few descriptors, or none.
-/// Promise: The samples take none of the program's: they come, or one line says why not, and no kernel is lost.
+/// Promise: Samples use none of the program's: they work, or one line states why not, and no kernel is lost.
 #[test]
 fn a_limit_of_descriptors_takes_samples_at_most() {
     let Some((_, python)) = any_python() else { return };
@@ -212,7 +212,7 @@ fn a_limit_of_descriptors_takes_samples_at_most() {
 }
 
 /// Hazard (Host samples): The program has become another user, to whom the kernel shows none of its files in `/proc`.
-/// Promise: Stacks are read, and the file says why states are missing.
+/// Promise: Stacks are read, and the file states why states are missing.
 #[test]
 fn another_user_has_stacks_and_a_word_about_states() {
     with_each_at_once(|minor, python| {
@@ -234,7 +234,7 @@ fn another_user_has_stacks_and_a_word_about_states() {
 }
 
 /// Hazard (Host samples): A limit of threads leaves none for the samples.
-/// Promise: One line says so, and no kernel is lost.
+/// Promise: One line reports it, and no kernel is lost.
 #[test]
 fn a_limit_of_threads_takes_samples_at_most() {
     let Some((_, python)) = any_python() else { return };
@@ -268,7 +268,8 @@ fn a_limit_of_threads_takes_samples_at_most() {
     assert_eq!(kernels.is_empty(), samples.is_empty(), "no limit leaves kernels without samples");
 }
 
-/// Hazard (Host samples): The program gives all its threads, ours as well, a filter that kills for reading memory.
+/// Hazard (Host samples): The program gives all threads, including the collector's, a filter that kills on reading
+///  memory.
 /// Promise: The thread sees the filter before it reads, and ends with one line.
 #[test]
 fn a_filter_that_comes_later_kills_nobody() {
@@ -295,8 +296,8 @@ fn a_filter_that_comes_later_kills_nobody() {
     });
 }
 
-/// Hazard (Host samples): The program begins with a filter that kills for reading memory.
-/// Promise: It is not read, and one line says so.
+/// Hazard (Host samples): The program begins with a filter that kills on reading memory.
+/// Promise: It is not read, and one line reports it.
 #[test]
 fn under_a_filter_of_its_own_the_program_is_not_sampled() {
     let Some((_, python)) = any_python() else { return };
@@ -311,7 +312,7 @@ fn under_a_filter_of_its_own_the_program_is_not_sampled() {
 }
 
 /// Hazard (Host samples): The filter of a container refuses to read memory by one call, or by all.
-/// Promise: Stacks are read another way, or the file says why there are none.
+/// Promise: Stacks are read another way, or the file states why there are none.
 #[test]
 fn under_the_filter_of_a_container_stacks_are_read_another_way_or_not() {
     let Some((_, python)) = any_python() else { return };
@@ -336,7 +337,7 @@ fn under_the_filter_of_a_container_stacks_are_read_another_way_or_not() {
 }
 
 /// Hazard (Host samples): A build without the GIL keeps its threads in another way.
-/// Promise: Threads have states without stacks, and the file says why.
+/// Promise: Threads have states without stacks, and the file states why.
 #[test]
 fn a_build_without_the_gil_is_refused() {
     let check = |minor: u32, left: &Left| {

@@ -29,7 +29,7 @@ fn a_flood_of_marks_costs_marks_and_no_range() {
 }
 
 /// Hazard (Resources): A flood of ranges.
-/// Promise: Work becomes unattributed, and none of it somebody else's.
+/// Promise: Work becomes unattributed, and none goes to a wrong range.
 #[test]
 fn a_flood_of_ranges_makes_work_unattributed_and_none_of_it_somebody_elses() {
     for attribution in ["fence", "callback"] {

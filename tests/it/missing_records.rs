@@ -30,7 +30,7 @@ fn says_nothing(left: &Left, case: &str) {
 
 /// Hazard (Versions, libraries and rivals): Another library takes CUPTI's activity records during
 ///  the run.
-/// Promise: One line says so, and the result is not called complete.
+/// Promise: One line reports it, and the result is not called complete.
 #[test]
 fn a_profiler_that_takes_the_activity_records_is_noticed() {
     let hazards = ["records_taken", "few_records_taken"];
@@ -56,9 +56,9 @@ fn buffers_that_go_elsewhere_are_noticed_whatever_the_api() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): The same right before the end.
-/// Promise: A buffer that CUPTI keeps after the last flush tells it: one line says so, and the
-///  result is not called complete. On an H200 CUPTI kept one in that case alone, of 182 processes.
+/// Hazard (Versions, libraries and rivals): Another library takes CUPTI's activity records right before the end.
+/// Promise: A buffer that CUPTI keeps after the last flush reveals it: one line reports it, and the result is not
+///  called complete. Of 182 processes on an H200, CUPTI kept a buffer only in that case.
 #[test]
 fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     each(WAYS, |way| {
@@ -71,9 +71,9 @@ fn buffers_that_go_elsewhere_right_before_the_end_are_noticed() {
     assert_eq!(left.expect_quiet(0).trace().meta("cupti.buffers_kept"), None);
 }
 
-/// Hazard (Versions, libraries and rivals): Another library ends our subscription
+/// Hazard (Versions, libraries and rivals): Another library ends the collector's subscription
 ///  (`cuptiFinalize`).
-/// Promise: The same.
+/// Promise: One line reports it, and the result is not called complete.
 #[test]
 fn a_subscription_that_another_library_ends_is_noticed() {
     each(WAYS, |way| {
@@ -85,11 +85,10 @@ fn a_subscription_that_another_library_ends_is_noticed() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): During `exit`, CUPTI detaches before our handler runs,
-///  and takes long.
-/// Promise: The collector registers its handler again once records arrive, so that it finishes
-///  first. If a handler that was registered even later detaches CUPTI, one line says that records
-///  are missing; it does not blame a profiler.
+/// Hazard (Versions, libraries and rivals): During `exit`, CUPTI detaches before the collector's handler runs, and
+///  takes long.
+/// Promise: The collector registers its handler again once records arrive, so that it finishes first. If a handler that
+///  was registered even later detaches CUPTI, one line reports missing records, and does not blame a profiler.
 #[test]
 fn an_exit_in_which_cupti_leaves_is_no_loss() {
     each(WAYS, |way| {
@@ -108,9 +107,9 @@ fn an_exit_in_which_cupti_leaves_is_no_loss() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): A program does nothing on the GPU for long: it works
-///  on the CPU, waits, captures graphs, launches in vain.
-/// Promise: It is not taken for such a loss.
+/// Hazard (Versions, libraries and rivals): A program does nothing on the GPU for a long time: it works on the CPU,
+///  waits, captures graphs, or its launches fail.
+/// Promise: It is not taken for a loss of records.
 #[test]
 fn a_program_that_rests_loses_nothing_and_is_not_told_of() {
     each(WAYS, |way| {

@@ -28,7 +28,7 @@ fn expect_off(met: &Met, fault: Fault) {
 }
 
 /// Hazard (Calls that fail): The system refuses the collector one allocation.
-/// Promise: The trace file ends in order and says that it is incomplete.
+/// Promise: The trace file ends properly and states that it is incomplete.
 #[test]
 fn one_refused_allocation_ends_the_trace_file_in_order_and_says_that_it_is_incomplete() {
     let Some(library) = calls::library() else { return };
@@ -65,7 +65,7 @@ fn an_array_that_cannot_grow_costs_the_guest_nothing() {
 }
 
 /// Hazard (Calls that fail): The system refuses all memory from some moment on.
-/// Promise: The guest goes on, and one line says why we are off.
+/// Promise: The guest continues, and one line states why the collector is off.
 #[test]
 fn without_any_memory_from_some_moment_on_the_guest_works_on() {
     let Some(library) = calls::library() else { return };

@@ -75,8 +75,8 @@ fn after_a_full_disk_what_goes_on_is_defined_again() {
     }
 }
 
-/// Hazard (Resources): A stderr that nobody reads.
-/// Promise: It holds the guest up for a bounded time.
+/// Hazard (Resources): A stderr that is not read.
+/// Promise: It delays the guest for a bounded time.
 #[test]
 fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_time() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -97,7 +97,7 @@ fn a_stderr_that_nobody_reads_before_the_end_holds_the_guest_up_for_a_bounded_ti
     assert!(filling.join().expect("no panic").is_err(), "nobody read it");
 }
 
-/// Hazard (Signals): SIGPIPE where nobody reads our lines.
+/// Hazard (Signals): SIGPIPE, because no process reads the collector's messages.
 /// Promise: The guest lives.
 #[test]
 fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
@@ -111,8 +111,8 @@ fn a_stderr_whose_reader_is_gone_does_not_kill_the_guest() {
     assert_eq!(left.output.status.code(), Some(0), "{:?}", left.output.status);
 }
 
-/// Hazard (Resources): The guest closes the descriptor of our file, or reuses its number.
-/// Promise: The trace file goes into no file of the guest; it is opened again and goes on.
+/// Hazard (Resources): The guest closes the descriptor of the trace file, or reuses its number.
+/// Promise: Nothing is written into a file of the guest; the trace file is opened again and continues.
 #[test]
 fn the_trace_file_goes_into_no_file_of_the_guest() {
     // The file is opened again, and goes on as if nothing had been.

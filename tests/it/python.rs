@@ -38,7 +38,7 @@ fn a_pool_that_ends_its_workers_by_a_signal_loses_nothing() {
 
 /// Hazard (Ends of life): CPython 3.10 ends with daemon threads, which crash where an exit handler
 ///  takes time.
-/// Promise: They do not crash, and the trace file is whole.
+/// Promise: They do not crash, and the trace file is complete.
 #[test]
 fn daemon_threads_survive_the_end_of_an_interpreter_that_leaves_them_alone() {
     // 3.10 is the one that frees what they use.
@@ -64,7 +64,7 @@ fn daemon_threads_survive_the_end_of_an_interpreter_that_leaves_them_alone() {
 
 /// Hazard (Processes and forks): Workers of Python's `multiprocessing` by fork, spawn and
 ///  forkserver.
-/// Promise: Each has a whole trace file.
+/// Promise: Each has a complete trace file.
 #[test]
 fn workers_of_every_kind_have_whole_trace_files() {
     let Some(python) = python() else {

@@ -111,14 +111,14 @@ fn assert_same(one: &TraceFile, all: &[TraceFile], joined: &TraceFile) {
 }
 
 /// Hazard (Traces in pieces): Ranges are open while a trace turns to its next piece.
-/// Promise: Each is one instance, with all its work; each piece says which are open.
+/// Promise: Each is one instance, with all its work; each piece lists the open ones.
 /// Hazard (Traces in pieces): A piece of a trace is all that there is.
 /// Promise: It defines every name, path, shape and queue that it uses.
 /// Hazard (Traces in pieces): Records come after the ranges of their launch have closed in an
 ///  earlier piece.
-/// Promise: The piece says what these ranges are; no work is lost or doubled.
+/// Promise: The piece defines these ranges; no work is lost or duplicated.
 /// Hazard (Traces in pieces): A graph was captured in an earlier piece.
-/// Promise: The piece says where.
+/// Promise: The piece states where.
 #[test]
 fn twenty_pieces_are_the_trace_of_one_file_with_ranges_open_over_their_seams() {
     for attribution in ["fence", "callback"] {
@@ -215,7 +215,7 @@ fn resident_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
 }
 
-/// Hazard (Traces in pieces): The same.
+/// Hazard (Traces in pieces): A server is recorded for a week with `keep=N`.
 /// Promise: A thousand pieces take less than 1 MB more memory than 150.
 #[test]
 fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {
@@ -238,7 +238,7 @@ fn a_week_of_pieces_takes_no_more_memory_than_an_hour() {
 }
 
 /// Hazard (Traces in pieces): No further piece can be begun.
-/// Promise: The last one goes on, up to twice its size; one line says so, and what is lost counts.
+/// Promise: The last one continues up to twice its size; one line reports it, and losses are counted.
 #[test]
 fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts() {
     let folder = tempfile::tempdir().expect("folder");
@@ -277,7 +277,7 @@ fn where_no_further_piece_can_be_begun_one_line_says_so_and_what_is_lost_counts(
 }
 
 /// Hazard (Traces in pieces): The disk is full when a piece is over.
-/// Promise: One line says so; what was lost counts in its piece, and the pieces go on behind it.
+/// Promise: One line reports it; losses count in their piece, and further pieces follow.
 #[test]
 fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
     let mut guest = guest("every=20ms").spawn();
@@ -311,7 +311,7 @@ fn a_full_disk_at_a_seam_costs_what_was_lost_and_the_pieces_go_on_behind_it() {
 
 /// Hazard (Traces in pieces): The disk is full when a piece begins, and has room again before it
 ///  ends.
-/// Promise: The piece says which one it is as soon as it can; nobody reports it missing.
+/// Promise: The piece identifies itself as soon as it can; it is not reported as missing.
 #[test]
 fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
     let mut guest = guest("every=100ms").spawn();
@@ -338,8 +338,8 @@ fn a_piece_whose_beginning_was_lost_says_which_one_it_is() {
 }
 
 /// Hazard (Traces in pieces): A process is killed within a piece.
-/// Promise: The earlier ones are whole.
-/// Hazard (Traces in pieces): A process is killed when the file of the next piece is there and nothing is in it.
+/// Promise: The earlier ones are complete.
+/// Hazard (Traces in pieces): A process is killed when the file of the next piece exists and is empty.
 /// Promise: The piece before it is the one that is cut off; nothing is reported missing.
 #[test]
 fn of_a_process_that_is_killed_the_earlier_pieces_are_whole() {

@@ -18,9 +18,9 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Hazard (Calls that fail): Collection goes on and off for long.
-/// Promise: Every launch is recorded or counted, and memory stays flat. Of 200 million on two
-///  cores none was lost ([run](../benches/runs/2026-11-24-2cores/soak.md)).
+/// Hazard (Calls that fail): Collection is switched on and off for a long time.
+/// Promise: Every launch is recorded or counted, and memory stays flat. Of 200 million launches on two cores, none was
+///  lost ([run](../benches/runs/2026-11-24-2cores/soak.md)).
 #[test]
 fn launches_equal_records_and_memory_is_flat_while_collection_goes_on_and_off() {
     let kernels = number("STAGE2_SOAK_KERNELS", 1_000_000);

@@ -82,9 +82,9 @@ fn a_summary_alone_leaves_facts_and_losses_in_the_trace() {
     assert!(written.iter().any(|entry| matches!(entry, Entry::Period(_))));
 }
 
-/// Hazard (Jobs of many ranks): One step among many takes far longer, and nobody looked.
-/// Promise: With `STAGE2_DETAIL=auto` the records around it stay, the first piece stays, the dull ones go, and the
-///  summary has all.
+/// Hazard (Jobs of many ranks): One step among many takes far longer, unobserved.
+/// Promise: With `STAGE2_DETAIL=auto`, the records around it and the first piece stay, other pieces are deleted, and
+///  the summary has everything.
 #[test]
 fn the_records_around_a_long_step_stay_and_dull_ones_go() {
     let guest = Guest::new("obey").env("STAGE2_DETAIL", "auto").env("STAGE2_FLUSH_MS", "10");

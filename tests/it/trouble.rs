@@ -20,7 +20,7 @@ fn off_because(guest: Guest, parts: &[&str]) {
     assert!(stderr.contains(off.split(';').next().unwrap_or(off)), "{off} in {stderr}");
 }
 
-/// Hazard (Versions, libraries and rivals): No libcupti, or a file that is none.
+/// Hazard (Versions, libraries and rivals): No libcupti, or a file that is not one.
 /// Promise: One line names every place that was tried.
 #[test]
 fn no_libcupti() {
@@ -52,8 +52,7 @@ fn a_cupti_of_an_unknown_version() {
     });
 }
 
-/// Hazard (Versions, libraries and rivals): CUPTI 11.8 beside a newer CUDA, which would end the
-///  program.
+/// Hazard (Versions, libraries and rivals): CUPTI 11.8 with a newer CUDA, which would end the program.
 /// Promise: It is not used.
 #[test]
 fn a_cupti_that_would_end_the_guest_under_its_driver() {
@@ -72,7 +71,7 @@ fn a_cupti_that_would_end_the_guest_under_its_driver() {
 }
 
 /// Hazard (Versions, libraries and rivals): Another tool holds CUPTI.
-/// Promise: One line says so, and the tool keeps what it owns.
+/// Promise: One line reports it, and the tool keeps what it owns.
 #[test]
 fn a_cupti_that_is_taken() {
     let guest = Guest::new("return").env("STAGE2_SIM_FAULT", "subscribe=39");
@@ -173,7 +172,7 @@ fn late_buffers_are_waited_for() {
 }
 
 /// Hazard (Ends of life): Work still runs when the guest exits.
-/// Promise: It counts as a whole.
+/// Promise: It counts in full.
 #[test]
 fn work_that_still_runs_at_exit_is_counted_as_a_whole() {
     for api in ["v1", "v2"] {
@@ -201,8 +200,8 @@ fn a_last_flush_that_cupti_refuses_is_no_complete_result() {
 }
 
 /// Hazard (Ends of life): CUPTI hangs while the guest calls `exit`.
-/// Promise: `exit` is held up for 5 s at most (with `STAGE2_HWTRACE=on` as long as CUPTI takes,
-///  because the exiting thread itself flushes), and one line says what is missing.
+/// Promise: `exit` waits at most 5 s (with `STAGE2_HWTRACE=on` as long as CUPTI takes, because the exiting thread
+///  itself flushes), and one line states what is missing.
 #[test]
 fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
     let started = Instant::now();
@@ -213,7 +212,7 @@ fn a_cupti_that_hangs_at_the_end_holds_the_guest_up_for_a_bounded_time() {
 }
 
 /// Hazard (Hostile environments): A machine without a GPU.
-/// Promise: It is no trouble of ours.
+/// Promise: It is not reported as a fault of the collector.
 #[test]
 fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
     let guest = || Guest::new("return").env("STAGE2_SIM_FAULT", "no-device");
@@ -227,7 +226,7 @@ fn a_machine_without_a_gpu_is_no_trouble_of_ours() {
 }
 
 /// Hazard (Resources): Little address space (`ulimit -v`).
-/// Promise: The guest goes on without us, and one line says why.
+/// Promise: The guest continues without the collector, and one line states why.
 #[test]
 fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     let left = Guest::new("little_memory").run();
@@ -236,7 +235,7 @@ fn a_guest_that_may_take_little_memory_goes_on_without_us() {
     assert!(stderr.contains("off: ") && stderr.contains("ulimit -v"), "{stderr}");
 }
 
-/// Hazard (Threads, stacks and locks): A thread is cancelled (`pthread_cancel`) inside of us.
+/// Hazard (Threads, stacks and locks): A thread is cancelled (`pthread_cancel`) inside the collector.
 /// Promise: It is cancelled after it has left.
 #[test]
 fn a_thread_that_is_to_be_cancelled_is_not_cancelled_inside_of_us() {
@@ -285,9 +284,9 @@ fn another_tool_keeps_what_it_owns() {
     assert_eq!(both.traces.len(), 0);
 }
 
-/// Hazard (Versions, libraries and rivals): A profiler that refuses to start beside another tool's
-///  variables is started with us preloaded.
-/// Promise: It starts: neither the shell around it, nor its own processes keep our name there.
+/// Hazard (Versions, libraries and rivals): A profiler that refuses to start with another tool's variables is started
+///  with the collector preloaded.
+/// Promise: It starts: neither the shell around it nor its own processes keep the collector's name there.
 #[test]
 fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
     // ncu is a script that starts a program, and refuses to run where the variable names another tool.
@@ -321,8 +320,8 @@ fn a_profiler_around_the_guest_is_not_kept_from_its_own() {
     assert_eq!(seen(guest.to_str().expect("text"), None), Some(own));
 }
 
-/// Hazard (Versions, libraries and rivals): ncu profiles a guest that preloads us.
-/// Promise: We open no door, also for the children of the guest, and one line says so.
+/// Hazard (Versions, libraries and rivals): ncu profiles a guest that preloads the collector.
+/// Promise: The collector stays off, even in children of the guest, and one line reports it.
 #[test]
 fn a_guest_of_ncu_is_left_to_ncu() {
     // What ncu sets for its guests; their children inherit it.

@@ -61,8 +61,8 @@ fn stuck(how: &str) -> Running {
 }
 
 /// Hazard (Standstill): A kernel never ends, alone, within a replayed graph, or with a full queue behind it.
-/// Promise: The answer names it within 2 s with its range and what waits behind it, and the process goes on once it
-///  ends; the trace is complete but for the times of what had not ended.
+/// Promise: Within 2 s, the answer names it, its range and the work queued behind it, and the process continues once it
+///  ends; the trace is complete except for the times of unfinished work.
 #[test]
 fn a_kernel_that_never_ends_is_named_and_the_process_goes_on() {
     for (how, kernels) in [("kernel", 34), ("graph", 40), ("queue", 2_024)] {
@@ -119,7 +119,7 @@ fn a_process_whose_kernels_end_loses_nothing() {
 }
 
 /// Hazard (Standstill): Nothing is recorded.
-/// Promise: Threads are told with their stacks, CUPTI is not started, and the answer says what is missing.
+/// Promise: The answer lists threads with their stacks and what is missing, and CUPTI is not started.
 #[test]
 fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
     let mut guest = dormant_at_work();
@@ -146,7 +146,7 @@ fn a_dormant_process_tells_its_threads_and_does_not_start_cupti() {
 }
 
 /// Hazard (Standstill): A dormant process waits for a kernel that never ends.
-/// Promise: NVML's readings are there, with the time for which they have been the same; the watch writes it.
+/// Promise: The answer has NVML's readings and how long they have been the same; the watch writes it.
 #[test]
 fn a_dormant_process_tells_how_long_its_gpu_has_been_busy() {
     let guest = with_gpu(dormant(), 100).env("STAGE2_WATCH", "1s");
@@ -186,9 +186,9 @@ fn watched() -> Guest {
     Guest::new("obey").env("STAGE2_WATCH", "1s")
 }
 
-/// Hazard (Standstill): A kernel never ends, and nobody asks; the command of the watch fails.
-/// Promise: The watch writes the evidence once, says so in one line, runs the command and tells its failure; the
-///  process goes on.
+/// Hazard (Standstill): A kernel never ends, and `why` is not called; the command of the watch fails.
+/// Promise: The watch writes the evidence once, reports it in one line, runs the command and reports its failure; the
+///  process continues.
 #[test]
 fn a_watch_writes_once_what_stands_and_runs_the_command() {
     let command = "cat \"$STAGE2_WHY_FILE\" >\"$STAGE2_WHY_FILE.copy\"; exit 3";
@@ -219,7 +219,7 @@ fn a_watch_writes_once_what_stands_and_runs_the_command() {
 
 /// Hazard (Standstill): A watched process waits for requests, recording or dormant, in a range that closes rarely,
 ///  within one around the whole service.
-/// Promise: Nothing is written, and nothing said.
+/// Promise: Nothing is written or printed.
 #[test]
 fn a_watch_leaves_an_idle_process_alone() {
     for start in ["on", "off"] {
@@ -237,8 +237,8 @@ fn a_watch_leaves_an_idle_process_alone() {
     }
 }
 
-/// Hazard (Standstill): The host stands between two launches of a step, so that no work on the GPU is unfinished.
-/// Promise: The watch writes that the range does not close, with how long earlier ones took, and so does the answer.
+/// Hazard (Standstill): The host is stuck between two launches of a step, with no unfinished GPU work.
+/// Promise: The watch and the answer report that the range does not close, and how long earlier ones took.
 #[test]
 fn a_step_that_stands_on_the_host_is_told() {
     let mut guest = watched().spawn();
@@ -285,7 +285,7 @@ fn a_call_that_does_not_return_is_named() {
 }
 
 /// Hazard (Standstill): CUPTI's flush does not return, so that the thread that reads records cannot answer.
-/// Promise: The answer comes in time, says that, and has the threads.
+/// Promise: The answer comes in time, states that, and lists the threads.
 #[test]
 fn a_flush_that_does_not_return_costs_the_records_only() {
     let mut guest = Guest::new("obey").env("STAGE2_SIM_FAULT", "flush-hang=4000").spawn();
@@ -349,8 +349,8 @@ fn a_command_that_hangs_holds_nobody_up() {
 }
 
 /// Hazard (Standstill): The disk is full when the watch writes.
-/// Promise: One line says what stands and why the file could not be written; no part of it is left; the process goes
-///  on.
+/// Promise: One line states what hangs and why the file could not be written; no part of it is left; the process
+///  continues.
 #[test]
 fn a_watch_on_a_full_disk_says_so() {
     let script = "mkdir \"$STAGE2_OUT/full\" && mount -t tmpfs -o size=4k tmpfs \"$STAGE2_OUT/full\" && \
@@ -385,7 +385,7 @@ fn a_watch_on_a_full_disk_says_so() {
 }
 
 /// Hazard (Standstill): A Python thread waits with the GIL, and another one waits for the GIL.
-/// Promise: Both are told with their lines, recording or dormant, and the watch writes it.
+/// Promise: The answer names both with their lines, recording or dormant, and the watch writes it.
 #[test]
 fn a_deadlock_under_the_gil_is_told_with_both_lines() {
     let Some((_, python)) = crate::common::host::any_python() else { return };

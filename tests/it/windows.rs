@@ -87,8 +87,8 @@ fn a_window_without_a_folder_is_refused() {
     assert!(refused(&guest, "start").contains("STAGE2_OUT"));
 }
 
-/// Hazard (Dormant processes and windows): Nobody stops a window with a limit.
-/// Promise: It ends by itself, and the program goes on.
+/// Hazard (Dormant processes and windows): A window with a limit is not stopped.
+/// Promise: It ends by itself, and the program continues.
 #[test]
 fn windows_end_by_themselves() {
     let mut guest = dormant_at_work();
@@ -120,8 +120,7 @@ fn windows_end_by_themselves() {
     assert_eq!(window(&guest, 3).kernels(), counts(&[("around/step", 4)]));
 }
 
-/// Hazard (Dormant processes and windows): A window has ranges of its own, and the program
-///  registered names before.
+/// Hazard (Dormant processes and windows): A window has its own ranges, and the program registered names before.
 /// Promise: They match.
 #[test]
 fn a_window_has_ranges_and_a_sample_of_its_own() {
@@ -209,8 +208,8 @@ fn a_window_whose_records_do_not_come_in_time_says_so() {
     assert_eq!(trace.losses(), Losses::default());
 }
 
-/// Hazard (Dormant processes and windows): A thousand windows beside busy threads.
-/// Promise: Memory stays flat, and no record is in a window that is not its own.
+/// Hazard (Dormant processes and windows): A thousand windows while threads are busy.
+/// Promise: Memory stays flat, and every record is in its window.
 #[test]
 fn a_thousand_windows_beside_busy_threads_need_no_more_memory() {
     let mut guest = dormant_at_work();
@@ -275,7 +274,7 @@ fn replays_of_a_graph_that_was_captured_before_are_in_the_window() {
 }
 
 /// Hazard (Dormant processes and windows): The process is killed within a window.
-/// Promise: What was flushed is there.
+/// Promise: Everything that was flushed is kept.
 #[test]
 fn a_kill_within_a_window_leaves_what_was_flushed() {
     let mut guest = dormant_at_work();
@@ -290,7 +289,7 @@ fn a_kill_within_a_window_leaves_what_was_flushed() {
 }
 
 /// Hazard (Dormant processes and windows): The disk fills within a window.
-/// Promise: It says so and counts a loss; the next one is whole.
+/// Promise: The window reports it and counts a loss; the next one is complete.
 #[test]
 fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     let mut guest = dormant_at_work();
@@ -309,8 +308,8 @@ fn a_window_for_which_the_disk_is_full_says_so_and_the_next_one_is_whole() {
     assert_eq!(window(&guest, 2).kernels(), counts(&[("inside", 50)]));
 }
 
-/// Hazard (Dormant processes and windows): A limit of steps is reached while the program runs on.
-/// Promise: Nothing that begins behind the last step is in the window.
+/// Hazard (Dormant processes and windows): A limit of steps is reached while the program continues.
+/// Promise: The window contains nothing that begins after the last step.
 #[test]
 fn a_limit_of_steps_leaves_out_what_begins_behind_the_last_one() {
     each(["fence", "callback"], |attribution| {

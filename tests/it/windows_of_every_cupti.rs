@@ -34,7 +34,7 @@ const CASES: [(&str, usize, i32); 14] = [
 
 /// Hazard (Dormant processes and windows): CUPTI cannot be switched off, threads go on launching
 ///  between the windows, and the opening of a file takes long.
-/// Promise: Each window holds whole all that each thread did in it, and loses nothing.
+/// Promise: Each window contains everything that each thread did in it, and loses nothing.
 #[test]
 fn each_window_holds_whole_all_that_every_busy_thread_did_in_it() {
     let Some(library) = calls::library() else { return };

@@ -53,7 +53,7 @@ fn times_that_cannot_be_are_counted_and_add_to_no_sum() {
 }
 
 /// Hazard (Records that make no sense): Records of an unknown kind.
-/// Promise: They are counted, and those behind them are read.
+/// Promise: They are counted, and those after them are read.
 #[test]
 fn records_of_an_unknown_kind_are_counted_and_those_behind_them_are_read() {
     let left = run("unknown-kinds=10");

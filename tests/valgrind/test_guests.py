@@ -133,8 +133,8 @@ class Reports(unittest.TestCase):
 class Races(unittest.TestCase):
     """Helgrind has nothing to report of the collector."""
 
-    # Hazard (Threads, stacks and locks): Threads of the guest, of CUPTI and of ours touch the same
-    #  memory.
+    # Hazard (Threads, stacks and locks): Threads of the guest, of CUPTI and of the collector access
+    #  the same memory.
     # Promise: Each access is ordered with the one before it by a lock or an atomic that promises
     #  as much.
     def test_no_guest_shows_a_race(self) -> None:

@@ -204,7 +204,7 @@ fn a_bundle_without_trace_files_says_so() {
 }
 
 /// Hazard (Security): SQL of an agent changes the bundle, reads another file, or never ends.
-/// Promise: it is refused, or ended after its time, with a message that says why.
+/// Promise: It is refused, or ended at its time limit, with a message that states why.
 #[test]
 fn what_is_not_reading_is_refused() {
     let sample = Sample::of("regions");

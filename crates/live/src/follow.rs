@@ -360,7 +360,7 @@ mod tests {
     }
 
     /// Hazard (Watching what runs): A frame is half written when it is read.
-    /// Promise: It is read once, and whole.
+    /// Promise: It is read once, and completely.
     #[test]
     fn a_file_that_grows_by_any_bytes_is_read_once_and_whole() {
         let trace = Trace::new();

@@ -693,7 +693,8 @@ mod tests {
     }
 
     /// Hazard (Watching what runs): The main thread sets the GPU up and then waits for the threads that launch.
-    /// Promise: Its wait is no cause; without ranges, or once their thread opens none any more, all threads count.
+    /// Promise: Its wait does not count as a cause; without ranges, or if their thread no longer opens any, all threads
+    ///  count.
     #[test]
     fn a_thread_that_only_set_the_gpu_up_does_not_count_beside_one_that_opens_ranges() {
         let mut host = host();

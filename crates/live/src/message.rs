@@ -208,9 +208,9 @@ mod tests {
         );
     }
 
-    /// Hazard (Watching what runs): What a port sends is not from `feed`, or from that of another version, or from somebody
-    ///  who wants the terminal to obey.
-    /// Promise: It is refused in a few words.
+    /// Hazard (Watching what runs): A port sends data that is not from `feed`, is from another version, or tries to
+    ///  control the terminal.
+    /// Promise: It is refused with a short message.
     #[test]
     fn what_cannot_be_used_is_refused_in_a_few_words() {
         let good = write(look(), NOW);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     /// Hazard (Watching what runs): The clocks of two hosts are hours apart.
-    /// Promise: It is said, and the age of the data is that by the clock of its own host.
+    /// Promise: It is reported, and the age of the data is by the clock of its own host.
     #[test]
     fn times_of_a_host_whose_clock_differs_are_moved() {
         let text = write(look(), NOW);

@@ -116,7 +116,7 @@ fn what_the_worst_have_in_common_is_said() {
 
 /// Hazard (Jobs of many ranks): Summaries are missing, doubled, cut, damaged, empty, of a newer version or of another
 ///  job, and a folder holds files of other kinds.
-/// Promise: Each is counted and named, and the rest is whole.
+/// Promise: Each is counted and named, and the rest is complete.
 #[test]
 fn broken_files_are_counted_and_named_and_the_rest_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -165,7 +165,7 @@ fn broken_files_are_counted_and_named_and_the_rest_is_whole() {
 
 /// Hazard (Jobs of many ranks): A shared folder lags: files go away, become shorter, grow, or end in zeros between the
 ///  first look and the merge.
-/// Promise: What is lost is counted and named, and the rest is whole.
+/// Promise: Losses are counted and named, and the rest is complete.
 #[test]
 fn files_that_change_while_they_are_merged_are_named_and_the_rest_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -219,7 +219,7 @@ fn versions_that_differ_are_counted() {
 }
 
 /// Hazard (Jobs of many ranks): A folder holds a hundred thousand files, nearly all of them copies or nonsense.
-/// Promise: They are counted, some are named, and the job is whole.
+/// Promise: They are counted, some are named, and the job is complete.
 #[test]
 fn of_very_many_files_the_few_of_the_job_are_read() {
     let folder = tempfile::tempdir().expect("a folder");

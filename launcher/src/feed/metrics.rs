@@ -490,8 +490,8 @@ mod tests {
         assert!(text.len() < 1 << 20, "{}", text.len());
     }
 
-    /// Hazard (Watching what runs): The hundreds of processes are on many hosts, and each of these tells of them.
-    /// Promise: The number of series is bounded just so, and the sums are over all that the hosts tell.
+    /// Hazard (Watching what runs): The hundreds of processes are on many hosts, each of which reports them.
+    /// Promise: The number of series is bounded in the same way, and the sums cover everything that the hosts report.
     #[test]
     fn series_of_many_hosts_are_bounded() {
         let host = |host: u32| {

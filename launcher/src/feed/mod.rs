@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// Hazard (Watching what runs): The disk is full when the text file is written.
-    /// Promise: The old one stays whole, and nothing is left beside it.
+    /// Promise: The old one stays complete, and no other file is left.
     #[test]
     fn a_full_disk_leaves_the_file_as_it_was() {
         // Nothing can be made there, as on a disk without room.

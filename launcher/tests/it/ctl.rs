@@ -160,7 +160,7 @@ fn what_cannot_be_asked_is_named_with_what_to_do() {
 }
 
 /// Hazard (Dormant processes and windows): A snapshot is taken of a window that is on.
-/// Promise: It holds what was recorded up to then, says that it is one, and the window goes on.
+/// Promise: It contains the records so far and is marked as a snapshot, and the window continues.
 #[test]
 fn a_snapshot_of_a_window_that_is_on_is_a_bundle_and_the_window_goes_on() {
     let mut guest = Guest::dormant();
@@ -229,7 +229,7 @@ fn an_interrupted_snapshot_stops_its_window_and_leaves_nothing() {
 }
 
 /// Hazard (Dormant processes and windows): The process is killed while a snapshot records.
-/// Promise: The bundle holds what it had written, and says so.
+/// Promise: The bundle contains what the process had written, and states it.
 #[test]
 fn a_process_that_is_killed_within_a_snapshot_leaves_what_it_had_written() {
     let mut guest = Guest::dormant();

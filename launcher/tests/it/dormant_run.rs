@@ -21,7 +21,7 @@ fn end(mut guest: Guest) -> (String, Value) {
 }
 
 /// Hazard (Dormant processes and windows): A dormant run with several windows.
-/// Promise: Each has a bundle of its own, and `run.json` lists them.
+/// Promise: Each has a separate bundle, and `run.json` lists them.
 #[test]
 fn a_dormant_run_logs_its_windows_and_each_is_a_bundle() {
     let (mut guest, run) = dormant(&[]);
@@ -83,8 +83,8 @@ fn launch(words: &[&str], variables: &[(&str, &str)], status: i32) -> String {
     text(&output)
 }
 
-/// Hazard (Dormant processes and windows): A dormant run in which nobody begins a window.
-/// Promise: No error, and a line that says how.
+/// Hazard (Dormant processes and windows): A dormant run without a window.
+/// Promise: No error, and a line states how to begin one.
 #[test]
 fn a_dormant_run_without_a_window_is_no_error_and_says_how_to_begin_one() {
     let (mut guest, _) = dormant(&[]);

@@ -57,7 +57,8 @@ fn traces_become_summaries_and_the_page_of_their_job() {
 }
 
 /// Hazard (Jobs of many ranks): A run is recorded as summaries alone, under the launcher.
-/// Promise: It is a result: the page of the job is in its bundle, and the report says where, not that something failed.
+/// Promise: It is a result: the page of the job is in its bundle, and the report states where it is, not that something
+///  failed.
 #[test]
 fn a_run_of_summaries_alone_has_the_page_of_its_job() {
     let sandbox = Sandbox::new();

@@ -107,7 +107,7 @@ fn what_is_seen_live_is_what_a_report_says() {
 }
 
 /// Hazard (Watching what runs): `top` is called without a TARGET.
-/// Promise: It shows the only live run of this host; where there are others, it names them all.
+/// Promise: It shows the only live run of this host; if there are several, it names them all.
 #[test]
 fn without_a_target_the_live_run_is_watched() {
     let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10")]);
@@ -124,7 +124,7 @@ fn without_a_target_the_live_run_is_watched() {
 }
 
 /// Hazard (Watching what runs): A process dies while it is watched, and its files vanish.
-/// Promise: The numbers seen so far stay, a line says what became of the file, and `top` goes on.
+/// Promise: The numbers so far stay, a line states what happened to the file, and `top` continues.
 #[test]
 fn a_process_is_watched_from_its_first_window_to_its_death() {
     let mut guest = Guest::new("off", &[]);
@@ -262,10 +262,10 @@ fn served(rank: &str) -> (Guest, Running, String) {
     (guest, feed, address)
 }
 
-/// Hazard (Watching what runs): Of several hosts one is dead, one slow, one sends without end, one tells of a million
-///  ranks, one is of another version, and one is no `feed`.
-/// Promise: Each is named with its state, the ranks of the others are shown in time, and a number that two ranks have
-///  is told.
+/// Hazard (Watching what runs): One of several hosts is dead; others are slow, send without end, report a million
+///  ranks, have another version, or are not `feed`.
+/// Promise: Each is named with its state, the ranks of the others are shown in time, and a rank number that occurs
+///  twice is reported.
 #[test]
 fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
     let (guests, _feeds, mut addresses): (Vec<_>, Vec<_>, Vec<_>) =

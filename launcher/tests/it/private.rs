@@ -60,7 +60,7 @@ fn with_nsys(settings: &[&str]) -> Sandbox {
 
 /// Hazard (Security): Another user reads a bundle, also what nsys, ncu and the workload wrote into
 ///  it.
-/// Promise: The same after each pass.
+/// Promise: Files 0600 and folders 0700 after each pass.
 #[test]
 fn a_bundle_is_its_owners_whatever_the_umask_and_what_tools_write() {
     let sandbox = with_nsys(&[]);
@@ -95,7 +95,7 @@ fn a_group_may_read_what_it_was_given_and_nothing_is_given_to_an_unknown_one() {
 
 /// Hazard (Security): Secrets in files of the bundle, on the console and on pages of older
 ///  bundles.
-/// Promise: None that can be told from other text.
+/// Promise: None is written that can be distinguished from other text.
 #[test]
 fn no_secret_among_arguments_settings_and_variables_is_written_or_said() {
     let sandbox = Sandbox::new();
@@ -166,7 +166,7 @@ fn redaction_has_patterns_of_the_user_and_can_be_switched_off() {
 }
 
 /// Hazard (Security): Captures of nsys hold the environment.
-/// Promise: The export is scrubbed; the report is marked, and left out where that is asked for.
+/// Promise: The export is scrubbed; the report is marked, and left out on request.
 #[test]
 fn what_nsys_knows_of_the_machine_is_in_its_report_only_and_that_can_be_left_out() {
     let holds = |sandbox: &Sandbox, name: &str| {

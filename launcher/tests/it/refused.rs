@@ -154,7 +154,7 @@ fn a_thread_that_is_refused_is_no_panic_where_stderr_is_full() {
 }
 
 /// Hazard (Calls that fail): Files of the launcher reach `ulimit -f`.
-/// Promise: It says so, and the workload has the usual signal.
+/// Promise: The launcher reports it, and the workload gets the usual signal.
 #[test]
 fn a_limit_on_files_is_told_and_the_workload_has_the_usual_signal() {
     let workload = "grep -E 'Sig(Ign|Cgt)' /proc/self/status >&2";
@@ -179,7 +179,7 @@ fn another_folder_is_no_remedy_for_a_limit_on_files() {
 }
 
 /// Hazard (Calls that fail): A file system refuses chmod.
-/// Promise: The run goes on, and a finding says that the file system decides who may read it.
+/// Promise: The run continues, and a finding states that the file system decides who may read it.
 #[test]
 fn a_file_system_without_modes_is_told_and_used() {
     let (sandbox, output, said) = run("chmod", &["--light", "--run-dir", "run", "--", "true"]);
@@ -188,8 +188,8 @@ fn a_file_system_without_modes_is_told_and_used() {
     assert!(sandbox.path("run/report.md").is_file());
 }
 
-/// Hazard (Calls that fail): A file system tells only at the end that bytes did not arrive.
-/// Promise: There is no such file, and it is an error.
+/// Hazard (Calls that fail): A file system reports only at the end that bytes did not arrive.
+/// Promise: The file is not created, and it is an error.
 #[test]
 fn bytes_that_do_not_arrive_on_the_disk_are_no_report() {
     let (sandbox, output, said) = run("sync", &["--light", "--run-dir", "run", "--", "true"]);

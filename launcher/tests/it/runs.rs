@@ -300,8 +300,8 @@ fn words_that_are_no_utf8_reach_the_workload() {
     assert_eq!(sandbox.run_json()["command"][2], "x\u{fffd}");
 }
 
-/// Hazard (Hostile environments): The bundle is deleted while the run goes on.
-/// Promise: That is said, and there is no half result.
+/// Hazard (Hostile environments): The bundle is deleted during the run.
+/// Promise: It is reported, and there is no partial result.
 #[test]
 fn a_workload_that_takes_the_bundle_away_leaves_no_result() {
     let sandbox = Sandbox::new();

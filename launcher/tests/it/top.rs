@@ -218,7 +218,7 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
 }
 
 /// Hazard (Watching what runs): A shared folder hangs while its trace files are read.
-/// Promise: `top` says so, and obeys its keys.
+/// Promise: `top` reports it, and its keys work.
 #[test]
 fn a_folder_that_hangs_holds_up_neither_the_page_nor_the_keys() {
     const HANGS: &str = r#"

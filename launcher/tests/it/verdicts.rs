@@ -30,7 +30,7 @@ fn run(sandbox: &Sandbox, options: &[&str], exit: u8) -> assert_cmd::assert::Ass
 }
 
 /// Hazard (Hostile environments): Nothing was recorded.
-/// Promise: That is no result: exit status 70 and the most likely cause.
+/// Promise: It is not a result: exit status 70, with the most likely cause.
 #[test]
 fn nothing_recorded_is_no_result_unless_it_is_allowed() {
     let sandbox = Sandbox::new();
@@ -91,7 +91,7 @@ fn a_workload_that_a_signal_ended_gets_advice_for_that_signal() {
 }
 
 /// Hazard (Ends of life): The launcher is killed.
-/// Promise: The reports that are written later say so.
+/// Promise: Reports that are written later state it.
 #[test]
 fn a_run_whose_launcher_was_killed_says_so() {
     let sandbox = Sandbox::new();

@@ -59,7 +59,7 @@ fn signal(guest: &Guest, signal: Signal) {
 
 /// Hazard (Standstill): One of two processes was killed; the question names it, or the folder of both, before or after
 ///  its parent has taken notice.
-/// Promise: The answer says that it is gone, and the other one goes on.
+/// Promise: The answer states that it has ended, and the other one continues.
 #[test]
 fn a_process_that_is_gone_is_told() {
     let guest = Guest::dormant();
@@ -81,7 +81,7 @@ fn a_process_that_is_gone_is_told() {
 }
 
 /// Hazard (Standstill): The process is another user's; root asks for one of a user.
-/// Promise: Who may not ask is told whom to ask as; root gets an answer.
+/// Promise: The refusal names the user who may ask; root gets an answer.
 #[test]
 fn a_process_of_another_user_is_asked_by_root_only() {
     if !geteuid().is_root() {
@@ -101,8 +101,8 @@ fn a_process_of_another_user_is_asked_by_root_only() {
     goes_on(ours);
 }
 
-/// Hazard (Standstill): The process runs in a container, with numbers of its own for processes and threads.
-/// Promise: It is asked from outside, and its main thread is known as that.
+/// Hazard (Standstill): The process runs in a container with its own process and thread ids.
+/// Promise: It is asked from outside, and its main thread is identified.
 #[test]
 fn a_process_in_a_container_is_asked_from_outside() {
     let Some(guest) = Guest::in_container() else { return };
@@ -140,7 +140,7 @@ fn serve_as_another_version(guest: &Guest, version: u32) -> u32 {
 }
 
 /// Hazard (Standstill): The collector of one process is older and knows no such question, or speaks another language.
-/// Promise: The answer says so with what to do, and tells of the others.
+/// Promise: The answer states this and the remedy, and reports the others.
 #[test]
 fn a_collector_of_another_version_is_told() {
     let guest = Guest::dormant();
@@ -160,7 +160,7 @@ fn a_collector_of_another_version_is_told() {
 }
 
 /// Hazard (Standstill): A process is stopped by a signal.
-/// Promise: The answer says so, and what lets it go on.
+/// Promise: The answer states it, and how to continue the process.
 #[test]
 fn a_stopped_process_is_told_and_goes_on() {
     let guest = Guest::dormant();
@@ -174,8 +174,8 @@ fn a_stopped_process_is_told_and_goes_on() {
     goes_on(guest);
 }
 
-/// Hazard (Standstill): A process stands in its exit, in a handler of its own or behind all handlers.
-/// Promise: As long as the collector is there, it answers; afterwards the answer comes from outside.
+/// Hazard (Standstill): A process hangs in its exit, in one of its own handlers or after all handlers.
+/// Promise: The collector answers while it exists; afterwards the answer comes from outside.
 #[test]
 fn a_process_in_its_exit_is_told() {
     for start in ["off", "on"] {
@@ -192,7 +192,7 @@ fn a_process_in_its_exit_is_told() {
 }
 
 /// Hazard (Standstill): The process may take no more memory, or begin no more threads.
-/// Promise: The answer says what could not be had and why, and tells the rest; the process goes on.
+/// Promise: The answer states what is missing and why, and reports the rest; the process continues.
 #[test]
 fn a_process_without_memory_or_threads_is_told() {
     for (limit, part) in [("no_memory", "no thread can be started"), ("no_threads", "ulimit -u")] {
@@ -231,9 +231,9 @@ void hold_allocator(unsigned seconds) {
 }
 "#;
 
-/// Hazard (Standstill): A thread of the program stands while it holds the allocator's lock, so that the collector can
-///  gather nothing.
-/// Promise: The answer comes from outside within 2 s and says that; the process goes on.
+/// Hazard (Standstill): A thread of the program hangs with the allocator's lock, so the collector cannot gather
+///  evidence.
+/// Promise: The answer comes from outside within 2 s and states that; the process continues.
 #[test]
 fn a_process_whose_allocator_is_held_is_told() {
     let sandbox = Sandbox::new();
@@ -287,7 +287,7 @@ fn a_start_is_refused_while_a_kernel_stands_unless_it_is_forced() {
 }
 
 /// Hazard (Standstill): The evidence is written into a folder that holds an earlier one, or to a full disk.
-/// Promise: The answer is printed all the same, and the reason is told; an earlier answer is not replaced.
+/// Promise: The answer is printed anyway, with the reason; an earlier answer is not replaced.
 #[test]
 fn a_bundle_that_cannot_be_written_costs_no_answer() {
     let guest = Guest::dormant();
@@ -358,7 +358,7 @@ fn a_rank_that_was_lost_in_a_collective_is_named() {
     goes_on(waits);
 }
 
-/// Hazard (Standstill): Ranks on several hosts stand, of which nobody asks any; their watches have written files.
+/// Hazard (Standstill): Ranks on several hosts hang, and `why` is not called; their watches have written files.
 /// Promise: The files, judged together, name the rank that did not enter the collective.
 #[test]
 fn files_of_watches_are_judged_together() {

@@ -263,7 +263,7 @@ mod tests {
 
     /// Hazard (Ends of life): The guest ends in a callback of CUPTI's, whose locks its thread
     ///  holds.
-    /// Promise: We ask for nothing and wait for nobody.
+    /// Promise: The collector requests nothing and waits for no thread.
     #[test]
     fn an_end_in_a_callback_of_cuptis_asks_for_nothing_and_waits_for_nobody() {
         let body = || {

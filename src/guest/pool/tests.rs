@@ -165,8 +165,8 @@ fn of_extra_buffers_that_nobody_reads_the_records_are_counted_and_the_memory_is_
     assert!(pool.take_full().is_some());
 }
 
-/// Hazard (Wrong data from the GPU): A buffer that is not ours comes back.
-/// Promise: It is left alone, and its records are counted.
+/// Hazard (Wrong data from the GPU): A buffer that the collector did not provide comes back.
+/// Promise: It is not used, and its records are counted.
 #[test]
 fn memory_of_others_is_left_alone_and_its_records_are_counted() {
     for may_refuse in [true, false] {
@@ -189,7 +189,7 @@ fn memory_of_others_is_left_alone_and_its_records_are_counted() {
     }
 }
 
-/// Hazard (Wrong data from the GPU): CUPTI says that more bytes are valid than a buffer has.
+/// Hazard (Wrong data from the GPU): CUPTI reports more valid bytes than a buffer has.
 /// Promise: It is not believed.
 #[test]
 fn a_valid_size_beyond_the_buffer_is_not_believed() {

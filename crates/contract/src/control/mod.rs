@@ -596,7 +596,7 @@ mod tests {
     }
 
     /// Hazard (Dormant processes and windows): An answer is cut.
-    /// Promise: It is not taken for a whole one.
+    /// Promise: It is not taken for a complete one.
     #[test]
     fn a_part_of_an_answer_is_known_for_one() {
         let text = Answer::ok().with("phase", "on").with("error", "a b").to_text();

@@ -63,7 +63,7 @@ fn check_damage(damaged: &[u8], frames: &[Vec<Record>], what: &str) {
 }
 
 /// Hazard (Hostile files): A trace file that is cut at any byte.
-/// Promise: It gives every whole frame before the cut.
+/// Promise: Every complete frame before the cut is read.
 #[test]
 fn a_file_cut_at_every_byte_gives_every_whole_frame() {
     let frames = sample::frames();

@@ -318,7 +318,7 @@ mod tests {
         assert!(hour_of(i64::MIN) < hour_of(i64::MAX));
     }
 
-    /// Hazard (Records that make no sense): The clocks of a process jump about.
+    /// Hazard (Records that make no sense): The clocks of a process jump.
     /// Promise: Files and memory stay bounded, every row is there, and rows that lost their hour are counted.
     #[test]
     fn rows_of_any_order_of_hours_make_a_bounded_number_of_files() {

@@ -192,7 +192,7 @@ fn rows_there(folder: &Path) -> u64 {
 }
 
 /// Hazard (Resources): Runs are added to a dataset that others read, some of them twice.
-/// Promise: Nothing that is there is written again or twice, and what each run brought is said.
+/// Promise: Existing files are not written again, nothing is duplicated, and each addition is described.
 #[test]
 fn later_runs_are_added_and_the_same_one_is_not_added_twice() {
     let (first, out) = (two_ranks(), tempfile::tempdir().expect("folder"));
@@ -256,7 +256,7 @@ fn names_and_times(folder: &Path) -> BTreeSet<(PathBuf, std::time::SystemTime)> 
 }
 
 /// Hazard (Resources): An addition to a dataset is interrupted, when a part of its files is in place.
-/// Promise: The same addition can be repeated, and nothing is there twice.
+/// Promise: The addition can be repeated, and nothing is duplicated.
 #[test]
 fn an_addition_that_was_interrupted_is_repeated() {
     let (first, second) = (two_ranks(), tempfile::tempdir().expect("folder"));

@@ -45,7 +45,7 @@ fn steps(process: &Watched) -> u64 {
 }
 
 /// Hazard (Watching what runs): A trace file ends within a frame.
-/// Promise: Once nobody completes the frame, something is known to be missing.
+/// Promise: Once the frame can no longer be completed, something is known to be missing.
 #[test]
 fn a_file_that_ends_within_a_frame_is_torn_until_somebody_completes_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -261,8 +261,8 @@ fn processes_of_two_jobs_in_one_folder_are_told() {
     assert_eq!((look.processes.len(), look.processes.iter().map(steps).sum::<u64>()), (6, 60));
 }
 
-/// Hazard (Watching what runs): The files of a run that has ended, and whose process did not say so, are being read.
-/// Promise: Until all of them are read, that is said; then their numbers are final at once.
+/// Hazard (Watching what runs): The files of a finished run, whose process did not announce its end, are being read.
+/// Promise: Until all of them are read, the page states that; then their numbers are final at once.
 #[test]
 fn a_run_that_has_ended_has_no_numbers_until_all_is_read() {
     const STEPS: u64 = 200_000;
@@ -295,7 +295,7 @@ fn what_cannot_be_read_is_not_awaited() {
 }
 
 /// Hazard (Watching what runs): The clocks of the hosts of a job are hours apart.
-/// Promise: It is said of the process, its data is as old as its file says, and none of the others is late.
+/// Promise: The process is marked, its data is as old as its file states, and none of the others is late.
 #[test]
 fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
     let (folder, mut watch) = watched_folder();
@@ -324,7 +324,7 @@ fn a_clock_that_is_hours_away_is_told_and_makes_nobody_late() {
 }
 
 /// Hazard (Watching what runs): A shared folder loses a trace file for some time.
-/// Promise: It is said; once it is there again it is read on, and nothing counts twice.
+/// Promise: It is reported; when the file is back, reading continues, and nothing counts twice.
 #[test]
 fn a_file_that_a_shared_folder_lost_is_read_on_when_it_is_there_again() {
     let (folder, mut watch) = watched_folder();

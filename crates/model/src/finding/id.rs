@@ -80,13 +80,13 @@ macro_rules! ids {
 ids! {
     // Records of the GPU.
     RecordsDropped "records.dropped" Warning Numbers
-        "CUPTI dropped activity records: kernels are missing from every number";
+        "CUPTI dropped activity records: kernels are missing from all numbers";
     RecordsBuffersRefused "records.buffers_refused" Warning Numbers
-        "all buffers for records were full, and CUPTI was refused another one";
+        "all record buffers were full, so the collector could not give CUPTI another one";
     RecordsUnattributed "records.unattributed" Warning Numbers
-        "the launch of some GPU work could not be placed in or out of a range";
+        "the collector could not determine whether some GPU work was launched in a range";
     RecordsInvalidTimes "records.invalid_times" Warning Numbers
-        "CUPTI could not take the times of some GPU work: it is counted, and in no time";
+        "CUPTI could not measure the times of some GPU work: it counts, but not in times";
     RecordsUnreadable "records.unreadable" Warning Numbers
         "activity records were incomplete, or in an unknown form";
     RecordsUnwritten "records.unwritten" Error Numbers
@@ -94,27 +94,27 @@ ids! {
     RecordsUndefined "records.undefined" Warning Numbers
         "records use identifiers whose definitions were lost";
     RecordsLate "records.late" Warning Numbers
-        "GPU records came too late to enter busy time exactly";
+        "GPU records came too late to count exactly in busy time";
 
     // GPU work of processes.
     GpuNoWork "gpu.no_work" Error Message
-        "the report holds no GPU work";
+        "the report contains no GPU work";
     GpuPassEmpty "gpu.pass_empty" Warning Message
-        "the run says that it recorded no GPU work, and the trace files hold some";
+        "the run reported no GPU work, but the trace files contain some";
     GpuNotRecorded "gpu.not_recorded" Warning Message
-        "a process recorded its ranges, and no GPU work";
+        "a process recorded its ranges, but no GPU work";
     GpuIncomplete "gpu.incomplete" Warning Message
-        "GPU work of a process is missing, and how much is not known";
+        "an unknown amount of a process's GPU work is missing";
     GpuChildInPart "gpu.child_in_part" Note Message
         "a forked child was recorded only in part";
     GpuForkedAfterCuda "gpu.forked_after_cuda" Note Object
         "processes were forked after their parent had initialised CUDA, which does not work in them";
     GpuShared "gpu.shared" Note Numbers
-        "several processes used one GPU at the same time: its idle time is not known";
+        "several processes used one GPU at the same time, so its idle time is not known";
 
     // Trace files.
     TraceDamaged "trace.damaged" Warning Numbers
-        "trace files have damaged frames, whose records are missing";
+        "trace files have damaged frames, and their records are missing";
     TraceCut "trace.cut" Warning Object
         "a trace file is cut short";
     TraceOpen "trace.open" Warning Object
@@ -122,17 +122,17 @@ ids! {
     TraceExec "trace.exec" Warning Object
         "a process became another program before its last records were written";
     TraceAbruptEnd "trace.abrupt_end" Note Object
-        "a process did not return from main; its trace file was brought up to date right before";
+        "a process did not return from main; its trace file was completed just before";
     TraceNoIdentity "trace.no_identity" Warning Object
         "the beginning of a trace file is missing: its process is not known";
     TraceNewer "trace.newer" Note Object
         "a newer collector wrote records of a kind that this version does not know";
     TracePiecesMissing "trace.pieces_missing" Warning Object
-        "pieces of a trace that was cut are not here";
+        "pieces of a trace that was cut are missing";
     TraceCopy "trace.copy" Warning Object
-        "a trace file is a copy of another one, and is not read";
+        "a trace file is a copy of another one, so it was not read";
     TraceUnreadable "trace.unreadable" Error Object
-        "a trace file, or its folder, cannot be read: the process is missing from every number";
+        "a trace file, or its folder, cannot be read: the process is missing from all numbers";
 
     // Ranges.
     RangesEventsLost "ranges.events_lost" Warning Numbers
@@ -140,7 +140,7 @@ ids! {
     RangesLateCollection "ranges.late_collection" Warning Numbers
         "ranges were opened before collection was on";
     RangesBeyondLimits "ranges.beyond_limits" Warning Numbers
-        "ranges or names are beyond what the collector keeps";
+        "ranges or names exceed the limits of the collector";
     RangesCallsRefused "ranges.calls_refused" Warning Numbers
         "NVTX calls came from inside another NVTX call: their ranges are missing";
     RangesUnbalanced "ranges.unbalanced" Note Numbers
@@ -150,35 +150,35 @@ ids! {
     RangesUnclosed "ranges.unclosed" Note Numbers
         "ranges were never closed: they have no host time";
     RangesNamesCut "ranges.names_cut" Note Numbers
-        "names of ranges were cut: ranges that differ only behind that count as one";
+        "range names were cut: ranges that differ only after the cut count as one";
     RangesPayloadLeftOut "ranges.payload_left_out" Note Object
         "fields of NVTX payloads were left out";
     RangesFiltered "ranges.filtered" Note Setting
-        "GPU work was collected only in some ranges; a warning where none of them was opened";
+        "GPU work was collected only in some ranges; a warning if none of them was opened";
     RangesSampled "ranges.sampled" Note Setting
-        "some instances of ranges were recorded, and totals are scaled; a warning where a path has none";
+        "only some instances of ranges were recorded, and totals are scaled; a warning if a path has none";
     RangesNumbered "ranges.numbered" Warning Object
-        "names of ranges differ in a number only, so that each has one instance";
+        "range names differ only in a number, so each has one instance";
     RangesJoined "ranges.joined" Note Setting
-        "ranges whose names differ in a number or an identifier only count as one";
+        "ranges whose names differ only in a number or an identifier count as one";
     RangesOverlapping "ranges.overlapping" Warning Setting
-        "start/end ranges of one name overlap, and kernels were launched in them";
+        "start/end ranges with the same name overlap, and kernels were launched in them";
     RangesUnlike "ranges.unlike" Warning Object
-        "instances of a stage take very different times: two kinds of work seem to run under one range";
+        "instances of a stage take very different times: one range seems to contain two kinds of work";
     RangesNoneRecorded "ranges.none_recorded" Note Message
         "none of the workload's ranges was recorded";
     RangesRoleUnmatched "ranges.role_unmatched" Warning Setting
-        "no outermost range fits a pattern of `roles`";
+        "no outermost range matches a pattern of `roles`";
     RangesNotAnnotated "ranges.not_annotated" Warning Setting
-        "`--annotate` was on, and the workload was not annotated";
+        "`--annotate` was on, but the workload was not annotated";
     RangesAnnotated "ranges.annotated" Note Setting
         "the launcher makes the workload or its engine mark ranges, which costs host time";
 
     // Clocks.
     ClockUntied "clock.untied" Warning Object
-        "no reading ties the GPU's clock to that of the ranges: windows and idle times are absent";
+        "no reading relates the GPU clock to the clock of the ranges: windows and idle times are absent";
     ClockContradicting "clock.contradicting" Note Object
-        "clock readings contradict each other, and were left out";
+        "clock readings contradict each other, so they were left out";
     ClockStepped "clock.stepped" Warning Object
         "a clock stepped during the run: windows and idle times may be off by the step";
     ClockSlower "clock.slower" Note Numbers
@@ -186,15 +186,15 @@ ids! {
 
     // Windows of dormant runs, and snapshots.
     WindowLate "window.late" Note Object
-        "a window began after the moment that was set";
+        "a window began later than requested";
     WindowShifted "window.shifted" Note Object
         "the windows of the processes begin with different steps";
     WindowNone "window.none" Note Setting
-        "the workload started dormant, and nobody began a window";
+        "the workload started dormant, and no window was started";
     WindowMissing "window.missing" Warning Object
-        "a window, or a process, is not in the bundle or snapshot";
+        "a window or a process is missing from the bundle or snapshot";
     WindowOpen "window.open" Warning Object
-        "a snapshot was taken while its window was on: work in flight is missing";
+        "a snapshot was taken while its window was open: work in flight is missing";
 
     // Counters sampled in the run itself.
     CountersNone "counters.none" Note Message
@@ -202,15 +202,15 @@ ids! {
     CountersNotRead "counters.not_read" Warning Object
         "the counter samples of a trace file are not in the report";
     CountersStagesJoined "counters.stages_joined" Warning Object
-        "there are too many stages or instances to tell all counter samples apart";
+        "there are too many stages or instances to assign all counter samples";
     CountersUnusable "counters.unusable" Warning Object
         "counter samples, or their values, cannot be used";
     CountersMixedOnly "counters.mixed_only" Warning Numbers
-        "no counter sample is of recorded work only";
+        "no counter sample covers only recorded work";
     CountersLeftOut "counters.left_out" Warning Numbers
         "a trace file has more counter samples than a report keeps";
     CountersGap "counters.gap" Warning Numbers
-        "the hardware's buffer of samples was full: no counter covers what ran meanwhile";
+        "the hardware's sample buffer was full: no counter covers the work that ran meanwhile";
     CountersLost "counters.lost" Warning Numbers
         "the collector did not write counter samples as fast as it took them";
     CountersCutShort "counters.cut_short" Warning Message
@@ -218,107 +218,107 @@ ids! {
 
     // Cost of the profilers.
     OverheadHigh "overhead.high" Warning Numbers
-        "a profiler slows stages so much that their times are its own; a note where that is not certain";
+        "a profiler slows stages so much that their times mostly show the profiler; a note if that is not certain";
 
     // Kernels and timelines.
     KernelsLikened "kernels.likened" Note Object
-        "kernels of two tools are one by their likeness, because their names are spelled differently";
+        "kernels of two tools were matched by similarity, because their names are spelled differently";
     TimelineMissing "timeline.missing" Warning Object
         "the timeline of a median step is missing";
     SourceOther "source.other" Warning Message
-        "rows and durations are those of nsys or ncu, because the collector has no kernels; an error where records are lost";
+        "rows and durations come from nsys or ncu, because the collector has no kernels; an error if records are lost";
 
     // nsys.
     NsysDiffers "nsys.differs" Warning Numbers
-        "the capture of nsys and the collector differ; a note where two runs may";
+        "the nsys capture and the collector differ; a note if two runs may differ";
     NsysNoRanges "nsys.no_ranges" Warning Object
-        "nsys recorded no NVTX range, and the collector saw some";
+        "nsys recorded no NVTX range, but the collector did";
     NsysSays "nsys.says" Note Message
-        "what nsys itself says about its capture";
+        "a message of nsys about its capture";
     NsysSeveral "nsys.several" Warning Object
-        "of several captures or tables one is used";
+        "of several captures or tables, only one is used";
     NsysUnreadable "nsys.unreadable" Warning Object
-        "a file of nsys, or a part of it, cannot be used; an error where counts are missing";
+        "a file of nsys, or a part of it, cannot be used; an error if counts are missing";
     NsysLacks "nsys.lacks" Warning Object
-        "an export of nsys lacks tables, columns, names, launches or times; a note where none is expected";
+        "an nsys export lacks tables, columns, names, launches or times; a note if none is expected";
     NsysLost "nsys.lost" Warning Object
         "a capture of nsys seems to have lost records";
     NsysBeyondLimits "nsys.beyond_limits" Warning Object
-        "a capture of nsys has more than is kept";
+        "an nsys capture exceeds the limits of the reader";
     NsysNamesCut "nsys.names_cut" Note Object
-        "names in a capture of nsys were cut";
+        "names in an nsys capture were cut";
     NsysNested "nsys.nested" Warning Object
-        "kernels of nsys's tables count in several ranges; a note where they are in no stage";
+        "kernels of nsys tables count in several ranges; a note if they are in no stage";
     NsysNotRead "nsys.not_read" Note Object
-        "files of nsys are not read, because others hold the same";
+        "files of nsys were not read, because others contain the same";
     NsysWholeGraphs "nsys.whole_graphs" Note Object
         "nsys recorded CUDA graphs as a whole, without their kernels";
     NsysFailed "nsys.failed" Error Message
         "nsys left no report";
     NsysComplains "nsys.complains" Warning Message
-        "the log of nsys says that something is missing from its report";
+        "according to its log, nsys left something out of its report";
     NsysEmptyReport "nsys.empty_report" Error Object
-        "nsys left an empty report; a warning next to another one";
+        "nsys left an empty report; a warning if there is another one";
     NsysElsewhere "nsys.elsewhere" Warning Object
         "nsys wrote its report to another place";
     NsysNoRange "nsys.no_range" Warning Setting
         "the range that nsys waits for never came";
     NsysTimeLimit "nsys.time_limit" Error Setting
-        "nsys was ended by a limit of time or size; a warning where its report is there";
+        "a limit of time or size ended nsys; a warning if its report exists";
     NsysTablesMissing "nsys.tables_missing" Warning Message
-        "tables of a report of nsys are missing";
+        "tables of an nsys report are missing";
     NsysRetried "nsys.retried" Note Message
-        "nsys failed once, and was run again";
+        "nsys failed once, and was started again";
     NsysAdjusted "nsys.adjusted" Note Setting
-        "what nsys is asked for is not literally what the settings say, or has a consequence";
+        "nsys was started with other options than the settings state, or an option has a side effect";
     NsysSecrets "nsys.secrets" Warning Object
-        "files of nsys hold the environment of the workload; a note where that is permitted, or where they are removed";
+        "files of nsys contain the environment of the workload; a note if that is permitted, or if they are removed";
     NsysScrubbed "nsys.scrubbed" Note Object
-        "the environment of the workload was taken out of files of nsys";
+        "the environment of the workload was removed from files of nsys";
 
     // ncu.
     NcuNothingMatches "ncu.nothing_matches" Warning Object
         "none of the kernels that ncu profiled is in the capture";
     NcuOneLaunch "ncu.one_launch" Note Numbers
-        "counters of kernel rows are of the profiled launch only: no rate is given for them";
+        "counters of kernel rows cover only the profiled launch, so they have no rates";
     NcuImpossibleRates "ncu.impossible_rates" Warning Numbers
-        "rates of kernel rows are more than the GPU can do";
+        "rates of kernel rows exceed the limits of the GPU";
     NcuDurationDiffers "ncu.duration_differs" Note Numbers
-        "ncu's own durations are far from the undisturbed ones";
+        "ncu's durations differ greatly from the undisturbed ones";
     NcuUnreadable "ncu.unreadable" Warning Object
-        "a report or table of ncu cannot be used, or not to its end; an error where nothing of it is";
+        "a report or table of ncu cannot be used, or only in part; an error if none of it can be used";
     NcuValuesLeftOut "ncu.values_left_out" Warning Object
-        "values, rows or rules of a report of ncu were left out";
+        "values, rows or rules of an ncu report were left out";
     NcuOtherGpu "ncu.other_gpu" Warning Object
         "counters of another kind of GPU are left out";
     NcuNotation "ncu.notation" Note Object
-        "a report of ncu spells names or numbers in another way: decimal commas, demangled names";
+        "an ncu report spells names or numbers differently: decimal commas, demangled names";
     NcuSeveralReports "ncu.several_reports" Note Object
-        "kernels are in more than one report: their counters are means over all";
+        "kernels are in more than one report, so their counters are means over all reports";
     NcuRegions "ncu.regions" Note Setting
         "numbers of NVTX regions are absent or not known";
     NcuFailed "ncu.failed" Error Message
-        "ncu failed, or wrote no report; a warning where a report is there";
+        "ncu failed, or wrote no report; a warning if a report exists";
     NcuTimeLimit "ncu.time_limit" Warning Setting
-        "ncu was ended by a limit of time or size";
+        "a limit of time or size ended ncu";
     NcuNothingProfiled "ncu.nothing_profiled" Warning Setting
-        "ncu profiled nothing: its filters fit no kernel or range; an error where nothing can be tried again";
+        "ncu profiled nothing, because its filters match no kernel or range; an error if no other filter can be tried";
     NcuChosen "ncu.chosen" Note Setting
-        "how the kernels or ranges were chosen that ncu profiles, where the settings alone do not say";
+        "how the launcher chose the kernels or ranges that ncu profiles, if the settings do not determine it";
     NcuLeftOut "ncu.left_out" Warning Setting
-        "kernels, regions, metrics or sections are not measured by ncu; a note where that is as usual";
+        "ncu does not measure some kernels, regions, metrics or sections; a note if that is usual";
     NcuByPython "ncu.by_python" Note Object
-        "the Python package ncu-report read a report, and some of it is missing; a warning where it could not";
+        "the Python package ncu-report read a report, but not all of it; a warning if it could not read it";
 
     // Tools.
     ToolMissing "tool.missing" Warning Setting
-        "nsys or ncu cannot be run, so that a pass is left out or reports are not read";
+        "nsys or ncu cannot be run, so a pass is left out, or reports are not read";
     ToolVersion "tool.version" Warning Message
-        "the version of nsys or ncu is too old, or not known; an error where it cannot be used";
+        "the version of nsys or ncu is too old, or not known; an error if it cannot be used";
 
     // Ranks.
     RanksMissing "ranks.missing" Warning Numbers
-        "fewer ranks were seen than the job has";
+        "some ranks of the job are missing";
     RanksSizesDiffer "ranks.sizes_differ" Warning Object
         "processes disagree on the number of ranks";
     RanksCommunicators "ranks.communicators" Note Object
@@ -334,9 +334,9 @@ ids! {
     EngineAdapter "engine.adapter" Warning Setting
         "the engine's adapter cannot be used";
     EngineSteps "engine.steps" Warning Object
-        "names of steps hold impossible numbers";
+        "names of steps contain impossible numbers";
     EngineRequests "engine.requests" Warning Object
-        "records of requests contradict each other, and do not count";
+        "records of requests contradict each other, so they do not count";
 
     // The model, its token counts and the hardware: MFU, MBU and the floor.
     ModelUnknown "model.unknown" Note Setting
@@ -348,67 +348,67 @@ ids! {
     ModelNotKept "model.not_kept" Warning Object
         "the model of the run could not be written to the bundle";
     ModelDiffers "model.differs" Warning Setting
-        "the report counts with another model, type or token count than the workload ran with";
+        "the report uses another model, type or token count than the workload did";
     ModelTokens "model.tokens" Note Setting
-        "token counts are an upper limit, or those of another run";
+        "token counts are an upper limit, or come from another run";
     ModelSteps "model.steps" Warning Numbers
         "instances of a stage do not divide evenly among the prefills: its MFU and MBU are absent";
     ModelImpossible "model.impossible" Warning Numbers
-        "a utilisation is above the peak: model, token counts, peak or times are of another run";
+        "a utilisation exceeds the peak: the model, token counts, peak or times do not match the run";
     ModelReadsMore "model.reads_more" Warning Numbers
         "a stage reads far more from DRAM than its weights and KV cache";
     HardwareOther "hardware.other" Warning Setting
         "the peak rates are those of another GPU";
     HardwareInvalid "hardware.invalid" Warning Setting
-        "a peak rate is not a positive number, and is ignored";
+        "a peak rate is not a positive number, so it is ignored";
     HardwareUnknown "hardware.unknown" Warning Setting
         "the peak rates of the GPU are not known: MFU, MBU and the distance to the roof are absent";
 
     // What the workload was and did.
     WorkloadEnded "workload.ended" Warning Message
-        "the workload, or a pass of it, ended early or failed: numbers are of what it did until then";
+        "the workload, or a pass of it, ended early or failed: numbers cover what it did until then";
     WorkloadEndedDifferently "workload.ended_differently" Warning Message
-        "the workload ended under a tool in another way than in the collect pass";
+        "the workload ended differently under a tool than in the collect pass";
     WorkloadTimeLimit "workload.time_limit" Warning Setting
-        "the launcher ended the workload after the time that was set";
+        "the launcher ended the workload at its time limit";
     WorkloadInterrupted "workload.interrupted" Note Message
-        "the run was interrupted by a signal";
+        "a signal interrupted the run";
     WorkloadNotRunnable "workload.not_runnable" Error Message
         "the command cannot be run";
     WorkloadProfiler "workload.profiler" Warning Setting
         "another profiler, or static analysis, was on in the workload";
     WorkloadBlocking "workload.blocking" Warning Setting
-        "`CUDA_LAUNCH_BLOCKING` is set: host times are those of a program that is being debugged";
+        "`CUDA_LAUNCH_BLOCKING` is set: host times are those of a debug run";
     WorkloadNoCollector "workload.no_collector" Warning Object
         "the workload, or one of its programs, cannot load the collector";
     WorkloadConfigUnread "workload.config_unread" Warning Object
-        "the workload's own configuration is not known, or not all of it; a note where it left none";
+        "the workload's own configuration is not known, or only in part; a note if it left none";
     WorkloadManifest "workload.manifest" Warning Setting
-        "`inputs.manifest` was not read by the workload, as far as is known";
+        "the workload probably did not read `inputs.manifest`";
     WorkloadOverride "workload.override" Warning Setting
-        "an override did not reach the workload, or had no effect; a note where the launcher left it out";
+        "an override did not reach the workload, or had no effect; a note if the launcher left it out";
     WorkloadHydra "workload.hydra" Warning Setting
-        "the workload looks like a Hydra app, and runs as a plain command";
+        "the workload looks like a Hydra app, but runs as a plain command";
 
     // Settings.
     SettingInvalid "setting.invalid" Warning Setting
-        "a setting of the report cannot be used, and its default counts";
+        "a setting of the report cannot be used, so its default applies";
     SettingNoEffect "setting.no_effect" Warning Setting
-        "a setting has no effect here; a note where nothing is lost";
+        "a setting has no effect here; a note if nothing is lost";
     SettingReplaced "setting.replaced" Note Setting
-        "a variable or an override was taken in another way than it was written; a warning where items may be lost";
+        "a variable or an override was read differently than it was written; a warning if items may be lost";
 
     // The run and its bundle.
     RunWouldFail "run.would_fail" Warning Message
-        "a run would fail, or miss a part that was asked for";
+        "a run would fail, or lack a requested part";
     RunPassLeftOut "run.pass_left_out" Warning Message
         "passes of the run were left out, or could not begin";
     RunUnclosed "run.unclosed" Warning Object
         "the launcher was killed, or still runs: what came later is missing";
     RunFileUnusable "run.file_unusable" Warning Object
-        "a file of the bundle is missing or cannot be used; a note where no measured number depends on it";
+        "a file of the bundle is missing or cannot be used; a note if no measured number depends on it";
     BundleGone "bundle.gone" Error Object
-        "the folder of the run was deleted or moved while the run went on";
+        "the folder of the run was deleted or moved during the run";
     BundleNotWritten "bundle.not_written" Error Message
         "the reports could not be written";
     BundleModes "bundle.modes" Warning Object
@@ -416,21 +416,21 @@ ids! {
     BundleStays "bundle.stays" Warning Setting
         "an older bundle could not be deleted or compressed, or the limits of `run` are too small";
     BundleDeleted "bundle.deleted" Note Setting
-        "an older bundle was deleted or compressed, as the limits of `run` ask";
+        "an older bundle was deleted or compressed, as the limits of `run` require";
     BundleNotShown "bundle.not_shown" Warning Object
         "`latest` does not point to the run, or its page was not opened";
     ImportLeftOut "import.left_out" Warning Object
-        "a file that was given is not merged; a note where it was given twice or is not needed";
+        "a given file was not merged; a note if it was given twice or is not needed";
 
     // Benchmarks and comparisons.
     BenchNotMeasured "bench.not_measured" Warning Message
         "a round of the benchmark has no measurement, or the workload itself fails";
     DiffUnlike "diff.unlike" Warning Message
-        "two runs are not alike in something that their comparison depends on";
+        "two runs differ in something that their comparison depends on";
     DiffUndecided "diff.undecided" Warning Message
-        "a change is beyond the limit of a condition, but may be noise: the condition does not fail";
+        "a change exceeds the limit of a condition, but may be noise, so the condition does not fail";
     DiffReversed "diff.reversed" Warning Message
-        "a condition fails when its metric gets better";
+        "a condition fails if its metric gets better";
 }
 
 #[cfg(feature = "schema")]

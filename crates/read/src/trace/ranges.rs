@@ -596,8 +596,8 @@ mod tests {
         assert_eq!(found, Some((20, 100)));
     }
 
-    /// Hazard (Hostile guests): Such ranges hold the kernels of a thread.
-    /// Promise: They are its stage, and a finding says so and what to do.
+    /// Hazard (Hostile guests): Start/end ranges that are open at once hold the kernels of a thread.
+    /// Promise: They are its stage, and a finding states this and the remedy.
     #[test]
     fn start_end_ranges_that_are_open_at_once_on_a_thread_are_noticed() {
         let side_by_side = |threads: [u32; 2], start_end, first_end| {

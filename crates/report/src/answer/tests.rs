@@ -166,7 +166,7 @@ mod split {
     }
 
     /// Hazard (Dormant processes and windows): Requests are open around the steps of an engine.
-    /// Promise: Nobody calls the GPU idle in them: they launch no GPU work themselves.
+    /// Promise: They do not count as idle time, because they launch no GPU work themselves.
     #[test]
     fn a_stage_without_gpu_work_of_its_own_is_not_called_idle() {
         let request = StageRow {

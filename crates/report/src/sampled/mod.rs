@@ -118,7 +118,7 @@ fn add_file(
             format!("the counter samples of {} are not those of all stages", process.file),
             "it has more than a million instances of stages and steps, or more than 63 stages: some \
              are not told apart",
-            "record fewer ranges (pipeline.collector.ranges)",
+            "record fewer ranges (profiling.collector.ranges)",
         ));
     }
     if file.store.of_unknown_sets > 0 {

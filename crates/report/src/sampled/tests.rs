@@ -226,7 +226,7 @@ fn steps_have_medians_of_their_own() {
 
 /// Hazard (Dormant processes and windows): A process launches GPU work before and after a window
 ///  with hardware counters.
-/// Promise: That work has no records, and is not mistaken for another process's.
+/// Promise: That work has no records, and does not count as another process's.
 #[test]
 fn nobody_else_may_use_the_gpu() {
     let idle = |bytes: f64| {

@@ -41,7 +41,7 @@ fn export(path: &Path) {
 }
 
 /// Hazard (Hostile files): A large file is read.
-/// Promise: It says how far it is.
+/// Promise: It shows its progress.
 #[test]
 fn every_kind_of_large_file_is_told_of_with_its_size() {
     assert!(observe(|progress| SEEN.lock().expect("a lock").push(progress.clone())));

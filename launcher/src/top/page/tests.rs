@@ -297,7 +297,7 @@ fn many_gpus_are_one_line_where_there_is_no_room_for_each() {
 }
 
 /// Hazard (Watching what runs): A run ends while it is watched.
-/// Promise: The page says so and what to do next, above its keys.
+/// Promise: The page states it and the next step, above its keys.
 #[test]
 fn a_run_that_has_ended_says_what_to_do_next() {
     let mut view = view();
@@ -309,7 +309,7 @@ fn a_run_that_has_ended_says_what_to_do_next() {
 }
 
 /// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
-/// Promise: The first line counts them, the page names them all, and says what else is wrong where there is room.
+/// Promise: The first line counts them, the page names them all, and reports other problems if there is room.
 #[test]
 fn hosts_that_do_not_answer_are_counted_and_named() {
     let mut view = view();
@@ -568,7 +568,7 @@ fn the_help_of_a_narrow_terminal_goes_on_in_its_column() {
 }
 
 /// Hazard (Watching what runs): The terminal is narrower than a table.
-/// Promise: A column is whole or not there, and the line of the keys is a shorter one.
+/// Promise: Each column is complete or left out, and the line of keys is shorter.
 #[test]
 fn columns_of_a_narrow_terminal_are_whole() {
     let shown = text(&view(), 60, 15);
@@ -616,7 +616,7 @@ fn counter(device: u32, metric: &str, value: f64) -> Counter {
 }
 
 /// Hazard (Watching what runs): Counters are called as CUPTI calls them, and there are more than fit into a line.
-/// Promise: A name and a number are whole; the most important are first, and a line says how many GPUs have no room.
+/// Promise: Names and numbers are not cut; the most important come first, and a line counts the GPUs that do not fit.
 #[test]
 fn counters_are_called_as_people_call_them_and_never_cut() {
     let mut view = view();

@@ -80,7 +80,7 @@ fn expect_late_rank(report: &Report, collectives: u64) {
 }
 
 /// Hazard (Watching what runs): A rank is late while the job runs.
-/// Promise: `top` marks it, and says how it knows.
+/// Promise: `top` marks it, and states the basis.
 #[test]
 fn a_late_rank_is_marked_while_the_job_runs() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -329,8 +329,7 @@ fn check_exports(folder: &Path, what: &str, name: &[u8]) {
 
 /// Hazard (Hostile files): Hostile names at every place that has names: trace files, exports of
 ///  nsys, pages of ncu, the run's own files, names of files.
-/// Promise: Every artifact and every export is whole to the parser of its format, and nothing in
-///  it acts.
+/// Promise: Every artifact and every export is valid in its format, and no name takes effect as code.
 #[test]
 fn every_artifact_holds_every_hostile_name() {
     // The longest names, at the end, take the most time.

@@ -148,7 +148,7 @@ fn kernels_of_one_stream_may_overlap_and_share_busy_time() {
 
 /// Hazard (Records that make no sense): The clock of the GPU is set ahead, or the machine is
 ///  suspended, during the run.
-/// Promise: No time is stretched over the step, and the report tells of it.
+/// Promise: No time is stretched over the step, and the report states it.
 #[test]
 fn a_machine_that_was_suspended_is_told_of_and_stretches_no_window() {
     const S: u64 = 1_000_000_000;
@@ -183,7 +183,7 @@ fn a_window_that_began_later_than_the_others_is_told_of() {
 
 /// Hazard (Dormant processes and windows): The start time falls between the moments at which two
 ///  ranks open the same step, or a rank starts late.
-/// Promise: The report and `ctl` say so.
+/// Promise: The report and `ctl` state it.
 #[test]
 fn windows_that_begin_with_different_steps_are_told_of() {
     let told = |opened: [u64; 2]| {

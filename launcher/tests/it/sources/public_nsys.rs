@@ -154,8 +154,7 @@ const MPI: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns)
 
 /// Hazard (Records that make no sense): Several tables of `nsys stats` in one file, or of one
 ///  capture; cells of another locale; a cut file.
-/// Promise: Each kernel counts once, from its own table; what is left out, cut or written in two
-///  ways is told.
+/// Promise: Each kernel counts once, from its own table; omitted, cut and ambiguous values are reported.
 #[test]
 fn tables_of_one_file_or_of_one_capture_are_told_apart() {
     let both: &[Row<'_>] = &[(WHOLE, "gemm_k", 3, 3_000), (WHOLE, "softmax_k", 1, 1_000)];
@@ -325,7 +324,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
 }
 
 /// Hazard (Records that make no sense): A capture of nsys with API calls and ranges and no kernel.
-/// Promise: The report says so, with nsys's own reason.
+/// Promise: The report states it, with nsys's own reason.
 #[test]
 fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
     let place = Place::new();
@@ -345,8 +344,8 @@ fn ranges_and_calls_without_a_kernel_are_told_with_the_words_of_nsys() {
     }
 }
 
-/// Hazard (Security): What nsys says of its records quotes secrets.
-/// Promise: It reaches the report without them.
+/// Hazard (Security): Messages of nsys about its records quote secrets.
+/// Promise: They reach the report without the secrets.
 #[test]
 fn what_nsys_says_reaches_the_report_without_secrets() {
     let place = Place::new();
@@ -369,7 +368,7 @@ fn what_nsys_says_reaches_the_report_without_secrets() {
 }
 
 /// Hazard (Security): An export given to `merge` cannot be scrubbed.
-/// Promise: It stays out of the bundle, and a warning says so.
+/// Promise: It stays out of the bundle, and a warning reports it.
 #[test]
 fn an_export_that_cannot_be_scrubbed_stays_out_of_the_bundle() {
     let place = Place::new();

@@ -266,8 +266,8 @@ fn processes_and_devices_are_told_apart_and_together() {
     is(second.duration_ns, 1e6);
 }
 
-/// Hazard (Records that make no sense): ncu tables with values that cannot be.
-/// Promise: The values are absent, and a finding says so.
+/// Hazard (Records that make no sense): ncu tables with impossible values.
+/// Promise: The values are absent, and a finding reports it.
 #[test]
 fn values_that_cannot_be_are_absent_and_told() {
     let text =

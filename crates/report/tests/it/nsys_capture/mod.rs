@@ -365,7 +365,7 @@ fn kinds_of_kernels_beyond_the_limit_are_counted_together() {
 }
 
 /// Hazard (Hostile files): An nsys export whose work makes too many rows.
-/// Promise: It is in every sum, and a finding says how much of it is in no range.
+/// Promise: It is in every sum, and a finding states how much of it is in no range.
 #[test]
 fn work_beyond_the_rows_that_are_kept_is_in_no_range_and_in_every_sum() {
     let limits = Limits { groups: 5, outermost_groups: 12, ..Limits::default() };

@@ -65,7 +65,7 @@ fn kernels_of_graphs_stay_between_those_that_are_launched_one_by_one() {
 }
 
 /// Hazard (Hostile files): An nsys export of many processes without ranges.
-/// Promise: Steps are looked for in the first ones, and a finding says in how many they were not.
+/// Promise: Steps are inferred only in the first ones, and a finding states in how many they were not.
 #[test]
 fn of_many_processes_the_first_ones_have_steps_and_a_finding_says_so() {
     let more = 3;

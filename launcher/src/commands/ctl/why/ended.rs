@@ -117,7 +117,7 @@ mod tests {
 
     /// Hazard (Standstill): A rank was killed while the others wait in a collective; its folder holds traces of an
     ///  earlier run.
-    /// Promise: It is told as ended, with its rank; processes of the earlier run and those that live are not.
+    /// Promise: It is reported as ended, with its rank; processes of the earlier run and live ones are not.
     #[test]
     fn a_process_whose_trace_file_is_left_has_ended() {
         let folder = tempfile::tempdir().expect("a folder");

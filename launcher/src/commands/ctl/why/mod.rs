@@ -238,7 +238,7 @@ mod tests {
     }
 
     /// Hazard (Standstill): Files of ranks on several hosts, whose processes have the same number, are judged together.
-    /// Promise: Each is a process of its own, files of different times say so, and what is no such file is named.
+    /// Promise: Each counts as a separate process, different times are reported, and other files are named.
     #[test]
     fn files_of_several_hosts_are_read_together() {
         let folder = tempfile::tempdir().expect("a folder");

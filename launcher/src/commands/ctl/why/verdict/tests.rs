@@ -142,8 +142,8 @@ fn cupti_is_not_to_be_started_while_a_kernel_stands() {
     assert_eq!(told(&json!({"silent": {"why": "-", "state": "mute"}})), None);
 }
 
-/// Hazard (Standstill): A thread of the program stands while it holds the allocator's lock.
-/// Promise: The answer comes from outside, and says what the collector waits for.
+/// Hazard (Standstill): A thread of the program hangs with the allocator's lock.
+/// Promise: The answer comes from outside, and states what the collector waits for.
 #[test]
 fn a_collector_that_waits_for_a_lock_is_told() {
     let own = thread(9, &json!({"name": "stage2-control"}));
