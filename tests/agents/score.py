@@ -99,8 +99,8 @@ def late_of(answer: Answer, want: Json) -> Json:
     if row is None:
         return UNKNOWN if answer.says_unknown() else None
     rank = int(re.sub(r"\D", "", row["rank"]))
-    found = {"rank": rank, "on": row["late_on"], "late": row["late"], "of": row["collectives"]}
-    return {**found, "mean_ms": row["mean_ms"], "every": row["every"]}
+    found = {"rank": rank, "on": row["late_on"], "late": row["late"], "of": row["steps"]}
+    return {**found, "median_ms": row["median_ms"], "every": row["every"]}
 
 
 def host_of(answer: Answer, want: Json) -> Json:

@@ -160,6 +160,21 @@ async function useTimeline(browser, problems) {
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);
 }
 
+// A folded picture has no width before it is opened.
+async function openStage(browser, problems) {
+  const box = 'document.querySelector(".part > .stage .timeline")';
+  if (!(await browser.value(`Boolean(${box})`))) {
+    console.log("  no timeline in a folded stage: its axis is not checked");
+    return;
+  }
+  const id = await browser.value(`${box}.closest(".stage").id`);
+  await browser.value(`document.querySelector('nav a[href="#${id}"]').click()`);
+  await browser.pause(200);
+  if (!(await browser.value(`${box}.closest("details").open`))) problems.push(`the link to ${id} does not open it`);
+  const ticks = await browser.value(`${box}.querySelectorAll(".axis text").length`);
+  if (ticks < 2) problems.push(`${ticks} times on the axis of the timeline of ${id}`);
+}
+
 async function findWork(browser, problems) {
   const box = 'document.querySelector(".timeline")';
   if (!(await browser.value(`Boolean(${box})`))) return;
@@ -359,7 +374,12 @@ async function readOnPhone(browser, problems) {
 }
 
 async function printed(browser, problems) {
+  await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = false; })");
   await browser.send("Emulation.setEmulatedMedia", { media: "print" });
+  const folded = await browser.value(
+    `[...document.querySelectorAll(".stage, .stage table, .table")].filter((e) => !e.closest(".names, .part:not(:has(> .stage))") && !e.checkVisibility({ contentVisibilityAuto: true })).length`,
+  );
+  if (folded > 0) problems.push(`${folded} stages and tables are not on paper`);
   const cut = await browser.value(
     `[...document.querySelectorAll(".table, .tall")].filter((t) => getComputedStyle(t).overflowX !== "visible").length`,
   );
@@ -476,6 +496,7 @@ async function check(browser, page, pictures, firstScreenFile) {
   if (firstScreenFile) await compareFirstScreen(browser, firstScreenFile, problems);
   await readTop(browser, problems);
   await useTimeline(browser, problems);
+  await openStage(browser, problems);
   await findWork(browser, problems);
   await useRanks(browser, problems);
   await useKernels(browser, problems);

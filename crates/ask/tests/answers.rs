@@ -379,6 +379,24 @@ fn asked(read: &ReadReport, question: Question) -> Answer {
 }
 
 #[test]
+fn a_late_rank_is_counted_in_the_steps_of_the_report() {
+    let mut read = read("docs/sample/vllm_two_gpus/metrics.json");
+    let told = read.report.ranks.late.iter().find_map(|row| row.delay_sentence());
+    let told = told.expect("a late rank");
+    let often = told.split(" in ").nth(1).and_then(|rest| rest.split(',').next());
+    let asked_for = asked(&read, Question::LateRanks);
+    assert!(asked_for.summary.contains(often.expect("how often")), "{}", asked_for.summary);
+    assert_eq!(rows(&asked_for, "late_ranks")[0]["late"], 190);
+    // Without steps, it is collectives.
+    for row in &mut read.report.ranks.late {
+        row.delays.iter_mut().for_each(|delays| delays.steps = None);
+    }
+    let asked_for = asked(&read, Question::LateRanks);
+    assert!(asked_for.summary.contains(" collectives, by "), "{}", asked_for.summary);
+    assert!(rows(&asked_for, "late_ranks")[0].contains_key("collectives"));
+}
+
+#[test]
 fn a_stage_with_one_cold_instance_has_a_caveat_and_no_advice() {
     let read = read("docs/sample/regions/metrics.json");
     let caveats = rows(&asked(&read, Question::Caveats), "caveats");

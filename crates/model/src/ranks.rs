@@ -522,15 +522,19 @@ impl LateRow {
             LateCause::Host => (" on the host", String::new()),
             LateCause::Gpu | LateCause::Both => ("", format!(". {}", self.why()?)),
         };
+        let code = self.code_line().map_or_else(String::new, |code| format!(". {code}"));
+        Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
+    }
+
+    /// Which code of its host has a part in it, for one line of a page.
+    pub fn code_line(&self) -> Option<String> {
         let code = self.longer(Form::Line).map(|longer| {
             let rest = self.not_explained_ns().map_or_else(String::new, |ns| {
                 format!("; samples do not explain the other {}", shown_time(ns))
             });
-            format!("Only host time beyond that of the others counts here: {longer}{rest}")
+            format!("Its host spends {longer}{rest}")
         });
-        let code = code.or_else(|| self.host_sentence());
-        let code = code.map_or_else(String::new, |code| format!(". {code}"));
-        Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
+        code.or_else(|| self.host_sentence())
     }
 
     fn why(&self) -> Option<String> {
@@ -609,9 +613,8 @@ impl LateRow {
         // In the unit of the delay, as all around it.
         let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
         let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-        let than = if form == Form::Line { "" } else { " more" };
-        let all = format!("{} ± {} {unit}{than} per step", shown(ns), shown(error_ns));
-        let all = if form == Form::Line { all } else { all + " than the others" };
+        let all = format!("{} ± {} {unit}", shown(ns), shown(error_ns));
+        let all = format!("{all} more per step than the others");
         let found: Vec<&LateHostRow> = host.findings().collect();
         let text = |row: &LateHostRow| match form {
             Form::Action | Form::Line => {
@@ -647,7 +650,7 @@ impl LateRow {
             parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
         }
         Some(match form {
-            Form::Line => format!("{all}, {}", parts.join(" and ")),
+            Form::Line => format!("{all}: {}", parts.join(" and ")),
             Form::Action | Form::Whole => format!("{all}: {}", parts.join(", and ")),
         })
     }
@@ -693,7 +696,7 @@ impl LateRow {
 enum Form {
     /// `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`
     Action,
-    /// `0.35 ± 0.05 ms per step, 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
+    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
     Line,
     /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14 samples)`
     Whole,
@@ -880,8 +883,8 @@ mod tests {
         let line = known.line("; meanwhile, rank 0 waits").expect("late");
         let said = "rank 1 is late in 10 of 96 calls, every eighth step, by 10.68 ms in the median one (up to \
                     30.00 ms), in decode/step; meanwhile, rank 0 waits. 8.000 ms of that is because its GPU has more \
-                    work than the others, and the rest is on the host. Only host time beyond that of the others \
-                    counts here: 0.35 ± 0.05 ms per step, 0.24 waiting for the GIL and 0.11 in g (a.py:3); samples do not explain \
+                    work than the others, and the rest is on the host. Its host spends 0.35 ± 0.05 ms \
+                    more per step than the others: 0.24 waiting for the GIL and 0.11 in g (a.py:3); samples do not explain \
                     the other 10.34 ms";
         assert_eq!(line, said);
         let rows = vec![function("f", 200_000, 40_000, 33), function("g", 50_000, 20_000, 8)];

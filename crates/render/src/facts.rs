@@ -16,11 +16,11 @@ use stage2_model::{
 
 // Of names, and of the parts of a step.
 const STAGE_CHARS: usize = 40;
-const KERNEL_CHARS: usize = 44;
+pub(super) const KERNEL_CHARS: usize = 44;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
 /// Label of what to do first.
-const FIRST: &str = "FIRST";
+pub(super) const FIRST: &str = "FIRST";
 
 /// What the verdict is about, a fact in each line: what bounds a step, times, parts, the largest cause of idle time or
 /// the late rank, the kernel, what to do. `None` where no step or what bounds it is known.
@@ -71,15 +71,9 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
             }
         }
     });
-    let idle = idle_of(report, answer);
-    let host = idle.and_then(|idle| {
-        let (cause, ns) = idle.causes.first().copied()?;
-        let time = shown_time(ns);
-        Some(format!("{}: {time} of idle GPU per {}", cause.text(true), found.of))
-    });
     let late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
     let late = late.into_iter().find_map(late_fact);
-    let host = if late.is_some() { None } else { host };
+    let host = host_fact(report).filter(|_| late.is_none());
     let lines = [
         (VERDICT, Some(bound)),
         ("time", Some(times(report, answer, step))),
@@ -95,6 +89,14 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let coverage = coverage(report);
     let coverage = AnswerLine { text: coverage_in_short(report, &coverage.text), ..coverage };
     Some(lines.into_iter().filter_map(line).chain([coverage]).collect())
+}
+
+/// `f (a.py:3): 0.89 ms of idle GPU per step`: the largest cause of idle time in the stage of the verdict.
+pub(super) fn host_fact(report: &Report) -> Option<String> {
+    let answer = verdict_stage(report)?;
+    let (cause, ns) = idle_of(report, answer)?.causes.first().copied()?;
+    let (time, of) = (shown_time(ns), &answer.bottleneck.as_ref()?.of);
+    Some(format!("{}: {time} of idle GPU per {of}", cause.text(true)))
 }
 
 /// Of a complete capture without the counts; what was left out on purpose stays.
@@ -132,9 +134,7 @@ pub(super) fn summary_screen(report: &Report) -> String {
 fn screen(report: &Report, verdict: Option<&[AnswerLine]>) -> Option<String> {
     let facts = facts(report)?;
     let all = answer_lines(report);
-    let is_other =
-        |line: &&AnswerLine| line.label != COVERAGE && !IN_FACTS.contains(&line.label.as_str());
-    let others = all.iter().filter(is_other);
+    let others = all.iter().filter(|line| is_other(line));
     let items = facts.iter().chain(others).map(|AnswerLine { label, text }| match label.as_str() {
         VERDICT if verdict.is_some() => {
             item("bound", text.strip_prefix(report.answer.lead.as_str()).unwrap_or(text))
@@ -145,6 +145,11 @@ fn screen(report: &Report, verdict: Option<&[AnswerLine]>) -> Option<String> {
     let items: String = items.collect();
     let (above, below) = (opening(report), head_of_ranks(report));
     Some(format!("{above}{}{items}\n{below}", paragraphs(verdict.unwrap_or_default())))
+}
+
+/// Whether a line of the answer has no fact in short.
+pub(super) fn is_other(line: &AnswerLine) -> bool {
+    line.label != COVERAGE && !IN_FACTS.contains(&line.label.as_str())
 }
 
 fn item(label: &str, text: &str) -> String {

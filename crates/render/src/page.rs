@@ -156,7 +156,8 @@ pub(super) fn top_kernel(
     lead_first(report).filter(|answer| answer.step.is_some()).find_map(|answer| {
         let of_stage = || losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
         let lost = |loss: &Loss<'_>| loss.ns_per_step.filter(|ns| *ns > 0.0);
-        let most = of_stage().filter_map(|loss| Some((loss, lost(loss)?)));
+        let most = of_stage().filter(|loss| loss.kernel.row.class != "communication");
+        let most = most.filter_map(|loss| Some((loss, lost(loss)?)));
         if let Some((loss, ns)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) {
             return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?)), &losses));
         }
@@ -228,19 +229,28 @@ pub(super) fn first_screen(report: &Report) -> String {
     opening(report) + &paragraphs(&answer_lines(report)) + &head_of_ranks(report)
 }
 
-const COMMAND_CHARS: usize = 120;
+/// Four lines of report.html.
+pub(super) const COMMAND_CHARS: usize = 400;
+
+/// The command, in a form that a shell takes.
+pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
+    let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
+    let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
+    let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
+    let line = shlex::try_join(words());
+    Some(line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" ")))
+}
 
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
 /// 10:15 UTC ``. `arguments`: with those of the command. Nothing where nothing of it is known.
 pub(super) fn run_line(report: &Report, arguments: bool) -> String {
     let run = &report.run;
-    let command = run.command.as_ref().filter(|words| !words.is_empty()).map(|words| {
-        let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-        let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
-        let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
-        let line = shlex::try_join(words());
-        let line = line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" "));
-        code_in_text(&shorten(&line, COMMAND_CHARS))
+    let command = command_line(report, arguments).map(|line| {
+        code_in_text(&match line.char_indices().nth(COMMAND_CHARS) {
+            Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line).trim_end()),
+            None => line,
+        })
     });
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
     let mut gpus: Vec<(&str, u64)> = Vec::new();

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::counted;
 use stage2_model::kernels::model_stages;
-use stage2_model::{LateCause, LateRow, Report};
+use stage2_model::{LateCause, LateRow, LateSteps, Report};
 
 use super::{Subject, count, ms, name_of, number, quoted, shown, shown_ms, text, us};
 use crate::answer::{Answer, Column, Row, Table};
@@ -34,13 +35,23 @@ fn is_compared(report: &Report) -> bool {
 
 fn sentence(row: &LateRow) -> Option<String> {
     let delays = row.delays.as_ref()?;
+    let often = match &delays.steps {
+        Some(LateSteps { noun, late, of, median_ns, .. }) => {
+            // It is a text of the workload's files, too.
+            let noun = if noun == "call" { "call" } else { "step" };
+            let (of, by) = (counted(*of, noun), shown_ms(*median_ns as f64));
+            format!("in {late} of {of}, by {by} ms in the median one")
+        }
+        None => {
+            let by = shown_ms(delays.mean_ns as f64);
+            let of = counted(row.collectives, "collective");
+            format!("at {} of {of}, by {by} ms on average", delays.collectives)
+        }
+    };
     Some(format!(
-        "In {}, {} is late by {} ms on average at {} of {} collectives: {}.",
+        "In {}, {} is late {often}: {}.",
         quoted(&row.stage),
         quoted(&row.who),
-        shown_ms(delays.mean_ns as f64),
-        delays.collectives,
-        row.collectives,
         match delays.cause() {
             LateCause::Host => "on the host, its GPU has no more work than the others",
             LateCause::Gpu => "on the GPU, which has more work than the others",
@@ -49,23 +60,43 @@ fn sentence(row: &LateRow) -> Option<String> {
     ))
 }
 
+/// In steps, as the report counts; of a sample, and of stages with one instance, in collectives.
 fn late_table(rows: &[(usize, &LateRow)]) -> Table {
+    let has_steps = |(_, row): &(usize, &LateRow)| {
+        row.delays.as_ref().is_some_and(|delays| delays.steps.is_some())
+    };
+    let in_steps = rows.iter().any(has_steps);
     let rows = rows.iter().map(|(at, row)| {
         let delays = row.delays.as_ref();
+        let steps = delays.and_then(|delays| delays.steps.as_ref());
         let cause = delays.map(|delays| match delays.cause() {
             LateCause::Host => "host",
             LateCause::Gpu => "gpu",
             LateCause::Both => "host and gpu",
         });
         let period = delays.and_then(|delays| delays.period);
+        let [of, late, usual, most] = match in_steps {
+            true => [
+                count(steps.map(|steps| steps.of)),
+                count(steps.map(|steps| steps.late)),
+                ms(steps.map(|steps| steps.median_ns)),
+                ms(steps.map(|steps| steps.max_ns)),
+            ],
+            false => [
+                count(row.collectives),
+                count(delays.map(|delays| delays.collectives)),
+                ms(delays.map(|delays| delays.mean_ns)),
+                ms(delays.map(|delays| delays.max_ns)),
+            ],
+        };
         let cells = vec![
             text(&row.stage),
             text(&row.who),
             text(cause.unwrap_or("noise")),
-            count(row.collectives),
-            count(delays.map(|delays| delays.collectives)),
-            ms(delays.map(|delays| delays.mean_ns)),
-            ms(delays.map(|delays| delays.max_ns)),
+            of,
+            late,
+            usual,
+            most,
             number(delays.map(|delays| delays.waiting_percent)),
             ms(delays.map(|delays| delays.work_ns)),
             count(period.and_then(|period| period.every)),
@@ -74,16 +105,31 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
         ];
         Row::new(format!("/ranks/late/{at}"), cells)
     });
+    let behind = "behind the median of the other ranks";
+    let [of, late, usual, most] = match in_steps {
+        true => [
+            Column::number("steps", "count").of("that could be compared").at("/delays/steps/of"),
+            Column::number("late", "count").of("steps beyond noise").at("/delays/steps/late"),
+            Column::number("median_ms", "ms").of(behind).at("/delays/steps/median_ns"),
+            Column::number("max_ms", "ms").of("in one step").at("/delays/steps/max_ns"),
+        ],
+        false => [
+            Column::number("collectives", "count").of("that could be compared").at("/collectives"),
+            Column::number("late", "count")
+                .of("collectives beyond noise")
+                .at("/delays/collectives"),
+            Column::number("mean_ms", "ms").of(behind).at("/delays/mean_ns"),
+            Column::number("max_ms", "ms").of("at one collective").at("/delays/max_ns"),
+        ],
+    };
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
         Column::text("late_on").of("host, gpu; noise: no delay is more than noise"),
-        Column::number("collectives", "count").of("that could be compared").at("/collectives"),
-        Column::number("late", "count").of("collectives beyond noise").at("/delays/collectives"),
-        Column::number("mean_ms", "ms")
-            .of("behind the median of the other ranks")
-            .at("/delays/mean_ns"),
-        Column::number("max_ms", "ms").of("at one collective").at("/delays/max_ns"),
+        of,
+        late,
+        usual,
+        most,
         Column::number("waiting_percent", "percent")
             .of("of all waiting in the stage")
             .at("/delays/waiting_percent"),

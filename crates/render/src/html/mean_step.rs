@@ -1,5 +1,5 @@
-//! The longest stage -> its mean step as one bar: kernels, communication, waiting and copies, and idle time by what the
-//! host did. Each part leads to the section that explains it.
+//! The mean step of a stage as one bar: kernels, communication, waiting and copies, and idle time by what the host did.
+//! Each part leads to the section that explains it.
 
 use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_contract::text::shorten;
@@ -11,6 +11,8 @@ use super::markdown::text;
 use super::{STAGES, mark};
 use crate::page::{Idle, idle_of, is_idle};
 
+/// How labels of idle time with its cause begin.
+pub(super) const IDLE: &str = "idle: ";
 /// Causes of idle time that have their own part; each has at least this share of the step, percent.
 const CAUSES: usize = 5;
 const LEAST_PERCENT: f64 = 2.0;
@@ -21,14 +23,16 @@ const SMALL_CHARS: usize = 40;
 const LABELLED_PERCENT: f64 = 9.0;
 const NAME_CHARS: usize = 90;
 
-struct Part {
-    label: String,
+/// A part of the mean step.
+pub(super) struct Part {
+    pub(super) label: String,
     /// Class in the style of the page.
-    mark: &'static str,
-    ns: f64,
-    /// As shown: of a part of the window that of its table.
-    percent: f64,
-    to: String,
+    pub(super) mark: &'static str,
+    pub(super) ns: f64,
+    /// As shown; they add up to 100.0.
+    pub(super) percent: f64,
+    /// Identifier of what explains it.
+    pub(super) to: String,
 }
 
 /// The bar of the stage that the verdict is about, with its legend; nothing where its window or its steps are not known.
@@ -77,7 +81,9 @@ pub(super) fn bar(report: &Report) -> Option<String> {
     ))
 }
 
-fn parts(
+/// The parts of the window of a stage, which has the section `number`, with idle time by cause where causes are known.
+/// `scale`: from the window to what is shown.
+pub(super) fn parts(
     report: &Report,
     answer: &StageAnswer,
     window: &WindowSplit,
@@ -116,7 +122,7 @@ fn parts(
         named_ns += ns;
         let percent = (ns * 1_000.0 / all_ns).round() / 10.0;
         idle_percent -= percent;
-        let label = format!("idle: {}", shorten(&cause.text(true), NAME_CHARS));
+        let label = format!("{IDLE}{}", shorten(&cause.text(true), NAME_CHARS));
         parts.push(Part { label, mark, ns, percent, to: section("host") });
     }
     if named_ns > 0.0 {
@@ -138,13 +144,13 @@ fn parts(
         };
         let to = section("host");
         parts.push(Part {
-            label: format!("idle: smaller causes{largest}"),
+            label: format!("{IDLE}smaller causes{largest}"),
             mark: "i-5",
             ns: rest_ns - unknown_ns,
             percent: (idle_percent - percent).max(0.0),
             to: to.clone(),
         });
-        let label = "idle: cause not known".to_owned();
+        let label = format!("{IDLE}cause not known");
         parts.push(Part { label, mark: "g-idle", ns: unknown_ns, percent, to });
     } else {
         parts.extend(idle().map(part));

@@ -29,22 +29,25 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::shorten;
 use stage2_model::{
-    AnswerLine, DeviceRow, Finding, HostStage, HostUse, Report, Severity, StageAnswer, Status,
-    StepSeries, StepTimeline, StepTimes, StepUnit, WindowKind, WindowPart, WindowSplit,
+    AnswerLine, DeviceRow, Finding, FirstStep, HostStage, HostUse, LateRow, Report, Severity,
+    StageAnswer, Status, StepSeries, StepTimeline, StepTimes, StepUnit, WindowKind,
 };
 
+use crate::facts::{self, facts, host_fact};
 use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
-use crate::html::markdown::{foreign, html, text};
-use crate::html::tables::{by_class, linked, linked_rows, ranks_by_stage, table, top_losses};
+use crate::html::markdown::{attribute, foreign, html, text};
+use crate::html::tables::{
+    SHORT_CHARS, by_class, linked, linked_rows, ranks_by_stage, table, top_losses,
+};
 use crate::html::timeline::timelines;
 use crate::page::{
-    COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, host_ahead, idle_of, run_line,
+    COMMAND_CHARS, COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, command_line,
+    host_ahead, is_idle, run_line, verdict_stage,
 };
 use crate::stages::{idle_kinds, step_relation};
-use crate::table::capitalised;
-use crate::{engine, host, ranks};
+use crate::{engine, host, ranks, steps};
 use stage2_model::kernels::model_stages;
 
 /// The section of report.md on MFU.
@@ -58,6 +61,8 @@ const SAID_IN_FULL: [&str; 6] =
     ["Top Kernels", "Takeaways", "Recommendations", "Limits", "MFU", engine::TITLE];
 const SAID_ALREADY: [&str; 3] =
     ["Cost of the passes", "Top kernels of each stage", "Kernel classes"];
+/// Sections of the summary that are open.
+const OPEN: [&str; 2] = ["Per-Stage Timings", steps::TITLE];
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
 const NAME_CHARS: usize = 40;
@@ -140,8 +145,10 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
             }
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
-            "recommendations" => part.html = first_rows(&linked_rows(report, &part.html)),
-            _ => part.html = first_rows(&linked(report, std::mem::take(&mut part.html))),
+            "recommendations" => {
+                part.html = first_rows(&linked_rows(report, &part.html), ADVISED, ADVICE)
+            }
+            _ => part.html = linked(report, std::mem::take(&mut part.html), SHORT_CHARS),
         }
     }
     let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
@@ -176,13 +183,11 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
     let is_pictured = has_host(report, &pictured);
     let known =
         known.map(|known| if known.0 == host::TITLE && is_pictured { &basis } else { known });
-    // What is not there is worth no heading.
-    let is_absent =
-        |text: &str| text.starts_with("None: ") || text.starts_with("Untraced times of");
-    let open_or_not = |text: &str| if is_absent(text) { Kind::Folded } else { Kind::Open };
-    let sections = brief.map(|section| (section, open_or_not(&section.1)));
-    let details = known.chain(&operators.sections).map(|section| (section, Kind::Folded));
-    let sections = sections.chain(details);
+    let is_open =
+        |(title, text): &(&str, String)| OPEN.contains(title) && !text.starts_with("None: ");
+    let sections = brief.chain(known).chain(&operators.sections);
+    let sections =
+        sections.map(|section| (section, if is_open(section) { Kind::Open } else { Kind::Folded }));
     for ((title, markdown), kind) in sections.filter(|((_, markdown), _)| !markdown.is_empty()) {
         let mut id = slug(title);
         while parts.iter().any(|part| part.id == id) {
@@ -195,31 +200,36 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
     parts
 }
 
-/// Recommendations that are read without a click.
+/// Recommendations that are read without a click, ...
 const ADVISED: usize = 5;
+const ADVICE: &str = "more recommendation";
+/// ... and causes of idle time with their lines.
+const CAUSES: usize = 8;
 
-/// A table of recommendations whose further rows open when they are asked for.
-fn first_rows(html: &str) -> String {
+/// The first table with its first rows, `most` and those that are parts of the last of these; the others open when they
+/// are asked for, as so many of `noun`.
+fn first_rows(html: &str, most: usize, noun: &str) -> String {
     let parts = html.split_once("<tbody>\n");
-    let Some(((head, (body, tail)), at)) = parts
-        .and_then(|(head, rest)| Some((head, rest.split_once("</tbody>")?)))
-        .and_then(|parts| {
-            let mut ends = parts.1.0.match_indices("</tr>\n").map(|(at, end)| at + end.len());
-            Some((parts, ends.nth(ADVISED - 1)?))
-        })
-    else {
-        return html.to_owned();
-    };
-    let (first, more) = body.split_at(at);
-    if more.trim().is_empty() {
+    let parts = parts.and_then(|(head, rest)| Some((head, rest.split_once("</tbody>")?)));
+    let Some((head, (body, tail))) = parts else { return html.to_owned() };
+    let rows: Vec<&str> =
+        body.split_inclusive("</tr>\n").filter(|row| row.contains("<tr")).collect();
+    let is_part = |row: &&&str| row.contains("class=\"part-of\"");
+    let parts_of_last = rows.iter().skip(most).take_while(is_part).count();
+    let (first, more) = rows.split_at(rows.len().min(most + parts_of_last));
+    // One row takes no more room than its summary.
+    if more.len() < 2 {
         return html.to_owned();
     }
     let frame_ends = tail.find("</div>\n").map_or(0, |at| at + "</div>\n".len());
     let (end, tail) = tail.split_at(frame_ends);
-    let number = more.matches("</tr>").count() as u64;
+    let table_begins = head.rfind("<div class=\"table").unwrap_or(0);
+    let (before, head) = head.split_at(table_begins);
     format!(
-        "{head}<tbody>\n{first}</tbody>{end}<details><summary>{}</summary>\n{head}<tbody>\n{more}</tbody>{end}</details>\n{tail}",
-        counted(number, "more recommendation")
+        "{before}{head}<tbody>\n{}</tbody>{end}<details><summary>{}</summary>\n{head}<tbody>\n{}</tbody>{end}</details>\n{tail}",
+        first.concat(),
+        counted(more.len() as u64, noun),
+        more.concat()
     )
 }
 
@@ -316,6 +326,11 @@ fn contents(parts: &[Part]) -> String {
 
 fn header(report: &Report, title: &str, parts: &[Part]) -> String {
     let ran = html(&run_line(report, true)).replacen("<p>", "<p class=\"note\">", 1);
+    let command = command_line(report, true).filter(|line| line.chars().count() > COMMAND_CHARS);
+    let ran = command.map_or(ran.clone(), |whole| {
+        let code = format!("<code title=\"{}\">", attribute(&whole));
+        ran.replacen("<code>", &code, 1)
+    });
     let mut out = format!("<header>\n<h1>{}</h1>\n{ran}", text(title));
     if report.simulated {
         let simulated = text(SIMULATED);
@@ -332,17 +347,27 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         Status::Partial => "fair",
         Status::Empty => "bad",
     };
-    let line = |label: &str, said: &str| {
+    let host_code = lead_host(report).unwrap_or_default();
+    let line = |AnswerLine { label, text: said }: &AnswerLine, name_chars: usize| {
         let class = if label == COVERAGE { kind } else { "line" };
         let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
-        let to = explained_at(label).filter(|to| parts.iter().any(|part| part.id == *to));
-        let said = match label {
-            "kernel" | FIRST_STEP => linked(report, text(said)),
+        let to = match label.as_str() {
+            HOST_CODE => Some(host_code.as_str()),
+            label => explained_at(label),
+        };
+        let is_there = |to: &&str| {
+            let id = format!("id=\"{to}\"");
+            parts.iter().any(|part| part.id == *to || part.html.contains(&id))
+        };
+        let to = to.filter(is_there);
+        let said = match label.as_str() {
+            "kernel" | FIRST_STEP => linked(report, text(said), name_chars),
             _ => text(said),
         };
+        let link = late_link(report).filter(|_| label == LATE).unwrap_or_default();
         let label = text(label);
         let label = to.map_or(label.clone(), |to| format!("<a href=\"#{to}\">{label}</a>"));
-        format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}</dd></div>\n")
+        format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}{link}</dd></div>\n")
     };
     let mut lines = answer_lines(report);
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
@@ -351,34 +376,73 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
         lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
     }
-    if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
-        let verdict = lines.remove(at);
-        let link = late_link(report).unwrap_or_default();
-        // A number and its unit stay on one line.
-        let said = linked(report, text(&verdict.text));
-        let said = said.replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms");
-        out.push_str(&format!("<p class=\"verdict\">{said}{link}</p>\n"));
-    }
-    let bar = mean_step::bar(report);
-    out.push_str(bar.as_deref().unwrap_or_default());
-    // What the bar shows need not be read as well.
-    let is_folded = |known: &AnswerLine| bar.is_some() && FOLDED.contains(&known.label.as_str());
-    let (folded, open): (Vec<AnswerLine>, Vec<AnswerLine>) = lines.into_iter().partition(is_folded);
-    let list = |lines: &[AnswerLine]| -> String {
-        let rows = lines.iter().map(|known| line(&known.label, &known.text));
+    let verdict = |text: &str| format!("<p class=\"verdict\">{}</p>\n", unbroken(text));
+    let list = |lines: &[AnswerLine], name_chars| -> String {
+        let rows = lines.iter().map(|known| line(known, name_chars));
         format!("<dl class=\"answer\">\n{}</dl>\n", rows.collect::<String>())
     };
-    out.push_str(&list(&open));
-    if !folded.is_empty() {
-        let labels: Vec<&str> = folded.iter().map(|known| known.label.as_str()).collect();
-        let labels = capitalised(&labels.join(", "));
-        let rows = list(&folded);
-        out.push_str(&format!("<details>\n<summary>{labels}</summary>\n{rows}</details>\n"));
+    let bar = mean_step::bar(report);
+    let bar_html = bar.as_deref().unwrap_or_default();
+    if let Some((bound, short)) = short_answer(report, &lines, bar.is_some()) {
+        out.push_str(&verdict(&text(&bound)));
+        out.push_str(bar_html);
+        out.push_str(&list(&short, facts::KERNEL_CHARS));
+        let whole = list(&lines, SHORT_CHARS);
+        out.push_str(&format!(
+            "<details>\n<summary>The answer in full</summary>\n{whole}</details>\n"
+        ));
+    } else {
+        if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
+            out.push_str(&verdict(&linked(report, text(&lines.remove(at).text), SHORT_CHARS)));
+        }
+        out.push_str(bar_html);
+        out.push_str(&list(&lines, SHORT_CHARS));
     }
     out + &first_numbers(report, parts, bar.is_some()) + "</header>\n"
 }
 
-/// Leads from the verdict to the host code of the late steps.
+/// A number and its unit stay on one line.
+fn unbroken(html: &str) -> String {
+    html.replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms")
+}
+
+/// What bounds a step, and an answer to each question that a reader has, a line each; what `whole` has besides stays as
+/// it is. `None` where no step or what bounds it is known.
+fn short_answer(
+    report: &Report,
+    whole: &[AnswerLine],
+    has_bar: bool,
+) -> Option<(String, Vec<AnswerLine>)> {
+    let facts = facts(report)?;
+    let stage = &verdict_stage(report)?.stage;
+    let fact = |label: &str| facts.iter().find(|known| known.label == label);
+    let fact = |label: &str| fact(label).map(|known| known.text.clone());
+    let first = || whole.iter().find(|line| line.label == FIRST_STEP).map(|line| line.text.clone());
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
+    let code = late.find(|late| late.delays.is_some()).and_then(LateRow::code_line);
+    let late = fact("late").map(|late| match code {
+        Some(code) => format!("{late}. {code}"),
+        None => late,
+    });
+    let known = [
+        // Reports of older versions have it in full only.
+        (FIRST_STEP, fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first)),
+        (LATE, late),
+        (HOST_CODE, host_fact(report)),
+        ("kernel", fact("kernel")),
+        ("time", fact("time")),
+        ("where", fact("where").filter(|_| !has_bar)),
+    ];
+    let known = known
+        .into_iter()
+        .filter_map(|(label, text)| Some(AnswerLine { label: label.to_owned(), text: text? }));
+    let others = whole.iter().filter(|line| facts::is_other(line) && line.label != "ranks");
+    let coverage = AnswerLine { label: COVERAGE.to_owned(), text: fact(COVERAGE)? };
+    let lines = known.chain(others.cloned()).chain([coverage]).collect();
+    Some((fact(VERDICT)?, lines))
+}
+
+/// Leads to the host code of the late steps.
 fn late_link(report: &Report) -> Option<String> {
     let mut stages = report.answer.stages.iter().take(STAGES).zip(1..);
     let is_compared = |stage: &str| {
@@ -388,15 +452,24 @@ fn late_link(report: &Report) -> Option<String> {
     Some(format!(" <a href=\"#stage-{number}-late\">Host code of the late steps</a>"))
 }
 
-/// The label of what to do first.
+/// Identifier of what the host does in the stage of the verdict.
+fn lead_host(report: &Report) -> Option<String> {
+    let lead = &verdict_stage(report)?.stage;
+    let place = report.answer.stages.iter().position(|answer| answer.stage == *lead)?;
+    Some(format!("stage-{}-host", place + 1))
+}
+
+/// Labels of lines.
 const FIRST_STEP: &str = "first";
+const LATE: &str = "late rank";
+const HOST_CODE: &str = "host code";
 /// Lines that come first behind a verdict.
-const LEADING: [&str; 4] = [VERDICT, "late rank", FIRST_STEP, "kernel"];
+const LEADING: [&str; 4] = [VERDICT, LATE, FIRST_STEP, "kernel"];
 
 /// The section that explains a line.
 fn explained_at(label: &str) -> Option<&'static str> {
     Some(match label {
-        "late rank" | "ranks" => "by-rank",
+        LATE | "ranks" => "by-rank",
         FIRST_STEP => "recommendations",
         "kernel" => "top-kernels",
         "time" => "per-stage-timings",
@@ -406,9 +479,6 @@ fn explained_at(label: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
-
-/// Lines that the bar of the mean step makes less urgent.
-const FOLDED: [&str; 4] = ["window", "host", "floor", "ranks"];
 
 /// Characters of a warning on its card.
 const WARNING_CHARS: usize = 100;
@@ -497,22 +567,13 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
     let kinds = report.engine.iter().flat_map(|run| &run.kinds);
     let by_batch = kinds.into_iter().find(|kind| kind.stage == stage);
     let by_batch = by_batch.and_then(|kind| step_times(kind, &id("batch")));
-    let by_batch = by_batch.map(|picture| format!("<h3>Step time by batch</h3>\n{picture}"));
+    let by_batch = by_batch
+        .map(|picture| format!("<div>\n<h3>Step time by batch</h3>\n{picture}</div>\n"))
+        .unwrap_or_default();
     let host = report.host.as_ref();
     let host = host.map_or_else(String::new, |host| host_of(report, host, stage, &id));
     let body = if has_gpu_work(report, stage) {
-        let split = answer.and_then(|answer| {
-            let split = window(answer.window.as_ref()?, times, &answer.basis, &id("window"));
-            let by_cause = idle_of(report, answer).filter(|idle| !idle.causes.is_empty());
-            let by_cause = by_cause.map(|_| {
-                format!(
-                    "<p class=\"note\"><a href=\"#{}\">The table of what the host does</a> divides the \
-                     idle time by cause.</p>\n",
-                    id("host")
-                )
-            });
-            Some(split + &by_cause.unwrap_or_default())
-        });
+        let split = answer.and_then(|answer| window(report, answer, number, &id("window")));
         let split = split.unwrap_or_else(|| absent("its GPU window is not known", ""));
         let roofline = roofline(report, stage, &id("roofline"));
         let roofline =
@@ -526,29 +587,46 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {steps}{}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{}</div>\n\
-             <h3>Kernel time by class</h3>\n{}",
-            by_batch.unwrap_or_default(),
+             {steps}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}{}</div>\n{}",
             sampled(report, stage, &id("sampled")),
             roofline.unwrap_or_default(),
             by_class(report, stage),
         )
     } else {
-        let by_batch = by_batch.unwrap_or_default();
         format!("<p class=\"note\">{}</p>\n{host}{by_batch}{latency}", text(WITHOUT_GPU_WORK))
     };
     let has_picture = |to: &str| body.contains(&format!("id=\"{to}\""));
     let processes = report.ranks.stages.iter().filter(|row| row.stage == stage).count();
-    let figures =
-        answer.map_or_else(String::new, |answer| figures(answer, processes, &id, has_picture));
+    let figures = answer
+        .map_or_else(String::new, |answer| figures(report, answer, processes, &id, has_picture));
     let row = report.stages.iter().find(|row| row.stage == stage).zip(answer);
     let relation = row.and_then(|(row, answer)| step_relation(report, row, answer));
     let relation = relation.map(|said| format!("<p class=\"note\">{}</p>\n", text(&said)));
     let figures = figures + &relation.unwrap_or_default();
+    let name = format!("Stage <code>{}</code>", foreign(&shorten(stage, STAGE_NAME_CHARS)));
+    let section = |heading: &str| {
+        format!(
+            "<section id=\"stage-{number}\" class=\"stage\">\n{heading}{figures}{body}</section>\n"
+        )
+    };
+    // That of the verdict is what a reader came for.
+    let is_lead = match verdict_stage(report) {
+        Some(lead) => lead.stage == stage,
+        None => number == 1,
+    };
+    if is_lead {
+        return section(&format!("<h2>{name}</h2>\n"));
+    }
+    let p50 = times.map(|times| {
+        let time = shown_time(times.shown_ns(times.p50_ns));
+        let floor = answer.and_then(|answer| answer.floor.distance.value());
+        let floor = floor.map_or_else(String::new, |x| format!(", {x:.1}x the floor"));
+        format!(": {time} per {} (p50){floor}", times.shown_unit())
+    });
     format!(
-        "<section id=\"stage-{number}\" class=\"stage\">\n<h2>Stage <code>{}</code></h2>\n{figures}{body}\
-         </section>\n",
-        foreign(&shorten(stage, STAGE_NAME_CHARS)),
+        "<details class=\"part\">\n<summary>{name}{}</summary>\n{}</details>\n",
+        text(&p50.unwrap_or_default()),
+        section("")
     )
 }
 
@@ -576,12 +654,17 @@ fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> S
     };
     let late = match late_md(report, stage) {
         late if late.is_empty() => late,
-        late => format!("<div id=\"{}\">\n{}</div>\n", id("late"), html(&late)),
+        late => format!(
+            "<div id=\"{}\">\n{}</div>\n",
+            id("late"),
+            first_rows(&html(&late), CAUSES, "more row")
+        ),
     };
+    let causes = html(&stage_md(&told)).replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
         "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}{}{picture}",
         id("host"),
-        html(&stage_md(&told)).replace("<td>– of which", "<td class=\"part-of\">of which")
+        first_rows(&causes, CAUSES, "more row")
     )
 }
 
@@ -596,6 +679,7 @@ fn absent(why: &str, note: &str) -> String {
 /// The numbers of a stage. Each leads to what explains it: to the picture `id`, where that `is_there`, or to a
 /// section, all of which are always there.
 fn figures(
+    report: &Report,
     answer: &StageAnswer,
     processes: usize,
     id: &impl Fn(&str) -> String,
@@ -644,7 +728,13 @@ fn figures(
         floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
     ];
     let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();
-    let first = answer.first.as_ref().map_or_else(String::new, |first| {
+    // The head of the page has what is first of all.
+    let of_run = report.answer.first.as_ref();
+    let is_told = |first: &&FirstStep| {
+        of_run.is_some_and(|of| (&of.stage, &of.text) == (&first.stage, &first.text))
+    };
+    let first = answer.first.as_ref().filter(|first| !is_told(first));
+    let first = first.map_or_else(String::new, |first| {
         let gain = first.gain();
         let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain)));
         let idle = || first.to_measure().map(|idle| format!(" Idle time: {}.", text(&idle)));
@@ -685,59 +775,68 @@ fn over(basis: &str) -> String {
     }
 }
 
-/// The bar and its table; `unit` is what the stage counts: a step, an instance.
-fn window(split: &WindowSplit, times: Option<&StepTimes>, basis: &str, id: &str) -> String {
-    let is_shown = |(part, _): &(&WindowPart, f64)| part.percent.is_finite() && part.percent > 0.0;
-    let parts = split.parts.iter().zip(split.rounded_percent()).filter(is_shown);
-    let parts: Vec<(&WindowPart, f64)> = parts.collect();
+/// The bar and its table, with idle time by cause where causes are known.
+fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Option<String> {
+    let (split, times) = (answer.window.as_ref()?, answer.step.as_ref());
     // As in the bar above.
+    let scale = answer
+        .bottleneck
+        .as_ref()
+        .map_or(1.0, |found| found.ns.max(1) as f64 / split.window_ns.max(1) as f64);
+    let parts = mean_step::parts(report, answer, split, number, scale);
     let unit = times.map_or("step", StepTimes::shown_unit);
     let tokens = times.filter(|_| split.steps.is_some()).and_then(|times| times.tokens_per_step);
     let tokens = tokens.unwrap_or(1).max(1) as f64;
     let ms = |ns: u64| grouped(&format!("{:.3}", split.per_step(ns) / tokens / 1e6));
-    let (mut at, mut rects) = (0.0, String::new());
-    for (part, percent) in &parts {
+    let shown_ms = |part: &mean_step::Part| ms((part.ns / scale).round() as u64);
+    let all_ns = split.window_ns.max(1) as f64 * scale;
+    let (mut at, mut rects, mut rows) = (0.0, String::new(), String::new());
+    for part in &parts {
         // Those of a broken report must not leave the bar.
-        let width = part.percent.clamp(0.0, (100.0_f64 - at).max(0.0));
-        let label = part.kind.label();
+        let width = (part.ns * 100.0 / all_ns).clamp(0.0, (100.0_f64 - at).max(0.0));
+        let (label, mark, percent) = (text(&part.label), part.mark, percent1(part.percent));
         rects.push_str(&format!(
-            "<rect class=\"{}\" x=\"{at:.4}%\" width=\"{width:.4}%\" height=\"100%\"><title>{label}: {} \
-             %</title></rect>\n",
-            mark(part.kind),
-            percent1(*percent),
+            "<rect class=\"{mark}\" x=\"{at:.4}%\" width=\"{width:.4}%\" height=\"100%\"><title>{label}: {percent} \
+             %</title></rect>\n"
         ));
         at += width;
+        let label = match part.to == id {
+            true => label,
+            false => format!("<a href=\"#{}\">{label}</a>", part.to),
+        };
+        rows.push_str(&format!(
+            "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
+             height=\"100%\"/></svg>{label}</td><td class=\"n\">{}</td><td class=\"n\">{percent}</td></tr>\n",
+            shown_ms(part),
+        ));
     }
-    let said: Vec<String> = (parts.iter())
-        .map(|(part, percent)| format!("{} {} %", part.kind.label(), percent1(*percent)))
-        .collect();
-    let row = |(part, percent): &(&WindowPart, f64)| {
-        format!(
-            "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" \
-             height=\"100%\"/></svg>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
-            mark(part.kind),
-            part.kind.label(),
-            ms(part.ns),
-            percent1(*percent),
-        )
-    };
+    let said: Vec<String> =
+        parts.iter().map(|part| format!("{} {} %", part.label, percent1(part.percent))).collect();
     // The times of a mean step are no sums.
-    let over = if split.steps.is_some() { String::new() } else { over(basis) };
+    let over = if split.steps.is_some() { String::new() } else { over(&answer.basis) };
     let of = match split.steps {
         Some(_) => format!("the mean window per {unit}"),
         None => "the window".to_owned(),
     };
-    format!(
+    let is_by_cause = parts.iter().any(|part| part.label.starts_with(mean_step::IDLE));
+    let kinds = split.parts.iter().filter(|part| is_idle(part.kind) && part.ns > 0 && is_by_cause);
+    let kinds: Vec<String> =
+        kinds.map(|part| format!("{} {} ms", part.kind.label(), ms(part.ns))).collect();
+    let by_cause = match kinds.is_empty() {
+        true => String::new(),
+        false => format!("Idle time by cause; it is {}. ", kinds.join(" and ")),
+    };
+    Some(format!(
         "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
          <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
          <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
-         <th class=\"n\">%</th></tr></thead>\n<tbody>\n{}\
+         <th class=\"n\">%</th></tr></thead>\n<tbody>\n{rows}\
          <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
-         </tbody></table></div>\n<p class=\"note\">{}{}</p>\n",
+         </tbody></table></div>\n<p class=\"note\">{}{}{}</p>\n",
         text(&format!("Where {of} of {} ms goes: {}", ms(split.window_ns), said.join(", "))),
-        parts.iter().map(row).collect::<String>(),
         ms(split.window_ns),
         text(&over),
+        text(&by_cause),
         text(&idle_kinds()),
-    )
+    ))
 }

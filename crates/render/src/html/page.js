@@ -219,6 +219,8 @@
     });
     scroll.addEventListener("scroll", () => { ticksSoon(); moved(); }, { passive: true });
     addEventListener("resize", ticksSoon);
+    // A folded picture has no width.
+    box.closest("details")?.addEventListener("toggle", ticksSoon);
     scroll.setAttribute("aria-label", "Timeline: arrow keys pan, + and - zoom, 0 shows all, n and p step through");
     box.prepend(make("div", { className: "tools" },
       button("Zoom in", "+", () => zoomTo(zoom * 2)),

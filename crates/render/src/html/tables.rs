@@ -24,12 +24,14 @@ use crate::page::lead_first;
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
 const NAME_CHARS: usize = 1_000;
-const SHORT_CHARS: usize = 60;
+pub(super) const SHORT_CHARS: usize = 60;
 /// Kernels with less of the kernel time of their stage are folded: whatever becomes of one, no step gets shorter by as
 /// much as times vary between two runs. Of a fixed time, it would depend on the length of the run. Percent.
 const SMALL_PERCENT: f64 = 0.1;
 /// Classes of a stage.
 const CLASSES: usize = 20;
+/// Of these so many are named without a click.
+const CLASSES_NAMED: usize = 3;
 
 /// A row for each kernel of a stage, over its GPUs. `stages` have the sections 1, 2 and so on; names lead to
 /// their timelines, and shares of what is attainable to their rooflines.
@@ -155,9 +157,9 @@ fn lead_stage<'r>(report: &'r Report, losses: &[Loss<'_>]) -> Option<(&'r StageA
     report.answer.stages.iter().zip(1..).find(|(answer, _)| answer.stage == lead.stage)
 }
 
-/// The text with links from the names of kernels of the lead stage to their rows.
-pub(super) fn linked(report: &Report, html: String) -> String {
-    match links(report) {
+/// The text with links from the names of kernels of the lead stage, of at most `chars`, to their rows.
+pub(super) fn linked(report: &Report, html: String, chars: usize) -> String {
+    match links(report, chars) {
         Some((_, links)) => with_links(html, &links),
         None => html,
     }
@@ -165,7 +167,7 @@ pub(super) fn linked(report: &Report, html: String) -> String {
 
 /// [`linked`] in the rows of a table that are of the lead stage: another stage may run the same kernels.
 pub(super) fn linked_rows(report: &Report, html: &str) -> String {
-    let Some((stage, links)) = links(report) else { return html.to_owned() };
+    let Some((stage, links)) = links(report, SHORT_CHARS) else { return html.to_owned() };
     let of_lead = format!("<td>{}: ", text(&stage));
     let row = |row: &str| match row.contains(&of_lead) {
         true => with_links(row.to_owned(), &links),
@@ -175,14 +177,14 @@ pub(super) fn linked_rows(report: &Report, html: &str) -> String {
 }
 
 /// The lead stage, and the names of its kernels with the places of their rows.
-fn links(report: &Report) -> Option<(String, Vec<(String, String)>)> {
+fn links(report: &Report, chars: usize) -> Option<(String, Vec<(String, String)>)> {
     let kernels = stage_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let (lead, _) = lead_stage(report, &losses)?;
     let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == lead.stage);
     let link = |loss: &Loss<'_>| {
-        let name = text(&shorten_kernel(&loss.kernel.row.kernel, SHORT_CHARS));
+        let name = text(&shorten_kernel(&loss.kernel.row.kernel, chars));
         (name, anchor(loss.kernel))
     };
     Some((lead.stage.clone(), of_stage.take(TOP).map(link).collect()))
@@ -279,6 +281,14 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     // Most of their time may be waiting for other ranks: the first row is the kernel of the line above.
     let (communication, mut rows): (Vec<_>, Vec<_>) =
         rows.into_iter().partition(|loss| loss.kernel.row.class == "communication");
+    // Without losses, the line above tells of the class that could gain most.
+    let floors = class_floors(answer, &losses);
+    let has_loss = rows.iter().any(|loss| loss.ns_per_step.is_some_and(|ns| ns > 0.0));
+    let is_told = |loss: &&Loss<'_>| {
+        !has_loss && floors.first().is_some_and(|most| most.contains(&loss.kernel.row.class))
+    };
+    let told = rows.iter().position(is_told).unwrap_or(0);
+    rows.get_mut(..=told).unwrap_or_default().rotate_right(1);
     rows.truncate(TOP - communication.len().min(COMMUNICATION));
     rows.extend(communication.into_iter().take(COMMUNICATION));
     let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
@@ -315,7 +325,11 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
     let (order, how) = match has_counters {
         true => ("lose most", String::new()),
-        false => ("take longest", lost_in_all(answer, &class_floors(answer, &losses))),
+        false if told > 0 => (
+            "take longest, the first one of those that could gain most",
+            lost_in_all(answer, &floors),
+        ),
+        false => ("take longest", lost_in_all(answer, &floors)),
     };
     Some(format!(
         "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. {how}{}\
@@ -396,11 +410,19 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
             count(class.usual_calls),
         )
     };
+    let most = classes.iter().take(CLASSES_NAMED);
+    let most =
+        most.map(|class| format!("{} {} %", class.class, or_absent(class.percent, percent1)));
+    let mut most: Vec<String> = most.collect();
+    let more = classes.len().saturating_sub(CLASSES_NAMED);
+    most.extend((more > 0).then(|| format!("{more} more")));
     format!(
-        "<div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
+        "<details>\n<summary>Kernel time by class: {}</summary>\n\
+         <div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
          <th class=\"n\">share, %</th><th class=\"n\">total, ms</th><th class=\"n\">calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
-         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls leave out the first, cold call of each process where there are others.</p>\n",
+         <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls leave out the first, cold call of each process where there are others.</p>\n</details>\n",
+        text(&most.join(", ")),
         classes.iter().map(bar).collect::<String>()
     )
 }

@@ -333,7 +333,8 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     report.answer.stages[0].bottleneck = Some(mean);
     let page = parse(&written(&report));
     let header = page.one("header");
-    assert_eq!(page.of_class("verdict")[0].text(), "decode takes 6.24\u{a0}ms");
+    let bound = "decode is bound by its kernels: 10.0 of 10.0 us per token; 4.0x the token's floor";
+    assert_eq!(page.of_class("verdict")[0].text(), bound);
     let bar = &page.of_class("mean")[0];
     assert!(bar.text().contains("The mean token of decode: 10.0 us"), "{}", bar.text());
     let rects = bar.all("a");
@@ -349,19 +350,39 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
         .map(|rect| attribute(rect, "width"))
         .sum::<f64>();
     assert!((widths - 100.0).abs() < 0.01, "{widths}");
-    // Its shares are those of the table of the window.
-    let cells = page.by_id("stage-1").one("table").one("tbody").all("tr")[0].all("td");
-    assert_eq!((cells[0].text(), cells[2].text()), ("compute".to_owned(), "33.3".to_owned()));
+    // Its shares are those of the table of the window, which is divided by the same causes.
+    let rows = page.by_id("stage-1").one("table").one("tbody").all("tr");
+    let rows = rows.iter().map(|row| {
+        let cells = row.all("td");
+        (cells[0].text(), cells[2].text())
+    });
+    let rows: Vec<(String, String)> = rows.collect();
+    assert_eq!(rows[0], ("compute".to_owned(), "33.3".to_owned()));
     assert!(bar.text().contains("compute 3.3 us (33.3 %)"), "{}", bar.text());
+    let legend = bar.all("li");
+    assert_eq!(rows.len(), legend.len() + 1, "a row for each part, and one for all: {rows:?}");
+    for ((label, percent), entry) in rows.iter().zip(&legend) {
+        let entry = entry.text();
+        assert!(entry.starts_with(label) && entry.contains(&format!("({percent} %)")), "{entry}");
+    }
+    let note = "Idle time by cause; it is launch gaps 4.100 ms and other idle 0.901 ms.";
+    let stage = page.by_id("stage-1").text();
+    assert!(stage.contains(note), "{stage}");
     // What is not known is apart from what is small, of which the largest have their names.
     assert!(bar.text().contains("idle: cause not known 0.1 us (1.0 %)"), "{}", bar.text());
     assert!(!header.text().contains("GPU busy"), "the bar shows it");
     // What is not there is no content, and details open.
     let more = page.one("nav").one("details").one("details").text();
     assert!(more.contains("more sections") && !page.one("nav").text().contains("Fills"));
-    // What the bar shows is folded.
-    let folded: Vec<String> = header.one("details").all("dt").iter().map(Element::text).collect();
-    assert_eq!(folded, ["window", "floor"]);
+    // An answer to each question, in short; the lines of the pages are folded.
+    let labels = |list: &Element| list.all("dt").iter().map(Element::text).collect::<Vec<_>>();
+    let lists = header.all("dl");
+    assert_eq!(labels(&lists[0]), ["first", "host code", "kernel", "time", "coverage"]);
+    let code = &lists[0].all("div")[1];
+    assert_eq!(code.one("a").attribute("href").as_deref(), Some("#stage-1-host"));
+    assert!(code.text().contains("Scheduler.schedule (scheduler.py:212"), "{}", code.text());
+    let folded = labels(&header.one("details"));
+    assert_eq!(folded, ["verdict", "first", "kernel", "time", "window", "floor", "coverage"]);
     report.host.as_mut().expect("sampled").stages[0].causes[1].percent = 2.0;
     let small =
         "idle: smaller causes (waiting for the GIL held by 'detok' 0.1 us, \u{2026}) 1.6 us";
@@ -373,6 +394,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     let page = parse(&written(&report));
     let bar = page.of_class("mean")[0].text();
     assert!(bar.contains("launch gaps 4.1 us (41.0 %)") && !bar.contains("causes"), "{bar}");
+    assert!(!page.by_id("stage-1").text().contains("Idle time by cause"));
     let host = page.by_id("stage-1").text();
     let remedy = &report.host.as_ref().expect("sampled").stages[0].advice[0].remedy;
     assert!(host.contains("the host was ahead of the GPU") && !host.contains(remedy), "{host}");
@@ -602,7 +624,8 @@ fn what_to_do_stands_whole_above_the_pictures() {
     assert!(place("fault 8") < place("Where the window goes"));
     let rows = |count| {
         let rows: String = (0..count).map(|n| format!("| {n} | do |\n")).collect();
-        first_rows(&markdown::html(&format!("| # | what |\n| --- | --- |\n{rows}\nNote.\n")))
+        let table = markdown::html(&format!("| # | what |\n| --- | --- |\n{rows}\nNote.\n"));
+        first_rows(&table, ADVISED, ADVICE)
     };
     assert!(!rows(5).contains("<details>"));
     let (shown, more) =
@@ -617,6 +640,116 @@ fn what_to_do_stands_whole_above_the_pictures() {
     assert_eq!(targets.last().map(String::as_str), Some("#findings"), "{targets:?}");
     let ids: Vec<String> = page.all("section").iter().filter_map(|s| s.attribute("id")).collect();
     assert!(ids.iter().any(|id| id == "findings"), "{ids:?}");
+}
+
+#[test]
+fn what_is_secondary_is_folded_with_its_number() {
+    let rows = |parts: usize, more: usize| {
+        let row = |part| format!("<tr>\n<td{part}>x</td></tr>\n");
+        let rows =
+            [row("").repeat(2), row(" class=\"part-of\"").repeat(parts), row("").repeat(more)];
+        let table = format!(
+            "<p>Idle</p><div class=\"table\"><table><tbody>\n{}</tbody></table></div>\n",
+            rows.concat()
+        );
+        let html = first_rows(&table, 2, "more cause");
+        let (shown, folded) = html.split_once("<details>").unwrap_or((&html, ""));
+        let count = |html: &str| html.matches("<tr>").count();
+        (
+            count(shown),
+            count(folded),
+            folded.contains(&format!("{more} more causes")),
+            html.matches("Idle").count(),
+        )
+    };
+    assert_eq!(rows(0, 3), (2, 3, true, 1));
+    assert_eq!(rows(2, 3), (4, 3, true, 1), "the parts of a row stay below it");
+    assert_eq!(rows(0, 1), (3, 0, false, 1), "one row needs no click");
+    let page = parse(&written(&full("")));
+    let summaries: Vec<String> = page.all("summary").iter().map(Element::text).collect();
+    let is_there = |text: &str| summaries.iter().any(|summary| summary.starts_with(text));
+    assert!(is_there("Stage prefill") && !is_there("Stage decode"), "{summaries:?}");
+    assert!(is_there("Kernel time by class: gemm 57.1 %, attention 28.6 %, "), "{summaries:?}");
+}
+
+#[test]
+fn the_head_answers_for_a_late_rank() {
+    let mut report = full("");
+    report.answer.lines.push(AnswerLine { label: "verdict".into(), text: "slow".into() });
+    report.answer.lines.push(AnswerLine { label: "late rank".into(), text: "rank 0 ...".into() });
+    report.answer.lines.push(AnswerLine { label: "outliers".into(), text: "two".into() });
+    let mean = Bottleneck { of: "step".into(), ns: 10_000, ..Bottleneck::default() };
+    let parts = vec![BottleneckPart { kind: BottleneckKind::Ranks, ns: 9_000 }];
+    report.answer.stages[0].bottleneck = Some(Bottleneck { parts, ..mean });
+    let row = LateHostRow {
+        frame: Some(HostFrame { function: "slow".into(), file: "a.py".into(), line: 3 }),
+        kind: HostCauseKind::UserCode,
+        late_ns: 900_000,
+        error_ns: 100_000,
+        samples: 40,
+        ..LateHostRow::default()
+    };
+    let steps = LateSteps { late: 9, of: 9, median_ns: 2_000_000, ..LateSteps::default() };
+    let steps = Some(LateSteps { noun: "step".into(), ..steps });
+    let host = LateHost { other_ranks: true, rows: vec![row], ..LateHost::default() };
+    report.ranks.late = vec![LateRow {
+        who: "rank 0".into(),
+        stage: "decode".into(),
+        delays: Some(LateDelays { total_ns: 18_000_000, steps, ..LateDelays::default() }),
+        host: Some(host),
+        ..LateRow::default()
+    }];
+    let page = parse(&written(&report));
+    let short = page.one("header").all("dl")[0].all("div");
+    let labels: Vec<String> = short.iter().map(|line| line.one("dt").text()).collect();
+    let expected = ["first", "late rank", "host code", "kernel", "time", "outliers", "coverage"];
+    assert_eq!(labels, expected);
+    let late = short[1].one("dd");
+    let said = "rank 0 in 9 of 9 steps, by 2.00 ms (median), on the host. Its host spends 0.90 ± 0.10 ms more per step \
+                than the others in slow (a.py:3); samples do not explain the other 1.10 ms. Host code of the late steps";
+    assert_eq!(late.text(), said);
+    let to = late.one("a").attribute("href").expect("a link");
+    assert!(page.by_id(&to[1..]).text().contains("slow (a.py:3)"));
+}
+
+#[test]
+fn a_long_command_is_cut_at_its_end_and_whole_as_a_hint() {
+    let mut report = full("");
+    let words = |number: usize| (0..number).map(|n| format!("--option-{n:03}")).collect::<Vec<_>>();
+    report.run.command = Some([vec!["serve".to_owned()], words(60)].concat());
+    let page = parse(&written(&report));
+    let code = page.one("header").one("code");
+    let shown = code.text();
+    assert!(shown.starts_with("serve --option-000 ") && shown.ends_with(" …"), "{shown}");
+    let whole = code.attribute("title").expect("the whole command");
+    assert!(whole.starts_with(shown.trim_end_matches(" …")) && whole.ends_with("--option-059"));
+    report.run.command = Some(words(2));
+    let page = parse(&written(&report));
+    let code = page.one("header").one("code");
+    assert_eq!(
+        (code.text().as_str(), code.attribute("title")),
+        ("--option-000 --option-001", None)
+    );
+}
+
+#[test]
+fn the_first_of_the_top_kernels_is_that_of_the_line() {
+    let mut report = full("");
+    report.kernels.iter_mut().for_each(|row| row.counters = None);
+    // What reads neither weights nor cache loses most, and the longest kernel is a product.
+    report.kernels[2].times.total_ns = 5_800_000;
+    let floor = &mut report.answer.stages[0].floor;
+    (floor.memory_ns, floor.kv_cache_ns) = (Figure::of(13_000.0), Some(1_000.0));
+    floor.floor_ns = Figure::of(13_000.0);
+    let page = parse(&written(&report));
+    let lines = page.one("header").all("div");
+    let line = lines.iter().find(|line| line.text().starts_with("kernel")).expect("the line");
+    assert!(line.text().contains("the longest of them is rms_norm"), "{}", line.text());
+    let rows = page.by_id("top-kernels").one("tbody").all("tr");
+    let names: Vec<String> = rows.iter().map(|row| row.one("code").text()).collect();
+    assert_eq!(names[..2], ["rms_norm", "cutlass_gemm"]);
+    let note = page.by_id("top-kernels").text();
+    assert!(note.contains("the first one of those that could gain most"), "{note}");
 }
 
 #[test]

@@ -580,10 +580,11 @@ impl Stage<'_> {
 
     /// Time of a part of the kernel time, which is no longer than what the kernels took.
     fn of_kernels_ns(&self, percent: f64) -> Option<f64> {
-        use WindowKind::{Busy, Communication, Compute, Copies, Transfer, Waiting};
+        use WindowKind::{Busy, Communication, Compute, Transfer, Waiting};
         let compute_ns = self.part_ns(&[Compute, Busy])?;
-        let busy_ns = self.part_ns(&[Compute, Busy, Communication, Transfer, Waiting, Copies])?;
-        Some((busy_ns * percent.clamp(0.0, 100.0) / 100.0).min(compute_ns))
+        // Copies are none of the kernel time.
+        let kernels_ns = self.part_ns(&[Compute, Busy, Communication, Transfer, Waiting])?;
+        Some((kernels_ns * percent.clamp(0.0, 100.0) / 100.0).min(compute_ns))
     }
 
     /// What vanishes if the kernels of these classes do: their time, and one launch gap for each of them.
