@@ -56,6 +56,9 @@ fn answers(report: &Report) -> HashMap<&str, &StageAnswer> {
     report.answer.stages.iter().rev().map(|answer| (answer.stage.as_str(), answer)).collect()
 }
 
+/// What a step of an engine is.
+const OF_ENGINE: &str = "until the next step begins";
+
 #[derive(Default)]
 struct Timing<'r> {
     stage: &'r str,
@@ -106,9 +109,12 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let parts = nested(report);
     rows.extend(parts.iter().map(part));
     let ms = |ns: Option<u64>| ns.map(ms3);
+    // One sentence says what a cell in each row would.
+    let are_of_engine = rows.iter().all(|row| row.step.as_deref() == Some(OF_ENGINE));
+    let step = if are_of_engine { "A step lasts until the next one begins. " } else { "" };
     let table = Table::first(most, &rows)
         .left("Stage", |row| name(row.stage))
-        .left("Step", |row| row.step.clone())
+        .left("Step", |row| row.step.clone().filter(|_| !are_of_engine))
         .right("p50 (ms)", |row| ms(row.p50_ns))
         .right("p50 of a token (ms)", |row| row.per_token_ns.and_then(ms_of))
         .right("p99 (ms)", |row| ms(row.p99_ns))
@@ -120,10 +126,14 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
         .right("Values", |row| row.count.map(count))
         .left("Within", |row| row.within.map(name));
+    let p99 = match rows.iter().any(|row| row.p99_ns.is_some()) {
+        true => format!(" p99 needs {P99_VALUES} values."),
+        false => String::new(),
+    };
+    let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
-        "Host times, without the first, cold call of each process unless it is the only one. \
-             p99 is given for {P99_VALUES} values and more. The appendix of report.md has all calls.",
+        "{step}Host times, without the first, cold call of each process unless it is the only one.{p99}{all}",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
@@ -135,12 +145,15 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let passed_over = steps().filter_map(|step| step.passed_over.as_deref().filter(|_| !brief));
     out.extend(passed_over.map(|why| paragraph(&format!("{}.", capitalised(why)))));
     let first_token = answers().find(|answer| answer.role == Role::Prefill);
-    let is_told = |answer: &&StageAnswer| !brief || answer.time_to_first_token_ns.value().is_some();
+    // The section on an engine has more of it.
+    let is_told = |answer: &&StageAnswer| {
+        !brief || (report.engine.is_none() && answer.time_to_first_token_ns.value().is_some())
+    };
     out.extend(first_token.filter(is_told).map(|answer| {
         let known = answer.time_to_first_token_ns.text(|ns| format!("{} (p50)", shown_time(ns)));
         paragraph(&format!("Time to first token of a request: {known}."))
     }));
-    if !brief && rows.iter().any(|row| row.step.is_some()) {
+    if !brief && !are_of_engine && rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
             "A row with a step is about the part that repeats within the stage; the other rows are about whole calls.",
         ));
@@ -273,7 +286,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         StepUnit::Instance => return None,
         StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
         StepUnit::Inferred => "inferred from the kernels".to_owned(),
-        StepUnit::OfEngine => "until the next step begins".to_owned(),
+        StepUnit::OfEngine => OF_ENGINE.to_owned(),
     };
     Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }
