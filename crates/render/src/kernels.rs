@@ -136,14 +136,14 @@ fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> Stri
         let rows = rest.iter().filter(is_counted).count() as u64;
         let (left_ns, shown_ns) = (sum(is_counted, rest), sum(is_counted, shown));
         let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
-        (rows > 0).then(|| {
-            format!(
-                "{} {of} ({}, {} % of the time of these kernels)",
-                counted(rows, "row"),
-                shown_time(left_ns as f64),
-                percent1(share)
-            )
-        })
+        let left = format!("{} {of}", counted(rows, "row"));
+        let time = shown_time(left_ns as f64);
+        match shown_ns {
+            _ if rows == 0 => None,
+            0 if rows > 1 => Some(format!("all {left} ({time})")),
+            0 => Some(format!("{left} ({time})")),
+            _ => Some(format!("{left} ({time}, {} % of their kernel time)", percent1(share))),
+        }
     });
     format!(
         "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv has every kernel.\n\n",
@@ -320,4 +320,67 @@ fn ranks_by_device(report: &Report) -> HashMap<&str, String> {
     let joined =
         |ranks: BTreeSet<u64>| ranks.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     ranks.into_iter().map(|(device, ranks)| (device, joined(ranks))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{DeviceRow, StageRow, Times};
+
+    /// Two GPUs; three kernels of a stage and one of other work, each 1 ms.
+    fn report(names: [&str; 2]) -> Report {
+        let of = |stage: &str, name_index: usize, gpu: usize| KernelRow {
+            stage: stage.into(),
+            kernel: format!("kernel{name_index}"),
+            name_index,
+            device: format!("{gpu} {}", names[gpu]),
+            times: Times { total_ns: 1_000_000, calls: 1, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let decode = (0..3).flat_map(|name| [of("decode", name, 0), of("decode", name, 1)]);
+        let device = |name: &str| DeviceRow { name: Some(name.into()), ..DeviceRow::default() };
+        Report {
+            kernels: decode.chain([of("(outside ranges)", 3, 0)]).collect(),
+            stages: vec![StageRow { stage: "decode".into(), ..StageRow::default() }],
+            devices: names.map(device).into(),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_name_that_all_gpus_have_is_not_in_each_row() {
+        let page = kernels_md(&report(["H200", "H200"]), 9);
+        assert!(
+            page.contains(" | 0, 1 | `decode` | ") && page.contains(" | 0 | `(outside"),
+            "{page}"
+        );
+        assert!(page.contains("2x H200\n"), "the line below the title has it: {page}");
+        let page = kernels_md(&report(["H200", "L4"]), 9);
+        assert!(page.contains(" | 0 H200 and 1 more | `decode` | "), "{page}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_of_stages_or_of_other_work() {
+        let report = report(["H200", "H200"]);
+        let page = |top| kernels_md(&report, top);
+        let both = "Left out: 1 row of stages (2.00 ms, 33.3 % of their kernel time) and 1 row of other \
+                    work (1.00 ms); kernels.csv";
+        assert!(page(2).contains(both), "{}", page(2));
+        assert!(page(3).contains("Left out: 1 row of other work (1.00 ms);"), "{}", page(3));
+        assert!(page(4).contains("Rows: all 4;"), "{}", page(4));
+    }
+
+    #[test]
+    fn a_page_explains_what_it_has() {
+        let mut report = report(["H200", "H200"]);
+        let page = kernels_md(&report, 9);
+        assert!(
+            !page.contains("`bound` follows") && !page.contains("wait for other ranks"),
+            "{page}"
+        );
+        report.ranks.collectives =
+            vec![stage2_model::CollectiveRow { waiting_ns: Some(2_000_000), ..Default::default() }];
+        let page = kernels_md(&report, 9);
+        assert!(page.contains("while they wait for other ranks: for 2.00 ms in the"), "{page}");
+    }
 }

@@ -268,7 +268,7 @@ fn instances<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Timing<'r
             mean_ns: stage.host_warm_mean_ns,
             std_ns: stage.host_warm_std_ns,
             cold_ns: stage.host_first_ns.filter(|_| stage.host_warm_median_ns.is_none()),
-            count: stage.host_warm_instances,
+            count: stage.host_warm_instances.filter(|warm| *warm > 0),
             ..Timing::default()
         },
     };

@@ -55,6 +55,9 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     ];
     // Without the arguments of the program: this page is passed on.
     let mut head = run_line(report, false) + &brief_screen(report);
+    if report.answer.stages.iter().any(|stage| stage.floor.distance.value().is_some()) {
+        head.push_str("Floor: the least time that the GPU needs for the work of a step.\n\n");
+    }
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -336,7 +339,7 @@ fn kernels(report: &Report) -> String {
     };
     let waiting = waiting_in_communication(report).map(|said| format!(" {said}"));
     format!(
-        "{}{more}Shares are of the stage's kernel time; cold first calls are left out.{} {}\n\n",
+        "{}{more}Shares are of the stage's kernel time. Cold first calls are left out where there are others.{} {}\n\n",
         table.markdown(),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
