@@ -11,7 +11,7 @@ use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount,
 
 use crate::facts::brief_screen;
 use crate::page::run_line;
-use crate::table::Table;
+use crate::table::{Table, none};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
@@ -19,6 +19,9 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let (shown, rest) = kernels.split_at(top.min(kernels.len()));
     let title = plain(&format!("Kernels of {}", report.run.name));
     let mut out = format!("# {title}\n\n{}{}", run_line(report, false), brief_screen(report));
+    if shown.is_empty() && rest.is_empty() {
+        return out + &none("no kernel was recorded", "");
+    }
     out.push_str(&rows_line(report, shown, rest));
     // Programs read the nine columns; the first five are those of the system before.
     let gpus = Gpus::of(report);

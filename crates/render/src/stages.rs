@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use super::page::idle_percent;
 use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
-use stage2_contract::text::numbers::{count, ms3, percent1, ratio3, shown_rate, shown_time};
+use stage2_contract::text::numbers::{
+    count, counted, ms3, percent1, ratio3, shown_rate, shown_time,
+};
 use stage2_model::kernels::{model_stages, outermost_ranges};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
@@ -109,6 +111,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let parts = nested(report);
     rows.extend(parts.iter().map(part));
     let ms = |ns: Option<u64>| ns.map(ms3);
+    let has_warm = rows.iter().any(|row| row.count > Some(0));
     // One sentence says what a cell in each row would.
     let are_of_engine = rows.iter().all(|row| row.step.as_deref() == Some(OF_ENGINE));
     let step = if are_of_engine { "A step lasts until the next one begins. " } else { "" };
@@ -124,7 +127,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
         .right("Tokens/s", |row| row.tokens_per_s.map(shown_rate))
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
-        .right("Values", |row| row.count.map(count))
+        .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
     let p99 = match rows.iter().any(|row| row.p99_ns.is_some()) {
         true => format!(" p99 needs {P99_VALUES} values."),
@@ -205,35 +208,38 @@ pub(super) fn step_relation(
 ) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} (mean {}) until the next step begins: p50 of the {} in the process with the most steps \
-         that another one followed at once",
+        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that another one \
+         followed at once.",
         stage.stage,
         shown_time(step.p50_ns as f64),
         shown_time(step.mean_ns as f64),
-        count(step.steps)
+        counted(step.steps, "step")
     );
-    if let Some((ns, values)) = stage.host_warm_median_ns.zip(stage.host_warm_instances) {
-        let values = count(values);
-        out.push_str(&format!(
-            "; its range alone {} (p50 of all {values} warm ones, in all processes)",
-            shown_time(ns as f64)
-        ));
-    }
-    if let Some(mean) = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step()) {
-        out.push_str(&format!(
-            "; its GPU window {} on average (from its start on the host to the end of its last GPU work)",
+    let range = stage.host_warm_median_ns.zip(stage.host_warm_instances).map(|(ns, values)| {
+        let (time, steps) = (shown_time(ns as f64), counted(values, "warm step"));
+        format!("its range alone takes {time} (p50 of all {steps}, in all processes)")
+    });
+    let mean = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step());
+    let window = mean.map(|mean| {
+        let longer = match mean.ns > step.mean_ns.saturating_add(step.mean_ns / WINDOW_LONGER) {
+            true => ", longer than the step: its GPU work ends after the next step began",
+            false => "",
+        };
+        format!(
+            "its GPU window, from its start on the host to the end of its last GPU work, takes {} on average{longer}",
             shown_time(mean.ns as f64)
-        ));
-        if mean.ns > step.mean_ns.saturating_add(step.mean_ns / WINDOW_LONGER) {
-            out.push_str(", longer than the step: its GPU work ends after the next step began");
-        }
+        )
+    });
+    let times: Vec<String> = [range, window].into_iter().flatten().collect();
+    if !times.is_empty() {
+        out.push_str(&format!(" {}.", capitalised(&times.join("; "))));
     }
     let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
     let token = requests.and_then(|requests| requests.token.p50_ns);
     if let Some(ns) = token.filter(|_| answer.role == Role::Decode) {
-        out.push_str(&format!(". A request gets a token every {} (p50)", shown_time(ns as f64)));
+        out.push_str(&format!(" A request gets a token every {} (p50).", shown_time(ns as f64)));
     }
-    Some(out + ".")
+    Some(out)
 }
 
 fn ms_of(ns: f64) -> Option<String> {
@@ -268,7 +274,7 @@ fn instances<'r>(stage: &'r StageRow, answer: Option<&StageAnswer>) -> Timing<'r
             mean_ns: stage.host_warm_mean_ns,
             std_ns: stage.host_warm_std_ns,
             cold_ns: stage.host_first_ns.filter(|_| stage.host_warm_median_ns.is_none()),
-            count: stage.host_warm_instances.filter(|warm| *warm > 0),
+            count: stage.host_warm_instances,
             ..Timing::default()
         },
     };

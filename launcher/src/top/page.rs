@@ -656,9 +656,14 @@ fn lost(process: &Watched) -> u64 {
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
 }
 
-/// Records are whole: few of them have no places after the point.
+/// Records are whole: few of them have no places after the point. At most five characters, and two of [`lost_text`].
 fn lost_count(lost: u64) -> String {
-    if lost < 1_000 { lost.to_string() } else { short(lost as f64) }
+    match lost {
+        0..10_000 => count(lost),
+        10_000..1_000_000 => format!("{}k", lost / 1_000),
+        1_000_000..1_000_000_000 => format!("{}M", lost / 1_000_000),
+        _ => format!("{:.0e}", lost as f64),
+    }
 }
 
 /// Whether an unknown amount is missing: the trace file ends before its process did.

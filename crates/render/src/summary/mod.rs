@@ -9,9 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{
-    count, counted, ms3, ms6, or_absent, percent1, shown_time, us3,
-};
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -301,11 +299,11 @@ fn operators(report: &Report) -> String {
     }
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
-        .left("op_name", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
-        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
-        .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
-        .right("calls", |row| count(row.calls))
-        .right("mean_ms", |row| row.host_mean_ns.map(ms6));
+        .left("Operator", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
+        .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
+        .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("Calls", |row| count(row.calls))
+        .right("Host mean (us)", |row| row.host_mean_ns.map(us3));
     let (basis, source) = (basis(found), text(&found.source));
     let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note

@@ -408,6 +408,16 @@ fn a_file_that_was_cut_lost_nobody_knows_how_much() {
     let (torn, cut) = (ends("  71 "), ends("  72 "));
     assert_eq!((torn[0].as_str(), torn.last().map(String::as_str)), ("cut", Some("?")));
     assert_eq!((cut[0].as_str(), cut.last().map(String::as_str)), ("cut", Some("3+?")));
+    // However much it is, the row is as wide as its title.
+    for lost in [9_999, 10_000, 999_999, 1_000_000, 2_000_000_000, u64::MAX] {
+        view.look.processes[1].losses = vec![("range_events", lost)];
+        let shown = text(&view, 80, 24);
+        let width = |part: &str| {
+            let line = shown.iter().rfind(|line| line.contains(part)).expect("a line");
+            line.trim_end().chars().count()
+        };
+        assert_eq!(width("  72 "), width("LOST"), "{lost}: {shown:#?}");
+    }
     // Nobody heard of it for long, and it did not say that it ends.
     view.look.processes.truncate(1);
     view.look.processes[0].is_torn = false;
@@ -577,7 +587,7 @@ fn columns_of_a_narrow_terminal_are_whole() {
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
     assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
-    assert!(find("PROCESS").ends_with("  HOST MEANWHILE, IN THE LAST 10 s"), "{shown:#?}");
+    assert!(find("PROCESS").ends_with("  HOST MEANWHILE, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
     assert!(find("2 processes").ends_with("old"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  ? more keys");
