@@ -455,7 +455,11 @@ fn stage_table(
             or_dash(row.sum.step_times.percentile(90).map(ms)),
             or_dash(per_call.map(short)),
         ];
-        let text = line_of(start, &cells);
+        let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
+        let text = match shown.all(|(cell, _)| cell == "-") {
+            true => format!("{start}  in no call: no times, kernels only"),
+            false => line_of(start, &cells),
+        };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
     }

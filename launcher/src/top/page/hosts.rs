@@ -126,11 +126,8 @@ fn host_lines(
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
-    let titles = [
-        "WHAT THE HOST DID WHILE NO WORK RAN, IN",
-        "HOST WHILE NO WORK RAN, IN",
-        "HOST MEANWHILE, IN",
-    ];
+    let titles =
+        ["WHAT THE HOST DID WHILE NO WORK RAN, IN", "HOST WHILE NO WORK RAN, IN", "HOST, IN"];
     let titles = titles.map(|title| format!("{title} {place}"));
     let fits = |title: &&String| title.chars().count() <= text_width;
     let title = titles.iter().find(fits).unwrap_or(&titles[2]);
