@@ -122,32 +122,33 @@ pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
 
 /// How many rows there are, and how much time those that are left out have: of stages, and of the rest.
 fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "the kernels of stages, then those of warm-ups and of work outside of stages, each by total_ms";
+    const ORDER: &str = "the kernels of stages, then those of warm-ups and of work outside of stages, each by \
+        total_ms";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");
     }
     let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
-    let is_of_stage = |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str());
-    let sum = |is_counted: &dyn Fn(&&Kernel<'_>) -> bool, kernels: &[Kernel<'_>]| {
-        let counted = kernels.iter().filter(is_counted);
-        counted.filter_map(|kernel| kernel.usual_ns).fold(0, u64::saturating_add)
-    };
-    let parts: [(&str, &dyn Fn(&&Kernel<'_>) -> bool); 2] =
-        [("of stages", &is_of_stage), ("of other work", &|kernel| !is_of_stage(kernel))];
-    let parts = parts.into_iter().filter_map(|(of, is_counted)| {
-        let rows = rest.iter().filter(is_counted).count() as u64;
-        let (left_ns, shown_ns) = (sum(is_counted, rest), sum(is_counted, shown));
-        let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
-        let left = format!("{} {of}", counted(rows, "row"));
-        let time = shown_time(left_ns as f64);
-        match shown_ns {
-            _ if rows == 0 => None,
-            0 if rows > 1 => Some(format!("all {left} ({time})")),
-            0 => Some(format!("{left} ({time})")),
-            _ => Some(format!("{left} ({time}, {} % of their kernel time)", percent1(share))),
-        }
-    });
+    let parts =
+        [("of stages", true), ("of other work", false)].into_iter().filter_map(|(of, is_stage)| {
+            let is_it =
+                |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) == is_stage;
+            let sum = |kernels: &[Kernel<'_>]| {
+                let times = kernels.iter().filter(is_it).filter_map(|kernel| kernel.usual_ns);
+                times.fold(0, u64::saturating_add)
+            };
+            let rows = rest.iter().filter(is_it).count() as u64;
+            let (left_ns, shown_ns) = (sum(rest), sum(shown));
+            let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
+            let left = format!("{} {of}", counted(rows, "row"));
+            let time = shown_time(left_ns as f64);
+            match shown_ns {
+                _ if rows == 0 => None,
+                0 if rows > 1 => Some(format!("all {left} ({time})")),
+                0 => Some(format!("{left} ({time})")),
+                _ => Some(format!("{left} ({time}, {} % of their kernel time)", percent1(share))),
+            }
+        });
     format!(
         "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv has every kernel.\n\n",
         count(shown.len() as u64),

@@ -599,6 +599,18 @@ mod tests {
     use stage2_model::CounterRow;
 
     #[test]
+    fn counts_of_zero_are_in_one_line() {
+        let mut report = Report::default();
+        report.coverage.total.kernels = 3;
+        let text = coverage(&report);
+        assert!(
+            text.starts_with("| what | count |\n| --- | ---: |\n| kernels | 3 |\n\n"),
+            "{text}"
+        );
+        assert!(text.contains("Counted as zero: copies; fills; "), "{text}");
+    }
+
+    #[test]
     fn rows_that_are_not_shown_are_counted() {
         let with = |rows: usize| {
             let counters = Some(Box::new(CounterRow::default()));

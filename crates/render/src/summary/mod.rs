@@ -337,11 +337,11 @@ fn kernels(report: &Report) -> String {
     };
     let waiting = waiting_in_communication(report).map(|said| format!(" {said}"));
     format!(
-        "{}{more}Shares are of the stage's kernel time. Cold first calls are left out where there are others.{} {}\n\n",
+        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{} {}\n\n",
         table.markdown(),
         waiting.unwrap_or_default(),
         match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
-            true => "Bounds follow from counters of ncu, or from sampled ones where marked.",
+            true => "Bounds: by counters of ncu, or sampled ones where marked.",
             false => "No bound is known: there are no counters of these kernels.",
         },
     )
