@@ -74,7 +74,7 @@ pub(crate) fn recommendations(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
-        .left("Gain", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_table())))
+        .left("Gain", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_words())))
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
@@ -95,7 +95,7 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
         return none(NO_ADVICE, "");
     }
     let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
-        let gain = gain(report, advice).map(|gain| format!(" {}.", text(&gain.in_sentence())));
+        let gain = gain(report, advice).map(|gain| format!(" Gain: {}.", text(&gain.in_words())));
         format!("{}{}", sentence(advice.text), gain.unwrap_or_default())
     });
     let left_out = all.len().saturating_sub(RECOMMENDATIONS);
@@ -111,17 +111,10 @@ enum Gain {
 }
 
 impl Gain {
-    fn in_table(&self) -> String {
+    fn in_words(&self) -> String {
         match self {
             Self::Known(gain) => gain.clone(),
-            Self::Concerns(time) => format!("not known: a part of {time}"),
-        }
-    }
-
-    fn in_sentence(&self) -> String {
-        match self {
-            Self::Known(gain) => format!("Gain: {gain}"),
-            Self::Concerns(time) => format!("Gain: a part of {time}"),
+            Self::Concerns(time) => format!("not known; it concerns {time}"),
         }
     }
 }
@@ -159,8 +152,11 @@ fn gain(report: &Report, advice: &Recommended<'_>) -> Option<Gain> {
     let percent = percent1(advice.concerns_percent?);
     let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);
     let of_step = alone.and_then(|concerned| of_mean_step(report, advice.first, concerned, None));
-    let of_step = of_step.map(|time| format!("{time}: ")).unwrap_or_default();
-    Some(Gain::Concerns(format!("{of_step}{percent} % of the time of all stages")))
+    let of_all = format!("{percent} % of the time of all stages");
+    Some(Gain::Concerns(match of_step {
+        Some(time) => format!("{time} ({of_all})"),
+        None => of_all,
+    }))
 }
 
 /// Part of the window of its stage that vanishes at best if the advice is followed, percent; the error of an estimate.
@@ -191,13 +187,14 @@ fn of_mean_step(
     let (scale, unit, decimals) = time_scale(mean.ns as f64);
     let all = mean.ns as f64 / scale;
     let part = all * percent / 100.0;
-    let about = error.map_or_else(String::new, |error| format!("{} ", about(error)));
-    let error = error.flatten().map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
+    let of_all = format!("of {all:.decimals$} {unit} per {}", mean.of);
+    let Some(error) = error else {
+        return Some(format!("{part:.decimals$} {of_all} of {stage}"));
+    };
+    let about = about(error);
+    let error = error.map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
     let error = error.unwrap_or_default();
-    Some(format!(
-        "{stage} {about}{part:.decimals$}{error} of {all:.decimals$} {unit} per {}",
-        mean.of
-    ))
+    Some(format!("{stage} {about} {part:.decimals$}{error} {of_all}"))
 }
 
 fn numbered(lines: impl Iterator<Item = String>) -> String {

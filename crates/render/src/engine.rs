@@ -36,7 +36,7 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
     let about: Vec<String> = about.map(|said| sentence(&said)).collect();
     let mut out = format!("{}\n\n", about.join(" "));
     for kind in &run.kinds {
-        out.push_str(&format!("- {}\n", sentence(&steps(kind))));
+        out.push_str(&format!("- {}\n", sentence(&steps(kind, brief))));
     }
     for line in run.requests.iter().flat_map(requests) {
         out.push_str(&format!("- {}\n", sentence(&line)));
@@ -120,7 +120,8 @@ fn times(number: u64) -> String {
 }
 
 /// `decode: 189 steps, median 2.10 ms at 16.0 requests (7,600 tokens/s); 1.80 ms + 20.0 us for each request`.
-fn steps(kind: &EngineSteps) -> String {
+/// `brief`: without the times, which the summary has in a table.
+fn steps(kind: &EngineSteps, brief: bool) -> String {
     let mut work = Vec::new();
     if kind.prefill_requests_mean > 0.0 {
         let tokens = kind
@@ -137,12 +138,16 @@ fn steps(kind: &EngineSteps) -> String {
         work.push(format!("{requests:.1} requests{}", context.unwrap_or_default()));
     }
     let time = match kind.p50_ns {
-        Some(ns) => format!("median {}", shown_time(ns as f64)),
-        None => "no time is known, because no step continues their requests".to_owned(),
+        Some(_) if brief => String::new(),
+        Some(ns) => format!(", median {}", shown_time(ns as f64)),
+        None => ", no time is known, because no step continues their requests".to_owned(),
     };
-    let p99 = kind.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
+    let p99 = kind
+        .p99_ns
+        .filter(|_| !brief)
+        .map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
     let counted_per_s = format!("{}/s", kind.tokens_counted.noun());
-    let rate = kind.tokens_per_s.map_or_else(String::new, |rate| {
+    let rate = kind.tokens_per_s.filter(|_| !brief).map_or_else(String::new, |rate| {
         format!(", {} {counted_per_s}", count(rate.round() as u64))
     });
     let fit = kind.fit.as_ref().map_or_else(String::new, |fit| format!("; {}", line(fit)));
@@ -150,7 +155,7 @@ fn steps(kind: &EngineSteps) -> String {
         true => String::new(),
         false => format!(" at a mean of {}", work.join(" and ")),
     };
-    format!("{}: {}, {time}{p99}{work}{rate}{fit}", kind.stage, counted(kind.steps, "step"))
+    format!("{}: {}{time}{p99}{work}{rate}{fit}", kind.stage, counted(kind.steps, "step"))
 }
 
 /// `1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)`.

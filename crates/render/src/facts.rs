@@ -2,7 +2,7 @@
 
 use super::page::{
     COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
-    opening, paragraphs, top_kernel, verdict_stage,
+    longest, opening, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -65,7 +65,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         let name = format!("{name} ({}{place})", row.class);
         match (lost, gain_by_floor(report, of, unit)) {
             (Some(lost), _) => format!("{name} loses {lost} per {unit}"),
-            (None, Some(bound)) => format!("{bound}; longest: {name}"),
+            (None, Some(bound)) => format!("{bound}; the {} is {name}", longest(report, of)),
             (None, None) => {
                 format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))
             }
@@ -119,32 +119,20 @@ const IN_FACTS: [&str; 8] =
 /// Right below the title of a page that has no room for the answer in full: a fact in each line. Where these are not
 /// known, the answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
-    screen(report, None).unwrap_or_else(|| first_screen(report))
+    screen(report).unwrap_or_else(|| first_screen(report))
 }
 
-/// As [`brief_screen`], with the sentences of the verdict above the facts.
-pub(super) fn summary_screen(report: &Report) -> String {
-    let all = answer_lines(report);
-    let verdict = all.iter().position(|line| line.label == VERDICT).and_then(|at| all.get(at..=at));
-    verdict
-        .and_then(|verdict| screen(report, Some(verdict)))
-        .unwrap_or_else(|| first_screen(report))
-}
-
-fn screen(report: &Report, verdict: Option<&[AnswerLine]>) -> Option<String> {
+fn screen(report: &Report) -> Option<String> {
     let facts = facts(report)?;
     let all = answer_lines(report);
     let others = all.iter().filter(|line| is_other(line));
     let items = facts.iter().chain(others).map(|AnswerLine { label, text }| match label.as_str() {
-        VERDICT if verdict.is_some() => {
-            item("bound", text.strip_prefix(report.answer.lead.as_str()).unwrap_or(text))
-        }
         FIRST => item("first", text),
         label => item(label, text),
     });
     let items: String = items.collect();
     let (above, below) = (opening(report), head_of_ranks(report));
-    Some(format!("{above}{}{items}\n{below}", paragraphs(verdict.unwrap_or_default())))
+    Some(format!("{above}{items}\n{below}"))
 }
 
 /// Whether a line of the answer has no fact in short.

@@ -5,27 +5,33 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
-use stage2_contract::text::{KernelName, code, csv_field, plain};
-use stage2_model::kernels::{Kernel, stage_kernels};
+use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
+use stage2_model::kernels::{Kernel, model_stages, stage_kernels};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
 
 use crate::facts::brief_screen;
-use crate::table::Table;
+use crate::page::run_line;
+use crate::table::{Table, none};
 
 /// The page, with at most `top` rows.
 pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let kernels = stage_kernels(report);
     let (shown, rest) = kernels.split_at(top.min(kernels.len()));
-    let mut out = format!("# Kernels\n\n{}", brief_screen(report));
-    out.push_str(&rows_line(shown, rest));
+    let title = plain(&format!("Kernels of {}", report.run.name));
+    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), brief_screen(report));
+    if shown.is_empty() && rest.is_empty() {
+        return out + &none("no kernel was recorded", "");
+    }
+    out.push_str(&rows_line(report, shown, rest));
     // Programs read the nine columns; the first five are those of the system before.
+    let gpus = Gpus::of(report);
     let table = Table::new(shown)
         .with_every_column()
         .left("kernel_name", |kernel| code(&kernel.row.kernel))
         .right("total_ms", |kernel| kernel.usual_ns.map(ms3))
         .right("calls", |kernel| kernel.usual_calls.to_string())
         .right("mean_ms", |kernel| kernel.usual_mean_ns().map(ms6))
-        .left("device", |kernel| plain(&kernel.device()))
+        .left("device", |kernel| plain(&gpus.of_kernel(kernel)))
         .left("stage", |kernel| code(&kernel.row.stage))
         .right("share", |kernel| kernel.percent.map(|share| format!("{} %", percent1(share))))
         .left("class", |kernel| plain(&kernel.row.class))
@@ -39,23 +45,55 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         _ => "Times are the collector's, undisturbed.",
     });
     out.push_str(
-        " Each row is a kernel in a stage, over all range paths, launch configurations and instances, \
-         without the cold first instances where there are others. `share` is the row's part of the sum of the stage's \
-         kernel durations; overlapping kernels count each. `bound` follows from ncu's counters of the longest \
-         launch configuration that has some; with (one launch) it holds for the profiled launch only, and with \
-         (sampled) it follows from counters that were sampled while the workload ran.",
+        " A row is a kernel in a stage: all its launches, without those of cold first calls where there are \
+         others. `share` is its part of the sum of the stage's kernel durations.",
     );
+    if shown.iter().any(|kernel| kernel.known_bound().is_some()) {
+        out.push_str(
+            " `bound` follows from ncu's counters of the longest launch configuration that has some; with \
+             (one launch) it holds for the profiled launch only, and with (sampled) it follows from counters that \
+             were sampled while the workload ran.",
+        );
+    }
     out.push_str(&notes(report));
     out.push_str(
-        " Names are demangled and shortened (`#1` and `#2` distinguish kernels with the same short name). kernels.csv has the cold instances too, full names, range paths, launch configurations, percentiles, counters \
-         and sources; report.md explains the terms.\n",
+        " Names are demangled and shortened; `#1` and `#2` are different kernels with the same short name. \
+         kernels.csv has full names, range paths, launch configurations, percentiles and cold calls.\n",
     );
     out
+}
+
+/// How the cells of a table name the GPUs.
+struct Gpus {
+    /// What all of them are called behind their indices: the line below the title has it.
+    name: Option<String>,
+}
+
+/// GPUs that a cell names.
+const GPUS: usize = 4;
+
+impl Gpus {
+    fn of(report: &Report) -> Self {
+        let mut names = report.devices.iter().map(|row| row.name.as_deref());
+        let name = names.next().flatten().filter(|first| names.all(|name| name == Some(*first)));
+        Self { name: name.map(|name| format!(" {name}")) }
+    }
+
+    /// `0, 1`; with their names where these differ: `0 NVIDIA H200 and 7 more`.
+    fn of_kernel(&self, kernel: &Kernel<'_>) -> String {
+        let index =
+            |device| Some(str::strip_suffix(device, self.name.as_deref()?).unwrap_or(device));
+        let indices: Option<Vec<&str>> = kernel.devices().into_iter().map(index).collect();
+        indices.map_or_else(|| kernel.device(), |indices| listed(&indices, GPUS))
+    }
 }
 
 /// What the numbers are not, where that is so.
 fn notes(report: &Report) -> String {
     let mut out = String::new();
+    if let Some(waiting) = waiting_in_communication(report) {
+        out.push_str(&format!(" {waiting}"));
+    }
     if report.kernels.iter().any(|row| row.times.recorded_calls.is_some()) {
         out.push_str(" Calls and totals are scaled from the recorded instances to all.");
     }
@@ -72,28 +110,49 @@ fn notes(report: &Report) -> String {
     out
 }
 
-fn rows_line(shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
-    const ORDER: &str = "kernels of stages first, then those of warm-ups and of work outside of stages, each \
-        by total_ms";
+/// That communication kernels also wait, and for how long; nothing where that is not known.
+pub(super) fn waiting_in_communication(report: &Report) -> Option<String> {
+    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
+    let waiting = waited.reduce(u64::saturating_add).filter(|ns| *ns > 0)?;
+    Some(format!(
+        "Communication kernels run while they wait for other ranks: for {} in the whole run.",
+        shown_time(waiting as f64)
+    ))
+}
+
+/// How many rows there are, and how much time those that are left out have: of stages, and of the rest.
+fn rows_line(report: &Report, shown: &[Kernel<'_>], rest: &[Kernel<'_>]) -> String {
+    const ORDER: &str = "the kernels of stages, then those of warm-ups and of work outside of stages, each by \
+        total_ms";
     let all = count((shown.len() + rest.len()) as u64);
     if rest.is_empty() {
         return format!("Rows: all {all}; {ORDER}.\n\n");
     }
-    let sum = |kernels: &[Kernel<'_>]| {
-        kernels.iter().filter_map(|kernel| kernel.usual_ns).fold(0, u64::saturating_add)
-    };
-    let (left_ns, shown_ns) = (sum(rest), sum(shown));
-    let all_ns = left_ns.saturating_add(shown_ns);
-    let share = if all_ns > 0 { left_ns as f64 * 100.0 / all_ns as f64 } else { 0.0 };
-    let calls = rest.iter().fold(0u64, |sum, kernel| sum.saturating_add(kernel.usual_calls));
+    let stages: BTreeSet<&str> = model_stages(report).map(|stage| stage.stage.as_str()).collect();
+    let parts =
+        [("of stages", true), ("of other work", false)].into_iter().filter_map(|(of, is_stage)| {
+            let is_it =
+                |kernel: &&Kernel<'_>| stages.contains(kernel.row.stage.as_str()) == is_stage;
+            let sum = |kernels: &[Kernel<'_>]| {
+                let times = kernels.iter().filter(is_it).filter_map(|kernel| kernel.usual_ns);
+                times.fold(0, u64::saturating_add)
+            };
+            let rows = rest.iter().filter(is_it).count() as u64;
+            let (left_ns, shown_ns) = (sum(rest), sum(shown));
+            let share = left_ns as f64 * 100.0 / left_ns.saturating_add(shown_ns).max(1) as f64;
+            let left = format!("{} {of}", counted(rows, "row"));
+            let time = shown_time(left_ns as f64);
+            match shown_ns {
+                _ if rows == 0 => None,
+                0 if rows > 1 => Some(format!("all {left} ({time})")),
+                0 => Some(format!("{left} ({time})")),
+                _ => Some(format!("{left} ({time}, {} % of their kernel time)", percent1(share))),
+            }
+        });
     format!(
-        "Rows: {} of {all}; {ORDER}. Left out: {} with {} calls, {}, {} % of the sum of all \
-         kernels' durations; kernels.csv has every kernel.\n\n",
+        "Rows: {} of {all}; {ORDER}. Left out: {}; kernels.csv has every kernel.\n\n",
         count(shown.len() as u64),
-        counted(rest.len() as u64, "row"),
-        count(calls),
-        shown_time(left_ns as f64),
-        percent1(share),
+        parts.collect::<Vec<_>>().join(" and "),
     )
 }
 
@@ -265,4 +324,67 @@ fn ranks_by_device(report: &Report) -> HashMap<&str, String> {
     let joined =
         |ranks: BTreeSet<u64>| ranks.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     ranks.into_iter().map(|(device, ranks)| (device, joined(ranks))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::{DeviceRow, StageRow, Times};
+
+    /// Two GPUs; three kernels of a stage and one of other work, each 1 ms.
+    fn report(names: [&str; 2]) -> Report {
+        let of = |stage: &str, name_index: usize, gpu: usize| KernelRow {
+            stage: stage.into(),
+            kernel: format!("kernel{name_index}"),
+            name_index,
+            device: format!("{gpu} {}", names[gpu]),
+            times: Times { total_ns: 1_000_000, calls: 1, ..Times::default() },
+            ..KernelRow::default()
+        };
+        let decode = (0..3).flat_map(|name| [of("decode", name, 0), of("decode", name, 1)]);
+        let device = |name: &str| DeviceRow { name: Some(name.into()), ..DeviceRow::default() };
+        Report {
+            kernels: decode.chain([of("(outside ranges)", 3, 0)]).collect(),
+            stages: vec![StageRow { stage: "decode".into(), ..StageRow::default() }],
+            devices: names.map(device).into(),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn a_name_that_all_gpus_have_is_not_in_each_row() {
+        let page = kernels_md(&report(["H200", "H200"]), 9);
+        assert!(
+            page.contains(" | 0, 1 | `decode` | ") && page.contains(" | 0 | `(outside"),
+            "{page}"
+        );
+        assert!(page.contains("2x H200\n"), "the line below the title has it: {page}");
+        let page = kernels_md(&report(["H200", "L4"]), 9);
+        assert!(page.contains(" | 0 H200 and 1 more | `decode` | "), "{page}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_of_stages_or_of_other_work() {
+        let report = report(["H200", "H200"]);
+        let page = |top| kernels_md(&report, top);
+        let both = "Left out: 1 row of stages (2.00 ms, 33.3 % of their kernel time) and 1 row of other \
+                    work (1.00 ms); kernels.csv";
+        assert!(page(2).contains(both), "{}", page(2));
+        assert!(page(3).contains("Left out: 1 row of other work (1.00 ms);"), "{}", page(3));
+        assert!(page(4).contains("Rows: all 4;"), "{}", page(4));
+    }
+
+    #[test]
+    fn a_page_explains_what_it_has() {
+        let mut report = report(["H200", "H200"]);
+        let page = kernels_md(&report, 9);
+        assert!(
+            !page.contains("`bound` follows") && !page.contains("wait for other ranks"),
+            "{page}"
+        );
+        report.ranks.collectives =
+            vec![stage2_model::CollectiveRow { waiting_ns: Some(2_000_000), ..Default::default() }];
+        let page = kernels_md(&report, 9);
+        assert!(page.contains("while they wait for other ranks: for 2.00 ms in the"), "{page}");
+    }
 }

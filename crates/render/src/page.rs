@@ -58,14 +58,7 @@ fn loses_most(report: &Report) -> Option<String> {
         let Some(lost) = lost else {
             let time = or_absent(loss.ns_of_step, shown_time);
             let bound = gain_by_floor(report, answer, unit).map(|bound| format!("{bound}; "));
-            let mut of_stage = report.kernels.iter().filter(|row| row.stage == answer.stage);
-            let which = match floors(report, answer).is_empty() {
-                false => "longest of them",
-                true if of_stage.any(|row| row.class == "communication") => {
-                    "longest kernel that does not communicate"
-                }
-                true => "longest kernel",
-            };
+            let which = longest(report, answer);
             return format!(
                 "{stage}: {}the {which} is {name} ({class}): {time} per {unit}. Run again \
                  with profiling.collector.counters=on, or with the ncu pass, to measure what each one loses",
@@ -80,6 +73,18 @@ fn loses_most(report: &Report) -> Option<String> {
             more_elsewhere(report, loss, all).unwrap_or_default()
         )
     })
+}
+
+/// Which kernel [`top_kernel`] tells of where no loss is known.
+pub(super) fn longest(report: &Report, answer: &StageAnswer) -> &'static str {
+    let mut of_stage = report.kernels.iter().filter(|row| row.stage == answer.stage);
+    match floors(report, answer).is_empty() {
+        false => "longest of them",
+        true if of_stage.any(|row| row.class == "communication") => {
+            "longest kernel that does not communicate"
+        }
+        true => "longest kernel",
+    }
 }
 
 /// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that

@@ -15,6 +15,7 @@ use stage2_report::roofline::bound;
 
 use crate::costs::costs;
 use crate::energy::energy_md;
+use crate::kernels::waiting_in_communication;
 use crate::page::{Page, first_screen, run_line};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
@@ -365,14 +366,8 @@ fn classes(report: &Report) -> String {
     }
     let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, class_sums(rows)));
     let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
-    // Communication kernels spin while they wait.
-    let waited = report.ranks.collectives.iter().filter_map(|row| row.waiting_ns);
-    let waiting = waited.reduce(u64::saturating_add).map_or_else(String::new, |ns| {
-        format!(
-            " Of communication, {} are waiting for other ranks: see Collectives.",
-            shown_time(ns as f64)
-        )
-    });
+    let waiting = waiting_in_communication(report);
+    let waiting = waiting.map_or_else(String::new, |said| format!(" {said}"));
     Table::first(ROWS, &rows.collect::<Vec<_>>())
         .left("stage", |(stage, _)| code(stage))
         .left("class", |(_, sum)| plain(sum.class))
@@ -459,10 +454,17 @@ fn reconciliation(report: &Report) -> String {
 fn coverage(report: &Report) -> String {
     let mut counts = report.coverage.total.labelled();
     counts.push(("spool files refused", report.coverage.files_refused));
+    let (zero, counts): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(_, value)| *value == 0);
+    let zero: Vec<&str> = zero.into_iter().map(|(label, _)| label).collect();
     let table = Table::new(&counts)
         .left("what", |(label, _)| (*label).to_owned())
         .right("count", |(_, value)| count(*value));
-    table.markdown() + &coverage_of_processes(report) + &meta(report)
+    let zero = match zero.is_empty() {
+        true => String::new(),
+        false => paragraph(&format!("Counted as zero: {}.", zero.join("; "))),
+    };
+    let table = table.or_nothing() + &zero;
+    table + &coverage_of_processes(report) + &meta(report)
 }
 
 fn coverage_of_processes(report: &Report) -> String {
@@ -595,6 +597,18 @@ fn busy(devices: &[DeviceRow]) -> String {
 mod tests {
     use super::*;
     use stage2_model::CounterRow;
+
+    #[test]
+    fn counts_of_zero_are_in_one_line() {
+        let mut report = Report::default();
+        report.coverage.total.kernels = 3;
+        let text = coverage(&report);
+        assert!(
+            text.starts_with("| what | count |\n| --- | ---: |\n| kernels | 3 |\n\n"),
+            "{text}"
+        );
+        assert!(text.contains("Counted as zero: copies; fills; "), "{text}");
+    }
 
     #[test]
     fn rows_that_are_not_shown_are_counted() {

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use super::page::idle_percent;
 use super::table::{Table, capitalised, name, none, paragraph};
 use stage2_contract::text::listed;
-use stage2_contract::text::numbers::{count, ms3, percent1, ratio3, shown_rate, shown_time};
+use stage2_contract::text::numbers::{
+    count, counted, ms3, percent1, ratio3, shown_rate, shown_time,
+};
 use stage2_model::kernels::{model_stages, outermost_ranges};
 use stage2_model::{
     Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
@@ -55,6 +57,9 @@ pub(super) fn apart(report: &Report) -> Option<String> {
 fn answers(report: &Report) -> HashMap<&str, &StageAnswer> {
     report.answer.stages.iter().rev().map(|answer| (answer.stage.as_str(), answer)).collect()
 }
+
+/// What a step of an engine is.
+const OF_ENGINE: &str = "until the next step begins";
 
 #[derive(Default)]
 struct Timing<'r> {
@@ -106,9 +111,13 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let parts = nested(report);
     rows.extend(parts.iter().map(part));
     let ms = |ns: Option<u64>| ns.map(ms3);
+    let has_warm = rows.iter().any(|row| row.count > Some(0));
+    // One sentence says what a cell in each row would.
+    let are_of_engine = rows.iter().all(|row| row.step.as_deref() == Some(OF_ENGINE));
+    let step = if are_of_engine { "A step lasts until the next one begins. " } else { "" };
     let table = Table::first(most, &rows)
         .left("Stage", |row| name(row.stage))
-        .left("Step", |row| row.step.clone())
+        .left("Step", |row| row.step.clone().filter(|_| !are_of_engine))
         .right("p50 (ms)", |row| ms(row.p50_ns))
         .right("p50 of a token (ms)", |row| row.per_token_ns.and_then(ms_of))
         .right("p99 (ms)", |row| ms(row.p99_ns))
@@ -118,12 +127,16 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
         .right("Tokens/s", |row| row.tokens_per_s.map(shown_rate))
         .right("Times the baseline", |row| row.slowdown.map(ratio3))
-        .right("Values", |row| row.count.map(count))
+        .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
+    let p99 = match rows.iter().any(|row| row.p99_ns.is_some()) {
+        true => format!(" p99 needs {P99_VALUES} values."),
+        false => String::new(),
+    };
+    let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
     let mut out = table.markdown_with_rest_in(file);
     out.push_str(&paragraph(&format!(
-        "Host times, without the first, cold call of each process unless it is the only one. \
-             p99 is given for {P99_VALUES} values and more. The appendix of report.md has all calls.",
+        "{step}Host times, without the first, cold call of each process unless it is the only one.{p99}{all}",
     )));
     let answers = || report.answer.stages.iter();
     let steps = || answers().filter_map(|answer| answer.step.as_ref());
@@ -135,12 +148,15 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
     let passed_over = steps().filter_map(|step| step.passed_over.as_deref().filter(|_| !brief));
     out.extend(passed_over.map(|why| paragraph(&format!("{}.", capitalised(why)))));
     let first_token = answers().find(|answer| answer.role == Role::Prefill);
-    let is_told = |answer: &&StageAnswer| !brief || answer.time_to_first_token_ns.value().is_some();
+    // The section on an engine has more of it.
+    let is_told = |answer: &&StageAnswer| {
+        !brief || (report.engine.is_none() && answer.time_to_first_token_ns.value().is_some())
+    };
     out.extend(first_token.filter(is_told).map(|answer| {
         let known = answer.time_to_first_token_ns.text(|ns| format!("{} (p50)", shown_time(ns)));
         paragraph(&format!("Time to first token of a request: {known}."))
     }));
-    if !brief && rows.iter().any(|row| row.step.is_some()) {
+    if !brief && !are_of_engine && rows.iter().any(|row| row.step.is_some()) {
         out.push_str(&paragraph(
             "A row with a step is about the part that repeats within the stage; the other rows are about whole calls.",
         ));
@@ -192,35 +208,38 @@ pub(super) fn step_relation(
 ) -> Option<String> {
     let step = answer.step.as_ref().filter(|step| step.unit == StepUnit::OfEngine)?;
     let mut out = format!(
-        "A step of {} lasts {} (mean {}) until the next step begins: p50 of the {} in the process with the most steps \
-         that another one followed at once",
+        "A step of {} lasts {} (p50; mean {}) until the next step begins, over the {} of one process that another one \
+         followed at once.",
         stage.stage,
         shown_time(step.p50_ns as f64),
         shown_time(step.mean_ns as f64),
-        count(step.steps)
+        counted(step.steps, "step")
     );
-    if let Some((ns, values)) = stage.host_warm_median_ns.zip(stage.host_warm_instances) {
-        let values = count(values);
-        out.push_str(&format!(
-            "; its range alone {} (p50 of all {values} warm ones, in all processes)",
-            shown_time(ns as f64)
-        ));
-    }
-    if let Some(mean) = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step()) {
-        out.push_str(&format!(
-            "; its GPU window {} on average (from its start on the host to the end of its last GPU work)",
+    let range = stage.host_warm_median_ns.zip(stage.host_warm_instances).map(|(ns, values)| {
+        let (time, steps) = (shown_time(ns as f64), counted(values, "warm step"));
+        format!("its range alone takes {time} (p50 of all {steps}, in all processes)")
+    });
+    let mean = answer.bottleneck.as_ref().filter(|mean| mean.is_of_step());
+    let window = mean.map(|mean| {
+        let longer = match mean.ns > step.mean_ns.saturating_add(step.mean_ns / WINDOW_LONGER) {
+            true => ", longer than the step: its GPU work ends after the next step began",
+            false => "",
+        };
+        format!(
+            "its GPU window, from its start on the host to the end of its last GPU work, takes {} on average{longer}",
             shown_time(mean.ns as f64)
-        ));
-        if mean.ns > step.mean_ns.saturating_add(step.mean_ns / WINDOW_LONGER) {
-            out.push_str(", longer than the step: its GPU work ends after the next step began");
-        }
+        )
+    });
+    let times: Vec<String> = [range, window].into_iter().flatten().collect();
+    if !times.is_empty() {
+        out.push_str(&format!(" {}.", capitalised(&times.join("; "))));
     }
     let requests = report.engine.as_ref().and_then(|run| run.requests.as_ref());
     let token = requests.and_then(|requests| requests.token.p50_ns);
     if let Some(ns) = token.filter(|_| answer.role == Role::Decode) {
-        out.push_str(&format!(". A request gets a token every {} (p50)", shown_time(ns as f64)));
+        out.push_str(&format!(" A request gets a token every {} (p50).", shown_time(ns as f64)));
     }
-    Some(out + ".")
+    Some(out)
 }
 
 fn ms_of(ns: f64) -> Option<String> {
@@ -273,7 +292,7 @@ fn steps<'r>(stage: &'r str, answer: &StageAnswer) -> Option<Timing<'r>> {
         StepUnit::Instance => return None,
         StepUnit::RangeWithin => step.path.as_deref().map_or_else(|| "range".to_owned(), name),
         StepUnit::Inferred => "inferred from the kernels".to_owned(),
-        StepUnit::OfEngine => "until the next step begins".to_owned(),
+        StepUnit::OfEngine => OF_ENGINE.to_owned(),
     };
     Some(Timing { step: Some(label), ..Timing::of(stage, step) })
 }

@@ -171,7 +171,8 @@ pub(crate) fn decimal(value: Option<f64>, digits: usize) -> String {
 /// A share of a peak, 0 to 1, as a percentage. Beyond the peak something was counted or looked up
 /// wrongly, and the number is marked wherever it goes.
 pub(crate) fn share_of_peak(share: Option<f64>) -> String {
-    let percent = decimal(share.map(|share| share * 100.0), 3);
+    let digits = if share.is_some_and(|share| (0.0..0.001).contains(&share)) { 3 } else { 2 };
+    let percent = decimal(share.map(|share| share * 100.0), digits);
     let is_possible = |share: f64| !share.is_finite() || (0.0..=1.0).contains(&share);
     if share.is_none_or(is_possible) { percent } else { format!("{percent} (not possible)") }
 }
@@ -235,9 +236,10 @@ mod tests {
             assert_eq!(decimal(Some(absurd), 3), "(no number)");
             assert!(share_of_peak(Some(absurd)).starts_with("(no number)"));
         }
-        assert_eq!(share_of_peak(Some(0.021011)), "2.101");
-        assert_eq!(share_of_peak(Some(1.2)), "120.000 (not possible)");
-        assert_eq!(share_of_peak(Some(-0.5)), "-50.000 (not possible)");
+        assert_eq!(share_of_peak(Some(0.021011)), "2.10");
+        assert_eq!(share_of_peak(Some(0.00004)), "0.004");
+        assert_eq!(share_of_peak(Some(1.2)), "120.00 (not possible)");
+        assert_eq!(share_of_peak(Some(-0.5)), "-50.00 (not possible)");
     }
 
     #[test]

@@ -196,7 +196,9 @@ pub(super) fn mfu(report: &Report) -> String {
         Ok(used) => used,
         Err(none) => return none,
     };
-    let rows = scopes(used);
+    // The model without a number is a sentence.
+    let is_known = |scope: &Scope<'_>| scope.stage.is_some() || scope.mfu.is_some();
+    let rows: Vec<Scope<'_>> = scopes(used).into_iter().filter(is_known).collect();
     let table = Table::first(BRIEF_ROWS, &rows)
         .left("Scope", |scope| name(scope.name))
         .right("MFU (%)", |scope| share_of_peak(scope.mfu))
@@ -204,7 +206,9 @@ pub(super) fn mfu(report: &Report) -> String {
     let mut notes = Vec::new();
     notes.extend(used.peak_dense_tflops().map(|peak| {
         let source = used.peak_source().unwrap_or_else(|| "not known".to_owned());
-        format!("Shares of the peak over wall time; dense peak {peak:.2} TFLOP/s ({source})")
+        format!(
+            "MFU: of the dense peak of {peak:.2} TFLOP/s; MBU: of the peak memory bandwidth; over wall time ({source})"
+        )
     }));
     notes.extend(within_prefill(used));
     let model = used.numbers.model.mfu_wall.absent();
@@ -215,7 +219,7 @@ pub(super) fn mfu(report: &Report) -> String {
         if stage.within.is_some() { Vec::new() } else { reasons(stage, &[figure]) }
     }));
     notes.extend(missing.into_iter().take(BRIEF_REASONS));
-    notes.push("report.md has the FLOPs, the times and the assumptions".to_owned());
-    let notes: String = notes.iter().map(|note| format!("{}\n\n", sentence(note))).collect();
-    table.markdown_with_rest_in("report.md") + &notes
+    notes.push("report.md has FLOPs, times and assumptions".to_owned());
+    let notes: Vec<String> = notes.iter().map(|note| sentence(note)).collect();
+    format!("{}{}\n\n", table.markdown_with_rest_in("report.md"), notes.join(" "))
 }

@@ -220,7 +220,7 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     }
     match key.code {
         KeyCode::Char('q') => return false,
-        KeyCode::Char('?' | 'h') => state.help = true,
+        KeyCode::Char('?' | 'h') | KeyCode::F(1) => state.help = true,
         KeyCode::Char('o') => state.processes_by = state.processes_by.next(),
         KeyCode::Char('t') => state.kernels_by = state.kernels_by.next(),
         KeyCode::Char('f') => state.frozen = !state.frozen,

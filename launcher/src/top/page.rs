@@ -455,7 +455,11 @@ fn stage_table(
             or_dash(row.sum.step_times.percentile(90).map(ms)),
             or_dash(per_call.map(short)),
         ];
-        let text = line_of(start, &cells);
+        let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
+        let text = match shown.all(|(cell, _)| cell == "-") {
+            true => format!("{start}  in no call: no times, kernels only"),
+            false => line_of(start, &cells),
+        };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
         lines.push(Line::from(Span::styled(clip(&text, width), Style::new().add_modifier(style))));
     }
@@ -656,9 +660,14 @@ fn lost(process: &Watched) -> u64 {
     all.map(|(_, count)| *count).fold(reader, u64::saturating_add)
 }
 
-/// Records are whole: few of them have no places after the point.
+/// Records are whole: few of them have no places after the point. At most five characters, and two of [`lost_text`].
 fn lost_count(lost: u64) -> String {
-    if lost < 1_000 { lost.to_string() } else { short(lost as f64) }
+    match lost {
+        0..10_000 => count(lost),
+        10_000..1_000_000 => format!("{}k", lost / 1_000),
+        1_000_000..1_000_000_000 => format!("{}M", lost / 1_000_000),
+        _ => format!("{:.0e}", lost as f64),
+    }
 }
 
 /// Whether an unknown amount is missing: the trace file ends before its process did.

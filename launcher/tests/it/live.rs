@@ -179,7 +179,7 @@ fn awaits_host(folder: &Path, part: &str) -> Vec<String> {
             if traces.is_dir() { launch(&["top", "--once", utf8(&traces)]) } else { String::new() };
         page.contains(part)
     });
-    let table = page.lines().skip_while(|line| !line.contains("WHAT THE HOST DID"));
+    let table = page.lines().skip_while(|line| !line.contains("NO WORK RAN"));
     table.skip(1).take_while(|line| !line.contains("RANK")).map(str::to_owned).collect()
 }
 

@@ -9,9 +9,7 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{
-    count, counted, ms3, ms6, or_absent, percent1, shown_time, us3,
-};
+use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -20,7 +18,8 @@ use stage2_report::roofline::takeaways::recommendations;
 
 use crate::advice::NO_ADVICE;
 use crate::costs::costs_in_brief;
-use crate::facts::summary_screen;
+use crate::facts::brief_screen;
+use crate::kernels::waiting_in_communication;
 use crate::operators::basis;
 use crate::page::{Page, busy_in_stages, idle_percent, is_answered, run_line};
 use crate::stages::no_stage;
@@ -53,7 +52,10 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report, false) + &summary_screen(report);
+    let mut head = run_line(report, false) + &brief_screen(report);
+    if report.answer.stages.iter().any(|stage| stage.floor.distance.value().is_some()) {
+        head.push_str("Floor: the least time that the GPU needs for the work of a step.\n\n");
+    }
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -69,17 +71,27 @@ fn inferred_steps(report: &Report) -> String {
 }
 
 const ROWS: usize = 16;
-/// GPUs that have a row.
+/// Kinds of GPUs that have a row.
 const DEVICES: usize = 4;
 
 /// The facts that matter for the numbers, without those of the line below the title; report.md has the whole environment.
 fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
-    let mut facts: Vec<Fact> = report.devices.iter().take(DEVICES).map(device).collect();
-    let more = report.devices.len().saturating_sub(DEVICES);
-    facts.extend((more > 0).then(|| fact("GPU", format!("{more} more, in report.md"))));
-    facts.extend(run.environment.iter().filter(|fact| matters(&fact.key)).cloned());
+    let mut gpus: Vec<(String, u64)> = Vec::new();
+    for gpu in report.devices.iter().map(device) {
+        match gpus.iter_mut().find(|(known, _)| *known == gpu) {
+            Some((_, number)) => *number += 1,
+            None => gpus.push((gpu, 1)),
+        }
+    }
+    let more = gpus.len().saturating_sub(DEVICES);
+    let gpus = gpus.into_iter().take(DEVICES);
+    let mut facts: Vec<Fact> =
+        gpus.map(|(gpu, number)| fact("GPU", format!("{}x {gpu}", count(number)))).collect();
+    facts.extend((more > 0).then(|| fact("GPU", format!("{more} more kinds, in report.md"))));
+    let environment = run.environment.iter().filter(|fact| matters(&fact.key));
+    facts.extend(environment.map(|of| fact(shown_key(&of.key), of.value.clone())));
     let used = report.insight.utilisation.as_ref();
     facts.extend(used.and_then(work).map(|work| fact("work", work)));
     let precision = used.and_then(|used| used.numbers.precision);
@@ -115,19 +127,29 @@ fn matters(key: &str) -> bool {
     key.ends_with("driver") || key.starts_with("cuda") || key.ends_with("cuda")
 }
 
-fn device(row: &DeviceRow) -> Fact {
+/// What a fact of the environment is called for those who do not know env.json.
+fn shown_key(key: &str) -> &str {
+    match key {
+        "gpu.driver" => "driver",
+        "gpu.cuda_driver" => "newest CUDA of the driver",
+        other => other,
+    }
+}
+
+/// A GPU without what differs between equal ones.
+fn device(row: &DeviceRow) -> String {
     let parts = [
+        Some(row.name.clone().unwrap_or_else(|| "GPU of unknown name".to_owned())),
         row.compute_capability.as_ref().map(|cc| format!("compute capability {cc}")),
         row.multiprocessors.map(|sms| format!("{sms} SMs")),
         row.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)),
         row.simulated.then(|| "SIMULATED".to_owned()),
     ];
-    let value = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let value = if value.is_empty() { "nothing more is known of it".to_owned() } else { value };
-    Fact { key: format!("GPU {}", row.device), value }
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 const GENERATION: &str = "Time of a generation";
+const OF_WINDOWS: &str = "% of their windows";
 
 /// Means over the warm instances of the stages, and what Stage 1 measured.
 fn aggregates(report: &Report, shown: &Shown) -> String {
@@ -143,7 +165,7 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         .filter_map(|stage| Some(format!("{} over {}", stage.stage, stage.only_words()?)))
         .collect();
     let busy = busy_in_stages(report);
-    rows.extend(busy.map(|busy| total("GPU busy in the stages", "% of their windows", busy)));
+    rows.extend(busy.map(|busy| total("GPU busy in the stages", OF_WINDOWS, busy)));
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {
@@ -153,7 +175,10 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
     let table = Table::first(ROWS, &rows)
         .left("Metric", |row| text(&row.metric))
         .left("Unit", |row| text(row.unit))
-        .right("Mean", |row| decimal(Some(row.value.mean), 3))
+        .right("Mean", |row| match row.unit {
+            OF_WINDOWS => percent1(row.value.mean),
+            _ => decimal(Some(row.value.mean), 3),
+        })
         .right("Std", |row| decimal(row.value.std, 3));
     let mut out = table.markdown_with_rest_in("report.md");
     let warm = model_stages(report).filter_map(|stage| stage.host_warm_instances).max();
@@ -274,11 +299,11 @@ fn operators(report: &Report) -> String {
     }
     let rows: Vec<&OperatorRow> = found.rows.iter().collect();
     let table = Table::first(OPERATORS, &rows)
-        .left("op_name", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
-        .right("total_time_ms", |row| row.host_total_ns.map(ms3))
-        .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
-        .right("calls", |row| count(row.calls))
-        .right("mean_ms", |row| row.host_mean_ns.map(ms6));
+        .left("Operator", |row| code(&shorten(&row.op_name, SHORT_NAME_CHARS)))
+        .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
+        .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
+        .right("Calls", |row| count(row.calls))
+        .right("Host mean (us)", |row| row.host_mean_ns.map(us3));
     let (basis, source) = (basis(found), text(&found.source));
     let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
@@ -294,7 +319,8 @@ fn kernels(report: &Report) -> String {
     let (of_stages, others): (Vec<_>, Vec<_>) = all.iter().partition(is_of_stage);
     // Without stages of the model, any kernel is better than none.
     let rows = if of_stages.is_empty() { others } else { of_stages };
-    let table = Table::first(KERNELS, &rows)
+    let shown = rows.get(..KERNELS.min(rows.len())).unwrap_or_default();
+    let table = Table::new(shown)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
@@ -303,13 +329,20 @@ fn kernels(report: &Report) -> String {
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
+    let more = match rows.len().saturating_sub(KERNELS) {
+        0 => String::new(),
+        more => {
+            format!("{} more: kernels.md has the longest, kernels.csv all. ", count(more as u64))
+        }
+    };
+    let waiting = waiting_in_communication(report).map(|said| format!(" {said}"));
     format!(
-        "{}Share: of the stage's kernel time. Cold first calls are left out of all numbers.{}\n\n",
-        table.markdown_with_rest_in("kernels.md"),
-        match rows.iter().take(KERNELS).any(|kernel| kernel.known_bound().is_some()) {
-            true => " Bound: by counters of ncu, or sampled ones where marked so.",
-            false =>
-                " Bound: not known, because neither ncu nor sampled counters know one of them.",
+        "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{} {}\n\n",
+        table.markdown(),
+        waiting.unwrap_or_default(),
+        match shown.iter().any(|kernel| kernel.known_bound().is_some()) {
+            true => "Bounds: by counters of ncu, or sampled ones where marked.",
+            false => "No bound is known: there are no counters of these kernels.",
         },
     )
 }

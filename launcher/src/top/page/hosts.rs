@@ -65,7 +65,7 @@ pub(super) fn hosts<'v>(
             hosts = all.iter().map(|of| (*of, &of.window.host)).collect();
             let is_whole = all.iter().any(|of| of.window.is_whole);
             // Of a run that goes on, also between calls.
-            if is_whole { "ALL CALLS" } else { "THE LAST 10 s" }.to_owned()
+            if is_whole { "ALL STAGES" } else { "ALL STAGES, LAST 10 s" }.to_owned()
         }
     };
     if hosts.is_empty() {
@@ -126,10 +126,11 @@ fn host_lines(
         format!("  {who:>8} {unused:>7} {of:>6}  {text}")
     };
     let text_width = width.saturating_sub(BEFORE_CAUSE);
-    let titles = ["WHAT THE HOST DID WHILE NO WORK RAN, IN", "HOST MEANWHILE, IN"];
+    let titles =
+        ["WHAT THE HOST DID WHILE NO WORK RAN, IN", "HOST WHILE NO WORK RAN, IN", "HOST, IN"];
     let titles = titles.map(|title| format!("{title} {place}"));
-    let [whole, short] = &titles;
-    let title = if whole.chars().count() <= text_width { whole } else { short };
+    let fits = |title: &&String| title.chars().count() <= text_width;
+    let title = titles.iter().find(fits).unwrap_or(&titles[2]);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
     for (who, unused, causes, why) in rows {
         let room = each.saturating_sub(causes.len());

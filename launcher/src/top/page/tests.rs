@@ -141,7 +141,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
         "{whole}"
     );
     // What is read so far would look like all of it.
-    for part in ["decode", "gemm", "placed", "49.8", "WHAT THE HOST DID"] {
+    for part in ["decode", "gemm", "placed", "49.8", "NO WORK RAN"] {
         assert!(!whole.contains(part), "{part} is in\n{whole}");
     }
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
@@ -408,6 +408,16 @@ fn a_file_that_was_cut_lost_nobody_knows_how_much() {
     let (torn, cut) = (ends("  71 "), ends("  72 "));
     assert_eq!((torn[0].as_str(), torn.last().map(String::as_str)), ("cut", Some("?")));
     assert_eq!((cut[0].as_str(), cut.last().map(String::as_str)), ("cut", Some("3+?")));
+    // However much it is, the row is as wide as its title.
+    for lost in [9_999, 10_000, 999_999, 1_000_000, 2_000_000_000, u64::MAX] {
+        view.look.processes[1].losses = vec![("range_events", lost)];
+        let shown = text(&view, 80, 24);
+        let width = |part: &str| {
+            let line = shown.iter().rfind(|line| line.contains(part)).expect("a line");
+            line.trim_end().chars().count()
+        };
+        assert_eq!(width("  72 "), width("LOST"), "{lost}: {shown:#?}");
+    }
     // Nobody heard of it for long, and it did not say that it ends.
     view.look.processes.truncate(1);
     view.look.processes[0].is_torn = false;
@@ -430,11 +440,21 @@ fn work_outside_of_ranges_is_never_the_first_stage() {
     }
     let shown = text(&view, 80, 24);
     assert!(shown.iter().any(|line| line.starts_with("> decode")), "{shown:#?}");
+    // Of a run that has ended it has no rate, and a row of marks would say less.
+    for process in &mut view.look.processes {
+        process.window.is_whole = true;
+        let launches = process.window.stages["decode"].launches;
+        let outside = StageNumbers { launches, ..StageNumbers::default() };
+        process.window.stages.insert("(outside ranges)".to_owned(), outside);
+    }
+    let shown = text(&view, 80, 24);
+    let row = shown.iter().find(|line| line.contains("(outside ranges)")).expect("a row");
+    assert!(row.contains("  in no call: no times, kernels only"), "{shown:#?}");
 }
 
 /// The lines of the table of the host, without its title.
 fn of_hosts(shown: &[String]) -> Vec<&str> {
-    let title = shown.iter().position(|line| line.contains("WHAT THE HOST DID"));
+    let title = shown.iter().position(|line| line.contains("NO WORK RAN"));
     let rest = shown.iter().skip(title.expect("a title") + 1);
     rest.take_while(|line| !line.contains("RANK")).map(|line| line.trim_end()).collect()
 }
@@ -577,7 +597,7 @@ fn columns_of_a_narrow_terminal_are_whole() {
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).trim_end()
     };
     assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
-    assert!(find("PROCESS").ends_with("  HOST MEANWHILE, IN THE LAST 10 s"), "{shown:#?}");
+    assert!(find("PROCESS").ends_with("  HOST, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
     assert!(find("2 processes").ends_with("old"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  ? more keys");
@@ -796,7 +816,7 @@ fn without_a_report_a_stage_is_divided_as_a_report_does() {
         View { look: watch.look(), ended: Some("over".into()), is_text: true, ..View::default() };
     let shown = |view: &View| -> Vec<String> {
         let lines = text(view, 160, 60);
-        let host = lines.iter().position(|line| line.contains("WHAT THE HOST DID")).expect("it");
+        let host = lines.iter().position(|line| line.contains("NO WORK RAN")).expect("it");
         let decode = lines.iter().find(|line| line.starts_with("> decode")).expect("a stage");
         let parts = decode.split_whitespace().skip(5).take(3).map(str::to_owned);
         // Only a report counts the further lines of a function.

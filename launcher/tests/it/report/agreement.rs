@@ -154,9 +154,8 @@ fn every_place_has_the_lines_of_the_answer() {
         for line in lines {
             // Of a run without GPU work the console has the reason and the remedy only.
             let is_short = |place: &str, text: &str| {
-                let is_in_short = place == "stakeholder_summary.md"
-                    && text.contains("Bound:")
-                    && line.label != "verdict";
+                let is_in_short =
+                    place == "stakeholder_summary.md" && text.contains("- **Verdict:**");
                 is_in_short || (told.name == "empty" && place == "console")
             };
             for (place, text) in told.texts.iter().filter(|(place, text)| !is_short(place, text)) {

@@ -146,13 +146,13 @@ fn utilisation_is_what_a_pocket_calculator_gives() {
 
     let report = folder.text("report.md");
     assert!(report.contains("(set in the configuration: dense"), "{report}");
-    assert!(report.contains("| `prefill` | 3 | 12.960 | 32.400 |"), "{report}");
+    assert!(report.contains("| `prefill` | 3 | 12.96 | 32.40 |"), "{report}");
     let (_, appendix) = report.split_once("## Whole run, with warm-up").expect("an appendix");
     let gemm = appendix.lines().find(|line| line.starts_with("| gemm |")).expect("a class");
     assert!(gemm.contains("| 100.0 |"), "{gemm}");
     let summary = folder.text("stakeholder_summary.md");
-    assert!(summary.contains("| `Model-level` | 7.467 |"), "{summary}");
-    assert!(summary.contains("| `prefill` | 12.960 |"), "{summary}");
+    assert!(summary.contains("| `Model-level` | 7.47 |"), "{summary}");
+    assert!(summary.contains("| `prefill` | 12.96 |"), "{summary}");
     assert!(summary.contains("| `aten::mm` | 0.006 | 0.008 | 2 |"), "{summary}");
     let operators = folder.text("operators.md");
     assert!(operators.contains("Rows: 1 of 2"), "operators.top_n holds: {operators}");
@@ -404,9 +404,9 @@ fn parts_within_prefill_have_rows_and_mfu() {
 
     // The peak is 1 GFLOP/s. An instance of sam has half of 4000 FLOPs in 2 us.
     let mfu = |name: &str| row(&page, "MFU", name)[1].to_owned();
-    assert_eq!(mfu("`sam`"), "100.000");
-    assert_eq!(mfu("`clip`"), "66.667");
-    assert_eq!(mfu("`projector`"), "10.000");
+    assert_eq!(mfu("`sam`"), "100.00");
+    assert_eq!(mfu("`clip`"), "66.67");
+    assert_eq!(mfu("`projector`"), "10.00");
     assert_eq!(row(&whole, "Model FLOP utilisation", "`clip`")[3], "0.003", "time in ms");
     assert!(page.contains("Within prefill: sam, clip, projector."), "{page}");
 
@@ -432,7 +432,7 @@ fn parts_before_prefill_are_stages_of_the_model() {
     b.end();
     let ([page, whole], metrics) = reports(&b, &vision_config());
     // 4000 FLOPs in 10 us of wall time.
-    assert_eq!(row(&page, "MFU", "`sam`")[1], "40.000");
+    assert_eq!(row(&page, "MFU", "`sam`")[1], "40.00");
     assert_eq!(row(&whole, "Model FLOP utilisation", "`sam`")[3], "0.010", "time in ms");
     assert_eq!(row(&page, "Per-Stage Timings", "`sam`")[0], "`sam`");
     assert!(!page.contains("| Within |"), "{page}");
