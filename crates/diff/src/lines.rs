@@ -9,6 +9,7 @@ use crate::comparison::{
     Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per, Presence,
     StageChange, Verdict, WorkChange, signed, signed_time,
 };
+use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
 const STAGES: usize = 3;
@@ -56,6 +57,7 @@ impl Comparison {
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
         let is_alone = |stage: &&StageChange| stage.presence != Presence::Both;
+        let is_unlike = |stage: &StageChange| stage.own_times.is_some();
         match () {
             () if !changed.is_empty() && !self.unlike.is_empty() => Outlook::Changed,
             () if has(Change::Unclear) || has(Change::Worse) && has(Change::Better) => {
@@ -65,11 +67,12 @@ impl Comparison {
             () if has(Change::Better) => Outlook::Better,
             () if !changed.is_empty() => Outlook::Changed,
             () if !stages.is_empty() && stages.iter().all(is_alone) => Outlook::Changed,
-            () if stages.iter().all(|stage| is_alone(stage) || is_unjudged(stage)) => {
-                match stages.is_empty() {
-                    true => Outlook::Same,
-                    false => Outlook::NotJudged,
-                }
+            () if stages.is_empty() => Outlook::Same,
+            () if stages
+                .iter()
+                .all(|stage| is_alone(stage) || is_unlike(stage) || is_unjudged(stage)) =>
+            {
+                Outlook::NotJudged
             }
             () => Outlook::Same,
         }
@@ -132,11 +135,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         }
     };
     let head = match of.outlook() {
-        Outlook::Changed if of.is_of_two_runs() => "In these two runs".to_owned(),
         Outlook::Better => format!("Better {basis}"),
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
+        Outlook::NotJudged if stages.iter().any(|stage| stage.own_times.is_some()) => {
+            format!("Not comparable {basis}")
+        }
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
             let what = match of.is_of_two_runs() {
@@ -154,14 +159,17 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => format!("{head}{caution}"),
         // The head has said it.
         false if of.outlook() == Outlook::NotJudged => {
-            format!("{head}: {}", texts.join("; ").replace(" (not judged)", ""))
+            let texts = texts.join("; ").replace(" (not judged)", "");
+            let texts = texts.replace(" is not comparable: ", " is ");
+            format!("{head}: {}", texts.replace(" are not comparable: ", " are "))
         }
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". One run per side: runs of the same code may differ as much.";
+const TWO_RUNS: &str =
+    ". Runs of the same code may differ as much: 4 runs per side would show their noise.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +249,13 @@ fn throughput(stage: &StageChange) -> Option<String> {
     Some(format!("{} tokens/s {}", name(stage), held(metric)))
 }
 
+impl StageChange {
+    /// The time that stands for it, where both sides have one: of a token where the reports give times of tokens.
+    pub fn time(&self) -> Option<&MetricChange> {
+        time_of(self).map(|(metric, _)| metric)
+    }
+}
+
 /// The time of a stage that the lines give, and what it is of: of the same as the parts of the stage.
 pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     TIMES.iter().filter(|(metric, _)| stage.has_time(metric)).find_map(|(metric, label)| {
@@ -271,7 +286,7 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
     worse.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
     let text = |(stage, metric): &&(String, &MetricChange)| {
-        let metric_name = shorten(&metric.metric, NAME_LIMIT);
+        let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))
     };
     let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
@@ -287,19 +302,32 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
 }
 
-/// The stages of one side only.
+/// The stages of one side only, and those that the sides time per unlike things.
 fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
-    let text = |stage: &&StageChange| match stage.presence {
+    // Mostly the reason is the same for all stages.
+    let mut unlike: Vec<(&str, Vec<String>)> = Vec::new();
+    for stage in stages.iter().filter(|stage| stage.own_times.is_some()) {
+        let why = stage.other_work.as_deref().unwrap_or_default();
+        match unlike.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name(stage)),
+            None => unlike.push((why, vec![name(stage)])),
+        }
+    }
+    let unlike = unlike.iter().map(|(why, names)| {
+        let is = if names.len() > 1 { "are" } else { "is" };
+        format!("{} {is} not comparable: {why}", listed(names, STAGES))
+    });
+    let alone = |stage: &&StageChange| match stage.presence {
         Presence::New => Some(format!("{} is new", name(stage))),
         Presence::Vanished => Some(format!("{} vanished", name(stage))),
         Presence::Both => None,
     };
-    let mut texts: Vec<String> = stages.iter().filter_map(text).collect();
-    if let Some(more) = texts.len().checked_sub(STAGES).filter(|&more| more > 0) {
-        texts.truncate(STAGES);
-        texts.push(format!("{} on one side only", counted(more as u64, "more stage")));
+    let mut alone: Vec<String> = stages.iter().filter_map(alone).collect();
+    if let Some(more) = alone.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        alone.truncate(STAGES);
+        alone.push(format!("{} on one side only", counted(more as u64, "more stage")));
     }
-    texts
+    unlike.chain(alone).collect()
 }
 
 /// How many rows of GPU work changed.
@@ -352,7 +380,10 @@ fn time(stages: &[&StageChange]) -> String {
             Presence::Both => {}
         }
         match time_of(stage) {
-            None => format!("{name}: no time is known on both sides"),
+            None => match (stage.own_text(), &stage.other_work) {
+                (Some(times), Some(why)) => format!("{name}: {times} (not comparable: {why})"),
+                _ => format!("{name}: no time is known on both sides"),
+            },
             Some((metric, _)) => {
                 let per = stage.per_of(&metric.metric);
                 let change = match &stage.other_work {
@@ -534,8 +565,8 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "± is the noise of steps, calls and samples within these two runs, and at least 5 %; the noise between runs \
-             is not known; a value that each run has only once is shown but not judged"
+            "± is the noise within these two runs, at least 5 %; that between runs is not known; not judged: each run \
+             has one value of it"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(

@@ -432,6 +432,45 @@ fn graphs_are_told_by_the_share_of_their_kernels_and_not_by_their_captures() {
     assert_eq!(changed.as_deref(), Some("none → in decode"));
 }
 
+/// A step of an engine lasts until the next one begins: neither a call nor a token does.
+#[test]
+fn steps_of_an_engine_and_calls_are_shown_and_not_subtracted() {
+    let of = |unit, p50_ns, tokens_per_step| {
+        let kernels = vec![("k".to_owned(), 4, 4000)];
+        let mut report = report(&[("decode", 4, 2_000_000, kernels)]);
+        let step = StepTimes { unit, p50_ns, steps: 9, tokens_per_step, ..StepTimes::default() };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let engine = of(StepUnit::OfEngine, 3_321_000, None);
+    let calls = of(StepUnit::Instance, 96_000_000, Some(8));
+    let conditions = ["decode.step_ms>+5%", "decode.class_gemm_ms>+5%", "run.kernels>+0"];
+    let found = diff(&[&engine], &[&calls], &conditions, false);
+    let stage = &found.stages[0];
+    assert_eq!(stage.own_text().as_deref(), Some("3.321 ms per step → 12.000 ms per token"));
+    assert_eq!(
+        found.verdict,
+        "Not comparable (one run per side): decode is timed per step of an engine before, and per token after"
+    );
+    assert!(
+        stage.metrics.iter().all(|metric| stage.per_of(&metric.metric).is_empty()),
+        "{stage:?}"
+    );
+    assert!(stage.work.is_empty() && stage.host.is_empty() && stage.parts().rows.is_empty());
+    let outcomes: Vec<Outcome> = found.conditions.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::NotEvaluated, Outcome::NotEvaluated, Outcome::Passed]);
+    assert!(found.conditions[0].text.contains("3.321 ms per step → 12.000 ms per token"));
+    // The same way on both sides, they are subtracted.
+    for report in [&engine, &calls] {
+        let same = diff(&[report], &[report], &[], false);
+        assert!(same.stages[0].own_times.is_none() && same.stages[0].time().is_some());
+    }
+    // Where a side has both, none of them stands for it.
+    let mixed = diff(&[&engine, &calls], &[&engine], &[], false);
+    let times = mixed.stages[0].own_times.as_ref().expect("times");
+    assert_eq!(times.each_ref().map(|side| side.ms), [None, Some(3.321)]);
+}
+
 #[test]
 fn steps_that_are_not_of_one_kind_are_warned_of() {
     let of = |path: Option<&str>| {
@@ -497,9 +536,9 @@ fn a_time_that_changed_comes_before_larger_noise() {
     let names: Vec<&str> = found.stages.iter().map(|stage| stage.stage.as_str()).collect();
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
-        found
-            .verdict
-            .starts_with("In these two runs: decode call 25.0 % shorter. One run per side"),
+        found.verdict.starts_with(
+            "Changed (one run per side): decode call 25.0 % shorter. Runs of the same code"
+        ),
         "{}",
         found.verdict
     );
@@ -760,11 +799,15 @@ fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
     let found = |mean_ns| diff(&[&before], &[&run(3_265_000, mean_ns)], &[], false).verdict;
     let opposed = found(3_665_000);
     assert!(
-        opposed.starts_with("In these two runs: decode call median -12.7 %, but mean +1.3 %"),
+        opposed
+            .starts_with("Changed (one run per side): decode call median -12.7 %, but mean +1.3 %"),
         "{opposed}"
     );
     let agreed = found(3_200_000);
-    assert!(agreed.starts_with("In these two runs: decode call 12.7 % shorter. "), "{agreed}");
+    assert!(
+        agreed.starts_with("Changed (one run per side): decode call 12.7 % shorter. "),
+        "{agreed}"
+    );
     let several =
         |runs| diff(&vec![&before; runs], &vec![&run(3_265_000, 3_665_000); runs], &[], false);
     let mixed = several(4);

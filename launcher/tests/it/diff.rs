@@ -114,7 +114,7 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
     let first = [
-        "\nHardly comparable: 1 against 2 GPUs.\nIn these two runs: ",
+        "\nHardly comparable: 1 against 2 GPUs.\nChanged (one run per side): ",
         " tokens/s ",
         "\nnext        ",
     ];
@@ -142,7 +142,7 @@ fn the_first_line_says_whether_anything_changed() {
     let regions = sample("regions");
     let output = ["-q", "diff", &regions, &regions, "--html", "same.html"];
     let same = lossy(&sandbox.launch_strictly(&output).assert().success().get_output().stdout);
-    let verdict = "Both sides are the same run, so that nothing can differ: name another run";
+    let verdict = "Both sides are the same run: name another run to compare it with";
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
