@@ -37,7 +37,7 @@ pub struct Run<'r> {
 /// A run has no GPU work, so that nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{run} (a run {side} the change) is EMPTY: it holds no GPU work, so that nothing can be compared ({why}); \
+    "{run} (a run {side} the change) is EMPTY: it holds no GPU work to compare ({why}); \
      `stage2-launch doctor` finds out why none is recorded"
 )]
 pub struct EmptyRun {
@@ -105,7 +105,8 @@ pub fn compare(
         conditions: Vec::new(),
     };
     comparison.unlike = unlike(before, after, &comparison);
-    // It told whether the sides run one program. Per what each side counts, it is of nothing.
+    // Until here, their kernels tell whether the sides run one program. Times per a step of the one and per a call of the
+    // other do not compare.
     for stage in comparison.stages.iter_mut().filter(|stage| stage.own_times.is_some()) {
         stage.work = Vec::new();
         stage.work_total = WorkTotal::default();

@@ -114,9 +114,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         texts.push(counted(more as u64, "more stage"));
     }
     let named = texts.len();
-    if is_same {
+    let is_timed_alike = stages.iter().all(|stage| stage.own_times.is_none());
+    if is_same && is_timed_alike {
         texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
     }
+    texts.extend(unlike(&stages, of.outlook() != Outlook::NotJudged));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
@@ -139,9 +141,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
-        Outlook::NotJudged if stages.iter().any(|stage| stage.own_times.is_some()) => {
-            format!("Not comparable {basis}")
-        }
+        Outlook::NotJudged if !is_timed_alike => format!("Not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
             let what = match of.is_of_two_runs() {
@@ -159,17 +159,14 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => format!("{head}{caution}"),
         // The head has said it.
         false if of.outlook() == Outlook::NotJudged => {
-            let texts = texts.join("; ").replace(" (not judged)", "");
-            let texts = texts.replace(" is not comparable: ", " is ");
-            format!("{head}: {}", texts.replace(" are not comparable: ", " are "))
+            format!("{head}: {}", texts.join("; ").replace(" (not judged)", ""))
         }
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str =
-    ". Runs of the same code may differ as much: 4 runs per side would show their noise.";
+const TWO_RUNS: &str = ". The noise between runs is unknown: 4 runs per side measure it.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,8 +299,8 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
 }
 
-/// The stages of one side only, and those that the sides time per unlike things.
-fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
+/// The stages that the sides time per unlike things. `in_full`: the head of the verdict does not state what that means.
+fn unlike(stages: &[&StageChange], in_full: bool) -> Vec<String> {
     // Mostly the reason is the same for all stages.
     let mut unlike: Vec<(&str, Vec<String>)> = Vec::new();
     for stage in stages.iter().filter(|stage| stage.own_times.is_some()) {
@@ -313,21 +310,28 @@ fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
             None => unlike.push((why, vec![name(stage)])),
         }
     }
-    let unlike = unlike.iter().map(|(why, names)| {
-        let is = if names.len() > 1 { "are" } else { "is" };
-        format!("{} {is} not comparable: {why}", listed(names, STAGES))
-    });
-    let alone = |stage: &&StageChange| match stage.presence {
+    let not = if in_full { "not comparable: " } else { "" };
+    let text = |(why, names): &(&str, Vec<String>)| match &names[..] {
+        [only] => format!("{only} is {not}{why}"),
+        [a, b] => format!("{a} and {b} are {not}{why}"),
+        all => format!("{} are {not}{why}", listed(all, STAGES)),
+    };
+    unlike.iter().map(text).collect()
+}
+
+/// The stages of one side only.
+fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
+    let text = |stage: &&StageChange| match stage.presence {
         Presence::New => Some(format!("{} is new", name(stage))),
         Presence::Vanished => Some(format!("{} vanished", name(stage))),
         Presence::Both => None,
     };
-    let mut alone: Vec<String> = stages.iter().filter_map(alone).collect();
-    if let Some(more) = alone.len().checked_sub(STAGES).filter(|&more| more > 0) {
-        alone.truncate(STAGES);
-        alone.push(format!("{} on one side only", counted(more as u64, "more stage")));
+    let mut texts: Vec<String> = stages.iter().filter_map(text).collect();
+    if let Some(more) = texts.len().checked_sub(STAGES).filter(|&more| more > 0) {
+        texts.truncate(STAGES);
+        texts.push(format!("{} on one side only", counted(more as u64, "more stage")));
     }
-    unlike.chain(alone).collect()
+    texts
 }
 
 /// How many rows of GPU work changed.
@@ -460,7 +464,9 @@ fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
         let (row, change) = (work_name(row, NAME_LIMIT), signed_time(row.change_ns));
         Some(format!("most in {}: {row} {change} per {}", name(stage), stage.per_word()))
     };
-    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
+    let comparable = stages
+        .iter()
+        .filter(|stage| stage.other_work.is_none() && stage.presence == Presence::Both);
     let sum = |number: fn(&LibraryChange) -> u64| libraries.iter().map(number).sum::<u64>();
     let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
     let names = names.iter().filter(|(number, _)| *number > 0);
@@ -565,8 +571,8 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "± is the noise within these two runs, at least 5 %; that between runs is not known; not judged: each run \
-             has one value of it"
+            "± is the noise of the steps and calls within these two runs, and at least 5 %; not judged: each run has \
+             only one value of it"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(
@@ -597,6 +603,10 @@ fn next(of: &Comparison) -> String {
         _ if !of.unlike.is_empty() => {
             return format!("compare {ENOUGH_RUNS} runs per side of one program, workload and GPU");
         }
+        Outlook::NotJudged if timed(of).iter().any(|stage| stage.own_times.is_some()) => {
+            return "compare runs of one engine, or record both sides with the same ranges"
+                .to_owned();
+        }
         _ if runs == 1 => {
             return format!(
                 "record {ENOUGH_RUNS} runs per side, then: diff A1 .. A4 --against B1 .. B4"
@@ -612,7 +622,7 @@ fn next(of: &Comparison) -> String {
         }
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
-        Outlook::Same | Outlook::NotJudged => "no effect on the time shows",
+        Outlook::Same | Outlook::NotJudged => "the times show no effect",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),

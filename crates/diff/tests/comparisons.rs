@@ -370,7 +370,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     assert_eq!(warned(&of(1_975.0, 0, true, 15.8)), [""; 0]);
     let unlike = |after: &Report| diff(&[&of(1_980.0, 1, true, 16.0)], &[after], &[], false).unlike;
     assert_eq!(unlike(&of(1_410.0, 12, false, 16.0)), [""; 0]);
-    assert_eq!(unlike(&of(1_980.0, 1, true, 8.0)), ["another workload"]);
+    assert_eq!(unlike(&of(1_980.0, 1, true, 8.0)), ["different workloads"]);
     // The prompts of a prefill step are chance: nothing of the stage got better or worse by them.
     let prefill = |tokens: f64, ns: u64| {
         let mut report = slower(report(&[("prefill", 9, ns, vec![("k".into(), 9, 9 * ns)])]));
@@ -537,7 +537,7 @@ fn a_time_that_changed_comes_before_larger_noise() {
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
         found.verdict.starts_with(
-            "Changed (one run per side): decode call 25.0 % shorter. Runs of the same code"
+            "Changed (one run per side): decode call 25.0 % shorter. The noise between runs"
         ),
         "{}",
         found.verdict
@@ -599,7 +599,7 @@ fn real_reports_add_up_and_equal_themselves() {
     let step = decode.metric("step_ms").expect("a step");
     assert_eq!((step.verdict, decode.per), (Verdict::None, Per::Token));
     assert_eq!(other.lines.len(), 7);
-    assert_eq!(other.unlike, ["another model"]);
+    assert_eq!(other.unlike, ["different models"]);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
     let first = "No clear difference in the time of a stage (one run per side): decode time per token -9.0 % (within ± ";
@@ -715,7 +715,7 @@ fn programs_without_stages_or_kernels_in_common_hardly_compare() {
     let run = of("a.py", &["decode", "prefill"], "gemm");
     assert_eq!(unlike(&run, &of("b.py", &["decode"], "gemm")), [""; 0], "it is the same otherwise");
     let kernels = unlike(&run, &of("b.py", &["decode", "prefill"], "attention"));
-    assert_eq!(kernels, ["another program (a.py → b.py)", "no kernel in common"]);
+    assert_eq!(kernels, ["different programs (a.py → b.py)", "no kernel in common"]);
     let stages = unlike(&run, &of("a.py", &["decode", "x", "y"], "gemm"));
     assert_eq!(stages, ["stages without a counterpart (prefill, x, y)"]);
 }

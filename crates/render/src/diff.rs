@@ -29,14 +29,18 @@ fn title(of: &Comparison) -> String {
 
 /// The title with the folders of the runs alone, where these tell the sides apart.
 fn page_title(of: &Comparison) -> String {
-    fn folder(label: &str) -> &str {
-        let path = label.strip_suffix("/metrics.json").unwrap_or(label).trim_end_matches('/');
-        let last = path.rsplit('/').next().filter(|_| !path.starts_with("baseline:"));
-        last.filter(|last| !last.is_empty()).unwrap_or(path)
-    }
-    let folders = title_by(of, folder);
+    let folders = title_by(of, |label| in_folder(label).1);
     let is_clear = folders.split_once(" → ").is_some_and(|(a, b)| a != b);
     if is_clear { folders } else { title(of) }
+}
+
+/// The folder of a run, behind the one that it is in.
+fn in_folder(label: &str) -> (Option<&str>, &str) {
+    let path = label.strip_suffix("/metrics.json").unwrap_or(label).trim_end_matches('/');
+    match path.rsplit_once('/').filter(|_| !path.starts_with("baseline:")) {
+        Some((parent, folder)) => (Some(if parent.is_empty() { "/" } else { parent }), folder),
+        None => (None, if path.is_empty() { label } else { path }),
+    }
 }
 
 /// Characters of a command.
@@ -64,7 +68,13 @@ impl SideFacts {
             }
             found
         }
-        let labels: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
+        let folders: Vec<_> = runs.iter().map(|run| in_folder(&run.label)).collect();
+        let parent = folders.first().and_then(|(parent, _)| *parent);
+        let is_one = folders.iter().all(|(of, _)| *of == parent);
+        let labels: Vec<&str> = match is_one {
+            true => folders.iter().map(|(_, folder)| *folder).collect(),
+            false => runs.iter().map(|run| run.label.as_str()).collect(),
+        };
         let mut facts = distinct(runs.iter().map(|run| run.gpus.clone()), FACTS);
         let mut days: Vec<&String> = runs.iter().filter_map(|run| run.started.as_ref()).collect();
         days.sort();
@@ -73,6 +83,7 @@ impl SideFacts {
             (Some(only), _) => facts.push((*only).clone()),
             _ => {}
         }
+        facts.extend(parent.filter(|_| is_one).map(|parent| format!("in {parent}")));
         let command = |run: &ComparedRun| Some(shorten_words(run.command.as_ref()?, COMMAND_CHARS));
         Self {
             runs: listed(&labels, LISTED),
@@ -137,7 +148,7 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     let finding = |of: &Comparison| {
         let why = of.unlike.join(", ");
         let what = format!("{}: the conditions compared unlike runs: {why}", title(of));
-        let why = "a change of the numbers is then none of the program";
+        let why = "the numbers may differ for that reason alone";
         Id::DiffUnlike.found(
             what,
             why,
@@ -366,12 +377,13 @@ fn stages(of: &Comparison) -> String {
         .right("after", |row| {
             own(row, 1).or_else(|| of_metric(row, |m| value_cell(m.after, m.unit)))
         })
-        .right("change", |row| of_metric(row, |m| difference_cell(m.change, m.unit)))
+        .right("change", |row| of_metric(row, difference_cell))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
-        .left(NOISE, |row| match own(row, 0) {
-            Some(_) => row.0.other_work.as_deref().map(text),
-            None => of_metric(row, noise_cell),
+        .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
+            (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
+            (Presence::Both, None) => of_metric(row, noise_cell),
+            _ => None,
         })
         .markdown_with_rest_in("the JSON (--json)");
     let apart = of.stages.len() - of_model.len();
@@ -450,7 +462,7 @@ fn host(stage: &StageChange) -> String {
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
-        .right("change", |row| difference_cell(row.change, row.unit))
+        .right("change", |row| difference_cell(row))
         .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
@@ -469,7 +481,7 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .left("metric", |row| metric_name(row, stage))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
-        .right("change", |row| difference_cell(row.change, row.unit))
+        .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row.change_percent))
         .left("difference", |row| {
             stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
@@ -614,10 +626,11 @@ fn comparison(of: &Comparison) -> String {
         let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
         format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
     });
+    let numbers: String = shown_stages(of).map(numbers).collect();
     let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
         "<section>\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n<h2>All numbers</h2>\n{}{}</section>\n",
+         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
         breakable(&page_title(of)),
         kind(of),
         caution.unwrap_or_default(),
@@ -628,7 +641,7 @@ fn comparison(of: &Comparison) -> String {
         marked(&stage_table(of)),
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
-        shown_stages(of).map(numbers).collect::<String>(),
+        if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
         marked(&other_tables(of))
     )
 }
@@ -793,8 +806,11 @@ fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
     cell(value, |value| unit.shown(value))
 }
 
-fn difference_cell(value: Option<f64>, unit: MetricUnit) -> String {
-    cell(value, |value| signed(value, unit.digits(value)))
+/// With the digits of the values that it is a difference of.
+fn difference_cell(metric: &MetricChange) -> String {
+    let values = [metric.before, metric.after].into_iter().flatten();
+    let digits = values.map(|value| metric.unit.digits(value)).max().unwrap_or_default();
+    cell(metric.change, |change| signed(change, digits))
 }
 
 fn percent_cell(value: Option<f64>) -> String {

@@ -138,7 +138,7 @@ fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
     let (bytes, read) = report_of(&path)?;
     if read.report.coverage.verdict.status == Status::Empty {
         return Err(Failure::NoResult(format!(
-            "{}: it holds no GPU work, so that nothing can be compared with it",
+            "{}: it holds no GPU work to compare with",
             visible_path(&path)
         )));
     }

@@ -147,13 +147,11 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
     let answer = format!("<div class=\"good\">\n<p class=\"verdict\">{verdict}</p>");
-    assert!(page.contains(&answer) && page.matches("noise between runs").count() == 1, "{page}");
+    assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
     let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
-    sandbox
-        .launch_strictly(&words)
-        .assert()
-        .success()
-        .stdout(contains("\nHardly comparable: another model.\nNo clear difference in the time"));
+    sandbox.launch_strictly(&words).assert().success().stdout(contains(
+        "\nHardly comparable: different models.\nNo clear difference in the time",
+    ));
     assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
     // A warning about prefill does not colour the verdict on decode.
     let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
@@ -170,6 +168,12 @@ fn the_first_line_says_whether_anything_changed() {
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
     let page = common::read(&sandbox.path("better.html"));
+    // Whoever is sent the page sees what ran, and nothing red below a green verdict.
+    let title =
+        "<h1>vllm_<wbr>sorting … vllm_<wbr>sorting → vllm_<wbr>server … vllm_<wbr>server</h1>";
+    let ran = ["· 1x NVIDIA H100 80GB HBM3 · 2026-11-28 00:24 UTC ·", "--scheduler-cls sorting"];
+    assert!(page.contains(title) && ran.iter().all(|fact| page.contains(fact)), "{page}");
+    assert!(!page.contains("class=\"bad\"") && page.contains("<td>kernels</td>"), "{page}");
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
     // Nothing is said of steps that do other work.
@@ -182,6 +186,34 @@ fn the_first_line_says_whether_anything_changed() {
         page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
         "{page}"
     );
+}
+
+/// The numbers of diff are those of the reports, also where they are of unlike things.
+#[test]
+fn a_server_and_a_program_with_calls_are_shown_as_their_reports_have_them() {
+    let sandbox = Sandbox::new();
+    let [engine, calls] = ["vllm_server", "server_window"].map(sample);
+    let shown = screen(&sandbox, &[&engine, &calls]);
+    for times in ["p50 3.321 ms per step → 3.060 ms per call  ", "timed per step of an"] {
+        assert!(shown.contains(times), "{shown}");
+    }
+    assert!(!shown.contains(" shorter") && !shown.contains('█'), "{shown}");
+    let words = ["diff", "-q", &engine, &calls, "--fail-if", "decode.step_ms>+5%"];
+    let why = contains("so its numbers are not subtracted (3.321 ms per step → 3.060 ms per call)");
+    sandbox.launch_strictly(&words).assert().code(1).stderr(why);
+}
+
+#[test]
+fn a_run_that_report_refuses_is_compared_with_a_warning() {
+    let sandbox = Sandbox::new();
+    let good = sample("regions");
+    let whole = common::read(sample("regions/metrics.json").as_ref());
+    sandbox.write("damaged/metrics.json", &whole);
+    let said = contains("damaged/run.json is damaged, or of a newer version");
+    let words = ["diff", &good, "damaged"];
+    sandbox.launch_strictly(&words).assert().success().stderr(said.clone().not());
+    sandbox.write("damaged/run.json", "{\"schema\": ");
+    sandbox.launch_strictly(&words).assert().success().stderr(said);
 }
 
 #[test]
@@ -254,7 +286,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
-    let said = said.and(contains("the conditions compared unlike runs: another model"));
+    let said = said.and(contains("the conditions compared unlike runs: different models"));
     let screen = contains(" ms per token").and(contains(", of which\n"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));

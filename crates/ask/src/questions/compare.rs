@@ -68,11 +68,13 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
     let times = || changes().filter_map(|change| Some((change, change.time()?)));
     let changed = times().find(|(_, metric)| metric.verdict.is_change());
     let Some((change, metric)) = changed.or_else(|| times().next()) else {
-        let own = changes().find_map(|change| Some((change, change.own_text()?)));
+        let own = changes().find_map(|change| Some((change, change.own_times.as_ref()?)));
         return match own {
-            Some((change, text)) => format!(
-                "{} takes {text}, which is not comparable: {}.{but}",
+            Some((change, [a, b])) => format!(
+                "{} takes {} before and {} after, which cannot be compared: it is {}.{but}",
                 quoted(&change.stage),
+                a.text(),
+                b.text(),
                 change.other_work.as_deref().unwrap_or_default()
             ),
             None => format!("No stage has times in both runs.{but}"),

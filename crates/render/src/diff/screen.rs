@@ -191,6 +191,9 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
             (_, true) => "No stage does the same work per step on both sides.",
+            _ if of.stages.iter().any(|stage| stage.own_times.is_some()) => {
+                "The sides time no stage in the same way, so no parts are compared."
+            }
             _ => "No stage on both sides has GPU work to compare.",
         };
         return vec![String::new(), why.to_owned()];
@@ -266,7 +269,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize) -> Shown<'p> {
 
 /// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), of which`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
-    let change = signed_time(parts.change_ns);
+    let change = match parts.change_ns {
+        0.0 => "equal".to_owned(),
+        change => signed_time(change),
+    };
     let Some(whole) = parts.whole else {
         return format!("change per {}, {change}:", stage.per_word());
     };
