@@ -650,7 +650,9 @@ fn comparison(of: &Comparison) -> String {
 fn side(name: &str, runs: &[ComparedRun]) -> String {
     let SideFacts { runs, facts, commands } = SideFacts::of(runs);
     let runs = format!("<b>{}</b>", breakable(&runs));
-    let facts = [runs].into_iter().chain(facts.iter().map(|fact| breakable(fact)));
+    // Only paths break: a time of day does not.
+    let fact = |fact: &String| if fact.contains('/') { breakable(fact) } else { escaped(fact) };
+    let facts = [runs].into_iter().chain(facts.iter().map(fact));
     let facts = facts.collect::<Vec<_>>().join(" · ");
     let command = |text: &String| format!("<br><code>{}</code>", breakable(text));
     let commands: String = commands.iter().map(command).collect();

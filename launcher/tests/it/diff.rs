@@ -168,12 +168,14 @@ fn the_first_line_says_whether_anything_changed() {
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
     let page = common::read(&sandbox.path("better.html"));
-    // Whoever is sent the page sees what ran, and nothing red below a green verdict.
+    // Whoever is sent the page sees what ran. How long a run took in all is neither better nor worse.
     let title =
         "<h1>vllm_<wbr>sorting … vllm_<wbr>sorting → vllm_<wbr>server … vllm_<wbr>server</h1>";
     let ran = ["· 1x NVIDIA H100 80GB HBM3 · 2026-11-28 00:24 UTC ·", "--scheduler-cls sorting"];
     assert!(page.contains(title) && ran.iter().all(|fact| page.contains(fact)), "{page}");
-    assert!(!page.contains("class=\"bad\"") && page.contains("<td>kernels</td>"), "{page}");
+    let run = page.split("<h2>Whole run</h2>").nth(1).expect("the whole run");
+    assert!(run.contains("<td>duration, ms</td>") && run.contains("<td>shorter</td>"), "{run}");
+    assert!(!run.contains("class=\"bad\"") && !run.contains("class=\"good\""), "{run}");
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
     // Nothing is said of steps that do other work.
