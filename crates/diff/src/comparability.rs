@@ -169,7 +169,7 @@ const TOPICS: [(&str, Severity, &str); 33] = [
     ("GPU clock", Note, "the highest clock that the GPU states"),
     ("CPU", Note, "host times, launch gaps and idle times depend on it"),
     ("host", Note, "another machine, perhaps with other clocks and neighbours"),
-    ("command", Note, "it is expected where the change is one of its arguments"),
+    ("command", Note, "expected if the change is one of its arguments"),
     ("collector", Note, "versions may cost the workload differently"),
     ("schema version", Note, "numbers that the older version does not have are missing"),
     ("CUPTI", Note, "versions may cost the workload differently"),
@@ -275,10 +275,10 @@ pub(crate) fn unlike(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> 
         let Difference { what, before, after, .. } = difference;
         let reason = match what.as_str() {
             "simulated" => "one GPU is simulated".to_owned(),
-            "GPU" => "another GPU".to_owned(),
+            "GPU" => "different GPUs".to_owned(),
             "number of GPUs" => format!("{before} against {after} GPUs"),
-            "model" => "another model".to_owned(),
-            what if OF_WORKLOAD.contains(&what) => "another workload".to_owned(),
+            "model" => "different models".to_owned(),
+            what if OF_WORKLOAD.contains(&what) => "different workloads".to_owned(),
             _ => continue,
         };
         if !reasons.contains(&reason) {
@@ -307,7 +307,7 @@ fn of_programs(before: &[Run<'_>], after: &[Run<'_>], of: &Comparison) -> Vec<St
     if let (false, Some(old), Some(new)) = (reasons.is_empty(), old, new)
         && old != new
     {
-        reasons.insert(0, format!("another program ({old} → {new})"));
+        reasons.insert(0, format!("different programs ({old} → {new})"));
     }
     reasons
 }
@@ -354,7 +354,7 @@ fn other_words(commands: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSe
     let words = |command: &String| {
         let words: Vec<&str> = command.split(' ').filter(|word| !known.contains(word)).collect();
         match words.is_empty() {
-            true => "(nothing else)".to_owned(),
+            true => "(nothing more)".to_owned(),
             false => format!("… {}", words.join(" ")),
         }
     };
@@ -528,7 +528,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
         let meaning =
-            "times of steps and of calls cannot be compared: calls are, or the tokens in them";
+            "it is not the same on both sides: times of steps of an engine and of others are not compared; otherwise, whole \
+             calls are";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::visible;
-use stage2_model::{Report, Role, StageRow, Status};
+use stage2_model::{Report, Role, StageRow, Status, StepUnit};
 
 use crate::causes::CauseNames;
 use crate::comparability::{differences, other_work, unlike};
 use crate::comparison::{
-    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Per, Presence, StageChange, Verdict,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, OwnTime, Per, Presence, StageChange,
+    Verdict, WorkTotal,
 };
 use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
@@ -19,7 +20,7 @@ use crate::metric::{
     stage_kinds,
 };
 use crate::noise::{Expected, interval, judge, median};
-use crate::stage_view::{Basis, StageView};
+use crate::stage_view::{Basis, StageView, Unit};
 use crate::work::{KernelTime, RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
 
 /// A run that is compared.
@@ -36,7 +37,7 @@ pub struct Run<'r> {
 /// A run has no GPU work, so that nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{run} (a run {side} the change) is EMPTY: it holds no GPU work, so that nothing can be compared ({why}); \
+    "{run} (a run {side} the change) is EMPTY: it holds no GPU work to compare ({why}); \
      `stage2-launch doctor` finds out why none is recorded"
 )]
 pub struct EmptyRun {
@@ -104,14 +105,25 @@ pub fn compare(
         conditions: Vec::new(),
     };
     comparison.unlike = unlike(before, after, &comparison);
+    // Until here, their kernels tell whether the sides run one program. Times per a step of the one and per a call of the
+    // other do not compare.
+    for stage in comparison.stages.iter_mut().filter(|stage| stage.own_times.is_some()) {
+        stage.work = Vec::new();
+        stage.work_total = WorkTotal::default();
+    }
     // A change that has another reason is for better or worse of nothing.
     let is_unlike = !comparison.unlike.is_empty();
     for stage in &mut comparison.stages {
+        let is_other = is_unlike || stage.other_work.is_some();
         let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
-        let metrics = metrics.filter(|_| is_unlike || stage.other_work.is_some());
+        // Another number of kernels alone helps or costs nothing: their time says which.
+        let metrics = metrics.filter(|metric| is_other || metric.unit == MetricUnit::Count);
         metrics.for_each(|metric| metric.better = Better::Neither);
     }
-    comparison.run.iter_mut().filter(|_| is_unlike).for_each(|m| m.better = Better::Neither);
+    // Sums over a run also grow with what it had to do.
+    let is_sum = |metric: &MetricChange| metric.better == Better::Lower;
+    let sums = comparison.run.iter_mut().filter(|metric| is_unlike || is_sum(metric));
+    sums.for_each(|metric| metric.better = Better::Neither);
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
     comparison.conditions =
@@ -123,6 +135,9 @@ fn compared(run: &Run<'_>) -> ComparedRun {
     ComparedRun {
         label: visible(run.label.as_bytes()),
         name: visible(run.report.run.name.as_bytes()),
+        started: run.report.run.started_minute().map(|text| visible(text.as_bytes())),
+        gpus: run.report.gpus().map(|text| visible(text.as_bytes())),
+        command: run.report.run.command.as_ref().map(|words| visible(words.join(" ").as_bytes())),
         coverage: run.report.coverage.verdict.status,
         simulated: run.report.simulated,
         left_out: run.left_out.to_vec(),
@@ -180,7 +195,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let (a_values, b_values) = (values(&a), values(&b));
     let by_class = classes.iter().map(|class| (class_metric(class), MetricUnit::Ms, Better::Lower));
     let named = stage_kinds().map(|kind| (kind.name.to_owned(), kind.unit, kind.better));
-    let metrics = named
+    let metrics: Vec<MetricChange> = named
         .chain(by_class)
         .filter_map(|(name, unit, better)| metric(&name, unit, better, &a_values, &b_values))
         .collect();
@@ -188,6 +203,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         side.iter().filter_map(|(view, work)| Some((*work, basis.units(view, is_warm)?))).collect()
     });
     let (work, work_total) = changes(&before, &after);
+    let unlike = unlike_times([&a, &b]);
     let mut change = StageChange {
         stage: visible(name.as_bytes()),
         apart: all.iter().find_map(|view| view.row.apart),
@@ -196,10 +212,11 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
             (_, true) => Presence::Vanished,
             _ => Presence::Both,
         },
-        other_work: other_work(
-            name,
-            [&a, &b].map(|side| side.iter().map(|(view, _)| view.report).collect()),
-        ),
+        other_work: unlike.as_ref().map(|(_, why)| why.clone()).or_else(|| {
+            let reports = [&a, &b].map(|side| side.iter().map(|(view, _)| view.report).collect());
+            other_work(name, reports)
+        }),
+        own_times: unlike.map(|(times, _)| times),
         per: basis.per,
         per_text: visible(basis.text.as_bytes()),
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
@@ -209,11 +226,43 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         work,
         work_total,
     };
+    if change.own_times.is_some() {
+        let metrics = change.metrics.iter();
+        change.metrics =
+            metrics.filter(|metric| change.per_of(&metric.metric).is_empty()).cloned().collect();
+    }
     let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
-    change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
+    if change.own_times.is_none() {
+        change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
+    }
     change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
     let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
     (places.min().unwrap_or(ROLES.len()), change)
+}
+
+/// The times of each side, and what they are of, where only some are of steps of an engine.
+fn unlike_times(sides: [&StageSide<'_>; 2]) -> Option<([OwnTime; 2], String)> {
+    let times = sides.map(|side| -> Vec<(Unit, f64)> {
+        side.iter().filter_map(|(view, _)| view.own_time()).collect()
+    });
+    let is_of_engine = |(unit, _): &(Unit, f64)| *unit == Unit::Step(StepUnit::OfEngine);
+    let of_engine = times.iter().flatten().filter(|time| is_of_engine(time)).count();
+    let all = times.iter().flatten().count();
+    if of_engine == 0 || of_engine == all || times.iter().any(Vec::is_empty) {
+        return None;
+    }
+    let joined = |side: &[(Unit, f64)], text: fn(Unit) -> &'static str| {
+        let texts: BTreeSet<&str> = side.iter().map(|(unit, _)| text(*unit)).collect();
+        (texts.len(), texts.into_iter().collect::<Vec<_>>().join(" or "))
+    };
+    let own = times.each_ref().map(|side| {
+        let (kinds, _) = joined(side, Unit::words);
+        let (_, per) = joined(side, Unit::noun);
+        let ms = median(&side.iter().map(|(_, ns)| ns / 1e6).collect::<Vec<f64>>());
+        OwnTime { ms: ms.filter(|_| kinds == 1), per }
+    });
+    let [(_, a), (_, b)] = times.each_ref().map(|side| joined(side, Unit::words));
+    Some((own, format!("timed per {a} before, and per {b} after")))
 }
 
 /// The roles that people ask for first, as in the lines of a report.

@@ -9,7 +9,7 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
-use crate::metric::{class_metric, class_of_metric};
+use crate::metric::{class_metric, class_of_metric, label, why_absent};
 use crate::noise::{ALPHA, smallest_p};
 
 /// Name of the model.
@@ -103,6 +103,15 @@ pub struct ComparedRun {
     pub label: String,
     /// Its name in its report.
     pub name: String,
+    /// When it started: `2026-11-22 10:15 UTC`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// Its GPUs: `2x NVIDIA H200`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// The command that it profiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// Its coverage.
     pub coverage: Status,
     /// Its GPU was simulated.
@@ -222,8 +231,8 @@ pub struct StageChange {
     pub apart: Option<Apart>,
     /// Which side has it.
     pub presence: Presence,
-    /// Why its numbers do not compare: its steps do different amounts of work; null: they do the same, as far as that
-    /// is known.
+    /// Why its numbers do not compare: its steps do different amounts of work, or the sides give times of unlike things;
+    /// null: they compare, as far as that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_work: Option<String>,
     /// What the GPU work, and the metrics that say so, are per.
@@ -233,6 +242,10 @@ pub struct StageChange {
     /// What a step is whose times are compared (`call`, `step`, `inferred step`); null: none are.
     #[serde(default)]
     pub step: Option<String>,
+    /// Its times as each side has them, where one side times steps of an engine, which last until the next one begins, and
+    /// the other something else: then no number per step or call is compared; null: both sides time the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_times: Option<[OwnTime; 2]>,
     /// Its metrics.
     pub metrics: Vec<MetricChange>,
     /// Its idle time by what the host did, ms per [`StageChange::per`], the largest change first; named by the
@@ -270,6 +283,12 @@ impl StageChange {
             _ => return String::new(),
         };
         format!(" per {unit}")
+    }
+
+    /// The times of a stage that gives times of unlike things: `3.321 ms per step → 12.442 ms per token`.
+    pub fn own_text(&self) -> Option<String> {
+        let sides = self.own_times.as_ref()?;
+        Some(sides.each_ref().map(OwnTime::text).join(" → "))
     }
 
     /// Whether a time may stand for the stage: that of a token only where its parts are per token, too.
@@ -348,6 +367,24 @@ impl StageChange {
             _ => "overlaps of GPU work",
         };
         Parts { whole, change_ns, rows, told, rest }
+    }
+}
+
+/// A time of a stage as the reports of one side give it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OwnTime {
+    /// Median, ms; null: not known, or the runs of the side do not give times of one thing.
+    pub ms: Option<f64>,
+    /// What it is of: `token`, `step`, `call`.
+    pub per: String,
+}
+
+impl OwnTime {
+    /// `3.321 ms per step`.
+    pub fn text(&self) -> String {
+        let ms = self.ms.map_or(ABSENT.to_owned(), |ms| MetricUnit::Ms.shown(ms));
+        format!("{ms} ms per {}", self.per)
     }
 }
 
@@ -536,7 +573,11 @@ impl MetricChange {
     /// What the change comes to, in a word or two.
     pub fn word(&self) -> &'static str {
         match (self.verdict, self.better) {
-            (Verdict::Unknown, _) => ABSENT,
+            (Verdict::Unknown, _) => match (self.before, self.after) {
+                (Some(_), _) => "not known after",
+                (None, Some(_)) => "not known before",
+                (None, None) => "not known",
+            },
             (Verdict::None, _) if self.change == Some(0.0) => "equal",
             (Verdict::None, _) if self.noise.method == NoiseMethod::OneRunEach => "not judged",
             (Verdict::None, _) => "within noise",
@@ -549,6 +590,20 @@ impl MetricChange {
             }
             _ => self.direction(),
         }
+    }
+
+    /// Its name for people, without what it is per: `GPU idle, ms`.
+    pub fn label(&self) -> String {
+        let unit = match self.unit {
+            MetricUnit::Count | MetricUnit::PerSecond => String::new(),
+            unit => format!(",{}", unit.suffix()),
+        };
+        format!("{}{unit}", label(&self.metric))
+    }
+
+    /// Why a side may not have it, where one has it.
+    pub fn why_absent(&self) -> Option<&'static str> {
+        (self.verdict == Verdict::Unknown).then(|| why_absent(&self.metric))
     }
 
     /// Which way it changed, in a word that does not judge.
@@ -802,6 +857,8 @@ impl MetricUnit {
     /// Digits behind the point of a number of it.
     pub fn digits(self, value: f64) -> usize {
         match self {
+            // A second of several has no digits of a microsecond.
+            MetricUnit::Ms if value.abs() >= 10_000.0 => 0,
             MetricUnit::Ms => 3,
             MetricUnit::Percent if value.abs() < 1.0 => 3,
             MetricUnit::PerSecond if value.abs() >= 100.0 => 0,

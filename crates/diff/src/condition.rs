@@ -253,7 +253,8 @@ pub(crate) fn evaluate(condition: &Condition, of: &Comparison, strict: bool) -> 
         Ok(metric) => decide(condition, metric, &per, strict),
         Err(why) => (Outcome::NotEvaluated, why),
     };
-    if let Some(why) = stage.and_then(|stage| stage.other_work.as_ref()) {
+    let is_compared = |_: &&StageChange| outcome != Outcome::NotEvaluated;
+    if let Some(why) = stage.filter(is_compared).and_then(|stage| stage.other_work.as_ref()) {
         text.push_str(&format!("; hardly comparable: {why}"));
     }
     let (expected, condition) = (condition.expected, condition.text.clone());
@@ -275,6 +276,9 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
         Presence::Both => {}
     }
     let found = change.metric(&condition.metric);
+    if let (None, Some(times), Some(why)) = (found, change.own_text(), &change.other_work) {
+        return Err(format!("`{stage}` is {why}, so its numbers are not subtracted ({times})"));
+    }
     if found.is_none() && class_of_metric(&condition.metric).is_some() {
         let classes: Vec<&str> =
             change.metrics.iter().filter_map(|metric| class_of_metric(&metric.metric)).collect();

@@ -9,6 +9,7 @@ use crate::comparison::{
     Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per, Presence,
     StageChange, Verdict, WorkChange, signed, signed_time,
 };
+use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
 
 const STAGES: usize = 3;
@@ -56,6 +57,7 @@ impl Comparison {
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
         let is_alone = |stage: &&StageChange| stage.presence != Presence::Both;
+        let is_unlike = |stage: &StageChange| stage.own_times.is_some();
         match () {
             () if !changed.is_empty() && !self.unlike.is_empty() => Outlook::Changed,
             () if has(Change::Unclear) || has(Change::Worse) && has(Change::Better) => {
@@ -65,11 +67,12 @@ impl Comparison {
             () if has(Change::Better) => Outlook::Better,
             () if !changed.is_empty() => Outlook::Changed,
             () if !stages.is_empty() && stages.iter().all(is_alone) => Outlook::Changed,
-            () if stages.iter().all(|stage| is_alone(stage) || is_unjudged(stage)) => {
-                match stages.is_empty() {
-                    true => Outlook::Same,
-                    false => Outlook::NotJudged,
-                }
+            () if stages.is_empty() => Outlook::Same,
+            () if stages
+                .iter()
+                .all(|stage| is_alone(stage) || is_unlike(stage) || is_unjudged(stage)) =>
+            {
+                Outlook::NotJudged
             }
             () => Outlook::Same,
         }
@@ -111,9 +114,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         texts.push(counted(more as u64, "more stage"));
     }
     let named = texts.len();
-    if is_same {
+    let is_timed_alike = stages.iter().all(|stage| stage.own_times.is_none());
+    if is_same && is_timed_alike {
         texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
     }
+    texts.extend(unlike(&stages, of.outlook() != Outlook::NotJudged));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
@@ -132,11 +137,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         }
     };
     let head = match of.outlook() {
-        Outlook::Changed if of.is_of_two_runs() => "In these two runs".to_owned(),
         Outlook::Better => format!("Better {basis}"),
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
+        Outlook::NotJudged if !is_timed_alike => format!("Not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
             let what = match of.is_of_two_runs() {
@@ -161,7 +166,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
 }
 
 /// Behind the verdict on one run per side.
-const TWO_RUNS: &str = ". One run per side: runs of the same code may differ as much.";
+const TWO_RUNS: &str = ". The noise between runs is unknown: 4 runs per side measure it.";
 
 /// What a change of a stage is for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,6 +246,13 @@ fn throughput(stage: &StageChange) -> Option<String> {
     Some(format!("{} tokens/s {}", name(stage), held(metric)))
 }
 
+impl StageChange {
+    /// The time that stands for it, where both sides have one: of a token where the reports give times of tokens.
+    pub fn time(&self) -> Option<&MetricChange> {
+        time_of(self).map(|(metric, _)| metric)
+    }
+}
+
 /// The time of a stage that the lines give, and what it is of: of the same as the parts of the stage.
 pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     TIMES.iter().filter(|(metric, _)| stage.has_time(metric)).find_map(|(metric, label)| {
@@ -271,7 +283,7 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
     worse.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
     let text = |(stage, metric): &&(String, &MetricChange)| {
-        let metric_name = shorten(&metric.metric, NAME_LIMIT);
+        let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))
     };
     let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
@@ -285,6 +297,26 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
     };
     let all = counted(changed.len() as u64, "other number");
     (!changed.is_empty()).then(|| format!("{all} changed{worse}"))
+}
+
+/// The stages that the sides time per unlike things. `in_full`: the head of the verdict does not state what that means.
+fn unlike(stages: &[&StageChange], in_full: bool) -> Vec<String> {
+    // Mostly the reason is the same for all stages.
+    let mut unlike: Vec<(&str, Vec<String>)> = Vec::new();
+    for stage in stages.iter().filter(|stage| stage.own_times.is_some()) {
+        let why = stage.other_work.as_deref().unwrap_or_default();
+        match unlike.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name(stage)),
+            None => unlike.push((why, vec![name(stage)])),
+        }
+    }
+    let not = if in_full { "not comparable: " } else { "" };
+    let text = |(why, names): &(&str, Vec<String>)| match &names[..] {
+        [only] => format!("{only} is {not}{why}"),
+        [a, b] => format!("{a} and {b} are {not}{why}"),
+        all => format!("{} are {not}{why}", listed(all, STAGES)),
+    };
+    unlike.iter().map(text).collect()
 }
 
 /// The stages of one side only.
@@ -352,7 +384,10 @@ fn time(stages: &[&StageChange]) -> String {
             Presence::Both => {}
         }
         match time_of(stage) {
-            None => format!("{name}: no time is known on both sides"),
+            None => match (stage.own_text(), &stage.other_work) {
+                (Some(times), Some(why)) => format!("{name}: {times} (not comparable: {why})"),
+                _ => format!("{name}: no time is known on both sides"),
+            },
             Some((metric, _)) => {
                 let per = stage.per_of(&metric.metric);
                 let change = match &stage.other_work {
@@ -429,7 +464,9 @@ fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
         let (row, change) = (work_name(row, NAME_LIMIT), signed_time(row.change_ns));
         Some(format!("most in {}: {row} {change} per {}", name(stage), stage.per_word()))
     };
-    let comparable = stages.iter().filter(|stage| stage.other_work.is_none());
+    let comparable = stages
+        .iter()
+        .filter(|stage| stage.other_work.is_none() && stage.presence == Presence::Both);
     let sum = |number: fn(&LibraryChange) -> u64| libraries.iter().map(number).sum::<u64>();
     let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
     let names = names.iter().filter(|(number, _)| *number > 0);
@@ -534,8 +571,8 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "± is the noise of steps, calls and samples within these two runs, and at least 5 %; the noise between runs \
-             is not known; a value that each run has only once is shown but not judged"
+            "± is the noise of the steps and calls within these two runs, and at least 5 %; not judged: each run has \
+             only one value of it"
                 .to_owned()
         }
         (1, n) | (n, 1) => format!(
@@ -566,6 +603,10 @@ fn next(of: &Comparison) -> String {
         _ if !of.unlike.is_empty() => {
             return format!("compare {ENOUGH_RUNS} runs per side of one program, workload and GPU");
         }
+        Outlook::NotJudged if timed(of).iter().any(|stage| stage.own_times.is_some()) => {
+            return "compare runs of one engine, or record both sides with the same ranges"
+                .to_owned();
+        }
         _ if runs == 1 => {
             return format!(
                 "record {ENOUGH_RUNS} runs per side, then: diff A1 .. A4 --against B1 .. B4"
@@ -581,7 +622,7 @@ fn next(of: &Comparison) -> String {
         }
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
-        Outlook::Same | Outlook::NotJudged => "no effect on the time shows",
+        Outlook::Same | Outlook::NotJudged => "the times show no effect",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),

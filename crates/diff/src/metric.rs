@@ -20,58 +20,72 @@ const MEDIAN_ERROR: f64 = 1.2533;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
+    /// The name for people, without what it is per.
+    label: &'static str,
     pub(crate) unit: MetricUnit,
     pub(crate) better: Better,
 }
 
-const fn kind(name: &'static str, unit: MetricUnit, better: Better) -> Kind {
-    Kind { name, unit, better }
+const fn kind(name: &'static str, label: &'static str, unit: MetricUnit, better: Better) -> Kind {
+    Kind { name, label, unit, better }
 }
 
 /// Metrics of a stage that are not by class of kernels; docs/diff.md states what each is.
 const STAGE_METRICS: &[Kind] = &[
-    kind("step_ms", Ms, Lower),
-    kind("step_mean_ms", Ms, Lower),
-    kind("step_p99_ms", Ms, Lower),
-    kind("token_ms", Ms, Lower),
-    kind("ttft_ms", Ms, Lower),
-    kind("tokens_per_s", PerSecond, Higher),
-    kind("host_ms", Ms, Lower),
-    kind("window_ms", Ms, Lower),
-    kind("gpu_busy_ms", Ms, Neither),
-    kind("gpu_busy_percent", Percent, Neither),
-    kind("idle_ms", Ms, Lower),
-    kind("launch_gaps_ms", Ms, Lower),
-    kind("kernels", Count, Lower),
-    kind("kernel_ms", Ms, Lower),
-    kind("mfu_percent", Percent, Higher),
-    kind("mbu_percent", Percent, Higher),
-    kind("energy_j", Joule, Lower),
-    kind("power_w", Watt, Neither),
-    kind("sm_clock_mhz", Mhz, Neither),
+    kind("step_ms", "median time", Ms, Lower),
+    kind("step_mean_ms", "mean time", Ms, Lower),
+    kind("step_p99_ms", "99th percentile", Ms, Lower),
+    kind("token_ms", "median time", Ms, Lower),
+    kind("ttft_ms", "median time to first token", Ms, Lower),
+    kind("tokens_per_s", "tokens per second", PerSecond, Higher),
+    kind("host_ms", "mean host time", Ms, Lower),
+    kind("window_ms", "window", Ms, Lower),
+    kind("gpu_busy_ms", "GPU busy", Ms, Neither),
+    kind("gpu_busy_percent", "GPU busy", Percent, Neither),
+    kind("idle_ms", "GPU idle", Ms, Lower),
+    kind("launch_gaps_ms", "launch gaps", Ms, Lower),
+    kind("kernels", "kernels", Count, Lower),
+    kind("kernel_ms", "kernel time", Ms, Lower),
+    kind("mfu_percent", "MFU", Percent, Higher),
+    kind("mbu_percent", "MBU", Percent, Higher),
+    kind("energy_j", "energy", Joule, Lower),
+    kind("power_w", "mean power", Watt, Neither),
+    kind("sm_clock_mhz", "SM clock", Mhz, Neither),
 ];
 
 /// Where the window goes: the part, and the name of its metric. A share may grow because the window got shorter, so
 /// that neither way is better.
 const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
-    (WindowKind::Compute, kind("window_compute_percent", Percent, Neither)),
-    (WindowKind::Transfer, kind("window_transfer_percent", Percent, Neither)),
-    (WindowKind::Waiting, kind("window_waiting_percent", Percent, Neither)),
-    (WindowKind::Communication, kind("window_communication_percent", Percent, Neither)),
-    (WindowKind::Copies, kind("window_copies_percent", Percent, Neither)),
-    (WindowKind::Busy, kind("window_busy_percent", Percent, Neither)),
-    (WindowKind::LaunchGaps, kind("window_launch_gaps_percent", Percent, Neither)),
-    (WindowKind::OtherIdle, kind("window_other_idle_percent", Percent, Neither)),
+    (WindowKind::Compute, kind("window_compute_percent", "share of compute", Percent, Neither)),
+    (WindowKind::Transfer, kind("window_transfer_percent", "share of transfer", Percent, Neither)),
+    (
+        WindowKind::Waiting,
+        kind("window_waiting_percent", "share of waiting for ranks", Percent, Neither),
+    ),
+    (
+        WindowKind::Communication,
+        kind("window_communication_percent", "share of communication", Percent, Neither),
+    ),
+    (WindowKind::Copies, kind("window_copies_percent", "share of copies", Percent, Neither)),
+    (WindowKind::Busy, kind("window_busy_percent", "share of other GPU work", Percent, Neither)),
+    (
+        WindowKind::LaunchGaps,
+        kind("window_launch_gaps_percent", "share of launch gaps", Percent, Neither),
+    ),
+    (
+        WindowKind::OtherIdle,
+        kind("window_other_idle_percent", "share of other idle time", Percent, Neither),
+    ),
 ];
 
 pub(crate) const RUN_METRICS: &[Kind] = &[
-    kind("duration_ms", Ms, Lower),
-    kind("gpu_busy_ms", Ms, Neither),
-    kind("gpu_busy_percent", Percent, Neither),
-    kind("kernels", Count, Lower),
-    kind("kernel_ms", Ms, Lower),
-    kind("generated_tokens_per_s", PerSecond, Higher),
-    kind("mfu_percent", Percent, Higher),
+    kind("duration_ms", "duration", Ms, Lower),
+    kind("gpu_busy_ms", "GPU busy", Ms, Neither),
+    kind("gpu_busy_percent", "GPU busy", Percent, Neither),
+    kind("kernels", "kernels", Count, Lower),
+    kind("kernel_ms", "kernel time", Ms, Lower),
+    kind("generated_tokens_per_s", "generated tokens per second", PerSecond, Higher),
+    kind("mfu_percent", "MFU", Percent, Higher),
 ];
 
 /// A metric of kernels of a class: `class_gemm_ms`.
@@ -81,6 +95,29 @@ pub(crate) fn class_metric(class: &str) -> String {
 
 pub(crate) fn class_of_metric(name: &str) -> Option<&str> {
     name.strip_prefix("class_")?.strip_suffix("_ms").filter(|class| !class.is_empty())
+}
+
+/// The name of a metric for people; of a cause of idle time, itself.
+pub(crate) fn label(name: &str) -> String {
+    if let Some(class) = class_of_metric(name) {
+        return format!("{class} kernels");
+    }
+    let known = stage_kinds().chain(RUN_METRICS).find(|kind| kind.name == name);
+    known.map_or_else(|| name.to_owned(), |kind| kind.label.to_owned())
+}
+
+/// Why the report of one side may have no number of a metric that the other has.
+pub(crate) fn why_absent(name: &str) -> &'static str {
+    match name {
+        "step_p99_ms" => "fewer than 20 steps",
+        "token_ms" | "tokens_per_s" | "generated_tokens_per_s" => "its tokens are not known",
+        "mfu_percent" | "mbu_percent" => "its model, tokens or GPU peaks are not known",
+        "ttft_ms" => "it has no ranges of requests",
+        "energy_j" | "power_w" | "sm_clock_mhz" => "NVML was not read, or not often enough",
+        "gpu_busy_percent" | "idle_ms" | "launch_gaps_ms" => "its report gives no idle time",
+        name if is_share_of_window(name) => "its window is not known",
+        _ => "not in its report",
+    }
 }
 
 /// The metrics of a stage with fixed names: all but those of classes.

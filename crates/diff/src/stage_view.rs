@@ -27,6 +27,32 @@ pub(crate) struct StageView<'r> {
     by_instance: bool,
 }
 
+/// What the report gives times of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Token,
+    Step(StepUnit),
+}
+
+impl Unit {
+    /// To be read after "per".
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Unit::Token => "token",
+            Unit::Step(unit) => unit.noun(),
+        }
+    }
+
+    /// To be read after "timed per", and long enough to tell it from all others.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Unit::Step(StepUnit::OfEngine) => "step of an engine",
+            Unit::Step(StepUnit::RangeWithin) => "step within a call",
+            _ => self.noun(),
+        }
+    }
+}
+
 /// Times of the warm steps of a stage, ns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Steps {
@@ -37,6 +63,13 @@ pub(crate) struct Steps {
     pub(crate) p50_ns: f64,
     pub(crate) p99_ns: Option<f64>,
     pub(crate) std_ns: Option<f64>,
+}
+
+impl Steps {
+    /// Instances of a range, of which it may be known how many tokens they hold.
+    fn is_of_ranges(&self) -> bool {
+        matches!(self.unit, StepUnit::Instance | StepUnit::RangeWithin)
+    }
 }
 
 impl<'r> StageView<'r> {
@@ -71,16 +104,27 @@ impl<'r> StageView<'r> {
     }
 
     /// Takes the instances of the stage for its steps in all views, unless the steps of all are of
-    /// one kind: a range within the stage and a whole instance are not times to compare.
+    /// one kind: a range within the stage and a whole instance are not times to compare. A step of an engine lasts until
+    /// the next one begins, which no instance does: with others, each view keeps what its report gives.
     pub(crate) fn make_alike(views: &mut [&mut Self]) {
         let kinds: Vec<_> = views.iter().filter_map(|view| view.step()).collect();
         let kind = |times: &'r StepTimes| (times.unit, times.path.as_deref());
         let first = kinds.first().copied().map(kind);
         let alike =
             kinds.len() == views.len() && kinds.iter().all(|times| Some(kind(times)) == first);
+        let of_engine = kinds.iter().any(|times| times.unit == StepUnit::OfEngine);
         for view in views.iter_mut() {
-            view.by_instance = !alike && view.row.host_warm_median_ns.is_some();
+            view.by_instance = !alike && !of_engine && view.row.host_warm_median_ns.is_some();
         }
+    }
+
+    /// What the report gives the times of the stage of, and the median of that, ns.
+    pub(crate) fn own_time(&self) -> Option<(Unit, f64)> {
+        let steps = self.steps()?;
+        if let Some(tokens) = self.tokens_per_step().filter(|_| steps.is_of_ranges()) {
+            return Some((Unit::Token, steps.p50_ns / tokens));
+        }
+        Some((Unit::Step(steps.unit), steps.p50_ns))
     }
 
     fn step(&self) -> Option<&'r StepTimes> {

@@ -370,7 +370,7 @@ fn clocks_limits_graphs_and_batches_that_differ_are_warned_of() {
     assert_eq!(warned(&of(1_975.0, 0, true, 15.8)), [""; 0]);
     let unlike = |after: &Report| diff(&[&of(1_980.0, 1, true, 16.0)], &[after], &[], false).unlike;
     assert_eq!(unlike(&of(1_410.0, 12, false, 16.0)), [""; 0]);
-    assert_eq!(unlike(&of(1_980.0, 1, true, 8.0)), ["another workload"]);
+    assert_eq!(unlike(&of(1_980.0, 1, true, 8.0)), ["different workloads"]);
     // The prompts of a prefill step are chance: nothing of the stage got better or worse by them.
     let prefill = |tokens: f64, ns: u64| {
         let mut report = slower(report(&[("prefill", 9, ns, vec![("k".into(), 9, 9 * ns)])]));
@@ -430,6 +430,45 @@ fn graphs_are_told_by_the_share_of_their_kernels_and_not_by_their_captures() {
     assert_eq!(told(&of(None, true), &of(Some(91.8), false)), None, "an older report");
     let changed = told(&of(Some(0.0), false), &of(Some(91.8), false));
     assert_eq!(changed.as_deref(), Some("none → in decode"));
+}
+
+/// A step of an engine lasts until the next one begins: neither a call nor a token does.
+#[test]
+fn steps_of_an_engine_and_calls_are_shown_and_not_subtracted() {
+    let of = |unit, p50_ns, tokens_per_step| {
+        let kernels = vec![("k".to_owned(), 4, 4000)];
+        let mut report = report(&[("decode", 4, 2_000_000, kernels)]);
+        let step = StepTimes { unit, p50_ns, steps: 9, tokens_per_step, ..StepTimes::default() };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let engine = of(StepUnit::OfEngine, 3_321_000, None);
+    let calls = of(StepUnit::Instance, 96_000_000, Some(8));
+    let conditions = ["decode.step_ms>+5%", "decode.class_gemm_ms>+5%", "run.kernels>+0"];
+    let found = diff(&[&engine], &[&calls], &conditions, false);
+    let stage = &found.stages[0];
+    assert_eq!(stage.own_text().as_deref(), Some("3.321 ms per step → 12.000 ms per token"));
+    assert_eq!(
+        found.verdict,
+        "Not comparable (one run per side): decode is timed per step of an engine before, and per token after"
+    );
+    assert!(
+        stage.metrics.iter().all(|metric| stage.per_of(&metric.metric).is_empty()),
+        "{stage:?}"
+    );
+    assert!(stage.work.is_empty() && stage.host.is_empty() && stage.parts().rows.is_empty());
+    let outcomes: Vec<Outcome> = found.conditions.iter().map(|row| row.outcome).collect();
+    assert_eq!(outcomes, [Outcome::NotEvaluated, Outcome::NotEvaluated, Outcome::Passed]);
+    assert!(found.conditions[0].text.contains("3.321 ms per step → 12.000 ms per token"));
+    // The same way on both sides, they are subtracted.
+    for report in [&engine, &calls] {
+        let same = diff(&[report], &[report], &[], false);
+        assert!(same.stages[0].own_times.is_none() && same.stages[0].time().is_some());
+    }
+    // Where a side has both, none of them stands for it.
+    let mixed = diff(&[&engine, &calls], &[&engine], &[], false);
+    let times = mixed.stages[0].own_times.as_ref().expect("times");
+    assert_eq!(times.each_ref().map(|side| side.ms), [None, Some(3.321)]);
 }
 
 #[test]
@@ -497,9 +536,9 @@ fn a_time_that_changed_comes_before_larger_noise() {
     let names: Vec<&str> = found.stages.iter().map(|stage| stage.stage.as_str()).collect();
     assert_eq!(names, ["decode", "prefill"]);
     assert!(
-        found
-            .verdict
-            .starts_with("In these two runs: decode call 25.0 % shorter. One run per side"),
+        found.verdict.starts_with(
+            "Changed (one run per side): decode call 25.0 % shorter. The noise between runs"
+        ),
         "{}",
         found.verdict
     );
@@ -560,7 +599,7 @@ fn real_reports_add_up_and_equal_themselves() {
     let step = decode.metric("step_ms").expect("a step");
     assert_eq!((step.verdict, decode.per), (Verdict::None, Per::Token));
     assert_eq!(other.lines.len(), 7);
-    assert_eq!(other.unlike, ["another model"]);
+    assert_eq!(other.unlike, ["different models"]);
     // Whatever changed is in the verdict, above all what got worse: below it, each is marked.
     let verdict = &other.verdict;
     let first = "No clear difference in the time of a stage (one run per side): decode time per token -9.0 % (within ± ";
@@ -676,7 +715,7 @@ fn programs_without_stages_or_kernels_in_common_hardly_compare() {
     let run = of("a.py", &["decode", "prefill"], "gemm");
     assert_eq!(unlike(&run, &of("b.py", &["decode"], "gemm")), [""; 0], "it is the same otherwise");
     let kernels = unlike(&run, &of("b.py", &["decode", "prefill"], "attention"));
-    assert_eq!(kernels, ["another program (a.py → b.py)", "no kernel in common"]);
+    assert_eq!(kernels, ["different programs (a.py → b.py)", "no kernel in common"]);
     let stages = unlike(&run, &of("a.py", &["decode", "x", "y"], "gemm"));
     assert_eq!(stages, ["stages without a counterpart (prefill, x, y)"]);
 }
@@ -760,11 +799,15 @@ fn a_median_that_got_better_while_the_mean_got_worse_is_not_called_better() {
     let found = |mean_ns| diff(&[&before], &[&run(3_265_000, mean_ns)], &[], false).verdict;
     let opposed = found(3_665_000);
     assert!(
-        opposed.starts_with("In these two runs: decode call median -12.7 %, but mean +1.3 %"),
+        opposed
+            .starts_with("Changed (one run per side): decode call median -12.7 %, but mean +1.3 %"),
         "{opposed}"
     );
     let agreed = found(3_200_000);
-    assert!(agreed.starts_with("In these two runs: decode call 12.7 % shorter. "), "{agreed}");
+    assert!(
+        agreed.starts_with("Changed (one run per side): decode call 12.7 % shorter. "),
+        "{agreed}"
+    );
     let several =
         |runs| diff(&vec![&before; runs], &vec![&run(3_265_000, 3_665_000); runs], &[], false);
     let mixed = several(4);

@@ -132,6 +132,21 @@ pub struct Report {
 }
 
 impl Report {
+    /// Its GPUs by their names: `2x NVIDIA H200`.
+    pub fn gpus(&self) -> Option<String> {
+        let mut gpus: Vec<(&str, usize)> = Vec::new();
+        for device in &self.devices {
+            let name = device.name.as_deref().unwrap_or("GPU of unknown name");
+            match gpus.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, number)) => *number += 1,
+                None => gpus.push((name, 1)),
+            }
+        }
+        let gpus: Vec<String> =
+            gpus.iter().map(|(name, number)| format!("{number}x {name}")).collect();
+        (!gpus.is_empty()).then(|| gpus.join(", "))
+    }
+
     /// Whether only some instances of ranges were recorded, in some process.
     pub fn is_sampled(&self) -> bool {
         self.coverage.processes.iter().any(|process| process.meta.contains_key(META_SAMPLE))
@@ -204,6 +219,16 @@ pub struct RunInfo {
     /// How it was profiled, as far as that may change the numbers; empty: not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiled: Vec<Fact>,
+}
+
+impl RunInfo {
+    /// When it started, without the seconds where that is a time in UTC: `2026-11-22 10:15 UTC`.
+    pub fn started_minute(&self) -> Option<String> {
+        let at = self.started.as_deref()?;
+        let parts = at.strip_suffix('Z').and_then(|at| at.split_once('T'));
+        let parts = parts.and_then(|(day, time)| Some((day, time.get(..5)?)));
+        Some(parts.map_or(at.to_owned(), |(day, minute)| format!("{day} {minute} UTC")))
+    }
 }
 
 /// A workload that ended early: the report is of what it did until then.

@@ -4,7 +4,9 @@ mod screen;
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, count, counted, or_absent, shown_time};
-use stage2_contract::text::{code, plain, shorten, shorten_kernel};
+use stage2_contract::text::{
+    code, code_in_text, listed, plain, shorten, shorten_kernel, shorten_words,
+};
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NoiseMethod, Outcome, Outlook, PartChange, Per, Presence,
@@ -23,6 +25,88 @@ const RUNS: usize = 2;
 /// `A → B`, or of several runs `A1, A2 → B1 … B4`.
 fn title(of: &Comparison) -> String {
     title_by(of, |label| label)
+}
+
+/// The title with the folders of the runs alone, where these tell the sides apart.
+fn page_title(of: &Comparison) -> String {
+    let folders = title_by(of, |label| in_folder(label).1);
+    let is_clear = folders.split_once(" → ").is_some_and(|(a, b)| a != b);
+    if is_clear { folders } else { title(of) }
+}
+
+/// The folder of a run, behind the one that it is in.
+fn in_folder(label: &str) -> (Option<&str>, &str) {
+    let path = label.strip_suffix("/metrics.json").unwrap_or(label).trim_end_matches('/');
+    match path.rsplit_once('/').filter(|_| !path.starts_with("baseline:")) {
+        Some((parent, folder)) => (Some(if parent.is_empty() { "/" } else { parent }), folder),
+        None => (None, if path.is_empty() { label } else { path }),
+    }
+}
+
+/// Characters of a command.
+const COMMAND_CHARS: usize = 160;
+
+/// What ran on a side, on what and when: the same of all its runs once.
+struct SideFacts {
+    runs: String,
+    facts: Vec<String>,
+    commands: Vec<String>,
+}
+
+impl SideFacts {
+    fn of(runs: &[ComparedRun]) -> Self {
+        fn distinct(values: impl Iterator<Item = Option<String>>, most: usize) -> Vec<String> {
+            let mut found: Vec<String> = Vec::new();
+            for value in values.flatten() {
+                if !found.contains(&value) {
+                    found.push(value);
+                }
+            }
+            if let Some(more) = found.len().checked_sub(most).filter(|more| *more > 0) {
+                found.truncate(most);
+                found.push(format!("{} more", count(more as u64)));
+            }
+            found
+        }
+        let folders: Vec<_> = runs.iter().map(|run| in_folder(&run.label)).collect();
+        let parent = folders.first().and_then(|(parent, _)| *parent);
+        let is_one = folders.iter().all(|(of, _)| *of == parent);
+        let labels: Vec<&str> = match is_one {
+            true => folders.iter().map(|(_, folder)| *folder).collect(),
+            false => runs.iter().map(|run| run.label.as_str()).collect(),
+        };
+        let mut facts = distinct(runs.iter().map(|run| run.gpus.clone()), FACTS);
+        let mut days: Vec<&String> = runs.iter().filter_map(|run| run.started.as_ref()).collect();
+        days.sort();
+        match (days.first(), days.last()) {
+            (Some(first), Some(last)) if first != last => facts.push(format!("{first} to {last}")),
+            (Some(only), _) => facts.push((*only).clone()),
+            _ => {}
+        }
+        facts.extend(parent.filter(|_| is_one).map(|parent| format!("in {parent}")));
+        let command = |run: &ComparedRun| Some(shorten_words(run.command.as_ref()?, COMMAND_CHARS));
+        Self {
+            runs: listed(&labels, LISTED),
+            facts,
+            commands: distinct(runs.iter().map(command), FACTS),
+        }
+    }
+}
+
+/// Runs of a side that are listed, and other facts of them.
+const LISTED: usize = 8;
+const FACTS: usize = 2;
+
+/// Both sides for a page in Markdown.
+fn sides(of: &Comparison) -> String {
+    let side = |name: &str, runs: &[ComparedRun]| {
+        let SideFacts { runs, facts, commands } = SideFacts::of(runs);
+        let facts = facts.iter().map(|fact| plain(fact));
+        let all = [code_in_text(&runs)].into_iter().chain(facts);
+        let all: Vec<String> = all.chain(commands.iter().map(|text| code_in_text(text))).collect();
+        format!("- {name}: {}\n", all.join(" · "))
+    };
+    format!("{}{}\n", side("before", &of.before), side("after", &of.after))
 }
 
 /// With names that are made of the labels of the runs.
@@ -64,7 +148,7 @@ pub fn unlike(diff: &Diff) -> Vec<Finding> {
     let finding = |of: &Comparison| {
         let why = of.unlike.join(", ");
         let what = format!("{}: the conditions compared unlike runs: {why}", title(of));
-        let why = "a change of the numbers is then none of the program";
+        let why = "the numbers may differ for that reason alone";
         Id::DiffUnlike.found(
             what,
             why,
@@ -131,7 +215,8 @@ const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 pub fn markdown(diff: &Diff) -> String {
     let page = |of: &Comparison| {
         let screen = screen::picture(of).join("\n");
-        format!("# {}\n\n```text\n{screen}\n```\n\n{}", plain(&title(of)), body(of))
+        let title = plain(&page_title(of));
+        format!("# {title}\n\n```text\n{screen}\n```\n\n{}{}", sides(of), body(of))
     };
     let pages: String = diff.comparisons.iter().map(page).collect();
     format!("{pages}Written by {}.\n", plain(&diff.generator))
@@ -259,6 +344,9 @@ fn stages(of: &Comparison) -> String {
     }
     /// What a number is, in its unit; nothing of a stage without any time.
     type Row<'r> = (&'r StageChange, Option<(&'r MetricChange, String)>);
+    let own = |row: &Row<'_>, side: usize| {
+        Some(row.0.own_times.as_ref().filter(|_| row.1.is_none())?.get(side)?.text())
+    };
     let of_model = of.of_model();
     let rows = of_model.iter().flat_map(|&stage| {
         let time = stage_time(stage).map(|(metric, label)| {
@@ -272,19 +360,31 @@ fn stages(of: &Comparison) -> String {
         row.1.as_ref().map(|(metric, _)| show(metric))
     }
     let verdict = |row: &Row<'_>| match row.0.presence {
+        Presence::Both if own(row, 0).is_some() => Some("not comparable".to_owned()),
         Presence::New => Some("new".to_owned()),
         Presence::Vanished => Some("vanished".to_owned()),
         Presence::Both => of_metric(row, |metric| row.0.word(metric).to_owned()),
     };
     let table = Table::first(STAGE_ROWS, &rows)
         .left("stage", |row| name(&row.0.stage))
-        .left("number", |row| row.1.as_ref().map(|(_, what)| text(what)))
-        .right("before", |row| of_metric(row, |m| value_cell(m.before, m.unit)))
-        .right("after", |row| of_metric(row, |m| value_cell(m.after, m.unit)))
-        .right("change", |row| of_metric(row, |m| difference_cell(m.change, m.unit)))
+        .left("number", |row| match &row.1 {
+            Some((_, what)) => Some(text(what)),
+            None => own(row, 0).map(|_| "p50".to_owned()),
+        })
+        .right("before", |row| {
+            own(row, 0).or_else(|| of_metric(row, |m| value_cell(m.before, m.unit)))
+        })
+        .right("after", |row| {
+            own(row, 1).or_else(|| of_metric(row, |m| value_cell(m.after, m.unit)))
+        })
+        .right("change", |row| of_metric(row, difference_cell))
         .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
         .left("difference", verdict)
-        .left(NOISE, |row| of_metric(row, noise_cell))
+        .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
+            (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
+            (Presence::Both, None) => of_metric(row, noise_cell),
+            _ => None,
+        })
         .markdown_with_rest_in("the JSON (--json)");
     let apart = of.stages.len() - of_model.len();
     if apart == 0 {
@@ -325,7 +425,7 @@ fn details(stage: &StageChange) -> String {
     let [window, step] = ["window_ms", "step_mean_ms"].map(|name| stage.metric(name)?.after);
     if window.zip(step).is_some_and(|(window, step)| window > step * LONGER) {
         out.push_str(
-            "`step_ms` is shorter than the mean step above, which is its window: GPU work ends after it.\n\n",
+            "The time of a step is shorter than its window, because its GPU work ends after it.\n\n",
         );
     }
     let mut shown: Vec<&MetricChange> = stage.metrics.iter().filter(is_told).collect();
@@ -362,7 +462,7 @@ fn host(stage: &StageChange) -> String {
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
-        .right("change", |row| difference_cell(row.change, row.unit))
+        .right("change", |row| difference_cell(row))
         .left("difference", |row| stage.word(row).to_owned())
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
@@ -372,7 +472,7 @@ fn host(stage: &StageChange) -> String {
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
     let per = stage.map_or_else(String::new, |stage| stage.per_of(&row.metric));
-    format!("{}{}", code(&row.metric), text(&per))
+    text(&format!("{}{per}", row.label()))
 }
 
 /// `step`: what a step is whose times are compared. It is not always what a report calls a step.
@@ -381,12 +481,13 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .left("metric", |row| metric_name(row, stage))
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
-        .right("change", |row| difference_cell(row.change, row.unit))
+        .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row.change_percent))
         .left("difference", |row| {
             stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
         })
         .left(NOISE, |row| noise_cell(row))
+        .left("name in a condition", |row| code(&row.metric))
         .markdown()
 }
 
@@ -484,7 +585,7 @@ const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 /// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
 /// here; foreign text in them comes through [`escaped`].
 pub fn html(diff: &Diff) -> String {
-    let titles: Vec<String> = diff.comparisons.iter().map(title).collect();
+    let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
     let page_title = escaped(&titles.join("; "));
     let parts: String = diff.comparisons.iter().map(comparison).collect();
     format!(
@@ -525,26 +626,37 @@ fn comparison(of: &Comparison) -> String {
         let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
         format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
     });
-    let runs = |side: &[ComparedRun]| -> String {
-        side.iter().map(|run| run.label.as_str()).collect::<Vec<_>>().join(", ")
-    };
+    let numbers: String = shown_stages(of).map(numbers).collect();
     let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
-        "<section>\n<h1 title=\"{}\">{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n<h2>All numbers</h2>\n{}{}</section>\n",
-        attribute(&format!("{} → {}", runs(&of.before), runs(&of.after))),
-        breakable(&title(of)),
+        "<section>\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
+         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
+        breakable(&page_title(of)),
         kind(of),
         caution.unwrap_or_default(),
         escaped(&of.verdict),
         conditions_line(of) + &lines(&FIRST_LINES),
+        side("before", &of.before) + &side("after", &of.after),
         marked(&condition_table(of)),
         marked(&stage_table(of)),
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
-        shown_stages(of).map(numbers).collect::<String>(),
+        if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
         marked(&other_tables(of))
     )
+}
+
+/// What ran on a side: its runs, on what and when, and their commands.
+fn side(name: &str, runs: &[ComparedRun]) -> String {
+    let SideFacts { runs, facts, commands } = SideFacts::of(runs);
+    let runs = format!("<b>{}</b>", breakable(&runs));
+    // Only paths break: a time of day does not.
+    let fact = |fact: &String| if fact.contains('/') { breakable(fact) } else { escaped(fact) };
+    let facts = [runs].into_iter().chain(facts.iter().map(fact));
+    let facts = facts.collect::<Vec<_>>().join(" · ");
+    let command = |text: &String| format!("<br><code>{}</code>", breakable(text));
+    let commands: String = commands.iter().map(command).collect();
+    format!("<div><dt>{name}</dt><dd>{facts}{commands}</dd></div>\n")
 }
 
 /// Tables whose verdicts have the colours of the bars.
@@ -696,8 +808,11 @@ fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
     cell(value, |value| unit.shown(value))
 }
 
-fn difference_cell(value: Option<f64>, unit: MetricUnit) -> String {
-    cell(value, |value| signed(value, unit.digits(value)))
+/// With the digits of the values that it is a difference of.
+fn difference_cell(metric: &MetricChange) -> String {
+    let values = [metric.before, metric.after].into_iter().flatten();
+    let digits = values.map(|value| metric.unit.digits(value)).max().unwrap_or_default();
+    cell(metric.change, |change| signed(change, digits))
 }
 
 fn percent_cell(value: Option<f64>) -> String {
@@ -723,11 +838,15 @@ fn calls_cell(value: Option<f64>) -> String {
 /// The head of [`noise_cell`].
 const NOISE: &str = "± or interval";
 
+/// Why a number of a run that has one of it is not judged.
+const ONE_VALUE: &str = "one value per run";
+
 /// What decided on the change.
 fn noise_cell(metric: &MetricChange) -> String {
     let digits = |end: f64| signed(end, metric.unit.digits(end));
     match (metric.noise.method, metric.noise_text(), metric.interval) {
-        (NoiseMethod::OneRunEach, ..) => "one value per side".to_owned(),
+        (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
+        (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),
         (_, Some(text), _) if text.starts_with('[') => format!("{text} %"),
         (_, Some(text), _) => text,

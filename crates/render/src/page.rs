@@ -2,7 +2,7 @@
 
 use super::ranks;
 use crate::table::capitalised;
-use stage2_contract::text::numbers::{count, grouped, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::kernels::{
     ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
@@ -258,24 +258,8 @@ pub(super) fn run_line(report: &Report, arguments: bool) -> String {
         })
     });
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
-    let mut gpus: Vec<(&str, u64)> = Vec::new();
-    for device in &report.devices {
-        let name = device.name.as_deref().unwrap_or("GPU of unknown name");
-        match gpus.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, number)) => *number += 1,
-            None => gpus.push((name, 1)),
-        }
-    }
-    let gpu = |(name, number): &(&str, u64)| format!("{}x {name}", count(*number));
-    let gpus = gpus.iter().map(gpu).collect::<Vec<_>>().join(", ");
-    // As the run's file states it, without the seconds where it is a time in UTC.
-    let started = run.started.as_deref().map(|at| {
-        let parts = at.strip_suffix('Z').and_then(|at| at.split_once('T'));
-        let parts = parts.and_then(|(day, time)| Some((day, time.get(..5)?)));
-        parts.map_or(at.to_owned(), |(day, minute)| format!("{day} {minute} UTC"))
-    });
+    let (gpus, started) = (report.gpus(), run.started_minute());
     let name = |text: &str| plain(&shorten(text, NAME_CHARS));
-    let gpus = Some(gpus).filter(|gpus| !gpus.is_empty());
     let facts = [model, gpus.as_deref(), started.as_deref()].map(|fact| fact.map(name));
     let facts = [command].into_iter().chain(facts).flatten().collect::<Vec<String>>();
     if facts.is_empty() { String::new() } else { format!("{}\n\n", facts.join(" · ")) }

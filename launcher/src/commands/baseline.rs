@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::numbers::counted;
-use stage2_contract::text::{instead, listed, shorten, visible, visible_path};
+use stage2_contract::text::{instead, listed, shorten, shorten_words, visible, visible_path};
 use stage2_model::{Report, Status};
 use stage2_read::files::without_its_name;
 
@@ -138,7 +138,7 @@ fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
     let (bytes, read) = report_of(&path)?;
     if read.report.coverage.verdict.status == Status::Empty {
         return Err(Failure::NoResult(format!(
-            "{}: it holds no GPU work, so that nothing can be compared with it",
+            "{}: it holds no GPU work to compare with",
             visible_path(&path)
         )));
     }
@@ -170,8 +170,9 @@ fn told(report: &Report) -> String {
         report.run.started.as_deref().map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
     let command = report.run.command.as_ref().map(|words| words.join(" "));
-    let parts = [gpu, command.as_ref()].into_iter().flatten();
-    let parts = parts.map(|text| shorten(&visible(text.as_bytes()), 60));
+    let gpu = gpu.map(|text| shorten(&visible(text.as_bytes()), 60));
+    let command = command.map(|text| shorten_words(&visible(text.as_bytes()), 60));
+    let parts = gpu.into_iter().chain(command);
     started.into_iter().chain(parts).collect::<Vec<_>>().join("  ")
 }
 

@@ -10,13 +10,13 @@ use stage2_diff::{
     Condition, ConditionResult, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report,
 };
 use stage2_model::finding::Id;
-use stage2_model::{Report, Timelines};
+use stage2_model::{Finding, Report, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
 use super::ending::printed;
-use crate::bundle::{RUN_JSON, not_a_run_among, refuse_dormant, refused_run, run_named};
+use crate::bundle::{RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -26,7 +26,7 @@ pub(crate) const METRICS: &str = "metrics.json";
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The verdict on a side and itself.
-const SAME: &str = "Both sides are the same run, so that nothing can differ: name another run";
+const SAME: &str = "Both sides are the same run: name another run to compare it with";
 /// How the comparison begins to say that of a stage.
 const NO_STAGE: &str = "no side has a stage";
 const EXIT_CONDITION: u8 = 1;
@@ -67,8 +67,9 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let runs = groups(&args.runs, terminal)?;
     let against = groups(&args.against, terminal)?;
+    let inputs = || runs.iter().chain(&against).flatten();
     for (out, _) in outputs {
-        refuse_input(out, runs.iter().chain(&against).flatten())?;
+        refuse_input(out, inputs())?;
     }
     let pairs = match against.is_empty() {
         true => first_and_others(&runs),
@@ -84,6 +85,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         comparison.lines.retain(|line| line.label != "next");
     }
     let to_file = args.output.is_some();
+    inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
     refuse_unknown_stage(&diff)?;
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
@@ -126,6 +128,18 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let fails = outcomes.iter().any(|(outcome, _)| outcome.fails());
     Ok(if fails { EXIT_CONDITION } else { 0 })
+}
+
+/// That the record of a run cannot be read, for which `report` refuses the run. Its report is compared all the same.
+fn damaged_record(input: &Input) -> Option<Finding> {
+    let folder = input.path.parent()?;
+    let path = folder.join(RUN_JSON);
+    if path.symlink_metadata().is_err() || RunRecord::read(folder).is_ok() {
+        return None;
+    }
+    let what = format!("{} is damaged, or of a newer version", visible_path(&path));
+    let why = "the numbers of its metrics.json are compared, but `stage2-launch report` cannot write them again";
+    Some(Id::RunFileUnusable.found(what, why, ""))
 }
 
 /// Whether the name of an output asks for a page for a browser.

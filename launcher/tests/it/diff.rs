@@ -114,7 +114,7 @@ fn any_comparison_fits_a_terminal_of_80_by_24() {
     // What does not fit is left out whole, never the word that it is noise.
     let shown = screen(&sandbox, &[&now[2], &now[3]]);
     let first = [
-        "\nHardly comparable: 1 against 2 GPUs.\nIn these two runs: ",
+        "\nHardly comparable: 1 against 2 GPUs.\nChanged (one run per side): ",
         " tokens/s ",
         "\nnext        ",
     ];
@@ -142,18 +142,16 @@ fn the_first_line_says_whether_anything_changed() {
     let regions = sample("regions");
     let output = ["-q", "diff", &regions, &regions, "--html", "same.html"];
     let same = lossy(&sandbox.launch_strictly(&output).assert().success().get_output().stdout);
-    let verdict = "Both sides are the same run, so that nothing can differ: name another run";
+    let verdict = "Both sides are the same run: name another run to compare it with";
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
     let answer = format!("<div class=\"good\">\n<p class=\"verdict\">{verdict}</p>");
-    assert!(page.contains(&answer) && page.matches("noise between runs").count() == 1, "{page}");
+    assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
     let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
-    sandbox
-        .launch_strictly(&words)
-        .assert()
-        .success()
-        .stdout(contains("\nHardly comparable: another model.\nNo clear difference in the time"));
+    sandbox.launch_strictly(&words).assert().success().stdout(contains(
+        "\nHardly comparable: different models.\nNo clear difference in the time",
+    ));
     assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
     // A warning about prefill does not colour the verdict on decode.
     let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
@@ -170,6 +168,14 @@ fn the_first_line_says_whether_anything_changed() {
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
     let page = common::read(&sandbox.path("better.html"));
+    // Whoever is sent the page sees what ran. How long a run took in all is neither better nor worse.
+    let title =
+        "<h1>vllm_<wbr>sorting … vllm_<wbr>sorting → vllm_<wbr>server … vllm_<wbr>server</h1>";
+    let ran = ["· 1x NVIDIA H100 80GB HBM3 · 2026-11-28 00:24 UTC ·", "--scheduler-cls sorting"];
+    assert!(page.contains(title) && ran.iter().all(|fact| page.contains(fact)), "{page}");
+    let run = page.split("<h2>Whole run</h2>").nth(1).expect("the whole run");
+    assert!(run.contains("<td>duration, ms</td>") && run.contains("<td>shorter</td>"), "{run}");
+    assert!(!run.contains("class=\"bad\"") && !run.contains("class=\"good\""), "{run}");
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
     // Nothing is said of steps that do other work.
@@ -182,6 +188,34 @@ fn the_first_line_says_whether_anything_changed() {
         page.contains("<summary>decode: mean step 4.638 → 3.455 ms (-1.18 ms)</summary>"),
         "{page}"
     );
+}
+
+/// The numbers of diff are those of the reports, also where they are of unlike things.
+#[test]
+fn a_server_and_a_program_with_calls_are_shown_as_their_reports_have_them() {
+    let sandbox = Sandbox::new();
+    let [engine, calls] = ["vllm_server", "server_window"].map(sample);
+    let shown = screen(&sandbox, &[&engine, &calls]);
+    for times in ["p50 3.321 ms per step → 3.060 ms per call  ", "timed per step of an"] {
+        assert!(shown.contains(times), "{shown}");
+    }
+    assert!(!shown.contains(" shorter") && !shown.contains('█'), "{shown}");
+    let words = ["diff", "-q", &engine, &calls, "--fail-if", "decode.step_ms>+5%"];
+    let why = contains("so its numbers are not subtracted (3.321 ms per step → 3.060 ms per call)");
+    sandbox.launch_strictly(&words).assert().code(1).stderr(why);
+}
+
+#[test]
+fn a_run_that_report_refuses_is_compared_with_a_warning() {
+    let sandbox = Sandbox::new();
+    let good = sample("regions");
+    let whole = common::read(sample("regions/metrics.json").as_ref());
+    sandbox.write("damaged/metrics.json", &whole);
+    let said = contains("damaged/run.json is damaged, or of a newer version");
+    let words = ["diff", &good, "damaged"];
+    sandbox.launch_strictly(&words).assert().success().stderr(said.clone().not());
+    sandbox.write("damaged/run.json", "{\"schema\": ");
+    sandbox.launch_strictly(&words).assert().success().stderr(said);
 }
 
 #[test]
@@ -254,7 +288,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let condition = "decode.gpu_busy_ms>+5%+0.2ms";
     let words = ["diff", &moe, &llama, "-o", "x.md", "--html", "x.html", "--fail-if", condition];
     let said = contains("the sides compute different things").and(contains("beyond the limit"));
-    let said = said.and(contains("the conditions compared unlike runs: another model"));
+    let said = said.and(contains("the conditions compared unlike runs: different models"));
     let screen = contains(" ms per token").and(contains(", of which\n"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));

@@ -55,9 +55,6 @@ pub fn compare(before: &Run<'_>, after: &Run<'_>, stage: Option<&str>) -> Result
 }
 
 fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
-    let steps =
-        || stages.iter().filter_map(|(_, change)| Some((change, change.metric("step_ms")?)));
-    let step = steps().find(|(_, metric)| metric.verdict.is_change()).or_else(|| steps().next());
     let warned =
         found.differences.iter().filter(|d| d.severity > stage2_model::Severity::Note).count();
     let but = match warned {
@@ -67,26 +64,38 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
             format!(" {warned} differences besides the change may explain it: see differences.")
         }
     };
-    let Some((change, metric)) = step else {
-        return format!("No stage has step times in both runs.{but}");
-    };
-    let (Some(before), Some(after)) = (metric.before, metric.after) else {
-        return format!("No stage has step times in both runs.{but}");
+    let changes = || stages.iter().map(|(_, change)| change);
+    let times = || changes().filter_map(|change| Some((change, change.time()?)));
+    let changed = times().find(|(_, metric)| metric.verdict.is_change());
+    let Some((change, metric)) = changed.or_else(|| times().next()) else {
+        let own = changes().find_map(|change| Some((change, change.own_times.as_ref()?)));
+        return match own {
+            Some((change, [a, b])) => format!(
+                "{} takes {} before and {} after, which cannot be compared: it is {}.{but}",
+                quoted(&change.stage),
+                a.text(),
+                b.text(),
+                change.other_work.as_deref().unwrap_or_default()
+            ),
+            None => format!("No stage has times in both runs.{but}"),
+        };
     };
     let percent = metric
         .change_percent
         .map_or_else(String::new, |percent| format!(" ({} %)", shown(percent)));
     let verdict = match metric.verdict {
+        _ if change.other_work.is_some() => "not comparable, because a step does other work",
         Verdict::None => "within noise",
-        Verdict::Increased => "slower in these two runs (one run per side: repeat to decide)",
-        Verdict::Decreased => "faster in these two runs (one run per side: repeat to decide)",
+        Verdict::Increased => "longer in these two runs (one run per side: repeat to decide)",
+        Verdict::Decreased => "shorter in these two runs (one run per side: repeat to decide)",
         Verdict::Unknown => "not judged",
     };
+    let [before, after] =
+        [metric.before, metric.after].map(|ms| ms.map_or_else(|| "?".to_owned(), shown));
     format!(
-        "A step of {} takes {} ms before and {} ms after{percent}: {verdict}.{but}",
+        "{} takes {before} ms{per} before and {after} ms after{percent}: {verdict}.{but}",
         quoted(&change.stage),
-        shown(before),
-        shown(after)
+        per = change.per_of(&metric.metric),
     )
 }
 
@@ -102,8 +111,12 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
         rows.push((metric, metric_row(Value::Null, metric, format!("/comparisons/0/run/{at}"))));
     }
     rows.retain(|(metric, _)| metric.verdict != Verdict::Unknown);
-    // Times of steps first, then what changed; the order of the comparison otherwise.
-    rows.order_by_key(|(metric, _)| (metric.metric != "step_ms", !metric.verdict.is_change()));
+    // The times that `diff` gives first, then what changed; the order of the comparison otherwise.
+    let is_time = |metric: &MetricChange| {
+        let of_stages = stages.iter().filter_map(|(_, change)| change.time());
+        of_stages.into_iter().any(|time| std::ptr::eq(time, metric))
+    };
+    rows.order_by_key(|(metric, _)| (!is_time(metric), !metric.verdict.is_change()));
     let columns = vec![
         Column::workload("stage").of("none: the whole run"),
         Column::text("metric").at("/metric"),

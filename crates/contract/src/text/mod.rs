@@ -33,6 +33,34 @@ pub fn listed(texts: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// At most `limit` characters of a command: words of its middle give way to `…`, and no word is cut. One whose first word
+/// is longer than that, as [`shorten`] has it.
+pub fn shorten_words(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_owned();
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    // The words that have room, each with its space.
+    fn fitting<'w>(words: impl Iterator<Item = &'w &'w str>, room: usize) -> (usize, usize) {
+        let mut used = 0;
+        let ends = words.map(|word| {
+            used += word.chars().count() + 1;
+            used
+        });
+        let ends: Vec<usize> = ends.take_while(|end| *end <= room).collect();
+        (ends.len(), ends.last().copied().unwrap_or(0))
+    }
+    let room = limit.saturating_sub(1);
+    let (front, used) = fitting(words.iter(), room.div_ceil(2));
+    let (back, _) = fitting(words.iter().skip(front).rev(), room - used.min(room));
+    if front == 0 {
+        return shorten(text, limit);
+    }
+    let head = words.iter().take(front);
+    let tail = words.iter().skip(words.len() - back);
+    head.chain([&"…"]).chain(tail).copied().collect::<Vec<_>>().join(" ")
+}
+
 /// The words of a text in lines of a width. A word that is longer, such as a path, has its own line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -72,6 +100,18 @@ pub fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_keeps_whole_words() {
+        let command = "python3 -m vllm serve /models/llama --port 8000";
+        assert_eq!(shorten_words(command, 47), command);
+        assert_eq!(shorten_words(command, 34), "python3 -m vllm … --port 8000");
+        assert_eq!(shorten_words(command, 20), "python3 … 8000");
+        assert_eq!(shorten_words("/a/very/long/path of", 10), shorten("/a/very/long/path of", 10));
+        for limit in 0..60 {
+            assert!(shorten_words(command, limit).chars().count() <= limit, "{limit}");
+        }
+    }
 
     #[test]
     fn the_first_texts_are_named_and_the_others_counted() {

@@ -3,11 +3,11 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
-    Comparison, MetricChange, PartChange, Parts, Per, Presence, StageChange, Verdict, WorkChange,
-    signed, signed_time,
+    Comparison, MetricChange, NoiseMethod, PartChange, Parts, Per, Presence, StageChange, Verdict,
+    WorkChange, signed, signed_time,
 };
 
-use super::{is_shown, rate, stage_time, title, title_by, value_cell};
+use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
@@ -60,16 +60,8 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
 /// The title in so many characters: a long one has the folders of the runs without those above them.
 fn short_title(of: &Comparison, limit: usize) -> String {
     let whole = title(of);
-    if whole.chars().count() <= limit {
-        return whole;
-    }
-    fn folder(label: &str) -> &str {
-        let path = label.strip_suffix("/metrics.json").unwrap_or(label);
-        path.rsplit('/').next().filter(|_| !path.starts_with("baseline:")).unwrap_or(path)
-    }
-    let folders = title_by(of, folder);
-    let is_clear = folders.split_once(" → ").is_some_and(|(a, b)| a != b);
-    shorten(if is_clear { &folders } else { &whole }, limit)
+    let fits = whole.chars().count() <= limit;
+    if fits { whole } else { shorten(&page_title(of), limit) }
 }
 
 /// The screen below its title with nothing left out.
@@ -104,7 +96,14 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
         let told = match (stage.presence, stage_time(stage)) {
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => "vanished",
-            (Presence::Both, None) => "no time is known",
+            (Presence::Both, None) => match stage.own_text() {
+                Some(times) => {
+                    let word = "not comparable".to_owned();
+                    rows.push([name, format!("p50 {times}"), String::new(), String::new(), word]);
+                    continue;
+                }
+                None => "no time is known",
+            },
             (Presence::Both, Some((time, label))) => {
                 let unit = format!("ms{}", stage.per_of(&time.metric));
                 rows.push(row(name, &format!("{label} "), time, &unit, stage));
@@ -169,7 +168,9 @@ fn row(
 ) -> [String; 5] {
     let [a, b] = [metric.before, metric.after].map(|value| value_cell(value, metric.unit));
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
-    let noise = metric.noise_text().unwrap_or_default();
+    let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
+    let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
+    let noise = metric.noise_text().unwrap_or_else(|| why().to_owned());
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
@@ -190,6 +191,9 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         let why = match (alike(of).next(), of.stages.iter().any(is_shown)) {
             (Some(_), _) => "All GPU work and idle time is the same on both sides.",
             (_, true) => "No stage does the same work per step on both sides.",
+            _ if of.stages.iter().any(|stage| stage.own_times.is_some()) => {
+                "The sides time no stage in the same way, so no parts are compared."
+            }
             _ => "No stage on both sides has GPU work to compare.",
         };
         return vec![String::new(), why.to_owned()];
@@ -265,7 +269,10 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize) -> Shown<'p> {
 
 /// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), of which`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
-    let change = signed_time(parts.change_ns);
+    let change = match parts.change_ns {
+        0.0 => "equal".to_owned(),
+        change => signed_time(change),
+    };
     let Some(whole) = parts.whole else {
         return format!("change per {}, {change}:", stage.per_word());
     };
