@@ -206,7 +206,7 @@ pub(crate) fn differences(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Differen
         }
         let known = !old.is_empty() && !new.is_empty();
         let (old, new) = match topic.what == "command" && known {
-            true => (other_words(&old, &new), other_words(&new, &old)),
+            true => other_words(old, new),
             false => (old, new),
         };
         found.push(Difference {
@@ -340,6 +340,9 @@ fn program(report: &Report) -> Option<String> {
     (found != "stage2-launch").then(|| shown(&found))
 }
 
+/// What a command is shown as whose words the other side has, too.
+const NO_OTHER_WORDS: &str = "(nothing more)";
+
 /// The values of the runs of a side; `none` where there are none.
 fn joined(values: BTreeSet<String>, none: &str) -> String {
     match values.is_empty() {
@@ -348,17 +351,29 @@ fn joined(values: BTreeSet<String>, none: &str) -> String {
     }
 }
 
-/// The words of each command that no command of the other side has: a long one would be cut before them.
-fn other_words(commands: &BTreeSet<String>, other: &BTreeSet<String>) -> BTreeSet<String> {
-    let known: BTreeSet<&str> = other.iter().flat_map(|command| command.split(' ')).collect();
-    let words = |command: &String| {
-        let words: Vec<&str> = command.split(' ').filter(|word| !known.contains(word)).collect();
-        match words.is_empty() {
-            true => "(nothing more)".to_owned(),
-            false => format!("… {}", words.join(" ")),
-        }
+/// The words of each command that no command of the other side has: a long one would be cut before them. Commands that
+/// differ in the order of their words are whole.
+fn other_words(
+    old: BTreeSet<String>,
+    new: BTreeSet<String>,
+) -> (BTreeSet<String>, BTreeSet<String>) {
+    let of = |commands: &BTreeSet<String>, others: &BTreeSet<String>| -> BTreeSet<String> {
+        let known: BTreeSet<&str> = others.iter().flat_map(|command| command.split(' ')).collect();
+        let is_other = |word: &&str| !known.contains(word);
+        let words = |command: &String| {
+            let words: Vec<&str> = command.split(' ').filter(is_other).collect();
+            match words.is_empty() {
+                true => NO_OTHER_WORDS.to_owned(),
+                false => format!("… {}", words.join(" ")),
+            }
+        };
+        commands.iter().map(words).collect()
     };
-    commands.iter().map(words).collect()
+    let (a, b) = (of(&old, &new), of(&new, &old));
+    match a.iter().chain(&b).all(|words| words == NO_OTHER_WORDS) {
+        true => (old, new),
+        false => (a, b),
+    }
 }
 
 fn of_one_side(before: &[Run<'_>], after: &[Run<'_>]) -> Vec<Difference> {
@@ -536,4 +551,18 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
 
 fn shown(text: &str) -> String {
     shorten(&visible(text.as_bytes()), VALUE_LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_show_what_differs_and_are_whole_where_only_the_order_does() {
+        let set = |command: &str| BTreeSet::from([command.to_owned()]);
+        let words = |old: &str, new: &str| other_words(set(old), set(new));
+        assert_eq!(words("serve m --tp 2", "serve m"), (set("… --tp 2"), set("(nothing more)")));
+        let (old, new) = ("serve m --tp 2 --dp 4", "serve m --tp 4 --dp 2");
+        assert_eq!(words(old, new), (set(old), set(new)));
+    }
 }

@@ -1,10 +1,8 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use ratatui::crossterm::terminal::size;
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{
     Condition, ConditionResult, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report,
@@ -19,7 +17,7 @@ use super::ending::printed;
 use crate::bundle::{RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, width};
 use stage2_render::diff as view;
 
 pub(crate) const METRICS: &str = "metrics.json";
@@ -96,7 +94,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
-        view::screens(&diff, columns())
+        view::screens(&diff, width(&std::io::stdout()).unwrap_or(view::WIDTH))
     };
     if let Some(path) = &args.html {
         write(path, &view::html(&diff), terminal)?;
@@ -104,7 +102,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => {
             write(path, &text, terminal)?;
-            printed(&view::screens(&diff, columns()))?;
+            printed(&view::screens(&diff, width(&std::io::stdout()).unwrap_or(view::WIDTH)))?;
         }
         None => drop(printed(&text)?),
     }
@@ -167,16 +165,6 @@ fn write(path: &Path, text: &str, terminal: &Terminal) -> Result<(), Failure> {
     })?;
     terminal.result(&format!("wrote {}", visible_path(path)));
     Ok(())
-}
-
-/// Columns of the terminal that shows stdout; without one those of COLUMNS.
-fn columns() -> usize {
-    let size = std::io::stdout().is_terminal().then(size).and_then(Result::ok);
-    let asked = || std::env::var("COLUMNS").ok()?.trim().parse().ok();
-    size.map(|(columns, _)| usize::from(columns))
-        .filter(|columns| *columns > 0)
-        .or_else(asked)
-        .unwrap_or(view::WIDTH)
 }
 
 /// Compares the run in the first folder with each of the others; each is called as its folder.

@@ -190,27 +190,35 @@ fn links(report: &Report, chars: usize) -> Option<(String, Vec<(String, String)>
     Some((lead.stage.clone(), of_stage.take(TOP).map(link).collect()))
 }
 
-/// A name that is a part of a longer one stays.
+/// Neither tags nor links that are there already change, and a name that is a part of a longer one stays.
 fn with_links(html: String, links: &[(String, String)]) -> String {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    links.iter().fold(html, |html, (name, anchor)| {
-        let mut out = String::with_capacity(html.len());
-        let mut rest = html.as_str();
-        while let Some((before, after)) = rest.split_once(name.as_str()) {
-            let part = before.ends_with(is_word) || after.starts_with(is_word);
-            let shown = match part || name.is_empty() {
-                true => name.clone(),
-                false => format!("<a href=\"#{anchor}\">{name}</a>"),
-            };
-            out.push_str(before);
-            out.push_str(&shown);
-            rest = after;
-            if name.is_empty() {
-                break;
+    let links = links.iter().filter(|(name, _)| !name.is_empty());
+    links.fold(html, |html, (name, anchor)| {
+        let link = format!("<a href=\"#{anchor}\">{name}</a>");
+        let (mut out, mut is_link) = (String::with_capacity(html.len()), false);
+        for piece in html.split_inclusive('>') {
+            let (text, tag) = piece.split_at(piece.rfind('<').unwrap_or(piece.len()));
+            match is_link {
+                true => out.push_str(text),
+                false => push_linked(&mut out, text, name, &link),
             }
+            out.push_str(tag);
+            is_link = tag.starts_with("<a ") || is_link && tag != "</a>";
         }
-        out + rest
+        out
     })
+}
+
+fn push_linked(out: &mut String, text: &str, name: &str, link: &str) {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(name) {
+        out.push_str(before);
+        let is_part = before.ends_with(is_word) || after.starts_with(is_word);
+        out.push_str(if is_part { name } else { link });
+        rest = after;
+    }
+    out.push_str(rest);
 }
 
 fn link(to: Option<String>, full: &str, inner: String) -> String {
@@ -629,6 +637,23 @@ fn heat_map(report: &Report) -> Option<String> {
 mod tests {
     use super::*;
     use stage2_model::BottleneckPart;
+
+    #[test]
+    fn names_become_links_in_text_alone() {
+        let linked = |html: &str, names: &[&str]| {
+            let links = names.iter().map(|name| (name.to_string(), format!("k-{name}")));
+            with_links(html.to_owned(), &links.collect::<Vec<_>>())
+        };
+        assert_eq!(
+            linked("<td class=\"k\"><code>k</code> of kind</td>", &["k", "td", "code"]),
+            "<td class=\"k\"><code><a href=\"#k-k\">k</a></code> of kind</td>"
+        );
+        let whole = "<p><a href=\"#k-rms\">norm_of rms</a> and norm</p>";
+        assert_eq!(
+            linked(whole, &["rms", "norm"]),
+            "<p><a href=\"#k-rms\">norm_of rms</a> and <a href=\"#k-norm\">norm</a></p>"
+        );
+    }
 
     #[test]
     fn communication_says_how_much_of_it_is_waiting() {
