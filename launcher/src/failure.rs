@@ -142,8 +142,8 @@ impl RequiredPass {
         match self {
             RequiredPass::Baseline => "run.baseline=true runs one",
             RequiredPass::Collect => "every run has one; give `merge` its spools with --spool",
-            RequiredPass::Nsys => "it needs run.mode=deep and pipeline.nsys.enable=true",
-            RequiredPass::Ncu => "it needs run.mode=deep and pipeline.ncu.enable=true",
+            RequiredPass::Nsys => "it needs --deep (run.mode=deep) and pipeline.nsys.enable=true",
+            RequiredPass::Ncu => "it needs --deep (run.mode=deep) and pipeline.ncu.enable=true",
         }
     }
 }

@@ -40,11 +40,19 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
 
 
 @needs_launcher
-def test_sides_may_have_several_runs() -> None:
-    run = REPORTS / "llama_1b.json"
-    change = stage2.diff([run, run, run, run], [run] * 4, fail_if="decode.step_ms>+1%")
+def test_sides_may_have_several_runs(tmp_path: Path) -> None:
+    report = json.loads((REPORTS / "llama_1b.json").read_text())
+    runs = []
+    for number in range(8):
+        # A run is known by the time when it began.
+        report["run"]["started"] = f"2026-11-01T10:0{number}:00Z"
+        runs.append(tmp_path / f"{number}.json")
+        runs[-1].write_text(json.dumps(report))
+    change = stage2.diff(runs[:4], runs[4:], fail_if="decode.step_ms>+1%")
     assert not change.failed
     assert len(change.comparison["before"]) == len(change.comparison["after"]) == 4
+    with pytest.raises(stage2.DiffError, match=r"ended with 2.*is named twice"):
+        stage2.diff(runs[:1] * 4, runs[4:])
 
 
 @needs_launcher

@@ -192,13 +192,15 @@ fn write_sections(
                 write!(out, ", recorded {recorded}")?;
             }
         }
-        if !section.is_recorded(restricted) {
+        let is_off = summary.gpu_off.is_some() && section.rows.is_empty();
+        if is_off || !section.is_recorded(restricted) {
             writeln!(out, ", GPU work not recorded")?;
             continue;
         }
         let (total, share) = (ms(section.total_ns), percent(section.total_ns, whole_ns));
         writeln!(out, ", GPU sum {total} ms ({share} %), {} calls", section.calls)?;
-        if section.total_ns.saturating_mul(100) < whole_ns.saturating_mul(DETAILED) {
+        let is_short = section.total_ns.saturating_mul(100) < whole_ns.saturating_mul(DETAILED);
+        if is_short || section.rows.is_empty() {
             continue;
         }
         writeln!(
@@ -254,7 +256,9 @@ fn write_markdown(summary: &Summary<'_>, out: &mut String) -> std::fmt::Result {
         writeln!(out, "GPU {device} ({name}): busy {busy} ms (union of {which} work).\n")?;
     }
     let Tables { own, libraries, whole_ns } = tables(summary);
-    write_table(summary, own, whole_ns, out)?;
+    if own.iter().any(|section| !section.rows.is_empty()) {
+        write_table(summary, own, whole_ns, out)?;
+    }
     if libraries.iter().any(|section| !section.rows.is_empty()) {
         writeln!(out, "\n## {LIBRARIES}\n")?;
         write_table(summary, libraries, whole_ns, out)?;

@@ -111,6 +111,14 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
     for &(name, read) in PATHS {
         let Some(value) = variable(name) else { continue };
         launcher_summary &= name != "STAGE2_SUMMARY";
+        // Both make a file or a folder of this very name, which nobody means.
+        if value.as_encoded_bytes().starts_with(b"~") {
+            diag::warn(format_args!("{name}={value:?} begins with a ~ that no shell has replaced"));
+        } else if name == "STAGE2_SUMMARY" && value == "stdout" {
+            diag::warn(format_args!(
+                "{name}=stdout writes a file of this name; use stderr or a path"
+            ));
+        }
         read(&mut options, &value);
     }
     for &(name, accepted, read) in TABLE {
@@ -123,6 +131,9 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
         if name == "STAGE2_LOG" {
             diag::set_level(options.log);
         }
+    }
+    if options.rotate.is_some() && options.out.is_none() {
+        diag::warn(format_args!("STAGE2_ROTATE has no effect without STAGE2_OUT"));
     }
     if options.launcher && launcher_summary {
         options.summary = Summary::Off;

@@ -248,9 +248,9 @@ pub fn select(
 pub enum ExportError {
     /// The run has no trace file of the collector.
     #[error(
-        "{run}: there is no trace file of the collector to export{}{why}; run the workload under the \
-         collector, or import trace files with `stage2-launch import --spool DIR`",
-        if why.is_empty() { "" } else { ": " }
+        "{run} has no trace file of the collector to export{}; run the workload under the collector, or import trace \
+         files with `stage2-launch import --spool DIR`",
+        if why.is_empty() { String::new() } else { format!(" ({why})") }
     )]
     NoTraceFiles {
         /// The run.

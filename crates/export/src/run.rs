@@ -156,10 +156,11 @@ impl Run {
         traces: Traces,
         rows: &[ProcessRow],
     ) -> Result<Self, ExportError> {
-        let problems: Vec<String> = traces.problems.iter().map(ToString::to_string).collect();
         if traces.files.is_empty() {
-            return Err(ExportError::NoTraceFiles { run: name, why: problems.join("; ") });
+            let what: Vec<&str> = traces.problems.iter().map(|found| found.what.as_str()).collect();
+            return Err(ExportError::NoTraceFiles { run: name, why: what.join("; ") });
         }
+        let problems: Vec<String> = traces.problems.iter().map(ToString::to_string).collect();
         let (processes, gpus) = (Vec::new(), Vec::new());
         let conclusions = Conclusions::default();
         let mut run = Self { name, processes, gpus, problems, clocks: None, conclusions };

@@ -75,6 +75,22 @@ pub struct StageAnswer {
     pub first: Option<FirstStep>,
 }
 
+/// From this many calls at a time, on average, it is said that they overlap.
+const OVERLAPPING: f64 = 1.2;
+
+impl StageAnswer {
+    /// `1.9 calls at a time`, where the calls of several threads overlap: the mean step, which is a part of the window, is
+    /// shorter than each of them by as much.
+    pub fn at_a_time(&self) -> Option<String> {
+        let step = self.step.as_ref()?;
+        let mean = self.bottleneck.as_ref().filter(|found| found.of == step.shown_unit())?;
+        let is_of_ranges = matches!(step.unit, StepUnit::Instance | StepUnit::RangeWithin);
+        let calls = step.shown_ns(step.mean_ns) / mean.ns as f64;
+        let overlap = is_of_ranges && calls.is_finite() && calls >= OVERLAPPING;
+        overlap.then(|| format!("{calls:.1} {}s at a time", step.unit.noun()))
+    }
+}
+
 /// What the profiler did to the times of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -31,12 +31,19 @@ impl Coverage {
 
     /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
-        let filters = || self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
-        let distinct: BTreeSet<&str> = filters().map(String::as_str).collect();
-        let of = match filters().count() {
-            0 => return None,
-            all if all == self.processes.len() => String::new(),
-            some => format!(" (in {some} of {} processes)", self.processes.len()),
+        let has_filter = |process: &&ProcessCoverage| process.meta.contains_key(META_RANGES);
+        let filters = self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
+        let distinct: BTreeSet<&str> = filters.map(String::as_str).collect();
+        // Each window of a process has a file.
+        let who = |process: &ProcessCoverage| (process.host.clone(), process.pid);
+        let all: BTreeSet<_> = self.processes.iter().map(who).collect();
+        let some: BTreeSet<_> = self.processes.iter().filter(has_filter).map(who).collect();
+        let files = self.processes.iter().filter(has_filter).count();
+        let of = match (some.len(), all.len()) {
+            (0, _) => return None,
+            _ if files == self.processes.len() => String::new(),
+            (1, 1) => format!(" (in {files} of {} windows)", self.processes.len()),
+            (some, all) => format!(" (in {some} of {all} processes)"),
         };
         let filters: Vec<&str> = distinct.into_iter().collect();
         Some(format!("ranges that match {}{of}", filters.join(" or ")))

@@ -154,6 +154,7 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
     let rate = rate.map(|rate| format!(", {} {counted}/s", shown_rate(rate)));
+    let at_a_time = answer.at_a_time().map(|calls| format!(" with {calls}"));
     let of_model = |other: &&StageAnswer| {
         other.stage != answer.stage && matches!(other.role, Role::Prefill | Role::Decode)
     };
@@ -162,7 +163,7 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
         let time = shown_time(step.shown_ns(step.p50_ns));
         Some(format!("; {} {time}", shorten(&other.stage, STAGE_CHARS)))
     });
-    let texts = [tail, rate, other].map(Option::unwrap_or_default).concat();
+    let texts = [tail, rate, at_a_time, other].map(Option::unwrap_or_default).concat();
     format!("p50 {} per {}{texts}", shown_time(p50), step.shown_unit())
 }
 

@@ -179,7 +179,7 @@ impl RunFolder {
 }
 
 /// The link to the latest run.
-pub(super) const LATEST: &str = "latest";
+pub(crate) const LATEST: &str = "latest";
 
 /// What keeps git, and tools that read its files, away from all that lies in a folder.
 const IGNORE_ALL: &str = "# Written by stage2-launch: runs are not source files.\n*\n";

@@ -27,10 +27,10 @@ use stage2_read::files::{self, plain_name, write_whole};
 use stage2_read::layout::INPUTS_YAML;
 use stage2_read::trace::folder::trace_files;
 
-pub(crate) use folder::{Access, FolderError, RunFolder, run_name};
+pub(crate) use folder::{Access, FolderError, LATEST, LatestLink, RunFolder, run_name};
 pub(crate) use inputs::{Inputs, Manifest};
 pub(crate) use near::{
-    FOLDER_OF_RUNS, newest_below, not_a_run, not_a_run_among, refused_run, run_named,
+    FOLDER_OF_RUNS, OF_BASELINES, newest_below, not_a_run, not_a_run_among, refused_run, run_named,
 };
 pub(crate) use record::{DEMO, now};
 pub use record::{DoctorNote, PassRecord, RUN_JSON, RunRecord, SCHEMA, WindowRecord};

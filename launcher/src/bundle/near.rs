@@ -13,6 +13,8 @@ use crate::failure::Failure;
 
 /// Where runs lie that were given no folder.
 pub(crate) const FOLDER_OF_RUNS: &str = "tmp/stage2";
+/// What the word for a baseline begins with.
+pub(crate) const OF_BASELINES: &str = "baseline:";
 /// Runs that a message names.
 const NAMED: usize = 3;
 /// Entries of a folder that are looked at.
@@ -46,10 +48,20 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
     let above = path.parent().unwrap_or(Path::new(""));
     match fs::metadata(path) {
         Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => {
-            format!(
-                "{shown} does not exist{}",
-                instead(path, &[above, FOLDER_OF_RUNS.as_ref()], given)
-            )
+            let folders = [above, FOLDER_OF_RUNS.as_ref()];
+            if let Some(name) = shown.strip_prefix(OF_BASELINES) {
+                return format!(
+                    "{shown} is a baseline, which only `diff` takes: stage2-launch diff {OF_BASELINES}{name} RUN"
+                );
+            }
+            if path.as_os_str() == LATEST {
+                let newest = newest(&folders);
+                return format!(
+                    "{shown} does not exist: it stands for the newest run in {FOLDER_OF_RUNS}, and no run there has a \
+                     result yet (runs with --run-dir lie elsewhere){newest}"
+                );
+            }
+            format!("{shown} does not exist{}", instead(path, &folders, given))
         }
         Err(error) => {
             format!(
@@ -57,6 +69,12 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             )
         }
         Ok(found) if found.is_dir() => {
+            if is_run(above) {
+                return format!(
+                    "{shown} is a part of a run; name the run, {}",
+                    visible_path(above)
+                );
+            }
             let newest = newest_below(path);
             format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
         }
@@ -110,7 +128,9 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     let shown = with_work.take(NAMED).map(|(_, run)| visible_path(run));
     let shown: Vec<String> = shown.collect();
     match shown.as_slice() {
-        [] if !runs.is_empty() => "; the runs that are there recorded no GPU work".to_owned(),
+        [] if let Some((_, last)) = runs.last() => {
+            format!("; the newest run, {}, recorded no GPU work", visible_path(last))
+        }
         [] => "; `stage2-launch run -- COMMAND` makes a run, and `stage2-launch merge` makes one of captures".to_owned(),
         [only] => format!("; the newest run is {only}"),
         all => format!("; the newest runs are {}", all.join(", ")),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, ensure};
 use clap::{ArgAction, Args, ColorChoice, Subcommand, ValueEnum};
+use stage2_ask::FLOOR_TOKENS;
 use stage2_config::hydra::{Node, Origin, Value};
 use stage2_diff::Condition;
 use stage2_export::{Format, Window};
@@ -415,7 +416,7 @@ pub(crate) struct AskArgs {
     /// Run: its folder, its metrics.json, or `latest`
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// Question, for instance summary; a question that does not exist prints the list
+    /// Question, one of those listed below
     #[arg(value_name = "QUESTION", default_value = "summary")]
     pub(crate) question: String,
     /// The run after the change, for `compare`
@@ -429,7 +430,7 @@ pub(crate) struct AskArgs {
     pub(crate) json: bool,
     /// Print at most this many tokens (4 bytes each), and as many rows as fit [default: the usual
     /// rows, at most 2000 tokens]
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = budget)]
     pub(crate) budget: Option<usize>,
 }
 
@@ -731,7 +732,13 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     })
 }
 
-/// Reads a time as whole seconds, rounded up.
+/// Reads the length of an answer: a shorter one than this says nothing.
+fn budget(text: &str) -> anyhow::Result<usize> {
+    let tokens = text.parse().ok().filter(|tokens| *tokens >= FLOOR_TOKENS);
+    tokens.ok_or_else(|| anyhow!("give a number of tokens, {FLOOR_TOKENS} or more"))
+}
+
+/// Reads a time as whole seconds.
 fn seconds(text: &str) -> anyhow::Result<i64> {
     let seconds = match text.parse::<i64>() {
         Ok(seconds) => seconds,
@@ -739,7 +746,8 @@ fn seconds(text: &str) -> anyhow::Result<i64> {
             let time: jiff::SignedDuration = text.parse().map_err(|_| {
                 anyhow!("give seconds, or a number with a unit: 90, 90s, 5m, 1h30m")
             })?;
-            time.as_secs().saturating_add(i64::from(time.subsec_nanos() > 0))
+            ensure!(time.subsec_nanos() == 0, "give whole seconds");
+            time.as_secs()
         }
     };
     ensure!(seconds > 0, "the time must be longer than zero");
@@ -764,11 +772,12 @@ mod tests {
     #[test]
     fn times_have_units() {
         for (text, expected) in
-            [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("1500ms", 2)]
+            [("90", 90), ("90s", 90), ("5m", 300), ("1h30m", 5400), ("2000ms", 2)]
         {
             assert_eq!(seconds(text).ok(), Some(expected), "{text}");
         }
-        for text in ["0", "-3", "soon", "", "5 parsecs", "99999999999999999999"] {
+        for text in ["0", "-3", "soon", "", "5 parsecs", "100ms", "1500ms", "99999999999999999999"]
+        {
             assert!(seconds(text).is_err(), "{text}");
         }
     }

@@ -173,6 +173,13 @@ pub(crate) fn set_color(words: &[OsString]) {
 /// Reads the command line, or gives the text and the exit status to end with.
 pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     set_color(words);
+    if let [_, word] = words
+        && word == "-h"
+    {
+        // Nothing can be done about a stdout that is closed.
+        let _ = by_purpose().print_help();
+        return Err(0);
+    }
     let mut command = Cli::command();
     command.build();
     let words = words::arranged(&command, words);
@@ -208,6 +215,36 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     }
 }
 
+/// The subcommands, by what they are for.
+const PURPOSES: [(&str, &[&str]); 5] = [
+    ("Measure", &["run", "demo", "bench", "doctor", "config"]),
+    ("Read a run", &["report", "ask", "next", "query", "schema", "export"]),
+    ("Compare runs", &["diff", "baseline"]),
+    ("Running processes", &["ctl", "top", "feed"]),
+    ("Other captures, jobs, agents", &["merge", "summarise", "job", "mcp", "skill", "completions"]),
+];
+
+/// The program, whose short help lists the subcommands by purpose: the parser knows one list only.
+fn by_purpose() -> clap::Command {
+    let command = Cli::command();
+    let heading = *command.get_styles().get_header();
+    let mut listed = String::new();
+    for (purpose, names) in PURPOSES {
+        listed.push_str(&format!("{heading}{purpose}:{heading:#}\n"));
+        for known in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = known.get_about().map(ToString::to_string).unwrap_or_default();
+            let also = known.get_visible_aliases().map(|alias| format!(" [alias: {alias}]"));
+            let also: String = also.collect();
+            listed.push_str(&format!("  {:<11}  {about}{also}\n", known.get_name()));
+        }
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listed}\n{{all-args}}{{after-help}}"
+    );
+    let command = command.mut_subcommands(|known| known.hide(true)).disable_help_subcommand(true);
+    command.help_template(template)
+}
+
 /// Whether the parser has a text that was asked for, or that explains a command without words.
 fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -215,7 +252,7 @@ fn is_help(error: &clap::Error) -> bool {
 
 const PROGRAM_SHORT_HELP: &str = "\
 Start with `stage2-launch demo --open`, or `stage2-launch --light -- COMMAND`.
-`SUBCOMMAND -h` shows the first options, and `--help` all, with examples.";
+`run -h` shows --light, --open and --run-dir; `SUBCOMMAND --help` has examples.";
 
 const RUN_SHORT_HELP: &str = "\
 Example: stage2-launch run --light hardware=h200 -- python infer.py
@@ -281,7 +318,8 @@ count as failing.";
 const DEMO_HELP: &str = "\
 Examples:
   stage2-launch demo --open
-      every pass, and the report in a browser
+      one pass on a simulated GPU, else also nsys and ncu; then the report in
+      a browser
   stage2-launch demo --light --run-dir my-demo
       the collector only, into a folder of your choice
   stage2-launch demo --light -- --rounds 200
@@ -421,6 +459,21 @@ mod tests {
         let mut seen = 0;
         each(&mut command, &mut seen);
         assert!(seen > 30, "all of them, not {seen}");
+    }
+
+    #[test]
+    fn each_subcommand_that_is_not_hidden_has_one_purpose() {
+        let command = Cli::command();
+        let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
+        let mut seen: Vec<&str> = seen.map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> =
+            PURPOSES.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        seen.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, seen);
+        let help = by_purpose().render_help().to_string();
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
+        assert!(help.contains("Compare runs:\n  diff         Print what changed"), "{help}");
     }
 
     #[test]

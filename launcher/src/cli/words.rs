@@ -163,7 +163,11 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .filter(|name| *name != "help")
         .map_or_else(String::new, |name| format!(" {name}"));
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
-    let meant = other_name(named.unwrap_or(command), error)
+    if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
+        return format!("{message}; {order}");
+    }
+    let meant = other_verb(named, words, error)
+        .or_else(|| other_name(named.unwrap_or(command), error))
         .or_else(|| meant(command, error))
         .or_else(|| with_option(named?, words, error))
         .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
@@ -178,6 +182,49 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
 }
 
+/// The order of the words of `ctl`, whose target comes first.
+fn target_behind(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let verb = words.iter().find_map(|word| named.find_subcommand(word))?.get_name();
+    let is_target = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    let takes_one = named.get_positionals().any(|arg| arg.get_id() == "target");
+    let before = words.iter().take_while(|word| **word != *verb).count();
+    let is_named =
+        words.get(1..before).is_some_and(|ahead| ahead.iter().any(|word| !is_option(word)));
+    (is_target && takes_one && !is_named).then(|| {
+        format!(
+            "the target comes before the verb: stage2-launch {} {word} {verb}",
+            named.get_name()
+        )
+    })
+}
+
+/// The verb of a subcommand that a word stands for: one that other programs have, or a mistyped one that was taken for
+/// the target.
+fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) -> Option<String> {
+    let verbs = || named.into_iter().flat_map(Command::get_subcommands).map(Command::get_name);
+    if error.kind() == ErrorKind::MissingSubcommand {
+        let bare = words.iter().skip(1).find(|word| !is_option(word))?.to_string_lossy();
+        return most_like(&bare, verbs()).map(str::to_owned);
+    }
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let (_, ours) = OTHER_VERBS.into_iter().find(|(name, _)| name == word)?;
+    verbs().find(|verb| *verb == ours).map(str::to_owned)
+}
+
+/// What other programs call a verb of `ctl` or `baseline`.
+const OTHER_VERBS: [(&str, &str); 7] = [
+    ("pause", "stop"),
+    ("end", "stop"),
+    ("begin", "start"),
+    ("resume", "start"),
+    ("delete", "remove"),
+    ("rm", "remove"),
+    ("ls", "list"),
+];
+
 /// The option that this program has under another name.
 fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
@@ -188,6 +235,8 @@ fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
     let has = |name: &str| named.get_arguments().any(|arg| arg.get_id() == name);
     let ours = match word.as_str() {
         "--lite" => "--light".to_owned(),
+        // A condition belongs to a comparison.
+        "--fail-if" | "--expect" if !has("fail_if") => format!("diff RUN_A RUN_B {word}"),
         "--run-dir" if has("output") => "-o DIR".to_owned(),
         // It is no option there.
         "--run-dir" if has("run_dir") => format!("{} RUN_DIR", named.get_name()),

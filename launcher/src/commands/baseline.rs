@@ -12,14 +12,15 @@ use stage2_contract::text::{instead, listed, shorten, shorten_words, visible, vi
 use stage2_model::{Report, Status};
 use stage2_read::files::without_its_name;
 
-use super::diff::{metrics_of, report_of};
+use super::diff::{identity, metrics_of, refuse_twice, report_of};
 use super::ending::printed;
+use crate::bundle::{FOLDER_OF_RUNS, LATEST, OF_BASELINES, RUN_JSON, run_named};
 use crate::cli::{BaselineArgs, BaselineVerb};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 /// In front of the name of a baseline where a run is named.
-const PREFIX: &str = "baseline:";
+const PREFIX: &str = OF_BASELINES;
 /// In addition to the runs of the default folder.
 const FOLDER: &str = "tmp/stage2/baselines";
 const NAME_CHARS: usize = 64;
@@ -46,6 +47,13 @@ pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Fa
         }
     }
     Ok(0)
+}
+
+/// The word for a baseline that has this name; nothing: there is none.
+pub(super) fn named(word: &Path) -> Option<String> {
+    let name =
+        word.to_str().filter(|name| names_in(Path::new(FOLDER)).iter().any(|n| n == name))?;
+    Some(format!("{PREFIX}{name}"))
 }
 
 /// The reports that a word such as `baseline:main` stands for; nothing: it is a path.
@@ -92,11 +100,27 @@ fn save(
             names.first().map_or("", String::as_str)
         )));
     }
-    let latest = [PathBuf::from("latest")];
-    let runs = if runs.is_empty() { &latest[..] } else { runs };
+    let latest = [PathBuf::from(LATEST)];
+    let runs = match runs {
+        [] if Path::new(name).join(RUN_JSON).exists() => {
+            return Err(Failure::Usage(format!(
+                "{name} is a run, and the name comes before it: stage2-launch baseline save NAME {name}"
+            )));
+        }
+        [] if !run_named(Path::new(LATEST)).exists() => {
+            return Err(Failure::Usage(format!(
+                "no run in {FOLDER_OF_RUNS} has a result yet (runs with --run-dir lie elsewhere): name the run, \
+                 stage2-launch baseline save {name} RUN"
+            )));
+        }
+        [] => &latest[..],
+        runs => runs,
+    };
     // All are read before anything is written.
-    let reports: Result<Vec<Vec<u8>>, Failure> = runs.iter().map(|run| checked(run)).collect();
-    let reports = reports?;
+    let read: Result<Vec<(Vec<u8>, String)>, Failure> =
+        runs.iter().map(|run| checked(run)).collect();
+    let (reports, identities): (Vec<_>, Vec<_>) = read?.into_iter().unzip();
+    refuse_twice(identities.into_iter().zip(runs.iter().map(|run| visible_path(run))))?;
     write(folder, &path, &reports).map_err(|error| {
         Failure::NoResult(format!("{} cannot be written: {error}", visible_path(&path)))
     })?;
@@ -132,8 +156,8 @@ fn write(folder: &Path, path: &Path, reports: &[Vec<u8>]) -> io::Result<()> {
     Ok(())
 }
 
-/// The text of the report of a run that can be compared.
-fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
+/// The text of the report of a run that can be compared, and what distinguishes that run.
+fn checked(run: &Path) -> Result<(Vec<u8>, String), Failure> {
     let path = metrics_of(run)?;
     let (bytes, read) = report_of(&path)?;
     if read.report.coverage.verdict.status == Status::Empty {
@@ -142,7 +166,8 @@ fn checked(run: &Path) -> Result<Vec<u8>, Failure> {
             visible_path(&path)
         )));
     }
-    Ok(bytes)
+    let identity = identity(&path, &read.report);
+    Ok((bytes, identity))
 }
 
 fn list(folder: &Path) -> Result<String, Failure> {
@@ -180,6 +205,14 @@ fn told(report: &Report) -> String {
 fn check_name(name: &str) -> Result<(), Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if name == LATEST {
+        return Err(Failure::Usage(format!(
+            "`{name}` cannot name a baseline: it stands for the newest run"
+        )));
+    }
+    if name.is_empty() {
+        return Err(Failure::Usage("the name of a baseline is missing".to_owned()));
+    }
     match begins_well && name.len() <= NAME_CHARS && name.chars().all(is_plain) {
         true => Ok(()),
         false => Err(Failure::Usage(format!(

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::run::Job;
+use super::run::{Job, ask_dormant};
 use crate::bundle::DEMO;
 use crate::cli::{self, DemoArgs, OF_DEMO, RunOptions};
 use crate::config;
 use crate::env::probe_gpu;
 use crate::failure::Failure;
 use crate::install::{self, HOW_TO_INSTALL};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, printable};
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
 
@@ -29,6 +29,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if let Some(word) = settings.cloned().chain(behind).next() {
         return Err(Failure::Usage(format!("`{word}` is not a setting. {OF_DEMO}")));
     }
+    let dormant = ask_dormant(false, &mut config)?;
     // What is typed wrong is said before a GPU or a file is looked for.
     config::compose(&config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
@@ -37,6 +38,9 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let gpu = probe_gpu();
     let simulated = gpu.devices.is_empty();
     let workload = required(&exe, DEMO, dry_run, terminal)?;
+    if !of_demo.is_empty() && !dry_run {
+        check_options(&workload, &of_demo)?;
+    }
     let simulator = simulated.then(|| required(&exe, SIMULATOR, dry_run, terminal)).transpose()?;
     let why = gpu.absent.as_deref().unwrap_or("there is no other");
     terminal.progress(&match gpu.devices.first() {
@@ -54,6 +58,7 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
         config,
         run_dir: settings.run_dir,
         dry_run,
+        dormant,
         simulator,
         gpu: Some(gpu),
         keep_going,
@@ -62,6 +67,19 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
         ..Job::default()
     };
     job.launch(terminal)
+}
+
+/// Refuses what the built-in workload would refuse, before there is a run of it.
+fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
+    let asked = Command::new(workload).args(of_demo).arg("--help").output();
+    // What else goes wrong, the run says.
+    let Some(said) = asked.ok().filter(|said| said.status.code() == Some(2)) else { return Ok(()) };
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    let lines = said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage"));
+    let lines = lines.filter(|line| !line.starts_with("For more information"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    let text = lines.join("; ").replacen("error: ", "", 1);
+    Err(Failure::Usage(format!("{}. {OF_DEMO}", printable(&text))))
 }
 
 /// Has the built-in workload print its own options; there is nothing to record in that.

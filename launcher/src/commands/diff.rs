@@ -1,6 +1,6 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::{visible, visible_path};
@@ -61,6 +61,11 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         return Err(Failure::Usage(text));
     }
     if let Some(absent) = words.iter().find(is_absent) {
+        if let Some(baseline) = baseline::named(absent) {
+            let absent = visible_path(absent);
+            let text = format!("{absent} does not exist; did you mean `{baseline}`?");
+            return Err(Failure::Usage(text));
+        }
         return Err(Failure::Usage(not_a_run_among(absent, &words)));
     }
     let runs = groups(&args.runs, terminal)?;
@@ -75,6 +80,9 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     let expected = args.expect.into_iter().map(Condition::expected);
     let conditions: Vec<Condition> = args.fail_if.into_iter().chain(expected).collect();
+    for pair in &pairs {
+        refuse_counted_twice(pair)?;
+    }
     let same: Vec<bool> = pairs.iter().map(are_same).collect();
     let mut diff = diff_of(pairs, &conditions, args.strict)?;
     let compared = diff.comparisons.iter_mut().zip(same);
@@ -187,6 +195,49 @@ fn are_same((before, after): &(Side<'_>, Side<'_>)) -> bool {
     files(before).is_some_and(|before| files(after) == Some(before))
 }
 
+/// The noise between runs follows from several runs: one that counts twice would make it too small.
+fn refuse_counted_twice((before, after): &(Side<'_>, Side<'_>)) -> Result<(), Failure> {
+    let of_side = |side: &Side<'_>| refuse_twice(side.iter().map(|input| input.identified()));
+    of_side(before)?;
+    of_side(after)?;
+    // A run and another report of it may be compared, and so may the same runs on both sides.
+    let is_pair = before.len() == 1 && after.len() == 1;
+    if is_pair || are_same(&(before.clone(), after.clone())) {
+        return Ok(());
+    }
+    refuse_twice(before.iter().chain(after).map(|input| input.identified()))
+}
+
+/// Refuses runs of which two are one. Each has the words that stand for it.
+pub(super) fn refuse_twice(runs: impl Iterator<Item = (String, String)>) -> Result<(), Failure> {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    for (identity, label) in runs {
+        let Some(first) = seen.insert(identity, label.clone()) else { continue };
+        let what = match first == label {
+            true => format!("{label} is named twice"),
+            false => format!("{first} and {label} are the same run"),
+        };
+        return Err(Failure::Usage(format!(
+            "{what}: name each run once, because the noise between runs is that between different runs"
+        )));
+    }
+    Ok(())
+}
+
+/// What distinguishes a run from all others, also in a copy of it: when it started, and the processes that it recorded; the
+/// file of a report that does not say.
+pub(super) fn identity(path: &Path, report: &Report) -> String {
+    let Some(started) = &report.run.started else {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        return path.to_string_lossy().into_owned();
+    };
+    let who = report.coverage.processes.iter().map(|process| {
+        let pid = process.pid.unwrap_or_default();
+        format!("{} {pid} {}", process.host.as_deref().unwrap_or_default(), process.file)
+    });
+    std::iter::once(started.clone()).chain(who).collect::<Vec<_>>().join("\n")
+}
+
 fn first_and_others(groups: &[Group]) -> Vec<(Side<'_>, Side<'_>)> {
     let first = || groups.iter().take(1).flatten().collect();
     groups.iter().skip(1).map(|other| (first(), other.iter().collect())).collect()
@@ -208,6 +259,11 @@ fn diff_of(
 }
 
 impl Input {
+    /// What it is, and what it was called.
+    fn identified(&self) -> (String, String) {
+        (identity(&self.path, &self.read.report), self.label.clone())
+    }
+
     fn run(&self) -> Run<'_> {
         let ReadReport { report, left_out } = &self.read;
         Run { label: &self.label, report, left_out }

@@ -107,7 +107,7 @@ pub(super) fn make_room(
     bundle: &mut Bundle,
     terminal: &Terminal,
 ) {
-    let bundle::Room { findings, deleted, compressed } =
+    let bundle::Room { mut findings, deleted, compressed, compressions } =
         bundle::make_room(folder, settings, &bundle.record);
     if deleted > 0 || !compressed.is_empty() {
         let all = folder.path().parent().map(visible_path).unwrap_or_default();
@@ -128,6 +128,14 @@ pub(super) fn make_room(
             _ => terminal.finding(finding),
         }
     }
+    for finding in &compressions {
+        match finding.severity {
+            // Nothing is lost by it.
+            Severity::Note => terminal.detail(&finding.to_string()),
+            _ => terminal.finding(finding),
+        }
+    }
+    findings.extend(compressions);
     if findings.is_empty() {
         return;
     }

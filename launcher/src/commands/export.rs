@@ -9,7 +9,7 @@ use stage2_contract::text::visible_path;
 use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export_after};
 use stage2_report::Settings;
 
-use crate::bundle::{RUN_JSON, refuse_dormant, refused_run, run_named};
+use crate::bundle::{refuse_dormant, run_named};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, printable};
@@ -17,7 +17,7 @@ use crate::terminal::{Terminal, printable};
 const PARQUET: &str = "stage2-parquet";
 
 pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
-    args.output.iter().try_for_each(|out| super::check_folder_of(out, "-o"))?;
+    args.output.iter().try_for_each(|out| check_output(out))?;
     args.run_dirs = args.run_dirs.iter().map(|given| run_named(given)).collect();
     args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
     let Some(format) = args.format.of_crate() else {
@@ -45,6 +45,27 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
     Ok(0)
 }
 
+/// Endings of names for compressed files that are not written: the content would not be what the name says.
+const NOT_WRITTEN: [&str; 5] = ["zip", "zst", "xz", "bz2", "lz4"];
+
+/// Refuses an output that no export can be written to, before a run is read for it.
+fn check_output(out: &Path) -> Result<(), Failure> {
+    let shown = visible_path(out);
+    let special = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
+    if out.as_os_str() == "-" || out.metadata().is_ok_and(special) {
+        return Err(Failure::Usage(format!(
+            "-o {shown}: an export is a new file or folder, and not a stream; name one that does not exist"
+        )));
+    }
+    let ending = out.extension().and_then(|ending| ending.to_str());
+    if let Some(ending) = ending.filter(|ending| NOT_WRITTEN.contains(ending)) {
+        return Err(Failure::Usage(format!(
+            "-o {shown}: exports are compressed as .gz only, not as .{ending}; let the name end in .gz"
+        )));
+    }
+    super::check_folder_of(out, "-o")
+}
+
 /// What an export will take, before it is written.
 fn about(space: Space) -> String {
     let free = space.free.map_or_else(String::new, |free| format!("; {} are free", size(free)));
@@ -58,7 +79,9 @@ fn unread(run_dir: &Path, error: ExportError) -> Failure {
         ExportError::NoReport { .. } if is_there("metrics.json") => {
             Failure::NoResult(error.to_string())
         }
-        ExportError::NoReport { .. } if !is_there(RUN_JSON) => refused_run(run_dir),
+        ExportError::NoReport { .. } => {
+            super::diff::metrics_of(run_dir).err().unwrap_or_else(|| failure(error))
+        }
         error => failure(error),
     }
 }

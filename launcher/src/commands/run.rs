@@ -18,7 +18,8 @@ use super::ending::{
 use super::import::BundleMaker;
 use super::job;
 use crate::bundle::{
-    self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, Manifest, RunFolder, RunRecord,
+    self, Access, Bundle, COLLECTOR_DIR, DoctorNote, Inputs, LatestLink, Manifest, RunFolder,
+    RunRecord,
 };
 use crate::cli::{Acceptance, BrowserOptions, RunArgs, RunOptions};
 use crate::config::{self, Composed, Config, Run};
@@ -70,24 +71,27 @@ struct PreparedRun {
 pub(crate) fn run(args: RunArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let RunArgs { options, dormant, nsys, workload } = args;
     let mut config = options.request();
-    let asked_by = dormant_by(dormant);
-    if let Some(word) = asked_by {
-        if config.switches.iter().any(|(_, option, _)| option == "--deep") {
-            return Err(Failure::Usage(format!(
-                "--deep and {word}: a dormant run is a light one; unset STAGE2_START, or leave --deep out"
-            )));
-        }
-        let light = stage2_config::hydra::Value::Text("light".to_owned());
-        config.switches.push(("run.mode", word.to_owned(), light));
-    }
+    let dormant = ask_dormant(dormant, &mut config)?;
     let RunOptions { settings, dry_run, acceptance, keep_going, showing, .. } = options;
     let job = Job::of_user("run", config, settings.run_dir, dry_run, workload)?;
     for file in &nsys {
         copy_inputs::check(copy_inputs::Kind::Nsys, file)
             .map_err(|why| Failure::Usage(format!("--nsys {}: {why:#}", file.display())))?;
     }
-    let dormant = asked_by.is_some();
     Job { dormant, nsys_files: nsys, keep_going, acceptance, showing, ..job }.launch(terminal)
+}
+
+/// Whether a run is dormant, which makes it a light one.
+pub(super) fn ask_dormant(option: bool, config: &mut config::Request) -> Result<bool, Failure> {
+    let Some(word) = dormant_by(option) else { return Ok(false) };
+    if config.switches.iter().any(|(_, option, _)| option == "--deep") {
+        return Err(Failure::Usage(format!(
+            "--deep and {word}: a dormant run is a light one; unset STAGE2_START, or leave --deep out"
+        )));
+    }
+    let light = stage2_config::hydra::Value::Text("light".to_owned());
+    config.switches.push(("run.mode", word.to_owned(), light));
+    Ok(true)
 }
 
 /// What asks for a dormant run: the option, or the variable, which the collector would obey in any run and
@@ -227,13 +231,10 @@ impl Job {
             && !lost
             && (bundle.record.workload_exit.is_none_or(WorkloadExit::is_failure) || !accepted);
         if (holds_nothing || failed)
-            && let Some(latest) = folder.give_up_latest(latest)
+            && let Some(LatestLink { link, target: Some(of) }) = folder.give_up_latest(latest)
         {
-            let link = latest.link.display();
-            terminal.result(&match latest.target {
-                Some(of) => format!("{link} still points to the run before, {}", of.display()),
-                None => format!("{link} is not there yet: no run before this one has a result"),
-            });
+            let (link, of) = (link.display(), of.display());
+            terminal.result(&format!("{link} still points to the run before, {of}"));
         }
         bundle.protect(terminal);
         let status = self.acceptance.status(passed.exit, result, &bundle.record.passes, terminal);
@@ -269,6 +270,7 @@ impl Job {
             library: Library::Found(prepared.library.clone()),
             cupti: environments.find_map(|set| set.get(doctor::CUPTI)).map(PathBuf::from),
             run_folder: prepared.folder.path(),
+            names_folder: false,
         };
         let gpu = bundle.gpu().cloned().unwrap_or_default();
         let found = doctor::explain(&subject, &gpu, &causes).into_iter();

@@ -146,7 +146,7 @@ impl Keys {
     /// What to say where a map of ours was given one value; nothing where that is not a usual mistake.
     pub(super) fn for_map(&self, key: &str) -> String {
         match key {
-            "model" => self.joined(
+            "model" | "model.llm" => self.joined(
                 "; model/llm=PRESET selects the model of the reports",
                 ", and the workload's own model goes after `--`",
             ),

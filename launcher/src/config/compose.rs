@@ -10,6 +10,7 @@ use super::presets::{PresetTree, Presets, chooses_preset, merge_presets};
 use super::print::Origins;
 use super::schema::Config;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
+use stage2_contract::settings;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
@@ -50,7 +51,14 @@ impl Request {
     /// The overrides, by our names of the keys.
     pub(super) fn overrides(&self) -> Result<Vec<Override>, ConfigError> {
         let parse = |word: &String| {
-            let mut o = Override::parse(word)?;
+            let mut o = Override::parse(word).map_err(|mut error| {
+                if !self.no_workload && !word.contains('=') {
+                    error.what.push_str(&format!(
+                        ". A program to run comes after `--`: stage2-launch -- {word} ..."
+                    ));
+                }
+                error
+            })?;
             if let Some((_, own)) = SYNONYMS.iter().find(|(other, _)| *other == o.key) {
                 (*own).clone_into(&mut o.key);
             }
@@ -323,6 +331,7 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
                 key: join_key(&key, field),
                 why: "no preset sets it".to_owned(),
             },
+            None if key == SAMPLE => wrong(key, format!("must be {}", settings::SAMPLE_FORM)),
             None => wrong(key, in_plain_words(&text)),
         }
     })?;
@@ -352,6 +361,9 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
     }
     Ok((tree, config))
 }
+
+/// A number alone is the usual mistake there.
+const SAMPLE: &str = "profiling.collector.sample";
 
 /// serde's messages name Rust types.
 fn in_plain_words(text: &str) -> String {

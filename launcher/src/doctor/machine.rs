@@ -5,6 +5,7 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 
 use super::check::{Check, CheckInfo, Fix, Group, System};
+use crate::bundle::RunFolder;
 
 pub(super) const CONTAINER: CheckInfo = CheckInfo {
     id: "container",
@@ -52,6 +53,10 @@ pub(super) const RUN_FOLDER: CheckInfo = CheckInfo {
             "less than 2 GiB are free",
             "make room or give `--run-dir DIR` on another disk, if the nsys pass is to run \
              (`run.mode=light` needs little)",
+        ),
+        Fix::problem(
+            "the folder that `--run-dir` names cannot take a run",
+            "name a folder that is new or empty",
         ),
     ],
     explains: &[],
@@ -112,6 +117,14 @@ pub(super) fn run_folder(folder: &Path) -> Check {
     match space(there) {
         Ok(space) => of_run_folder(there, space.free),
         Err(why) => RUN_FOLDER.not_checked(format!("the free space of {shown}: {why}")),
+    }
+}
+
+/// Judges the folder that was named for one run.
+pub(super) fn named_folder(folder: &Path) -> Check {
+    match RunFolder::Given(folder.to_owned()).refused() {
+        Some(error) => RUN_FOLDER.case(3, format!("{}: {}", error.path.display(), error.what)),
+        None => run_folder(folder),
     }
 }
 

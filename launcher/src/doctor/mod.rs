@@ -60,6 +60,7 @@ pub(crate) fn doctor(
         command: args.workload,
         library: run::find_library(configured, library.as_deref(), &exe),
         cupti: config.profiling.collector.cupti.clone(),
+        names_folder: run_dir.is_some(),
         run_folder: match run_dir {
             Some(dir) => working_dir()?.join(dir),
             None => working_dir()?.join(&config.artifacts.stage2_dir),
@@ -93,6 +94,8 @@ pub(crate) struct Subject {
     pub(crate) cupti: Option<PathBuf>,
     /// Where runs are written.
     pub(crate) run_folder: PathBuf,
+    /// The user named it, for one run.
+    pub(crate) names_folder: bool,
 }
 
 impl Subject {
@@ -203,7 +206,10 @@ pub(crate) fn examine(subject: &Subject, nsight: [&Path; 2]) -> Diagnosis {
         }
         checks.push(machine::container(system));
         checks.push(machine::shared_memory(system));
-        checks.push(machine::run_folder(&subject.run_folder));
+        checks.push(match subject.names_folder {
+            true => machine::named_folder(&subject.run_folder),
+            false => machine::run_folder(&subject.run_folder),
+        });
         Diagnosis::of(checks)
     })
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use stage2_contract::text::visible_path;
 use stage2_model::{EmptyCause, Severity};
 
 use super::check::{Check, CheckInfo, Fix, Group};
@@ -124,6 +125,10 @@ pub(super) fn program(command: &[OsString], library: &Library) -> Check {
                 .with([problem.finding.remedy].into_iter().filter(|text| !text.is_empty()));
         }
     };
+    if let Some(script) = missing_script(command) {
+        let what = format!("the script {script} does not exist");
+        return PROGRAM.case(0, what);
+    }
     let Library::Found(library) = library else {
         return PROGRAM.not_checked("there is no collector to compare its glibc with");
     };
@@ -134,6 +139,16 @@ pub(super) fn program(command: &[OsString], library: &Library) -> Check {
     let case = if loading.preload || loading.doors { 2 } else { 1 };
     debug_assert!(finding.severity >= Severity::Warning);
     PROGRAM.case(case, format!("{}: {}", finding.what, finding.why)).with([finding.remedy])
+}
+
+/// The script behind a Python, if it is not there.
+fn missing_script(command: &[OsString]) -> Option<String> {
+    let (program, words) = command.split_first()?;
+    let is_python = Path::new(program).file_name()?.to_str()?.starts_with("python");
+    // Options may have values: only a script right behind the program is told for certain.
+    let script =
+        words.first().filter(|word| is_python && !word.as_encoded_bytes().starts_with(b"-"))?;
+    (!Path::new(script).exists()).then(|| visible_path(Path::new(script)))
 }
 
 pub(super) fn python(interpreter: Result<&Path, &str>, quick: &Result<Trial, NoTrial>) -> Check {

@@ -17,6 +17,17 @@ fn earlier(name: &str) -> String {
     repository("tests/fixtures/reports").join(name).with_extension("json").display().to_string()
 }
 
+/// The reports of four runs that are alike: each began at another time.
+fn four_runs(sandbox: &Sandbox, name: &str) -> [String; 4] {
+    let mut report = common::json(&repository("docs/sample").join(name).join("metrics.json"));
+    [1, 2, 3, 4].map(|number| {
+        report["run"]["started"] = json!(format!("2026-11-0{number}T10:00:00Z"));
+        let name = format!("{name}-{number}.json");
+        sandbox.write(&name, &report.to_string());
+        name
+    })
+}
+
 fn json_of(sandbox: &Sandbox, words: &[&str]) -> Value {
     let words = [&["diff", "--json", "-q"], words].concat();
     let output = sandbox.launch_strictly(&words).assert().get_output().stdout.clone();
@@ -154,8 +165,9 @@ fn the_first_line_says_whether_anything_changed() {
     ));
     assert!(!common::read(&sandbox.path("other.html")).contains("<div class=\"good\">"));
     // A warning about prefill does not colour the verdict on decode.
-    let [before, after] = ["vllm_sorting", "vllm_server"].map(sample);
-    let sides = [&[&*before; 4][..], &["--against"], &[&*after; 4]].concat();
+    let [before, after] = ["vllm_sorting", "vllm_server"].map(|name| four_runs(&sandbox, name));
+    let [before, after] = [&before, &after].map(|runs| runs.each_ref().map(|run| &**run));
+    let sides = [&before[..], &["--against"], &after[..]].concat();
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode step";
     assert!(
@@ -219,6 +231,27 @@ fn a_run_that_report_refuses_is_compared_with_a_warning() {
 }
 
 #[test]
+fn a_run_counts_once_also_in_a_copy_of_it() {
+    let sandbox = Sandbox::new();
+    let [one, two, other, _] = four_runs(&sandbox, "vllm_server");
+    fs::create_dir(sandbox.path("copy")).expect("a folder");
+    fs::copy(sandbox.path(&one), sandbox.path("copy/metrics.json")).expect("a copy");
+    let refused = |words: &[&str], why: &str| {
+        let assert = sandbox.launch_strictly(words).assert().code(2).stdout("");
+        assert.stderr(contains(why).and(contains("name each run once")));
+    };
+    let twice = format!("{one} is named twice");
+    let same = format!("{one} and copy are the same run");
+    refused(&["diff", &one, &one, "--against", &two, &other], &twice);
+    refused(&["diff", &two, &other, "--against", &one, "copy"], &same);
+    refused(&["diff", &one, &two, "--against", "copy", &other], &same);
+    refused(&["baseline", "save", "x", &one, &two, "copy"], &same);
+    assert!(!sandbox.path("tmp").exists(), "nothing was saved");
+    // Two reports of one run may differ by their settings.
+    sandbox.launch_strictly(&["diff", &one, "copy"]).assert().success();
+}
+
+#[test]
 fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     let sandbox = Sandbox::new();
     let (llama, moe) = (earlier("llama_1b"), earlier("moe_small"));
@@ -231,11 +264,13 @@ fn a_baseline_outlives_its_runs_and_is_compared_by_its_name() {
     run(&["diff", "baseline:main", &moe]).success().stdout(contains("baseline:main → "));
     // A name is not taken twice by accident.
     run(&["baseline", "save", "main", &moe]).code(2).stderr(contains("--replace"));
-    run(&["baseline", "save", "main", &llama, &llama, "--replace"]).success();
+    let [one, two, three, _] = four_runs(&sandbox, "vllm_server");
+    run(&["baseline", "save", "main", &one, &two, "--replace"]).success();
     let both = contains("baseline:main/1, baseline:main/2 → ").and(contains("(2 against 1 run, "));
-    run(&["diff", "baseline:main", &moe]).success().stdout(both);
+    run(&["diff", "baseline:main", &three]).success().stdout(both);
     let behind = contains("→ baseline:main/1, baseline:main/2");
-    run(&["diff", &moe, "--against", "baseline:main"]).success().stdout(behind);
+    run(&["diff", &three, "--against", "baseline:main"]).success().stdout(behind);
+    run(&["diff", "main", &three]).code(2).stderr(contains("did you mean `baseline:main`?"));
     run(&["baseline", "list"]).success().stdout(contains("main").and(contains("2 runs")));
     run(&["baseline", "remove", "main"]).success();
     let gone = contains("there is no baseline `main`").and(contains("there are none"));
@@ -252,7 +287,7 @@ fn names_and_reports_of_baselines_are_distrusted() {
         sandbox.launch_strictly(words).assert().code(code).stdout("").stderr(contains(why));
     };
     let long = "x".repeat(65);
-    for name in ["../out", "a/b", "..", ".new-x", "", "a b", "\u{1b}[2J", &long] {
+    for name in ["../out", "a/b", "..", ".new-x", "a b", "\u{1b}[2J", &long] {
         let why = "cannot name a baseline";
         refused(&["baseline", "save", name, &good], 2, why);
         refused(&["baseline", "remove", name], 2, why);

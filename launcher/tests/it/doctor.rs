@@ -40,6 +40,9 @@ fn ranges_of_a_real_python_reach_the_real_collector() {
     }
     let sandbox = Sandbox::new();
     let secret = [("MY_API_TOKEN", "hunter2")];
+    let (json, _) = doctor(&sandbox, &["--", "python3", "x.py"], &[]);
+    assert_eq!(what(check(&json, "program")), "the script x.py does not exist");
+    sandbox.write("x.py", "");
     let (json, status) = doctor(&sandbox, &["--", "python3", "x.py", "--key=hunter2"], &secret);
     assert_eq!((&json["schema"], status), (&1.into(), i32::from(json["status"] == "problem")));
     assert!(!json.to_string().contains("hunter2"), "{json:#}");

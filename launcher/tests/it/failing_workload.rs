@@ -111,7 +111,7 @@ fn no_profiler_runs_a_workload_again_that_failed_under_the_collector() {
 fn the_failure_is_said_first_and_latest_stays_as_it_was() {
     let sandbox = sandbox();
     let first = stderr(&launch(&sandbox, &["--light"], "exit 3").code(3));
-    assert!(first.contains("latest is not there yet: no run before this one has"), "{first}");
+    assert!(!first.contains("latest"), "{first}");
     assert!(!sandbox.path("tmp/stage2/latest").is_symlink());
     launch(&sandbox, &["--light"], "exit 0").code(0);
     let latest = || std::fs::read_link(sandbox.path("tmp/stage2/latest")).expect("a link");

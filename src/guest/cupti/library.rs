@@ -1,5 +1,6 @@
 //! A CUPTI and a driver into what can be done with them: versions, and the bugs that they have.
 
+use std::error::Error as _;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,14 @@ pub(super) fn driver(options: &Options) -> Result<(DriverGetVersion, c_int), Off
         // A simulated CUPTI is its own driver.
         // SAFETY: the user named this library as the CUPTI to load.
         (None, Some(path)) => unsafe { libloading::Library::new(path) }
-            .map_err(|error| OffReason(format!("{} cannot be loaded: {error}", path.display())))?,
+            .map_err(|error| {
+                // The loader's own words; the error alone names the function that failed.
+                let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                let file = path.display();
+                OffReason(format!(
+                    "{file} cannot be loaded ({why}); let STAGE2_CUPTI name a libcupti.so, or leave it unset"
+                ))
+            })?,
         (None, None) => {
             return Err(OffReason("the CUDA driver (libcuda.so) is not in the process".into()));
         }

@@ -206,7 +206,9 @@ fn outliers(subject: &Subject<'_>) -> Table {
 pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
     answer.summary = match first_cause(subject) {
-        None => "What the host does while the GPU is idle is not known: see unknown.".to_owned(),
+        None => {
+            "What the host does while the GPU is idle is not known; the reason follows.".to_owned()
+        }
         Some((stage, cause)) => format!(
             "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
             quoted(&stage.stage),

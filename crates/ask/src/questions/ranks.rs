@@ -22,7 +22,7 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
     let first = rows.iter().find_map(|(_, row)| sentence(row));
     answer.summary = first.unwrap_or_else(|| match is_compared(subject.report) {
         true => "No rank is late by more than noise.".to_owned(),
-        false => "Which rank is late is not known: see unknown.".to_owned(),
+        false => "Which rank is late is not known; the reason follows.".to_owned(),
     });
     answer.push(late_table(&rows));
     answer.push(rank_table(subject));
@@ -179,7 +179,11 @@ fn no_ranks(subject: &Subject<'_>, answer: &mut Answer) {
     let ranks = &subject.report.ranks;
     let example = ["run", "--light", "--", "torchrun", "--nproc-per-node", "N", "COMMAND"];
     if ranks.seen < 2 {
-        let reason = format!("{} rank was recorded, and lateness needs two", ranks.seen);
+        let seen = match ranks.seen {
+            0 => "no process has a rank".to_owned(),
+            seen => format!("only {seen} rank was recorded"),
+        };
+        let reason = format!("{seen}, and lateness needs two");
         answer.unknown("which rank is late", reason, &example);
     } else if !is_compared(subject.report) {
         let reason = "no collective was matched over ranks";

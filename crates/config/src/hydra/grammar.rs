@@ -54,10 +54,7 @@ impl Override {
             .unwrap_or(("", word));
         let (name, text) = split(rest, '=');
         if text.is_none() && sign != "~" {
-            let what = format!(
-                "it is not KEY=VALUE. A program to run comes after `--`: stage2-launch -- {word} ..."
-            );
-            return Err(fault(word.chars().count(), what));
+            return Err(fault(word.chars().count(), "it is not KEY=VALUE".into()));
         }
         let (key, package) = split(name, '@');
         let allowed = |c: char| c.is_alphanumeric() || "_-./$".contains(c);
@@ -383,7 +380,7 @@ mod tests {
     #[test]
     fn faults_name_the_place() {
         for (word, at, part) in [
-            ("demo", 5, "after `--`"),
+            ("demo", 5, "KEY=VALUE"),
             ("+demo", 6, "KEY=VALUE"),
             ("=x", 1, "empty"),
             ("a..b=x", 1, "empty"),

@@ -288,7 +288,7 @@ fn nothing_takes_the_place_of_a_file_and_nothing_is_left_of_an_export_that_fails
 fn damage_is_said_and_costs_only_its_own_file() {
     let folder = tempfile::tempdir().expect("folder");
     let none = of_folder(folder.path(), &[]).expect_err("no files").to_string();
-    assert!(none.contains("there is no trace file"), "{none}");
+    assert!(none.contains("has no trace file"), "{none}");
     fs::write(folder.path().join("a-1.s2t"), "not a trace").expect("file");
     let damaged = of_folder(folder.path(), &[]).expect_err("a damaged file").to_string();
     assert!(damaged.contains("a-1.s2t"), "{damaged}");

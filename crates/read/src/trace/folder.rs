@@ -314,8 +314,12 @@ fn refused(error: &ReadError) -> Finding {
 }
 
 fn no_folder(folder: &Path, error: &std::io::Error) -> Finding {
+    let shown = text::visible_path(folder);
     Id::TraceUnreadable.found(
-        format!("{}: cannot be listed: {error}", text::visible_path(folder)),
+        match error.kind() {
+            std::io::ErrorKind::NotFound => format!("{shown} does not exist"),
+            _ => format!("{shown}: cannot be listed: {error}"),
+        },
         "the collector's files are looked for there",
         "name the folder of a run, and check that it may be read",
     )

@@ -37,9 +37,8 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
         parts.map(|part| part.ns as f64).sum::<f64>()
     };
     let (gaps_ns, idle_ns) = (sum(&[WindowKind::LaunchGaps]), sum(&[WindowKind::OtherIdle]));
-    let other = OtherWork::of(known.host, gaps_ns + idle_ns);
-    let launches = (gaps_ns - other.gaps_ns).max(0.0);
-    let longer = (idle_ns - (other.ns - other.gaps_ns)).max(0.0);
+    let (launches, longer) = own_idle(known.host, gaps_ns, idle_ns);
+    let other_ns = OtherWork::of(known.host, gaps_ns + idle_ns).ns;
     let is_ahead = known.measured.and_then(|measured| measured.host);
     let is_ahead = is_ahead.is_some_and(|host| host.ahead_percent >= MOST_PERCENT);
     let idle = match is_ahead || launches > longer {
@@ -57,17 +56,24 @@ pub(super) fn bottleneck(report: &Report, row: &StageRow, known: &Known<'_>) -> 
         ),
         (BottleneckKind::Copies, mean(sum(&[WindowKind::Copies]))),
         (idle, mean(launches + longer)),
-        (BottleneckKind::OtherWork, mean(other.ns)),
+        (BottleneckKind::OtherWork, mean(other_ns)),
     ];
     let mut parts: Vec<BottleneckPart> =
         parts.map(|(kind, ns)| BottleneckPart { kind, ns }).to_vec();
     parts.retain(|part| part.ns > 0);
     parts.order_by_key(|part| Reverse(part.ns));
     let ns = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.ns));
-    let ranks = if other.ns > 0.0 { Vec::new() } else { ranks(report, row, units) };
+    let ranks = if other_ns > 0.0 { Vec::new() } else { ranks(report, row, units) };
     let bottleneck =
         Bottleneck { of: of.to_owned(), ns, parts, kernels_over_floor: over_floor, ranks };
     (ns > 0).then_some(bottleneck)
+}
+
+/// Launch gaps and longer idle times, both without those in which the GPU worked for other stages.
+pub(super) fn own_idle(host: Option<&HostStage>, gaps_ns: f64, longer_ns: f64) -> (f64, f64) {
+    let other = OtherWork::of(host, gaps_ns + longer_ns);
+    let longer = longer_ns - (other.ns - other.gaps_ns);
+    ((gaps_ns - other.gaps_ns).max(0.0), longer.max(0.0))
 }
 
 /// Idle time of a stage in which the GPU worked for another one, by the samples of its host.

@@ -134,11 +134,11 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let ratio = index.costs.get(stage).and_then(|cost| cost.ratio);
     let floor = least_time(used, numbers, steps.as_ref(), ratio);
     let late = of_stage(&index.late, stage);
-    let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok() };
+    let host = index.host.get(stage).copied();
+    let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok(), host };
     let mut gain = of_stage.largest_gain(takeaways, &floor);
     let step = steps.map(|steps| steps.times);
     let bottleneck = window.as_ref().ok().and_then(|window| {
-        let host = index.host.get(stage).copied();
         let (step, floor) = (step.as_ref(), &floor);
         bottleneck::bottleneck(report, row, &Known { window, step, floor, measured, host })
     });
@@ -505,6 +505,7 @@ struct Stage<'a> {
     late: &'a [&'a LateRow],
     measured: Option<&'a StageMeasurements>,
     window: Option<&'a WindowSplit>,
+    host: Option<&'a HostStage>,
 }
 
 impl Stage<'_> {
@@ -572,6 +573,23 @@ impl Stage<'_> {
         Some(Vanishing { ns, condition, removes, ..Vanishing::default() })
     }
 
+    /// All idle time, except that in which the GPU works for other stages: nobody can save that here.
+    fn without_idle(&self) -> Option<Vanishing> {
+        let [gaps_ns, longer_ns] = [WindowKind::LaunchGaps, WindowKind::OtherIdle]
+            .map(|kind| self.part_ns(&[kind]).unwrap_or(0.0));
+        let (gaps_ns, longer_ns) = bottleneck::own_idle(self.host, gaps_ns, longer_ns);
+        let parts = [
+            self.removal(WindowKind::LaunchGaps.label(), gaps_ns)?,
+            self.removal(WindowKind::OtherIdle.label(), longer_ns)?,
+        ];
+        Some(Vanishing {
+            ns: gaps_ns + longer_ns,
+            condition: "the GPU's idle time vanishes".to_owned(),
+            removes: parts.into_iter().filter(|part| part.percent >= 0.05).collect(),
+            ..Vanishing::default()
+        })
+    }
+
     /// A part of a part.
     fn removal(&self, what: &str, ns: f64) -> Option<Removed> {
         let percent = ns * 100.0 / self.window?.window_ns as f64;
@@ -615,10 +633,7 @@ impl Stage<'_> {
             Rule::HostGaps if takeaway.experiment == Some(Experiment::more("tokens_per_s")) => {
                 self.with_more_requests(measured)
             }
-            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => {
-                let idle = [WindowKind::LaunchGaps, WindowKind::OtherIdle];
-                self.parts(&idle, "the GPU's idle time vanishes")
-            }
+            Rule::LaunchBound | Rule::HostAhead | Rule::HostGaps => self.without_idle(),
             Rule::HostCause | Rule::HostFault => self.without_cause(measured, takeaway),
             Rule::Waiting => self.without_waiting(),
             Rule::Communication => {

@@ -332,6 +332,7 @@ mod first {
             late: &late,
             measured: Some(&measured),
             window: Some(&window),
+            host: None,
         };
         stage.largest_gain(&all, &floor(distance)).step.expect("a step")
     }
@@ -361,6 +362,7 @@ mod first {
             late: &[],
             measured: Some(&measured),
             window: Some(&of_window),
+            host: None,
         };
         let of = stage.largest_gain(&[&sampled], &floor(Some(2.0)));
         let step = of.step.expect("a step");
@@ -483,8 +485,22 @@ mod first {
         let doubted =
             StageMeasurements { caveat: Some("cold".into()), ..StageMeasurements::default() };
         let (measured, window) = (Some(&doubted), &window(&parts));
-        let stage = Stage { collectives: &[], late: &[], measured, window: Some(window) };
+        let stage =
+            Stage { collectives: &[], late: &[], measured, window: Some(window), host: None };
         let of = stage.largest_gain(&[&takeaway(Rule::LaunchBound)], &floor(None));
         assert_eq!((of.step.expect("a step").factor, of.saved), (None, None));
+        // While the GPU works for another stage, no launch of this one would be earlier.
+        let causes = vec![stage2_model::HostCause {
+            kind: stage2_model::HostCauseKind::OtherWork,
+            percent: 25.0,
+            ..stage2_model::HostCause::default()
+        }];
+        let host = HostStage { causes, ..HostStage::default() };
+        let parts = [(WindowKind::Compute, 500), (WindowKind::OtherIdle, 500)];
+        let (measured, window) = (StageMeasurements::default(), self::window(&parts));
+        let (measured, window, host) = (Some(&measured), Some(&window), Some(&host));
+        let stage = Stage { collectives: &[], late: &[], measured, window, host };
+        let of = stage.largest_gain(&[&takeaway(Rule::HostAhead)], &floor(None));
+        assert!((of.saved.expect("known") - 0.375).abs() < 1e-9, "{of:?}");
     }
 }

@@ -320,10 +320,14 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
     findings.extend(endings(processes));
     findings.extend(abrupt_endings(captures, processes));
     findings.extend(processes.iter().filter_map(|process| {
+        let why = process.gpu_off.as_ref()?;
         Some(Id::GpuNotRecorded.about(&process.file).found(
-            format!("{}: GPU work was not recorded: {}", process.file, process.gpu_off.as_ref()?),
+            format!("{}: GPU work was not recorded: {why}", process.file),
             "only its ranges are here",
-            "follow this message and run again; docs/limits.md lists what CUPTI needs",
+            match why == empty::GPU_OFF {
+                true => empty::UNSET_GPU,
+                false => "follow this message and run again; docs/limits.md lists what CUPTI needs",
+            },
         ))
     }));
     findings.extend(processes.iter().filter_map(|process| {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::inputs::Doctor;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
-use stage2_contract::text::{listed, visible};
+use stage2_contract::text::{listed, most_like, visible};
 use stage2_contract::trace::ending;
 use stage2_model::finding::Id;
 use stage2_model::nsys::{Counts, Source};
@@ -24,6 +24,9 @@ use crate::join::coverage::{META_AFTER_CUDA, META_UNRECORDED, sum_of_meta};
 /// How the verdict on a capture without GPU work begins.
 pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
+/// What a process says that was told to record ranges alone, and what to do about it.
+pub(super) const GPU_OFF: &str = "STAGE2_GPU=off";
+pub(super) const UNSET_GPU: &str = "unset STAGE2_GPU, and run again";
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";
 /// What a process records where that is not all.
@@ -75,11 +78,16 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let values = |key: &'static str| processes.iter().filter_map(move |p| p.meta.get(key));
     let off = distinct(values(META_GPU_OFF).chain(values(META_INCOMPLETE)));
     if !off.is_empty() {
-        reasons.push(reason(
-            EmptyCause::CuptiOff,
-            format!("the collector could not record the GPU: {}", quoted(&off)),
-            "follow this message and run again; docs/limits.md lists what CUPTI needs",
-        ));
+        let (why, remedy) = match off.iter().all(|why| why == GPU_OFF) {
+            true => {
+                (format!("the collector was told to leave the GPU alone ({GPU_OFF})"), UNSET_GPU)
+            }
+            false => (
+                format!("the collector could not record the GPU: {}", quoted(&off)),
+                "follow this message and run again; docs/limits.md lists what CUPTI needs",
+            ),
+        };
+        reasons.push(reason(EmptyCause::CuptiOff, why, remedy));
     }
     let mut children = distinct(values(META_UNRECORDED));
     let after_cuda = sum_of_meta(processes, META_AFTER_CUDA);
@@ -149,15 +157,34 @@ fn ranges_never_opened(recording: &[&ProcessCapture]) -> Option<EmptyReason> {
     let mut times = recording.iter().flat_map(|process| process.path_times.values());
     let opened = times.any(|times| times.sampled.instances > 0);
     let all_filter = !recording.is_empty() && filters().count() == recording.len();
-    let filters = quoted(&distinct(filters()));
+    let known = distinct(filters());
     (all_filter && !opened).then(|| {
+        let names = opened_names(recording);
+        let globs = known.iter().flat_map(|filter| filter.split(','));
+        let near = globs.filter_map(|glob| most_like(glob, names.iter().map(String::as_str)));
+        let near = near.map(|near| format!(", for instance {near}")).next().unwrap_or_default();
         reason(
             EmptyCause::RangesNeverOpened,
-            format!("GPU work was asked for in ranges that match {filters}; none opened"),
-            "correct STAGE2_RANGES (profiling.collector.ranges), or leave it unset: the table of \
-             ranges in report.md has the names that were opened",
+            format!("GPU work was asked for in ranges that match {}; none opened", quoted(&known)),
+            format!(
+                "correct STAGE2_RANGES (profiling.collector.ranges): comma-separated names{near}, in which * is any \
+                 text, each with @DOMAIN behind it if one is meant; or leave it unset. The table of ranges in \
+                 report.md has the names that were opened"
+            ),
         )
     })
+}
+
+/// The names of the ranges that these processes opened.
+fn opened_names(recording: &[&ProcessCapture]) -> BTreeSet<String> {
+    let names = |process: &ProcessCapture| -> Vec<String> {
+        let name = |path: u32| {
+            let at = process.paths.get(usize::try_from(path).ok()?)?.name?;
+            Some(visible(process.names.get(usize::try_from(at).ok()?)?))
+        };
+        process.path_times.keys().filter_map(|path| name(*path)).collect()
+    };
+    recording.iter().flat_map(|process| names(process)).collect()
 }
 
 /// Completes the verdict of a report without GPU work: what the run record and `env.json` say, the

@@ -1,5 +1,6 @@
 //! From files of profilers, whole and damaged, to what a report says.
 
+mod coverage;
 mod engines;
 mod host;
 mod inferred;

@@ -25,9 +25,11 @@ use stage2_read::{files, private};
 
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Notes state what is gone or compressed, warnings what stays and why.
+    /// Notes state what is gone, warnings what stays and why.
     pub(crate) findings: Vec<Finding>,
     pub(crate) deleted: usize,
+    /// What was compressed, and what stays as it is.
+    pub(crate) compressions: Vec<Finding>,
     /// Bundles whose files have other names and sizes now.
     pub(crate) compressed: Vec<PathBuf>,
 }
@@ -107,7 +109,7 @@ pub(crate) fn make_room(folder: &RunFolder, settings: &Run, record: &RunRecord) 
     let mut budget = MOST_COMPRESSED_BYTES;
     for mut older in kept.into_iter().take(old).filter(|older| !is_latest(&older.path)) {
         let path = older.path.display();
-        room.findings.push(match compress(&older.path, &mut older.record, &mut budget) {
+        room.compressions.push(match compress(&older.path, &mut older.record, &mut budget) {
             Ok(Compressed { files: 0, .. }) => continue,
             Ok(Compressed { files, before_bytes, after_bytes }) => Id::BundleDeleted.found(match files {
                     1 => format!("1 file of the bundle {path} was compressed"),

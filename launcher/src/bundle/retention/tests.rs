@@ -161,7 +161,7 @@ fn older_bundles_are_compressed_and_still_ours() {
     let keep = limits(0, 0, 2);
     let room = room_for(&folder, &keep);
     assert_eq!(room.compressed, [dir.path().join("bb")], "neither latest nor the newest two");
-    assert!(room.findings[0].what.contains("1 file of the bundle"), "{room:?}");
+    assert!(room.compressions[0].what.contains("1 file of the bundle"), "{room:?}");
     assert!(dir.path().join("bb/collector/a.s2t.gz").is_file());
     for name in ["a", "ccc", "dddd"] {
         assert!(dir.path().join(name).join("collector/a.s2t").is_file(), "{name}");
@@ -192,7 +192,8 @@ fn a_bundle_of_which_one_file_cannot_be_compressed_lists_its_files_again() {
     record.files.push("collector/b.s2t".into());
     record.write(&dir.path().join("a")).expect("record");
     let room = room_for(&folder, &limits(0, 0, 2));
-    assert!(room.findings[0].what.contains("could not be compressed completely"), "{room:?}");
+    let found = &room.compressions[0];
+    assert!(found.what.contains("could not be compressed completely"), "{room:?}");
     assert!(at("collector/a.s2t.gz").is_file() && at("collector/b.s2t").is_file());
     assert_eq!(room.compressed, [dir.path().join("a")]);
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use stage2_contract::control::{Answer, START_COST, Verb};
 use stage2_contract::text::numbers::{counted, ms3};
+use stage2_contract::text::visible_path;
 use stage2_contract::trace::window::{self, FirstSteps};
 
-use crate::bundle::{not_a_run, run_named};
+use crate::bundle::run_named;
 use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
 use crate::commands::ending::printed;
 use crate::control::{
@@ -169,7 +170,13 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
             Some(pid) => Target::Process(pid),
             None => match run_named(target) {
                 folder if folder.exists() => Target::Run(folder),
-                _ => return Err(Failure::Usage(not_a_run(target))),
+                _ => {
+                    return Err(Failure::Usage(format!(
+                        "{} is neither the number of a process nor the folder of a run that exists; `stage2-launch ctl \
+                         --all status` shows the processes",
+                        visible_path(target)
+                    )));
+                }
             },
         }),
     }

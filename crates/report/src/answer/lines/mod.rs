@@ -60,6 +60,7 @@ pub(super) fn lines(
 ) -> Vec<AnswerLine> {
     let used = report.insight.utilisation.as_ref();
     let bound_by = bottlenecks(stages);
+    let has_work = report.coverage.verdict.status != Status::Empty;
     let texts = [
         ("verdict", verdict(report, stages, first).map(|text| lead(report) + &text)),
         ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
@@ -67,7 +68,8 @@ pub(super) fn lines(
         ("outliers", outliers(report, stages)),
         ("host", host(report, stages)),
         ("late rank", late(report, stages)),
-        ("floor", Some(floor(used, stages, simulated(report)))),
+        // Times of steps alone say nothing of the GPU.
+        ("floor", has_work.then(|| floor(used, stages, simulated(report)))),
         ("first", Some(first_text(stages, first))),
         ("coverage", Some(report.coverage.verdict.text.clone())),
     ];
@@ -176,16 +178,18 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
         .tokens_per_s
         .value()
         .map(|rate| format!(", {} {counted}/s on average", shown_rate(rate)));
+    let at_a_time = answer.at_a_time().map(|calls| format!(", with {calls}"));
     let requests = step.requests.map(|requests| match requests {
         1.0 => " of 1 request".to_owned(),
         requests => format!(" of {requests:.1} requests"),
     });
     Some(format!(
-        "{name} {shown} per {}{} ({}){}",
+        "{name} {shown} per {}{} ({}){}{}",
         step.shown_unit(),
         requests.unwrap_or_default(),
         of.join("; "),
-        rate.unwrap_or_default()
+        rate.unwrap_or_default(),
+        at_a_time.unwrap_or_default()
     ))
 }
 
@@ -651,7 +655,9 @@ mod tests {
         assert!(early[0].starts_with(lead), "{early:?}");
         let mut empty = report();
         empty.coverage.verdict.status = Status::Empty;
-        assert!(texts(&empty, &[], None)[0].starts_with("EMPTY: no GPU work was recorded"));
+        let empty = super::lines(&empty, &[stage(&decode)], None);
+        assert!(empty[0].text.starts_with("EMPTY: no GPU work was recorded"));
+        assert!(empty.iter().all(|line| line.label != "floor"), "{empty:?}");
     }
 
     #[test]

@@ -39,8 +39,10 @@ pub(super) fn verdict(
         0 | 1 => String::new(),
         ranks => format!(", averaged over {ranks} ranks"),
     };
+    let at_a_time = told.answer.at_a_time().map(|calls| format!(", with {calls}"));
+    let at_a_time = at_a_time.unwrap_or_default();
     Some(format!(
-        "{} takes {} per {unit} ({}). Of the mean {} of {mean}{over_ranks}, the GPU {}.{first}",
+        "{} takes {} per {unit} ({}). Of the mean {} of {mean}{over_ranks}{at_a_time}, the GPU {}.{first}",
         told.name(),
         time.shown,
         time.of.join("; "),
@@ -192,7 +194,7 @@ fn action(report: &Report, first: &FirstStep) -> String {
     // The name of a function stands in front of what to do about it.
     let ends: &[&str] = match first.rule {
         Rule::HostCause | Rule::HostFault => &[". ", "; ", ", run it ", ", or move it "],
-        Rule::LaunchBound => &[". ", "; ", " ("],
+        Rule::LaunchBound | Rule::HostAhead => &[". ", "; ", " ("],
         _ => &[". ", "; ", ": ", " ("],
     };
     let text = first.text.trim_end_matches('.');

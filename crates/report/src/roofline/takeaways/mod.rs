@@ -132,6 +132,9 @@ fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
     said
 }
 
+/// What to do about gaps between kernels that no graph launches, wherever the host was meanwhile.
+const LAUNCH_LESS_OFTEN: &str = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or the \
+    serving engine's own), then fusion, then a larger batch.";
 /// What to do where nothing of a job was compared.
 const RECORD_RANKS: &str = "Record every rank (section Collectives lists what is missing) to tell a late rank \
     from slow transfers.";
@@ -294,16 +297,24 @@ impl Speaker<'_> {
         if s.caveat.is_some() {
             return Some(say(Rule::GpuIdle, Vec::new(), numbers, None));
         }
+        let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         if let Some(ahead_percent) = self.host_ahead() {
             let text = format!(
                 "{numbers}; the host was ahead of the GPU: in the median step it had launched what came \
                  next before {ahead_percent:.1} % of the idle time began"
             );
-            let then = "Launch fewer and larger kernels (fusion, CUDA graphs, a larger batch), which leave fewer \
-                        gaps. A faster host does not help: what was launched already waited for other GPU \
-                        work, or for the GPU to begin it. A timeline shows what each kernel waits for.";
+            let fewer = match graphs {
+                true => {
+                    "Launch fewer and larger kernels (fusion, a larger batch), which leave fewer gaps."
+                }
+                false => LAUNCH_LESS_OFTEN,
+            };
+            let then = format!(
+                "{fewer} A faster host does not help: what was launched already waited for other GPU work, or for \
+                 the GPU to begin it. A timeline shows what each kernel waits for."
+            );
             let ahead = self.share_of("host_ahead_percent", ahead_percent, HOST_DECIDED_PERCENT);
-            return Some(say(Rule::HostAhead, vec![ahead], text, Some(then)));
+            return Some(say(Rule::HostAhead, vec![ahead], text, Some(&then)));
         }
         let behind = s.host.map(|h| h.behind_percent).filter(|p| *p >= HOST_DECIDED_PERCENT);
         let behind = behind.map(|percent| {
@@ -312,7 +323,6 @@ impl Speaker<'_> {
                  time began"
             )
         });
-        let graphs = percent(s.graph_percent).unwrap_or(0.0) >= GRAPHS_USED_PERCENT;
         let short = percent(s.short_gaps_percent).filter(|p| *p >= BACK_TO_BACK_PERCENT);
         if let Some(short) = short.filter(|_| mean_us <= SHORT_KERNEL_US && !graphs) {
             let launching = s.launching.as_ref().map(|line| format!(", most of it in {line}"));
@@ -322,15 +332,13 @@ impl Speaker<'_> {
                 launching.unwrap_or_default(),
                 host.unwrap_or_default()
             );
-            let then = "Launch less often: CUDA graphs (torch.compile with mode=reduce-overhead, or \
-                        the serving engine's own), then fusion, then a larger batch.";
             let mean =
                 Evidence::number("kernel_mean_us", mean_us, "us", self.source("kernel_mean_us"));
             let deciding = vec![
                 self.share_of("launch_gaps_of_idle_percent", short, BACK_TO_BACK_PERCENT),
                 mean.against(SHORT_KERNEL_US),
             ];
-            return Some(say(Rule::LaunchBound, deciding, text, Some(then)));
+            return Some(say(Rule::LaunchBound, deciding, text, Some(LAUNCH_LESS_OFTEN)));
         }
         let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
         let most = s

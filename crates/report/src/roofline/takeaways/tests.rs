@@ -213,8 +213,16 @@ fn the_host_is_blamed_only_where_its_ranges_show_that_it_was_behind() {
     let said = text(&ahead, HostAhead);
     assert!(said.contains("what came next before 79.0 % of the idle time began"), "{said}");
     let advice = advice(&ahead, HostAhead);
-    assert!(advice.starts_with("Launch fewer and larger kernels"), "{advice}");
+    assert!(advice.starts_with("Launch less often: CUDA graphs"), "{advice}");
     assert!(advice.contains("faster host does not help"), "{advice}");
+    let host = Some(HostLead { ahead_percent: 79.0, behind_percent: 21.0 });
+    let with_graphs = StageMeasurements { host, graph_percent: Some(100.0), ..eager_decode() };
+    let graphs = of(vec![with_graphs]);
+    let advice = self::advice(&graphs, HostAhead);
+    assert!(
+        advice.starts_with("Launch fewer and larger kernels (fusion, a larger batch)"),
+        "{advice}"
+    );
 }
 
 #[test]
