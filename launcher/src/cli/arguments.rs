@@ -732,7 +732,7 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
     })
 }
 
-/// Reads the length of an answer: a shorter one than this says nothing.
+/// Reads the length of an answer: a shorter one has no content.
 fn budget(text: &str) -> anyhow::Result<usize> {
     let tokens = text.parse().ok().filter(|tokens| *tokens >= FLOOR_TOKENS);
     tokens.ok_or_else(|| anyhow!("give a number of tokens, {FLOOR_TOKENS} or more"))

@@ -45,7 +45,7 @@ pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Fa
     Ok(0)
 }
 
-/// Endings of names for compressed files that are not written: the content would not be what the name says.
+/// Endings of names for compressed files that are not written: the name would not fit the content.
 const NOT_WRITTEN: [&str; 5] = ["zip", "zst", "xz", "bz2", "lz4"];
 
 /// Refuses an output that no export can be written to, before a run is read for it.

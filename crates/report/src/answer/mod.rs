@@ -573,7 +573,7 @@ impl Stage<'_> {
         Some(Vanishing { ns, condition, removes, ..Vanishing::default() })
     }
 
-    /// All idle time, except that in which the GPU works for other stages: nobody can save that here.
+    /// All idle time, except that in which the GPU works for other stages: no change here can save that.
     fn without_idle(&self) -> Option<Vanishing> {
         let [gaps_ns, longer_ns] = [WindowKind::LaunchGaps, WindowKind::OtherIdle]
             .map(|kind| self.part_ns(&[kind]).unwrap_or(0.0));

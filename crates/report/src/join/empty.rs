@@ -79,9 +79,7 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<EmptyReason> {
     let off = distinct(values(META_GPU_OFF).chain(values(META_INCOMPLETE)));
     if !off.is_empty() {
         let (why, remedy) = match off.iter().all(|why| why == GPU_OFF) {
-            true => {
-                (format!("the collector was told to leave the GPU alone ({GPU_OFF})"), UNSET_GPU)
-            }
+            true => (format!("a setting kept the collector from the GPU ({GPU_OFF})"), UNSET_GPU),
             false => (
                 format!("the collector could not record the GPU: {}", quoted(&off)),
                 "follow this message and run again; docs/limits.md lists what CUPTI needs",
