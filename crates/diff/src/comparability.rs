@@ -543,8 +543,7 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
         let meaning =
-            "it is not the same on both sides: times of steps of an engine and of others are not compared; otherwise, whole \
-             calls are";
+            "not all runs are timed alike: whole calls are compared, and no steps of an engine with those of a program";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

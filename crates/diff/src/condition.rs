@@ -398,7 +398,7 @@ fn few_runs(metric: &MetricChange) -> &'static str {
         NoiseMethod::Exact => "",
         _ if metric.is_tested() => "",
         method if method.is_of_two_runs() => {
-            "; one run per side: runs of the same code may differ as much"
+            "; one run per side: the noise between runs is unknown"
         }
         _ => "; too few runs for a test",
     }

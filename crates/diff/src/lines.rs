@@ -141,7 +141,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
         Outlook::Changed => format!("Changed {basis}"),
-        Outlook::NotJudged if !is_timed_alike => format!("Not comparable {basis}"),
+        Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
             let what = match of.is_of_two_runs() {
@@ -550,7 +550,8 @@ fn comparable(of: &Comparison) -> String {
             0 => String::new(),
             n => format!("; and {}", counted(n as u64, "note")),
         };
-        return format!("with care: {}{notes}", warnings.join(", "));
+        let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
+        return format!("{degree}: {}{notes}", warnings.join(", "));
     }
     let both = notes.iter().filter(|note| note.before == note.after);
     let mut texts: Vec<String> = both.map(|note| format!("both {}", note.what)).collect();

@@ -450,7 +450,7 @@ fn steps_of_an_engine_and_calls_are_shown_and_not_subtracted() {
     assert_eq!(stage.own_text().as_deref(), Some("3.321 ms per step → 12.000 ms per token"));
     assert_eq!(
         found.verdict,
-        "Not comparable (one run per side): decode is timed per step of an engine before, and per token after"
+        "Times not comparable (one run per side): decode is timed per step of an engine before, and per token after"
     );
     assert!(
         stage.metrics.iter().all(|metric| stage.per_of(&metric.metric).is_empty()),

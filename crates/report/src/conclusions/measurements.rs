@@ -27,6 +27,8 @@ use stage2_read::trace::stats::mean;
 
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
+/// What ends the caveat of a stage from whose times nothing is advised.
+pub(crate) const NO_GROUND: &str = ": no ground for advice";
 /// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
 /// the kernel time, percent.
 const OUTSIDE_PERCENT: f64 = 10.0;
@@ -510,7 +512,7 @@ pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
     let (few, no_steps) = (few_instances(report, row), mostly_no_steps(report, row));
     let reasons: Vec<&str> =
         [outside, few, no_steps, kept, under_a_profiler].into_iter().flatten().collect();
-    (!reasons.is_empty()).then(|| format!("{}: no ground for advice", reasons.join(", ")))
+    (!reasons.is_empty()).then(|| format!("{}{NO_GROUND}", reasons.join(", ")))
 }
 
 /// Times of a first instance hold what happens once (compilation, allocation, caches). Of many steps in it,

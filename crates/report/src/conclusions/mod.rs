@@ -11,6 +11,8 @@ pub mod vision;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+pub(crate) use measurements::NO_GROUND;
+
 use crate::inputs::{part, section};
 use crate::join::coverage::add_new;
 use crate::join::overhead::FEWEST_WARM;

@@ -13,6 +13,7 @@ use self::host::{host, why_not_known};
 pub(super) use self::verdict::in_short;
 use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
+use crate::conclusions::NO_GROUND;
 use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
@@ -431,7 +432,10 @@ fn first_text(stages: &[AnsweredStage<'_>], first: Option<&FirstStep>) -> String
     let Some(first) = first else {
         let caveat = stages.iter().find_map(|told| Some((told.name(), told.caveat.as_deref()?)));
         return match caveat {
-            Some((name, caveat)) => format!("nothing is advised: {name}: {caveat}"),
+            Some((name, caveat)) => {
+                let why = caveat.strip_suffix(NO_GROUND).unwrap_or(caveat);
+                format!("nothing is advised ({name}: {why})")
+            }
             None => "no change is known to help".to_owned(),
         };
     };
