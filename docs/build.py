@@ -20,6 +20,8 @@ from urllib.parse import unquote, urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 SUMMARY = Path("docs/SUMMARY.md")
 SETTINGS = Path("docs/settings.md")
+# The chapter that the generated page of settings follows.
+PRESETS = "(../conf/README.md)\n"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -62,7 +64,7 @@ def without_code(text: str) -> str:
 
 def collect(pages: Path, generated: dict[Path, str]) -> list[Path]:
     """Copy the chapters and all that they link to, by whatever way; return what was copied."""
-    waiting, seen = [SUMMARY], set()
+    waiting, seen = [SUMMARY, *generated], set()
     while waiting:
         page = waiting.pop()
         if page in seen:
@@ -83,6 +85,9 @@ def collect(pages: Path, generated: dict[Path, str]) -> list[Path]:
 def summary(copied: list[Path]) -> str:
     """List the chapters, and behind them the pages that mdBook would not render otherwise."""
     text = (ROOT / SUMMARY).read_text(encoding="utf-8")
+    if PRESETS not in text:
+        raise SystemExit(f"{SUMMARY} has no row {PRESETS.strip()}, which the settings follow")
+    text = text.replace(PRESETS, f"{PRESETS}- [Every setting]({SETTINGS.name})\n")
     chapters = links(SUMMARY, text)
     # mdBook reads the summary at the root of the tree.
     text = LINK.sub(lambda link: link[0].replace(link[1], from_root(link[1])), text)

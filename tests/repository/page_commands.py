@@ -85,11 +85,10 @@ def allowing(block: str, status: int) -> str:
 
 
 def chapters() -> list[Path]:
-    """Return the pages that the summary names and that are there: some are generated."""
+    """Return the pages that the summary names."""
     text = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
     found = re.findall(r"\]\(([^)]+\.md)\)", text)
-    paths = [(ROOT / "docs" / target).resolve() for target in found]
-    return [path.relative_to(ROOT) for path in paths if path.exists()]
+    return [(ROOT / "docs" / target).resolve().relative_to(ROOT) for target in found]
 
 
 def run(block: str, programs: Path, folder: Path) -> str:
