@@ -295,7 +295,8 @@ mod tests {
         assert!(in_short(&job, &sure).ends_with(" (saves about as much)"));
         let mut compared = job.clone();
         let host = compared.ranks.late[0].host.as_mut().expect("a host");
-        (host.other_ranks, host.rows[0].late_ns) = (true, 350_000);
+        host.other_ranks = true;
+        (host.rows[0].late_ns, host.rows[0].error_ns) = (350_000, 50_000);
         let steps = compared.ranks.late[0].delays.as_mut().and_then(|late| late.steps.as_mut());
         steps.expect("steps").median_ns = 1_640_000;
         let said = in_short(&compared, &sure);
