@@ -146,6 +146,9 @@ pub struct StepTimes {
     pub passed_over: Option<String>,
 }
 
+/// From so many steps the 99th percentile is not the longest one.
+pub const TAIL_VALUES: u64 = 100;
+
 impl StepTimes {
     /// What every page shows times of: a token where it is known how many are in a step, else a step.
     pub fn shown_unit(&self) -> &'static str {
@@ -172,7 +175,7 @@ impl StepTimes {
 
     /// Which of the longest steps the 99th percentile is: 1 for the longest one.
     pub fn p99_from_top(&self) -> u64 {
-        self.steps / 100 + 1
+        self.steps / TAIL_VALUES + 1
     }
 }
 

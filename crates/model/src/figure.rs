@@ -155,7 +155,7 @@ pub enum Absent {
     #[error("the stage ran on several GPUs, and it is not known which tokens each worked on")]
     SeveralGpus,
     /// Its instances do not divide evenly among the generations.
-    #[error("it is not known which of its instances make a generation")]
+    #[error("it is not known which steps or calls make up a generation")]
     NoGenerations,
     /// The calculation gives no finite number.
     #[error("the calculation gives no finite number")]

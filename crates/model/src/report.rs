@@ -423,7 +423,7 @@ impl PassCosts {
     pub fn remedy(&self) -> &'static str {
         match self.passes.iter().any(|pass| pass.pass == "baseline") {
             true => "",
-            false => ". Run with run.baseline=true to have them",
+            false => "run with run.baseline=true",
         }
     }
 }

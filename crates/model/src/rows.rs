@@ -1,6 +1,7 @@
 //! The rows of a report's tables.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use stage2_contract::stats::mean;
 
 use crate::answer::{StepTimes, StepUnit};
 use crate::figure::Figure;
@@ -115,6 +116,14 @@ impl Times {
     /// Sum of the durations without those in cold instances that shares leave out, ns.
     pub fn usual_ns(&self) -> u64 {
         self.total_ns.saturating_sub(self.cold_total_ns)
+    }
+
+    /// Mean duration without those, ns. Where some are left out, all are timed.
+    pub fn usual_mean_ns(&self) -> Option<u64> {
+        match self.cold_calls {
+            0 => self.mean_ns,
+            _ => mean(self.usual_ns(), self.usual_calls()),
+        }
     }
 
     /// Executions without those in cold instances that shares leave out.

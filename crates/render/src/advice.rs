@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::table::{ROWS, Table, more, more_in, none, sentence, text};
+use crate::table::{ROWS, Table, more, more_in, none, paragraph, sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
-use stage2_contract::text::{code, plain, shorten};
+use stage2_contract::text::{code, cut, plain};
 use stage2_model::{Experiment, Finding, Report, Rule, Severity, Takeaway, times_faster};
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
@@ -215,7 +215,7 @@ pub(crate) fn findings(report: &Report, most: usize) -> String {
 /// The first errors and warnings in a line each, with what to do; notes are only counted.
 pub(crate) fn findings_in_brief(report: &Report) -> String {
     if report.findings.is_empty() {
-        return none("nothing is known to be missing or uncertain", "");
+        return paragraph("Nothing is known to be missing or uncertain.");
     }
     let serious = report.findings.iter().filter(|f| f.severity != Severity::Note).take(FINDINGS);
     let shown = serious.clone().count();
@@ -223,10 +223,10 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
         if finding.severity == Severity::Error {
             return finding.item();
         }
-        let what = sentence(&shorten(&finding.what, LINE_CHARS));
+        let what = sentence(&cut(&finding.what, LINE_CHARS));
         let remedy = match finding.remedy.as_str() {
             "" => String::new(),
-            remedy => format!(" To do: {}", sentence(&shorten(remedy, LINE_CHARS))),
+            remedy => format!(" To do: {}", sentence(&cut(remedy, LINE_CHARS))),
         };
         format!("- **{}:** {what}{remedy}\n", plain(&finding.severity.to_string()))
     };

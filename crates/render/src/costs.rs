@@ -23,16 +23,21 @@ pub(super) fn costs_in_brief(report: &Report, is_shown: impl Fn(&StageCost) -> b
         out.push_str(&table.markdown_with_rest_in("report.md"));
         out.push_str("Host times of warm calls; the baseline pass records ranges only.\n\n");
     }
-    match (&costs.absent, rows.is_empty()) {
-        (None, true) => none("no stage was measured in two passes", ""),
-        _ => out + &untraced(costs),
+    if !rows.is_empty() {
+        return out + &untraced(costs);
     }
+    let reason = costs.absent.as_deref().unwrap_or("no stage was measured in two passes");
+    none(reason, costs.remedy())
 }
 
 /// Why there are no times without a tool; nothing where there are.
 fn untraced(costs: &PassCosts) -> String {
     let Some(why) = &costs.absent else { return String::new() };
-    paragraph(&format!("Untraced times of the stages: none, because {why}{}.", costs.remedy()))
+    let remedy = match costs.remedy() {
+        "" => String::new(),
+        remedy => format!(" To do: {remedy}."),
+    };
+    paragraph(&format!("Untraced times of the stages: none, because {why}.{remedy}"))
 }
 
 /// The table with its notes.

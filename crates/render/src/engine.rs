@@ -17,6 +17,9 @@ const MEANING: &str = "A step lasts until the next one begins, so it includes sc
     bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
     waited for them to arrive";
 
+/// The same in few words.
+const TIMED: &str = "A step is timed where another one followed it at once; means are of these";
+
 /// How parts of the model are told apart.
 const LAYERS: &str = "The module is the one that launched the kernel when the CUDA graph was captured, found by \
     the weights that it reads. A kernel without a module belongs to a part by its class, and waiting for other \
@@ -33,7 +36,9 @@ pub(super) fn section(report: &Report, brief: bool) -> String {
     let Some(run) = &report.engine else { return String::new() };
     let pauses = if brief { None } else { pauses(run) };
     let about = [about(report, run)].into_iter().chain(pauses.map(|said| capitalised(&said)));
-    let about: Vec<String> = about.map(|said| sentence(&said)).collect();
+    let has_untimed = |kind: &EngineSteps| (1..kind.steps).contains(&kind.timed_steps);
+    let timed = (brief && run.kinds.iter().any(has_untimed)).then(|| TIMED.to_owned());
+    let about: Vec<String> = about.chain(timed).map(|said| sentence(&said)).collect();
     let mut out = format!("{}\n\n", about.join(" "));
     for kind in &run.kinds {
         out.push_str(&format!("- {}\n", sentence(&steps(kind, brief))));
@@ -155,7 +160,14 @@ fn steps(kind: &EngineSteps, brief: bool) -> String {
         true => String::new(),
         false => format!(" at a mean of {}", work.join(" and ")),
     };
-    format!("{}: {}{time}{p99}{work}{rate}{fit}", kind.stage, counted(kind.steps, "step"))
+    // What follows is of the timed ones.
+    let steps = match kind.timed_steps {
+        timed if timed > 0 && timed < kind.steps => {
+            format!("{} timed of {}", count(timed), counted(kind.steps, "step"))
+        }
+        _ => counted(kind.steps, "step"),
+    };
+    format!("{}: {steps}{time}{p99}{work}{rate}{fit}", kind.stage)
 }
 
 /// `1.80 ms + 20.0 us for each request (R2 0.99, 6 rows)`.
@@ -389,6 +401,12 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!section(&report, true).contains("1 to 2"));
+        let mut report = report;
+        let kind = &mut report.engine.as_mut().expect("an engine").kinds[0];
+        (kind.steps, kind.timed_steps) = (4, 3);
+        let brief = section(&report, true);
+        assert!(brief.contains("decode: 3 timed of 4 steps at a mean of 16.0 requests"), "{brief}");
+        assert!(brief.contains(TIMED), "{brief}");
         assert!(!text.contains("Requests"));
         assert_eq!(section(&Report::default(), false), "");
     }

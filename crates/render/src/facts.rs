@@ -22,7 +22,7 @@ const PART_PERCENT: f64 = 5.0;
 /// Label of what to do first.
 pub(super) const FIRST: &str = "FIRST";
 
-/// What the verdict is about, a fact in each line: what bounds a step, times, parts, the largest cause of idle time or
+/// What the verdict is about, a fact in each line: what bounds a step, times, parts, the largest cause of idle time and
 /// the late rank, the kernel, what to do. `None` where no step or what bounds it is known.
 pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let has_verdict = report.answer.lines.iter().any(|line| line.label == VERDICT);
@@ -73,12 +73,11 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     });
     let late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
     let late = late.into_iter().find_map(late_fact);
-    let host = host_fact(report).filter(|_| late.is_none());
     let lines = [
         (VERDICT, Some(bound)),
         ("time", Some(times(report, answer, step))),
         ("where", Some(parts(found))),
-        ("host", host),
+        ("host", host_fact(report)),
         ("late", late),
         ("kernel", kernel),
         (FIRST, first),

@@ -230,7 +230,7 @@ mod tests {
         let text =
             |label: &str| short.iter().find(|line| line.label == label).map(|line| &*line.text);
         assert_eq!(text("late"), Some("rank 0 in 9 of 64 steps, by 1.60 ms (median), on the host"));
-        assert_eq!(text("host"), None);
+        assert!(text("host").is_some_and(|host| host.starts_with("Scheduler.schedule (")));
         assert!(text("time").is_some_and(|time| time.ends_with("; prefill 2.15 ms")));
         assert!(
             text("FIRST").is_some_and(|first| first.starts_with("in prefill: use CUDA graphs ("))

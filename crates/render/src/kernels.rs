@@ -4,7 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, percent1, shown_time};
+use stage2_contract::text::numbers::{
+    count, counted, ms_of_three_digits, ms3, percent1, shown_time,
+};
 use stage2_contract::text::{KernelName, code, csv_field, listed, plain};
 use stage2_model::kernels::{Kernel, model_stages, stage_kernels};
 use stage2_model::{CounterRow, KernelRow, Launch, Origin, Report, SampledAmount, SampledKernel};
@@ -23,19 +25,19 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         return out + &none("no kernel was recorded", "");
     }
     out.push_str(&rows_line(report, shown, rest));
-    // Programs read the nine columns; the first five are those of the system before.
+    // The first five columns are those of the system before. Programs read kernels.csv.
     let gpus = Gpus::of(report);
+    let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
     let table = Table::new(shown)
-        .with_every_column()
         .left("kernel_name", |kernel| code(&kernel.row.kernel))
         .right("total_ms", |kernel| kernel.usual_ns.map(ms3))
         .right("calls", |kernel| kernel.usual_calls.to_string())
-        .right("mean_ms", |kernel| kernel.usual_mean_ns().map(ms6))
+        .right("mean_ms", |kernel| kernel.usual_mean_ns().map(ms_of_three_digits))
         .left("device", |kernel| plain(&gpus.of_kernel(kernel)))
         .left("stage", |kernel| code(&kernel.row.stage))
         .right("share", |kernel| kernel.percent.map(|share| format!("{} %", percent1(share))))
         .left("class", |kernel| plain(&kernel.row.class))
-        .left("bound", Kernel::bound);
+        .left("bound", |kernel| is_profiled.then(|| kernel.bound()));
     if !shown.is_empty() {
         out.push_str(&table.markdown());
     }
@@ -48,7 +50,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         " A row is a kernel in a stage: all its launches, without those of cold first calls where there are \
          others. `share` is its part of the sum of the stage's kernel durations.",
     );
-    if shown.iter().any(|kernel| kernel.known_bound().is_some()) {
+    if is_profiled {
         out.push_str(
             " `bound` follows from ncu's counters of the longest launch configuration that has some; with \
              (one launch) it holds for the profiled launch only, and with (sampled) it follows from counters that \
@@ -372,6 +374,19 @@ mod tests {
         assert!(page(2).contains(both), "{}", page(2));
         assert!(page(3).contains("Left out: 1 row of other work (1.00 ms);"), "{}", page(3));
         assert!(page(4).contains("Rows: all 4;"), "{}", page(4));
+    }
+
+    #[test]
+    fn a_column_that_says_the_same_of_all_is_left_out() {
+        let mut report = report(["H200", "H200"]);
+        report.kernels[0].times.calls = 12_096;
+        let page = kernels_md(&report, 9);
+        assert!(page.contains("| share | class |\n") && page.contains("| 12,097 |"), "{page}");
+        let ncu = Some(Box::new(CounterRow::default()));
+        report.kernels[0].counters = ncu;
+        let page = kernels_md(&report, 9);
+        let bounds = ["| bound |\n", "| not known |\n", "| not profiled |\n"];
+        assert!(bounds.iter().all(|part| page.contains(part)), "{page}");
     }
 
     #[test]

@@ -89,9 +89,9 @@ pub fn write_files(
         let operators = operators::page(report, operators, shown.operators_top_n);
         let summary = summary::page(report, shown);
         files.extend(data.join().context("the thread that writes metrics.json panicked")??);
-        files.push(write("report.md", &text(whole.markdown()))?);
+        files.push(write("report.md", &text(whole.with_contents()))?);
         files.push(write("operators.md", &text(operators.markdown()))?);
-        files.push(write("stakeholder_summary.md", &text(summary.markdown()))?);
+        files.push(write("stakeholder_summary.md", &text(summary.with_missing_last()))?);
         let html = html::report_html(report, &summary, &whole, &operators);
         files.push(write("report.html", &text(html))?);
         Ok(files)

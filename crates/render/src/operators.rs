@@ -6,7 +6,7 @@ use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
 
 use crate::facts::brief_screen;
-use crate::page::{Page, run_line};
+use crate::page::{Page, opening, run_line};
 use crate::table::{Table, more, none, paragraph};
 
 /// Operators of each stage that are listed.
@@ -21,11 +21,12 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
 
 pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let title = format!("Operators of {}", report.run.name);
-    let mut out = run_line(report, false) + &brief_screen(report);
+    let run = run_line(report, false);
     if let Some(absence) = &operators.absent {
-        out.push_str(&none(&absence.reason, &absence.remedy));
-        return Page { title, head: out, sections: Vec::new() };
+        let head = run + &opening(report) + &none(&absence.reason, &absence.remedy);
+        return Page { title, head, sections: Vec::new() };
     }
+    let mut out = run + &brief_screen(report);
     out.push_str(&format!("Source: {}.\n\n", plain(&operators.source)));
     if let Some(coverage) = operators.coverage {
         out.push_str(&format!(

@@ -1,7 +1,7 @@
 //! What every page states before anything else, and what several pages compute alike.
 
 use super::ranks;
-use crate::table::capitalised;
+use crate::table::{capitalised, why_none};
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::kernels::{
@@ -306,12 +306,49 @@ pub(super) struct Page {
 impl Page {
     /// The page as it is written. A section without text is left out.
     pub(super) fn markdown(&self) -> String {
-        let mut out = format!("# {}\n\n{}", plain(&self.title), self.head);
-        for (title, text) in self.sections.iter().filter(|(_, text)| !text.is_empty()) {
-            out.push_str(&format!("## {title}\n\n{text}"));
+        self.written("", self.sections())
+    }
+
+    /// The same, with links to the sections on one line.
+    pub(super) fn with_contents(&self) -> String {
+        let link = |(title, _): &(&str, String)| format!("[{title}](#{})", anchor(title));
+        let links: Vec<String> = self.sections().map(link).collect();
+        self.written(&format!("**Contents:** {}\n\n", links.join(" · ")), self.sections())
+    }
+
+    /// The same, with what is missing in a list at the end.
+    pub(super) fn with_missing_last(&self) -> String {
+        let is_missing = |(_, text): &&(&str, String)| why_none(text).is_some();
+        let mut out = self.written("", self.sections().filter(|section| !is_missing(section)));
+        let item = |(title, text): &(&str, String)| {
+            Some(format!("- **{title}:** {}\n", why_none(text)?.trim_end()))
+        };
+        let items: String = self.sections().filter_map(item).collect();
+        if !items.is_empty() {
+            out.push_str(&format!("## Not in this run\n\n{items}\n"));
         }
         out
     }
+
+    fn sections(&self) -> impl Iterator<Item = &(&'static str, String)> {
+        self.sections.iter().filter(|(_, text)| !text.is_empty())
+    }
+
+    fn written<'s>(
+        &self,
+        contents: &str,
+        sections: impl Iterator<Item = &'s (&'static str, String)>,
+    ) -> String {
+        let mut out = format!("# {}\n\n{}{contents}", plain(&self.title), self.head);
+        sections.for_each(|(title, text)| out.push_str(&format!("## {title}\n\n{text}")));
+        out
+    }
+}
+
+/// The anchor that renderers of Markdown give to a heading: `Whole run, with warm-up` has `whole-run-with-warm-up`.
+fn anchor(title: &str) -> String {
+    let letters = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    letters.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Share of the window of a stage in which its GPUs did nothing, percent: of its warm instances without
@@ -369,6 +406,16 @@ mod tests {
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{five}")), "{page}");
         }
+    }
+
+    #[test]
+    fn a_long_page_has_links_to_its_sections() {
+        let page = report::page(&rich()).with_contents();
+        let line = page.lines().find(|line| line.starts_with("**Contents:** ")).expect(&page);
+        for link in ["[Stages](#stages)", "[Whole run, with warm-up](#whole-run-with-warm-up)"] {
+            assert!(line.contains(link), "{line}");
+        }
+        assert_eq!(line.matches("](#").count(), page.matches("\n## ").count());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percen
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{
     DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
-    Severity, StageRow,
+    Severity, StageKernelRow, StageRow, Times,
 };
 use stage2_report::in_part;
 use stage2_report::roofline::bound;
@@ -23,7 +23,7 @@ use crate::steps::steps_md;
 use crate::table::{ROWS, Table, more, name, none, paragraph, text};
 use crate::utilisation::utilisation;
 use crate::{advice, energy, engine, host, sampled, stages, steps};
-use stage2_model::kernels::classes as class_sums;
+use stage2_model::kernels::{classes as class_sums, stage_totals};
 
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);
@@ -290,21 +290,29 @@ fn stage_kernels(report: &Report) -> String {
         return none("no kernel was recorded", "");
     }
     let mut out = String::from(
-        "All calls in all ranges, launch configurations and GPUs. The cold first calls are included, so the \
-         shares differ from those of kernels.md, which leaves them out.\n\n",
+        "A row is a kernel in all ranges, launch configurations and GPUs of the stage. Sums, shares, calls and \
+         means leave out the first, cold call of each process where a stage has others; the percentiles and the \
+         maximum are of all calls.\n\n",
     );
+    let totals = stage_totals(report);
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
     for rows in stages.iter().take(STAGES) {
-        let table = Table::first(ROWS, rows)
+        let stage = rows.first().map_or("", |row| row.stage.as_str());
+        let all_ns = totals.get(stage).copied().filter(|ns| *ns > 0);
+        let usual_ns = |times: &Times| times.known_total_ns().map(|_| times.usual_ns());
+        let mut rows: Vec<&StageKernelRow> = rows.iter().collect();
+        rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
+        let table = Table::first(ROWS, &rows)
             .left("kernel", |row| code(&row.kernel))
-            .right("kernel_sum_ms", |row| row.times.known_total_ns().map(ms3))
-            .right("% of the stage's sum", |row| row.stage_kernel_sum_percent.map(percent1))
-            .right("calls", |row| row.times.calls.to_string())
-            .right("mean_ms", |row| row.times.mean_ns.map(ms6))
+            .right("kernel_sum_ms", |row| usual_ns(&row.times).map(ms3))
+            .right("% of the stage's sum", |row| {
+                Some(percent1(usual_ns(&row.times)? as f64 * 100.0 / all_ns? as f64))
+            })
+            .right("calls", |row| count(row.times.usual_calls()))
+            .right("mean_ms", |row| row.times.usual_mean_ns().map(ms6))
             .right("p50_ms", |row| row.times.p50_ns.map(ms6))
             .right("p99_ms", |row| row.times.p99_ns.map(ms6))
             .right("max_ms", |row| row.times.max_ns.map(ms6));
-        let stage = rows.first().map_or("", |row| row.stage.as_str());
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
     out + &more(stages.len(), STAGES, "stage")

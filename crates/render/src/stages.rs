@@ -11,8 +11,8 @@ use stage2_contract::text::numbers::{
 };
 use stage2_model::kernels::{model_stages, outermost_ranges};
 use stage2_model::{
-    Figure, InferredSteps, LAUNCH_GAP_US, P99_VALUES, PathKind, Report, Role, StageAnswer,
-    StageRow, StepTimes, StepUnit, TokensCounted, WindowKind,
+    Figure, InferredSteps, LAUNCH_GAP_US, PathKind, Report, Role, StageAnswer, StageRow, StepTimes,
+    StepUnit, TAIL_VALUES, TokensCounted, WindowKind,
 };
 use stage2_report::conclusions::vision::{Nested, nested};
 use stage2_report::in_part;
@@ -121,7 +121,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("p50 (ms)", |row| ms(row.p50_ns))
         .right("p50 of a token (ms)", |row| row.per_token_ns.and_then(ms_of))
         .right("p99 (ms)", |row| ms(row.p99_ns))
-        .right("Longest (ms)", |row| ms(row.max_ns.filter(|_| row.p99_ns.is_none())))
+        .right("Longest (ms)", |row| ms(row.max_ns))
         .right("Mean (ms)", |row| ms(row.mean_ns))
         .right("Std (ms)", |row| ms(row.std_ns))
         .right("Only one, cold (ms)", |row| ms(row.cold_ns))
@@ -130,7 +130,7 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
     let p99 = match rows.iter().any(|row| row.p99_ns.is_some()) {
-        true => format!(" p99 needs {P99_VALUES} values."),
+        true => format!(" p99 needs {TAIL_VALUES} values."),
         false => String::new(),
     };
     let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
@@ -249,12 +249,13 @@ fn ms_of(ns: f64) -> Option<String> {
 impl<'r> Timing<'r> {
     fn of(stage: &'r str, step: &StepTimes) -> Timing<'r> {
         let has_several = step.tokens_per_step.is_some_and(|tokens| tokens > 1);
+        let tail = |of| step.tail().filter(|tail| tail.0 == of).map(|tail| tail.1);
         Timing {
             stage,
             p50_ns: Some(step.p50_ns),
             per_token_ns: has_several.then(|| step.shown_ns(step.p50_ns)),
-            p99_ns: step.p99_ns,
-            max_ns: step.max_ns,
+            p99_ns: tail("p99"),
+            max_ns: tail("longest"),
             mean_ns: Some(step.mean_ns),
             std_ns: step.std_ns,
             count: Some(step.steps),

@@ -16,7 +16,6 @@ pub const NAME_CHARS: usize = 160;
 pub struct Table<'r, T> {
     rows: &'r [T],
     left_out: usize,
-    keeps_every_column: bool,
     columns: Vec<Column>,
 }
 
@@ -37,12 +36,7 @@ impl<'r, T> Table<'r, T> {
     pub fn first(most: usize, all: &'r [T]) -> Self {
         let (rows, left_out) = all.split_at(most.min(all.len()));
         let left_out = left_out.len();
-        Self { rows, left_out, keeps_every_column: false, columns: Vec::new() }
-    }
-
-    /// Keeps the columns without a value, for tables whose columns are a promise to programs.
-    pub fn with_every_column(self) -> Self {
-        Self { keeps_every_column: true, ..self }
+        Self { rows, left_out, columns: Vec::new() }
     }
 
     /// Adds a column of text; a cell without a value shows the mark for absence.
@@ -50,15 +44,12 @@ impl<'r, T> Table<'r, T> {
         self.column(name, "---", cell)
     }
 
-    /// Adds a column of numbers, with commas between thousands. A table for programs has them plain.
+    /// Adds a column of numbers, with commas between thousands.
     pub fn right<C: Into<Option<String>>>(
         self,
         name: &str,
         mut cell: impl FnMut(&'r T) -> C,
     ) -> Self {
-        if self.keeps_every_column {
-            return self.column(name, "---:", cell);
-        }
         self.column(name, "---:", |row| cell(row).into().map(|text| grouped(&text)))
     }
 
@@ -75,7 +66,7 @@ impl<'r, T> Table<'r, T> {
     ) -> Self {
         let cells = self.rows.iter().map(|row| cell(row).into().filter(|text| text != ABSENT));
         let cells: Vec<Option<String>> = cells.collect();
-        if self.keeps_every_column || cells.is_empty() || cells.iter().any(Option::is_some) {
+        if cells.is_empty() || cells.iter().any(Option::is_some) {
             self.columns.push(Column { name: name.to_owned(), alignment, cells });
         }
         self
@@ -140,6 +131,11 @@ pub fn more_in(file: &str, left_out: usize, noun: &str) -> String {
 pub fn none(reason: &str, remedy: &str) -> String {
     let remedy = if remedy.is_empty() { "" } else { &format!(" To do: {}.", plain(remedy)) };
     format!("None: {}.{remedy}\n\n", plain(reason))
+}
+
+/// The reason and the remedy of a text that is [`none`] and nothing else.
+pub(crate) fn why_none(text: &str) -> Option<&str> {
+    text.strip_prefix("None: ").filter(|why| !why.trim_end().contains('\n'))
 }
 
 /// A paragraph of plain text.
@@ -222,8 +218,6 @@ mod tests {
         assert_eq!(with_marks.markdown_with_rest_in("x").lines().nth(2), Some("| a |"));
         let page = first().left("second", |row| text(row.1)).markdown();
         assert_eq!(page, "| first |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
-        let kept = Table::first(1, &rows).with_every_column().left("second", |row| text(row.1));
-        assert!(kept.markdown().starts_with("| second |\n| --- |\n\n"), "a promised column stays");
         let none: [u8; 0] = [];
         assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| first |"));
     }

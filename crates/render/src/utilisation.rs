@@ -189,8 +189,9 @@ const BRIEF_REASONS: usize = 2;
 
 pub(super) fn mfu(report: &Report) -> String {
     // A table without a number would say less.
-    if let Some(needs) = needs(report) {
-        return needs;
+    let needs = report.insight.utilisation.as_ref().and_then(|used| used.needs.sentence());
+    if let Some(needs) = needs {
+        return none(&format!("all or a part is {needs}"), "");
     }
     let used = match stages_in_use(report) {
         Ok(used) => used,

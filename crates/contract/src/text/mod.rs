@@ -20,7 +20,7 @@ pub use range_names::{
     without_instance, without_instance_str,
 };
 pub use visible::{
-    code, code_in_text, csv_field, plain, shorten, uuid_text, visible, visible_path,
+    code, code_in_text, csv_field, cut, plain, shorten, uuid_text, visible, visible_path,
 };
 
 /// The first `most` of several texts, and how many more there are: `a, b and 3 more`.
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(shorten_words(command, 34), "python3 -m vllm … --port 8000");
         assert_eq!(shorten_words(command, 20), "python3 … 8000");
         assert_eq!(shorten_words("/a/very/long/path of", 10), shorten("/a/very/long/path of", 10));
-        for limit in 0..60 {
+        for limit in 1..60 {
             assert!(shorten_words(command, limit).chars().count() <= limit, "{limit}");
         }
     }

@@ -63,6 +63,27 @@ pub fn shorten(text: &str, limit: usize) -> String {
     head.chain(['…']).chain(tail).collect()
 }
 
+/// Cuts a text that is too long at the end of a sentence, or if that is far, of a clause, or else between words, outside
+/// of brackets where it can, and then marks the cut.
+pub fn cut(text: &str, limit: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
+    let fits = text.get(..end).unwrap_or(text);
+    // Not much less than what fits.
+    let is_late = |at: &usize| at * 2 >= end;
+    if let Some(at) = fits.rfind(". ").filter(is_late) {
+        return fits.get(..=at).unwrap_or(fits).to_owned();
+    }
+    let kept = |at: usize| fits.get(..at).unwrap_or(fits);
+    let is_closed = |at: &usize| kept(*at).matches('(').count() <= kept(*at).matches(')').count();
+    let last = |ends: &[&str]| {
+        let ends = ends.iter().flat_map(|end| fits.match_indices(end));
+        ends.map(|(at, _)| at).filter(|at| is_late(at) && is_closed(at)).max()
+    };
+    let at = last(&["; ", ": ", ", ", " ("]).or_else(|| last(&[" "]));
+    let at = at.or_else(|| fits.rfind(' ').filter(is_late)).unwrap_or(end);
+    format!("{} ...", kept(at).trim_end())
+}
+
 /// Visible text as a Markdown code span in a table: nothing in it is Markdown or HTML. The only
 /// change to its look: a `|` directly after a backslash, which renderers disagree on, is spelled
 /// out.
@@ -144,6 +165,17 @@ pub fn uuid_text(uuid: [u8; 16]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_text_is_cut_at_the_end_of_a_clause() {
+        assert_eq!(cut("short", 10), "short");
+        assert_eq!(cut("one clause; another, and more words", 24), "one clause; another ...");
+        assert_eq!(cut("One sentence. Another one", 20), "One sentence.");
+        assert_eq!(cut(&"é".repeat(50), 10), format!("{} ...", "é".repeat(10)));
+        let bracket = "it reads 2.6 times its weights (16.8 GB, of which 6.4 are needed)";
+        assert_eq!(cut(bracket, 50), "it reads 2.6 times its weights ...");
+        assert_eq!(cut("seven words are longer than this here", 22), "seven words are ...");
+    }
 
     #[test]
     fn printable_text_stays() {

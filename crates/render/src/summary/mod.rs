@@ -1,8 +1,8 @@
 //! A report -> `stakeholder_summary.md`: the page for those who decide and do not profile. It stays
 //! below 900 words for a typical run: every table is cut, and states what report.md has more.
 //!
-//! All sections are always there, in the same order; one without data states why. Only inferred steps
-//! are left out if there are none.
+//! The sections have always the same order. Those without data are a list at the end, which states why and
+//! how to have them. Only inferred steps are left out if there are none.
 
 #[cfg(test)]
 pub(crate) mod tests;

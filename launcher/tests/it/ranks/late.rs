@@ -301,8 +301,7 @@ fn time_of_collectives_that_are_not_split_is_not_called_transfer() {
 fn every_artifact_says_which_rank_ran_where() {
     let (_, page) = report(&mut captured(Some(HASH)));
     let place = "rank 1 on node-1, GPU 1 (NVIDIA H200)";
-    for name in ["report.md", "kernels.md", "operators.md", "stakeholder_summary.md", "report.html"]
-    {
+    for name in ["report.md", "kernels.md", "stakeholder_summary.md", "report.html"] {
         let text = page(name);
         assert!(text.contains("2 of 2 seen") && text.contains(place), "{name}: {text}");
     }

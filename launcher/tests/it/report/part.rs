@@ -50,7 +50,7 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
 
     let note = report.findings.iter().find(|f| f.what.contains("sampled 1/4")).unwrap();
     assert!(note.what.contains("recorded 8 of 32 range instances"), "{}", note.what);
-    for file in ["kernels.md", "report.md", "operators.md"] {
+    for file in ["kernels.md", "report.md"] {
         assert!(read(file).contains("SAMPLED 1/4"), "{file}");
     }
     assert!(read("kernels.md").contains("totals are scaled from the recorded instances to all"));

@@ -18,7 +18,7 @@ use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
 };
-use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_contract::text::{cut, shorten, shorten_kernel};
 use stage2_model::rule::HOST_MAIN_PERCENT;
 use stage2_model::{
     Absent, AnswerLine, BottleneckKind, Figure, FirstStep, LateCause, LateRow, ModelUse, Origin,
@@ -491,20 +491,6 @@ fn list_at_least<'t, 'r: 't>(
     if more == 0 { line } else { format!("{line}; and {}", counted(more, "more stage")) }
 }
 
-/// Cuts a text that is too long at the end of a sentence, or if that is far, of a clause, and then marks the cut.
-fn cut(text: &str, limit: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
-    let fits = text.get(..end).unwrap_or(text);
-    if let Some(at) = fits.rfind(". ").filter(|at| at * 2 >= end) {
-        return fits.get(..=at).unwrap_or(fits).to_owned();
-    }
-    let ends = ["; ", ": ", ", ", " ("];
-    let at = ends.iter().filter_map(|end| fits.rfind(end)).max();
-    // Not much less than what fits.
-    let at = at.filter(|at| at * 2 >= end).unwrap_or(end);
-    format!("{} ...", fits.get(..at).unwrap_or(fits).trim_end())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -693,14 +679,6 @@ mod tests {
             window(&[without_work(&request)]),
             "request: no GPU work launched by the stage itself"
         );
-    }
-
-    #[test]
-    fn a_text_is_cut_at_the_end_of_a_clause() {
-        assert_eq!(cut("short", 10), "short");
-        assert_eq!(cut("one clause; another, and more words", 24), "one clause; another ...");
-        assert_eq!(cut("One sentence. Another one", 20), "One sentence.");
-        assert_eq!(cut(&"é".repeat(50), 10), format!("{} ...", "é".repeat(10)));
     }
 
     pub(super) fn row(stage: &str) -> StageRow {

@@ -350,8 +350,11 @@ impl Inputs<'_> {
 
     fn model_level(&self) -> ModelUtilisation {
         let roles = [Role::Prefill, Role::Decode];
+        // How many steps of an engine a request takes is not known, and their batches vary.
+        let is_of_engine = roles.iter().any(|role| self.of_role(*role).any(|s| s.tokens.is_some()));
+        let tokens = if is_of_engine { Err(Absent::NoGenerations) } else { Ok(self.tokens) };
         let mut flops = roles
-            .map(|role| Figure::from(self.flops(role, self.tokens)))
+            .map(|role| Figure::from(tokens.clone().and_then(|tokens| self.flops(role, tokens))))
             .iter()
             .fold(Figure::of(0.0), |sum, flops| sum.plus(flops));
         if self.has(Role::VisionBefore) {
@@ -360,7 +363,6 @@ impl Inputs<'_> {
         let (mut wall, mut busy) = match roles.map(|role| self.only(role)) {
             [Ok(prefill), Ok(decode)] => {
                 let stages = [prefill, decode].into_iter().chain(self.of_role(Role::VisionBefore));
-                // How many steps of an engine a request takes is not known.
                 let occurrences = |stage: &StageInput| match stage.tokens {
                     Some(_) => Figure::Absent(Absent::NoGenerations),
                     None => occurrences(stage),
@@ -387,9 +389,8 @@ impl Inputs<'_> {
                 busy = busy.value().map_or(busy, |_| overlap(why));
             }
         }
-        let tokens = self.tokens;
         let generated =
-            tokens.batch().and_then(|batch| Ok(batch as f64 * (tokens.steps()? as f64 + 1.0)));
+            tokens.and_then(|tokens| Ok(tokens.batch()? as f64 * (tokens.steps()? as f64 + 1.0)));
         let generated_tokens = Figure::from(generated);
         ModelUtilisation {
             mfu_wall: flops.over(&wall, "wall time").over(&self.peak(), "peak"),

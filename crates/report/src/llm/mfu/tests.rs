@@ -119,8 +119,15 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
     // How many steps of an engine make a generation is not known.
     let of_engine =
         StageInput { tokens: Some(TOKENS), ..stage("decode", Role::Decode, 1.0, 600, 128) };
-    let of_steps = of(&model, &TOKENS, &[stage("prefill", Role::Prefill, 1.0, 20, 4), of_engine]);
+    let of_stages = [stage("prefill", Role::Prefill, 1.0, 20, 4), of_engine];
+    let of_steps = of(&model, &TOKENS, &of_stages);
     assert_eq!(of_steps.model.wall_s, Figure::Absent(Absent::NoGenerations));
+    let unknown = of(&model, &TokenCounts::default(), &of_stages);
+    assert_eq!(
+        unknown.model.mfu_wall,
+        Figure::Absent(Absent::NoGenerations),
+        "no batch size is missing"
+    );
     assert!(of_steps.stages[1].mfu_wall.value().is_some());
     assert_eq!(per_generation(192, 3), Some(64.0));
     assert_eq!(per_generation(200, 3), None);
