@@ -344,7 +344,7 @@ fn many_stages_are_answered_soon() {
         let answer = answer(&run(&many), question, None).expect("an answer");
         let text = answer.to_json(Budget::Usual);
         assert!(text.len() <= 8_000, "{}", text.len());
-        assert!(started.elapsed().as_secs() < 10, "{question:?}: {:?}", started.elapsed());
+        assert!(started.elapsed().as_secs() < 40, "{question:?}: {:?}", started.elapsed());
     }
 }
 
