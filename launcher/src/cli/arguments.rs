@@ -592,8 +592,8 @@ pub(crate) struct RunOptions {
     /// Run the workload once, under the collector only (the same as run.mode=light)
     #[arg(long, conflicts_with = "deep")]
     light: bool,
-    /// Run it again under nsys, and again under ncu, where they are installed (the default; the same
-    /// as run.mode=deep)
+    /// Run it again with sampled hardware counters (if there is a GPU), under nsys and under ncu (if
+    /// they are installed); the default, the same as run.mode=deep
     #[arg(long)]
     deep: bool,
     #[command(flatten)]
