@@ -156,6 +156,14 @@ async function useTimeline(browser, problems) {
   await browser.key("n");
   const said = await browser.value(`${box}.querySelector("output").textContent`);
   if (!/ · .* · starts at [\d.]+ ms · takes [\d.]+ us/.test(said)) problems.push(`a bar says: ${said}`);
+  for (let at = 0; at < 4; at++) await browser.key("+");
+  await browser.key("n");
+  await browser.pause(200);
+  const [wide, named, lost] = await browser.value(
+    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); const seen = (e) => { const b = e.getBoundingClientRect(); return Math.min(b.right, s.right) - Math.max(b.left, s.left); }; const count = (what, is) => [...${box}.querySelectorAll(what)].filter(is).length; return [count(".lane rect[data-n]", (r) => seen(r) > 100), count(".bar-names text", (t) => seen(t) > 10), count("svg.range", (r) => seen(r) > 100 && seen(r.querySelector("text")) < 10)]; })()`,
+  );
+  if (named < wide) problems.push(`${named} of ${wide} wide bars have their names`);
+  if (lost > 0) problems.push(`${lost} ranges have no name where a part of them is seen`);
   await browser.key("0");
   const all = await width();
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);

@@ -112,7 +112,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         let export = |step: &Step| {
             let steps = step.number..step.number.saturating_add(1);
             format!(
-                "<p class=\"note\">To see a {noun} in Perfetto, here number {}: {}</p>\n",
+                "<p class=\"note\">To see one in Perfetto, for instance {noun} {}, run {}.</p>\n",
                 count(step.number),
                 export_command(&series.stage, &series.path, steps)
             )

@@ -89,7 +89,7 @@
     // Where a picture is zoomed, a bar begins left of what is seen, or has room for its name.
     const NAME_Y = 12;
     const CHAR_PX = 6.5;
-    const FEWEST_CHARS = 4;
+    const FEWEST_CHARS = 8;
     const part = (element) => ["x", "width"].map((name) => parseFloat(element.getAttribute(name)) / 100);
     const ranges = [...picture.querySelectorAll("svg.range")].map((range) => [range.querySelector("text"), ...part(range)]);
     const lanes = [...picture.querySelectorAll(".lane")].map((lane) => {

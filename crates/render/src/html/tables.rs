@@ -396,7 +396,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();
     let of_classes = match of_classes.is_empty() {
         true => ". ".to_owned(),
-        false => format!(": {}. ", of_classes.join(", ")),
+        false => format!(": {}. ", of_classes.join("; ")),
     };
     known.map(|known| known + &of_classes).unwrap_or_default()
         + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "
