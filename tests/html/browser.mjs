@@ -97,10 +97,11 @@ class Browser {
     return found.result.value;
   }
 
-  async key(key) {
+  async key(key, shift = false) {
+    const modifiers = shift ? 8 : 0;
     const text = { Enter: "\r", Tab: undefined }[key] ?? (key.length === 1 ? key : undefined);
     const code = { Enter: 13, Tab: 9 }[key];
-    const typed = { type: "keyDown", key, windowsVirtualKeyCode: code, text };
+    const typed = { type: "keyDown", key, windowsVirtualKeyCode: code, text, modifiers };
     await this.send("Input.dispatchKeyEvent", typed);
     await this.send("Input.dispatchKeyEvent", { type: "keyUp", key });
     await this.pause();
@@ -155,6 +156,14 @@ async function useTimeline(browser, problems) {
   await browser.key("n");
   const said = await browser.value(`${box}.querySelector("output").textContent`);
   if (!/ · .* · starts at [\d.]+ ms · takes [\d.]+ us/.test(said)) problems.push(`a bar says: ${said}`);
+  for (let at = 0; at < 4; at++) await browser.key("+");
+  await browser.key("n");
+  await browser.pause(200);
+  const [wide, named, lost] = await browser.value(
+    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); const seen = (e) => { const b = e.getBoundingClientRect(); return Math.min(b.right, s.right) - Math.max(b.left, s.left); }; const count = (what, is) => [...${box}.querySelectorAll(what)].filter(is).length; return [count(".lane rect[data-n]", (r) => seen(r) > 100), count(".bar-names text", (t) => seen(t) > 10), count("svg.range", (r) => seen(r) > 100 && seen(r.querySelector("text")) < 10)]; })()`,
+  );
+  if (named < wide) problems.push(`${named} of ${wide} wide bars have their names`);
+  if (lost > 0) problems.push(`${lost} ranges have no name where a part of them is seen`);
   await browser.key("0");
   const all = await width();
   if (Math.abs(all - before) > 1) problems.push(`show all: ${before} -> ${all} px`);
@@ -195,6 +204,13 @@ async function findWork(browser, problems) {
     const isMarked = await browser.value(`${box}.querySelector(".picked").matches(".found")`);
     if (!isMarked) problems.push(`n leaves the bars that are called ${name}`);
   }
+  const picked = () => browser.value(`[...${box}.querySelectorAll(".lane rect")].findIndex((rect) => rect.matches(".picked"))`);
+  const last = await picked();
+  await browser.value(`${box}.querySelector("input").focus({preventScroll: true})`);
+  await browser.key("Enter", true);
+  const before = await picked();
+  await browser.key("Enter");
+  if ((await picked()) !== last || (found > 1 && before === last)) problems.push(`Enter in the search goes from bar ${last} to ${before} and ${await picked()}`);
   await type("");
   if (await browser.value(`${box}.querySelectorAll(".found").length`)) problems.push("an empty search marks bars");
 }
@@ -459,7 +475,7 @@ async function useFlame(browser, problems) {
     `[...${box}.querySelectorAll("svg.frame")].every((f) => f.matches(".found") === f.querySelector("title").textContent.toLowerCase().includes(${JSON.stringify(word.toLowerCase())}))`,
   );
   if (found === 0 || !right) problems.push(`a search for ${word} marks ${found} frames`);
-  const percent = Number((await said()).match(/^\d+ of \d+ frames, ([\d.]+) % of the time$/)?.[1]);
+  const percent = Number((await said()).match(/^\d+ of \d+ frames, ([\d.]+) % of the time; Enter/)?.[1]);
   if (!(percent > 0 && percent <= 100.1) || !(await said()).startsWith(`${found} of ${frames} `)) problems.push(`a search says: ${await said()}`);
   await type("no frame has this name");
   if ((await count(".found")) > 0) problems.push("a search that nothing matches marks frames");

@@ -150,12 +150,14 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
         ),
     };
     let head = format!(
-        "{} late steps of {} against {} others{}, {} of the host",
-        count(host.late_steps),
+        "{} of {} compared with {}, {}",
+        counted(host.late_steps, "late step"),
         late.who,
-        count(host.other_steps),
-        if host.other_ranks { " of the other ranks" } else { "" },
-        counted(host.samples, "sample")
+        match host.other_ranks {
+            true => counted(host.other_steps, "step") + " of the other ranks",
+            false => format!("its {}", counted(host.other_steps, "other step")),
+        },
+        counted(host.samples, "host sample")
     );
     let in_steps = |row: &LateHostRow, ns, steps| match ns {
         0 => format!("no sample, below {}", ms3(host.missed_ns(row, steps))),
@@ -170,7 +172,7 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
         .right("samples", |row| count(row.samples));
     let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
         true => paragraph(
-            "Where there is no sample, three are the limit with 95 % certainty, and ± is that of one sample.",
+            "Without a sample, the limit is the time of three samples (95 % confidence), and ± is that of one sample.",
         ),
         false => String::new(),
     };
@@ -288,11 +290,11 @@ mod tests {
         let few = LateHostRow { lines: vec![3, 5], ..few };
         let found = told(vec![row(2_500_000), few.clone(), row(300_000)]);
         for words in [
-            "**5 late steps of rank 1 against 9 others, 40 samples of the host",
+            "**5 late steps of rank 1 compared with its 9 other steps, 40 host samples",
             "Its host spends 1.80 ± 0.10 of the 1.80 ms that it is late by in f (a.py:3).\n",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
-            "Where there is no sample, three are the limit",
+            "Without a sample, the limit is the time of three samples",
             "| f (a.py:3) | -0.200 | 0.100 | 0.300 | 0.500 | 40 |",
         ] {
             assert!(found.contains(words), "{words}: {found}");

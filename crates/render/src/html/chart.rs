@@ -16,6 +16,7 @@ use stage2_model::{
 };
 
 use crate::html::markdown::{attribute, class_mark, foreign, html, text};
+use crate::html::timeline::export_command;
 use crate::table::{Table, name};
 
 /// Buckets of a picture; the analysis makes fewer.
@@ -26,6 +27,10 @@ const FEWEST: u64 = 5;
 const OUTLIERS: usize = 100;
 /// Where the longest step is longer than the 99th percentile by this, the picture ends earlier.
 const FAR: f64 = 4.0;
+/// A cold step that is longer than the warm ones by this would make them flat.
+const COLD_FAR: f64 = 2.0;
+/// More buckets are too narrow to point at.
+const HINTS: usize = 100;
 
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
@@ -61,12 +66,16 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         );
     }
     let longest = buckets.iter().map(|bucket| bucket.max_ns).max().unwrap_or(0);
-    let typical = times.and_then(|times| times.p99_ns).unwrap_or(longest).max(1);
-    let top_ns = match longest as f64 > typical as f64 * FAR {
+    let warm = buckets.iter().filter(|bucket| !is_cold(bucket)).map(|bucket| bucket.max_ns).max();
+    let warm = warm.filter(|warm| longest as f64 > *warm as f64 * COLD_FAR).unwrap_or(longest);
+    let typical = times.and_then(|times| times.p99_ns).unwrap_or(warm).max(1);
+    let top_ns = match warm as f64 > typical as f64 * FAR {
         true => typical.saturating_mul(2),
-        false => (longest as f64 * 1.08) as u64,
+        false => (warm as f64 * 1.08) as u64,
     };
-    let beyond = buckets.iter().filter(|bucket| bucket.max_ns > top_ns).count();
+    let is_beyond = |bucket: &&StepBucket| bucket.max_ns > top_ns;
+    let cold = buckets.iter().find(|bucket| is_cold(bucket)).filter(is_beyond);
+    let beyond = buckets.iter().filter(is_beyond).count() - usize::from(cold.is_some());
     let percentiles = times.map_or_else(String::new, |times| {
         let p99 =
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
@@ -85,8 +94,12 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
     });
     let (end, buckets) = (shown_time(top_ns as f64), counted(beyond as u64, "bucket"));
-    let clipped = format!(" Beyond the picture, which ends at {end}: {buckets}.");
-    let clipped = if beyond > 0 { clipped } else { String::new() };
+    let beyond = [cold.map(|_| format!("the cold {noun}")), (beyond > 0).then_some(buckets)];
+    let beyond: Vec<String> = beyond.into_iter().flatten().collect();
+    let clipped = match beyond.is_empty() {
+        true => String::new(),
+        false => format!(" Beyond the picture, which ends at {end}: {}.", beyond.join(" and ")),
+    };
     let percentiles = times.map_or("", |_| " Percentiles are of the warm ones.");
     out.push_str(&format!(
         "<p class=\"note\">{}{clipped} {path}{percentiles}</p>\n",
@@ -96,15 +109,30 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         let row = |step: &Step| {
             format!("<tr><td>{}</td><td>{}</td></tr>\n", count(step.number), ms3(step.host_ns))
         };
+        let export = |step: &Step| {
+            let steps = step.number..step.number.saturating_add(1);
+            format!(
+                "<p class=\"note\">To see one in Perfetto, for instance {noun} {}, run {}.</p>\n",
+                count(step.number),
+                export_command(&series.stage, &series.path, steps)
+            )
+        };
+        let longest = outliers.iter().max_by_key(|step| step.host_ns);
         out.push_str(&format!(
             "<details><summary>Outliers as a table</summary>\n<div class=\"table\"><table>\
              <thead><tr><th>{noun}</th><th>{}</th></tr></thead>\n<tbody>\n{}</tbody></table>\
-             </div>\n</details>\n",
+             </div>\n{}</details>\n",
             axis_of(series),
-            outliers.iter().map(row).collect::<String>()
+            outliers.iter().map(row).collect::<String>(),
+            longest.map(export).unwrap_or_default(),
         ));
     }
     out
+}
+
+/// Whether it is the first step alone.
+fn is_cold(bucket: &StepBucket) -> bool {
+    bucket.first == 0 && bucket.steps == 1
 }
 
 fn axis_of(series: &StepSeries) -> &'static str {
@@ -141,6 +169,33 @@ fn draw_latency(
     chart.draw_series([Polygon::new(band, BAND.filled())])?;
     chart.draw_series(LineSeries::new(wide(|bucket| bucket.mean_ns), LINE.stroke_width(2)))?;
     let mut marks = String::new();
+    for bucket in buckets.iter().filter(|_| buckets.len() <= HINTS) {
+        let last = bucket.first.saturating_add(bucket.steps);
+        let [(x, y), (right, bottom)] =
+            [(bucket.first, top), (last, 0.0)].map(|(x, y)| chart.backend_coord(&(x as f64, y)));
+        let what = match bucket.steps {
+            1 => format!("{noun} {}: {}", count(bucket.first), shown_time(bucket.mean_ns as f64)),
+            _ => format!(
+                "{noun}s {} to {}: mean {}, longest {}",
+                count(bucket.first),
+                count(last.saturating_sub(1)),
+                shown_time(bucket.mean_ns as f64),
+                shown_time(bucket.max_ns as f64)
+            ),
+        };
+        marks.push_str(&format!(
+            "<rect class=\"hint\" x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\"><title>{what}</title></rect>\n",
+            right - x,
+            bottom - y
+        ));
+    }
+    if let Some(cold) = buckets.iter().find(|bucket| is_cold(bucket) && bucket.max_ns > top_ns) {
+        let (x, y) = chart.backend_coord(&(0.0, top));
+        let (x, y, time) = (x + 4, y + 10, shown_time(cold.max_ns as f64));
+        marks.push_str(&format!(
+            "<text class=\"name\" x=\"{x}\" y=\"{y}\">\u{2191} cold: {time}</text>\n"
+        ));
+    }
     let p50 = times.map(|times| ("p50", times.p50_ns));
     let p99 = times.and_then(|times| Some(("p99", times.p99_ns?)));
     for (label, ns) in p50.into_iter().chain(p99) {

@@ -41,7 +41,7 @@ use crate::html::markdown::{attribute, foreign, html, text};
 use crate::html::tables::{
     SHORT_CHARS, by_class, linked, linked_rows, ranks_by_stage, table, top_losses,
 };
-use crate::html::timeline::timelines;
+use crate::html::timeline::{beyond, first_shown, timelines};
 use crate::page::{
     COMMAND_CHARS, COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, command_line,
     host_ahead, is_idle, run_line, verdict_stage,
@@ -578,6 +578,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         let roofline = roofline(report, stage, &id("roofline"));
         let roofline =
             roofline.map(|picture| format!("<div>\n<h3>Roofline</h3>\n{picture}</div>\n"));
+        let export = first_shown(&steps).map_or_else(String::new, |shown| beyond(shown, noun));
         let steps = timelines(&steps, noun, &id("timeline")).unwrap_or_else(|| {
             absent(
                 "no median call or step of this stage was read",
@@ -587,7 +588,7 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         });
         format!(
             "<h3>Where the window goes</h3>\n{split}{host}<h3>Timeline of the median {noun}</h3>\n\
-             {steps}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}{}</div>\n{}",
+             {steps}{export}{}<div class=\"pair\">\n<div>\n{latency}</div>\n{by_batch}{}</div>\n{}",
             sampled(report, stage, &id("sampled")),
             roofline.unwrap_or_default(),
             by_class(report, stage),

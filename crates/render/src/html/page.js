@@ -86,11 +86,47 @@
         axis.append(line, label);
       }
     };
+    // Where a picture is zoomed, a bar begins left of what is seen, or has room for its name.
+    const NAME_Y = 12;
+    const CHAR_PX = 6.5;
+    const FEWEST_CHARS = 8;
+    const part = (element) => ["x", "width"].map((name) => parseFloat(element.getAttribute(name)) / 100);
+    const ranges = [...picture.querySelectorAll("svg.range")].map((range) => [range.querySelector("text"), ...part(range)]);
+    const lanes = [...picture.querySelectorAll(".lane")].map((lane) => {
+      const bars = [...lane.querySelectorAll("rect[data-n]")].map((rect) => [names[rect.dataset.n]?.[0] ?? "", ...part(rect)]);
+      const labels = document.createElementNS(SVG, "g");
+      labels.setAttribute("class", "bar-names");
+      lane.append(labels);
+      return [labels, bars];
+    });
+    const labelBars = () => {
+      const [width, left] = [picture.clientWidth || 1, scroll.scrollLeft];
+      const right = left + scroll.clientWidth;
+      for (const [label, x] of ranges) label.setAttribute("x", String(3 + Math.max(0, left - x * width)));
+      for (const [labels, bars] of lanes) {
+        const shown = [];
+        for (const [name, x, wide] of bars) {
+          const from = Math.max(left, x * width);
+          const chars = Math.floor((Math.min(right, (x + wide) * width) - from - 6) / CHAR_PX);
+          if (chars < Math.min(FEWEST_CHARS, name.length) || !name) continue;
+          const label = document.createElementNS(SVG, "text");
+          label.setAttribute("x", String(from + 3));
+          label.setAttribute("y", String(NAME_Y));
+          label.textContent = name.length > chars ? `${name.slice(0, chars - 1)}…` : name;
+          shown.push(label);
+        }
+        labels.replaceChildren(...shown);
+      }
+    };
+    const drawn = () => {
+      ticks();
+      labelBars();
+    };
     let waits = false;
-    const ticksSoon = () => {
+    const drawnSoon = () => {
       if (waits) return;
       waits = true;
-      requestAnimationFrame(() => { waits = false; ticks(); });
+      requestAnimationFrame(() => { waits = false; drawn(); });
     };
 
     // Zooms so that what is at `x` pixels in the box stays there.
@@ -102,7 +138,7 @@
       picture.style.width = `${zoom * 100}%`;
       scroll.scrollLeft = at * picture.clientWidth - x;
       box.dataset.zoom = String(zoom);
-      ticksSoon();
+      drawnSoon();
     };
     // Pictures of several ranks move together.
     const moved = () => {
@@ -165,9 +201,14 @@
       byStart.forEach((rect) => rect.classList.toggle("found", found.has(rect)));
       if (!words.length) return;
       const takes = marked.reduce((sum, rect) => sum + ns(rect, "width"), 0);
-      said.textContent = !marked.length ? "No match" : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; n and p step through them`;
+      said.textContent = !marked.length ? "No match" : `${marked.length} of ${byStart.length} bars, ${(takes / 1e6).toFixed(3)} ms; Enter and Shift+Enter step through them`;
     };
     find.addEventListener("input", mark);
+    find.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !marked.length) return;
+      event.preventDefault();
+      step(event.shiftKey ? -1 : 1);
+    });
     box.addEventListener("find", (event) => {
       find.value = event.detail;
       mark();
@@ -217,10 +258,10 @@
       event.preventDefault();
       act();
     });
-    scroll.addEventListener("scroll", () => { ticksSoon(); moved(); }, { passive: true });
-    addEventListener("resize", ticksSoon);
+    scroll.addEventListener("scroll", () => { drawnSoon(); moved(); }, { passive: true });
+    addEventListener("resize", drawnSoon);
     // A folded picture has no width.
-    box.closest("details")?.addEventListener("toggle", ticksSoon);
+    box.closest("details")?.addEventListener("toggle", drawnSoon);
     scroll.setAttribute("aria-label", "Timeline: arrow keys pan, + and - zoom, 0 shows all, n and p step through");
     box.prepend(make("div", { className: "tools" },
       button("Zoom in", "+", () => zoomTo(zoom * 2)),
@@ -228,7 +269,7 @@
       button("Show all", "All", () => zoomTo(1)),
       find,
       said));
-    ticks();
+    drawn();
   };
 
   // The timelines of two ranks: one scale, and a choice of ranks.
@@ -430,7 +471,12 @@
         percent += part(frame, "width");
         until = part(frame, "x") + part(frame, "width");
       }
-      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time` : "No match");
+      if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time; Enter and Shift+Enter step through them` : "No match");
+    });
+    find.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !find.value) return;
+      event.preventDefault();
+      step(event.shiftKey ? -1 : 1);
     });
     const step = (by) => {
       const marked = frames.filter((frame) => frame.matches(".found"));

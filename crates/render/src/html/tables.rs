@@ -36,9 +36,13 @@ const CLASSES_NAMED: usize = 3;
 /// A row for each kernel of a stage, over its GPUs. `stages` have the sections 1, 2 and so on; names lead to
 /// their timelines, and shares of what is attainable to their rooflines.
 pub(super) fn table(report: &Report, stages: &[&str]) -> String {
-    let kernels = stage_kernels(report);
+    let (kernels, only_cold) = warm_kernels(report);
     if kernels.is_empty() {
-        return "<p class=\"absent\">None: no kernel was recorded.</p>\n".to_owned();
+        let why = match only_cold {
+            0 => "no kernel was recorded",
+            _ => "no kernel ran after the first, cold call; kernels.csv has those of that call",
+        };
+        return format!("<p class=\"absent\">None: {why}.</p>\n");
     }
     let steps = steps(report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
@@ -99,10 +103,16 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             or_absent(loss.kernel.usual_mean_ns(), us3),
         )
     };
-    let more = match kernels.len() > ROWS {
+    let mut more = match kernels.len() > ROWS {
         true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
         false => String::new(),
     };
+    if only_cold > 0 {
+        let rows = counted(only_cold as u64, "row");
+        more.push_str(&format!(
+            " Left out: {rows} of kernels that ran in such cold calls only; kernels.csv has them."
+        ));
+    }
     let mut head = vec![("kernel", false), ("stage", false), ("class", false)];
     let of_counters = [("bound", false), ("attains, %", true), ("lost, ms per step", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
@@ -122,12 +132,22 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
          the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
          there are others. {counters}A name leads to the timeline where its median step has the \
-         kernel, and its tooltip is the full name, which copying gives as well.{more}</p>\n\
+         kernel (bars have no #number), and its tooltip is the full name, which copying gives as \
+         well.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
         head.collect::<String>(),
         losses.iter().take(ROWS).map(row).collect::<String>(),
     )
+}
+
+/// The kernels of stages that did not only run in cold calls, and the number of the others.
+fn warm_kernels(report: &Report) -> (Vec<Kernel<'_>>, usize) {
+    let mut kernels = stage_kernels(report);
+    let all = kernels.len();
+    kernels.retain(|kernel| kernel.usual_calls > 0);
+    let only_cold = all - kernels.len();
+    (kernels, only_cold)
 }
 
 /// The short name, with the full one as a hint; it leads to the timeline that has a bar of it.
@@ -178,7 +198,7 @@ pub(super) fn linked_rows(report: &Report, html: &str) -> String {
 
 /// The lead stage, and the names of its kernels with the places of their rows.
 fn links(report: &Report, chars: usize) -> Option<(String, Vec<(String, String)>)> {
-    let kernels = stage_kernels(report);
+    let (kernels, _) = warm_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let (lead, _) = lead_stage(report, &losses)?;
@@ -274,7 +294,7 @@ const COMMUNICATION: usize = 2;
 /// The kernels of the longest stage that lose most in a step, or without counters take longest; nothing where neither
 /// is known.
 pub(super) fn top_losses(report: &Report) -> Option<String> {
-    let kernels = stage_kernels(report);
+    let (kernels, _) = warm_kernels(report);
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     let (answer, _) = lead_stage(report, &losses)?;
@@ -297,6 +317,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     };
     let told = rows.iter().position(is_told).unwrap_or(0);
     rows.get_mut(..=told).unwrap_or_default().rotate_right(1);
+    let last = if communication.is_empty() { "" } else { " (communication last)" };
     rows.truncate(TOP - communication.len().min(COMMUNICATION));
     rows.extend(communication.into_iter().take(COMMUNICATION));
     let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
@@ -340,7 +361,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         false => ("take longest", lost_in_all(answer, &floors)),
     };
     Some(format!(
-        "<p class=\"note\">The kernels of <code>{}</code> that {order}, on one GPU on average. {how}{}\
+        "<p class=\"note\">Kernels of <code>{}</code>{last} that {order}, on one GPU on average. {how}{}\
          <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
@@ -357,7 +378,7 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
         let (all, floor, lost) =
             (shown_time(ns), shown_time(ns / over), shown_time(ns - ns / over));
         Some(format!(
-            "All kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose {lost} at the most",
+            "The kernels that compute take {all} per {}, {} the kernels' floor of {floor}: they lose at most {lost}",
             text(&found.of),
             times_faster(over)
         ))
@@ -369,13 +390,13 @@ fn lost_in_all(answer: &StageAnswer, floors: &[ClassFloor]) -> String {
                 let class = text(&class.class);
                 format!("{class} {lost} of {all} (reading {reads} once takes {floor})")
             }
-            None => format!("those that read neither {all}"),
+            None => format!("kernels that read neither weights nor KV cache, all of their {all}"),
         }
     };
     let of_classes: Vec<String> = floors.iter().map(of_class).collect();
     let of_classes = match of_classes.is_empty() {
         true => ". ".to_owned(),
-        false => format!(": {}. ", of_classes.join(", ")),
+        false => format!(": {}. ", of_classes.join("; ")),
     };
     known.map(|known| known + &of_classes).unwrap_or_default()
         + "To see what each one loses, run again with <code>profiling.collector.counters=on</code>, or with the ncu pass. "

@@ -570,6 +570,41 @@ fn latency_ranks_and_kernels_have_their_numbers() {
     let page = parse(&written(&report));
     let small = page.of_class("small");
     assert!(small.len() == 1 && small[0].text().contains("nccl_all_reduce"), "{small:?}");
+    report.kernels[3].times.cold_calls = report.kernels[3].times.calls;
+    let page = parse(&written(&report));
+    assert_eq!(page.by_id("kernels").one("tbody").all("tr").len(), 7);
+    let said = page.by_id("all-kernels").text();
+    assert!(
+        said.contains("Left out: 1 row of kernels that ran in such cold calls only;"),
+        "{said}"
+    );
+}
+
+#[test]
+fn kernels_that_share_a_short_name_lead_to_its_bars() {
+    let timeline = steps("decode", "");
+    let has_bar = |kernel| timeline::has_bar(&timeline, kernel);
+    assert!(has_bar("cutlass_gemm") && has_bar("cutlass_gemm #2"));
+    assert!(!has_bar("cutlass_gemm #x") && !has_bar("layer #2") && !has_bar("other #2"));
+}
+
+#[test]
+fn a_cold_step_does_not_flatten_the_warm_ones() {
+    let picture = |cold_ns| {
+        let bucket = |first: u64| {
+            let ns = if first == 0 { cold_ns } else { 10_000_000 + first };
+            StepBucket { first, steps: 1, min_ns: ns, mean_ns: ns, max_ns: ns }
+        };
+        let buckets = (0..9).map(bucket).collect();
+        let series =
+            StepSeries { buckets, outliers: Vec::new(), ..full("").step_series[0].clone() };
+        chart::latency(&series, None, "x")
+    };
+    let far = picture(165_000_000);
+    assert!(far.contains("cold: 165.00 ms</text>"), "{far}");
+    assert!(far.contains("ends at 10.80 ms: the cold call."), "{far}");
+    let near = picture(15_000_000);
+    assert!(!near.contains("cold: ") && !near.contains("Beyond the picture"), "{near}");
 }
 
 #[test]
@@ -786,7 +821,7 @@ fn the_ranks_say_who_is_late_and_who_waits() {
     report.ranks.late = vec![late.clone()];
     let is_first = |report: &Report| {
         let text = parse(&written(report)).text();
-        text.find("What the columns are") < text.find("The kernels of decode that")
+        text.find("What the columns are") < text.find("Kernels of decode (communication last) that")
     };
     assert!(!is_first(&report), "what is noise is not the first thing to read");
     assert!(!written(&report).contains("\"n heat-"), "nor is it dark");

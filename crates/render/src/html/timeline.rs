@@ -53,12 +53,38 @@ pub(super) fn first_shown<'t>(of_stage: &[&'t StepTimeline]) -> Option<&'t StepT
     late.or_else(|| of_stage.first().copied())
 }
 
-/// Whether a bar of the picture is named after the kernel.
+/// Whether a bar of the picture is named after the kernel. Bars have no number behind names that several kernels share.
 pub(super) fn has_bar(timeline: &StepTimeline, kernel: &str) -> bool {
-    let Some(name) = timeline.names.iter().position(|name| name == kernel) else { return false };
+    let numbered = kernel.rsplit_once(" #").filter(|(_, number)| number.parse::<u32>().is_ok());
+    let shared = numbered.map_or(kernel, |(name, _)| name);
+    let is_it = |name: &String| name == kernel || name == shared;
+    let Some(name) = timeline.names.iter().position(is_it) else { return false };
     let lanes = timeline.lanes.iter().take(LANES);
     let mut works = lanes.flat_map(|lane| &lane.work);
     timeline.length_ns > 0 && works.any(|work| work.name == name)
+}
+
+/// The command that writes a step with those next to it, or the whole stage where instances of the stage have other
+/// numbers, as a file for Perfetto.
+pub(super) fn export_command(stage: &str, path: &str, steps: std::ops::Range<u64>) -> String {
+    let part = match path == stage {
+        true => ("window", format!("{stage}:{}..{}", steps.start, steps.end)),
+        false => ("stage", stage.to_owned()),
+    };
+    let value = shlex::try_quote(&part.1).unwrap_or_default();
+    let command = format!("stage2-launch export RUN -f perfetto --{} {value}", part.0);
+    format!("<code>{}</code>", text(&command))
+}
+
+/// How to see more than the median step.
+pub(super) fn beyond(timeline: &StepTimeline, noun: &str) -> String {
+    let StepTimeline { stage, path, step, .. } = timeline;
+    let steps = step.number.saturating_sub(1)..step.number.saturating_add(2);
+    format!(
+        "<p class=\"note\">To see this {noun} and those next to it with all that was recorded, run {} (RUN is the folder \
+         of the run), and open the file at ui.perfetto.dev.</p>\n",
+        export_command(stage, path, steps)
+    )
 }
 
 /// The timelines of a stage: those of a late rank and of one that waits for it where both are known, on one scale;
@@ -221,7 +247,9 @@ fn legend(timeline: &StepTimeline) -> String {
         )
     };
     let note = match sums.whole {
-        true => "Sums of all of it, drawn or not; work that overlaps counts each.",
+        true => {
+            "Times are of the whole step, including what is not drawn. Work that overlaps counts in full."
+        }
         false => "It holds more work than fits in memory, so that no sums are given.",
     };
     let shown: String = entries.iter().filter(|(_, _, ns)| *ns > 0).map(entry).collect();
