@@ -80,11 +80,10 @@ impl Terminal {
 
     /// A finding, as far as its weight asks for it.
     pub(crate) fn finding(&self, finding: &Finding) {
-        let yellow = AnsiColor::Yellow.on_default();
         match finding.severity {
             Severity::Error => self.error(&finding.to_string()),
             Severity::Warning if self.verbosity >= Verbosity::Normal => {
-                line(yellow, &format!("warning: {finding}"));
+                labelled(AnsiColor::Yellow.on_default(), "warning:", &finding.to_string());
             }
             Severity::Note if self.verbosity >= Verbosity::Verbose => {
                 line(Style::new().dimmed(), &format!("note: {finding}"));
@@ -104,15 +103,27 @@ impl Terminal {
     }
 
     pub(crate) fn error(&self, text: &str) {
-        line(AnsiColor::Red.on_default(), &format!("error: {text}"));
+        labelled(AnsiColor::Red.on_default(), "error:", text);
     }
+}
+
+/// A line whose label has a colour: a long text in one is hard to read.
+fn labelled(style: Style, label: &str, text: &str) {
+    let style = style.bold();
+    let text = shown(&format!("{label} {text}"));
+    let text = text.replacen(label, &format!("{style}{label}{style:#}"), 1);
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// A closed stderr does not end the program: the workload runs on without our lines.
 fn line(style: Style, text: &str) {
+    let _ = writeln!(anstream::stderr(), "{style}{}{style:#}", shown(text));
+}
+
+/// A text behind the name of the program, as wide as the terminal.
+fn shown(text: &str) -> String {
     let text = format!("stage2-launch: {}", printable(&redaction::text(text)));
-    let text = in_lines(text, width(&std::io::stderr()).unwrap_or(usize::MAX));
-    let _ = writeln!(anstream::stderr(), "{style}{text}{style:#}");
+    in_lines(text, width(&std::io::stderr()).unwrap_or(usize::MAX))
 }
 
 /// Widths that the variable COLUMNS may ask for.

@@ -174,10 +174,15 @@ pub(crate) fn set_color(words: &[OsString]) {
 pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     set_color(words);
     if let [_, word] = words
-        && word == "-h"
+        && let Some(is_long) = match word.to_str() {
+            Some("-h") => Some(false),
+            Some("--help" | "help") => Some(true),
+            _ => None,
+        }
     {
+        let mut command = by_purpose();
         // Nothing can be done about a stdout that is closed.
-        let _ = by_purpose().print_help();
+        let _ = if is_long { command.print_long_help() } else { command.print_help() };
         return Err(0);
     }
     let mut command = Cli::command();
@@ -185,20 +190,19 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     let words = words::arranged(&command, words);
     let typed = words.get(1..).unwrap_or_default();
     let cli = Cli::try_parse_from(&words).map_err(|error| {
+        let mut is_like_known = error.get(ContextKind::SuggestedArg).is_some();
         if is_help(&error) {
             // Nothing can be done about a stdout that is closed.
             let _ = error.print();
         } else {
             // The workload of a run around this one may write to the same terminal.
-            Terminal::new(Verbosity::Normal).error(&words::refused(&command, typed, &error));
+            let refused = words::refused(&command, typed, &error);
+            Terminal::new(Verbosity::Normal).error(&refused.text);
+            is_like_known |= refused.is_setting;
         }
         if error.kind() == ErrorKind::UnknownArgument
             && !words.iter().any(|word| word == "--")
-            && let Some(hint) = words::behind_unknown_option(
-                &command,
-                typed,
-                error.get(ContextKind::SuggestedArg).is_some(),
-            )
+            && let Some(hint) = words::behind_unknown_option(&command, typed, is_like_known)
         {
             let hint = format!("{}\n", crate::terminal::printable(&hint));
             let _ = anstream::stderr().write_all(hint.as_bytes());
@@ -224,7 +228,7 @@ const PURPOSES: [(&str, &[&str]); 5] = [
     ("Other captures, jobs, agents", &["merge", "summarise", "job", "mcp", "skill", "completions"]),
 ];
 
-/// The program, whose short help lists the subcommands by purpose: the parser knows one list only.
+/// The program, whose help lists the subcommands by purpose: the parser knows one list only.
 fn by_purpose() -> clap::Command {
     let command = Cli::command();
     let heading = *command.get_styles().get_header();

@@ -150,8 +150,15 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// What the parser refuses, in one line: what is wrong, what was probably meant, and where to read more.
-pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error) -> String {
+/// What the parser refuses.
+pub(super) struct Refused {
+    /// In one line: what is wrong, what was probably meant, and where to read more.
+    pub(super) text: String,
+    /// Whether an option is a setting of ours, and no word of the workload.
+    pub(super) is_setting: bool,
+}
+
+pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error) -> Refused {
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -164,22 +171,70 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .map_or_else(String::new, |name| format!(" {name}"));
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
     if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
-        return format!("{message}; {order}");
+        return Refused { text: format!("{message}; {order}"), is_setting: false };
     }
+    let setting = as_setting(named.unwrap_or(command), words, error);
+    let is_setting = setting.is_some();
     let meant = other_verb(named, words, error)
         .or_else(|| other_name(named.unwrap_or(command), error))
+        .or(setting)
         .or_else(|| meant(command, error))
         .or_else(|| with_option(named?, words, error))
         .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
             let usage = usage.to_string().replacen("Usage", "usage", 1);
-            format!("; {}", usage.split_whitespace().collect::<Vec<_>>().join(" "))
+            let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+            let values = values_of_missing(named.unwrap_or(command), error);
+            format!("; {usage}{}", if meant.is_empty() { &values } else { "" })
         }
         _ => String::new(),
     };
     let read = if meant.is_empty() { "; see" } else { " See" };
-    format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+    let text = format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`");
+    Refused { text, is_setting }
+}
+
+/// What each argument that is missing accepts, where that is a list.
+fn values_of_missing(named: &Command, error: &clap::Error) -> String {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return String::new();
+    };
+    let is_missing = |arg: &&Arg| missing.contains(&arg.to_string());
+    let text = |arg: &Arg| {
+        let values = arg.get_possible_values();
+        let values: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+        let name = arg.get_value_names()?.first()?;
+        (!values.is_empty()).then(|| format!("; {name} is one of {}", values.join(", ")))
+    };
+    named.get_arguments().filter(is_missing).filter_map(text).collect()
+}
+
+/// The setting that an unknown option stands for, as it is typed: `--hardware h200` is `hardware=h200`.
+fn as_setting(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_other = error.kind() != ErrorKind::UnknownArgument || !takes_settings(named);
+    if is_other || (named.get_name() == "demo" && is_of_demo(option)) {
+        return None;
+    }
+    let name = option.split('=').next()?;
+    let is_it = |word: &&str| word.split('=').next() == Some(name);
+    let mut rest = words.iter().filter_map(|word| word.to_str()).skip_while(|word| !is_it(word));
+    let value = match rest.next()?.split_once('=') {
+        Some((_, value)) => Some(value),
+        None => rest.next().filter(|next| !next.starts_with(['-', '~']) && !is_setting(next)),
+    };
+    let typed = |key: String| match value {
+        Some(value) => shown(format!("{key}={value}")),
+        None => format!("{key}=VALUE"),
+    };
+    // A command that takes a folder as well reads the run in it.
+    let key = name.strip_prefix("--")?.replace('-', "_");
+    let keys = crate::config::settings_named(&key, takes_others(named));
+    let all: Vec<String> = keys.into_iter().map(typed).collect();
+    (!all.is_empty()).then(|| all.join("` or `"))
 }
 
 /// The order of the words of `ctl`, whose target comes first.
@@ -235,6 +290,9 @@ fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
     let has = |name: &str| named.get_arguments().any(|arg| arg.get_id() == name);
     let ours = match word.as_str() {
         "--lite" => "--light".to_owned(),
+        "--duration" if has("timeout") => "--timeout".to_owned(),
+        // A process that runs already is no workload.
+        "--pid" | "--attach" if takes_workload(named) => "ctl PID start` or `top PID".to_owned(),
         // A condition belongs to a comparison.
         "--fail-if" | "--expect" if !has("fail_if") => format!("diff RUN_A RUN_B {word}"),
         "--run-dir" if has("output") => "-o DIR".to_owned(),

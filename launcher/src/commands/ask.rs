@@ -19,10 +19,19 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
         Err(_) => {
             let asked = visible(args.question.as_bytes());
             if Path::new(&args.question).exists() && !args.run.exists() {
-                let run = visible_path(&args.run);
-                return Err(Failure::Usage(format!(
-                    "the run comes before the question: stage2-launch ask {asked} {run}"
-                )));
+                let run = crate::plan::quote(&args.question);
+                let word = args.run.to_string_lossy();
+                let wrong = if word.parse::<Question>().is_ok() {
+                    format!("the run comes before the question: stage2-launch ask {run} {word}")
+                } else {
+                    printed(&format!("{}\n", Question::list()))?;
+                    let word = visible(word.as_bytes());
+                    format!(
+                        "the run comes before the question: stage2-launch ask {run} QUESTION; there is no \
+                         question `{word}`"
+                    )
+                };
+                return Err(Failure::Usage(wrong));
             }
             let meant = meant(&args.question);
             if meant.is_none() {

@@ -45,7 +45,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.against.is_empty() && args.runs.len() < 2 {
         let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
         return Err(Failure::Usage(format!(
-            "diff needs two runs, and got {only} only: name the run before the change and the run \
+            "diff needs two runs, and only {only} was given: name the run before the change and the run \
              after it; several on each side: diff A1 A2 --against B1 B2"
         )));
     }

@@ -99,7 +99,7 @@ pub(super) fn tell_answer(
 /// What the lines of a simulated GPU begin with.
 const SIMULATED: &str = "simulated GPU: ";
 
-const NEXT_OF_DEMO: &str = "stage2-launch run --light -- COMMAND (a workload of yours)";
+const NEXT_OF_DEMO: &str = "stage2-launch run --light -- COMMAND";
 
 pub(super) fn make_room(
     folder: &RunFolder,

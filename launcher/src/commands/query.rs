@@ -14,8 +14,10 @@ use stage2_report::Settings;
 use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use super::json_schema::json_schema;
+use crate::bundle::run_named;
 use crate::cli::{QueryArgs, SchemaArgs};
 use crate::failure::{EXIT_NO_RESULT, Failure};
+use crate::plan;
 use crate::terminal::Terminal;
 
 /// After the limit, before the program ends: SQLite looks at the time between its steps.
@@ -50,6 +52,11 @@ impl Asked {
 }
 
 pub(crate) fn query(args: &QueryArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    if Path::new(&args.sql).exists() && !run_named(&args.run).exists() {
+        let (sql, run) = (plan::quote(&args.run), plan::quote(&args.sql));
+        let text = format!("the run comes before the SQL: stage2-launch query {run} {sql}");
+        return Err(Failure::Usage(text));
+    }
     let asked = Asked::of(&args.run, terminal)?;
     let rows = (args.rows > 0).then_some(args.rows);
     let limits = Limits { rows, time: Duration::from_secs(args.seconds) };

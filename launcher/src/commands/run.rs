@@ -199,7 +199,15 @@ impl Job {
         let closed = bundle.finish(&outcome);
         let failed = bundle.record.failed_by_itself();
         if let Some(exit) = bundle.record.workload_exit.filter(|_| failed) {
-            terminal.error(&format!("the workload failed: {}", exit.describe()));
+            let text = format!("the workload failed: {}", exit.describe());
+            // Why nothing was recorded is told below.
+            let is_said = |finding: &Finding| {
+                let is_shown = finding.id == Id::GpuNoWork && finding.severity == Severity::Error;
+                is_shown && finding.what.contains(&text)
+            };
+            if !bundle.record.report_findings.iter().any(is_said) {
+                terminal.error(&text);
+            }
         }
         tell_findings(&bundle.record, &outcome, terminal);
         if let Err(error) = &closed

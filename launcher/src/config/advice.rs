@@ -171,13 +171,31 @@ impl Keys {
 
     /// The keys that `short` is the end of, where they are few.
     fn ending_in(&self, short: &str) -> Option<String> {
-        let ends_so =
-            |known: &&str| known.strip_suffix(short).is_some_and(|rest| rest.ends_with(['.', '/']));
-        let choices: Vec<String> =
-            self.all().filter(ends_so).map(|known| format!("`{known}`")).collect();
-        let (last, first) = choices.split_last().filter(|_| choices.len() <= MOST_CHOICES)?;
+        let choices = self.choices(short).into_iter();
+        let choices: Vec<String> = choices.map(|known| format!("`{known}`")).collect();
+        let (last, first) = choices.split_last()?;
         let or = if first.is_empty() { "" } else { " or " };
         Some(format!("; did you mean {}{or}{last}?", first.join(", ")))
+    }
+
+    /// The keys that `short` is the end of; none where they are many.
+    fn choices(&self, short: &str) -> Vec<&str> {
+        let ends_so =
+            |known: &&str| known.strip_suffix(short).is_some_and(|rest| rest.ends_with(['.', '/']));
+        let choices: Vec<&str> = self.all().filter(ends_so).collect();
+        if choices.len() <= MOST_CHOICES { choices } else { Vec::new() }
+    }
+
+    /// The settings that a word without dots names: a group, the end of a key, or the first part of a group.
+    pub(super) fn named(&self, word: &str) -> Vec<String> {
+        let groups = || self.all().filter(|known| known.split('/').next() == Some(word));
+        let group: Vec<&str> = groups().filter(|known| *known == word).collect();
+        let found = match (group.is_empty(), self.choices(word)) {
+            (false, _) => group,
+            (true, ends) if ends.is_empty() => groups().collect(),
+            (true, ends) => ends,
+        };
+        found.into_iter().map(str::to_owned).collect()
     }
 
     /// A preset without a head is mounted below its group: `run.mode` becomes `runner.run.mode`.

@@ -11,7 +11,7 @@ use super::print::Origins;
 use super::schema::Config;
 use stage2_config::hydra::{Action, Node, Origin, Override, Value, join_key};
 use stage2_contract::settings;
-use stage2_contract::text::visible_path;
+use stage2_contract::text::{did_you_mean, visible_path};
 use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 use stage2_report::{GPU_HOUR_PRICE, is_gpu_hour_price};
@@ -85,7 +85,17 @@ pub(crate) fn compose(request: &Request) -> Result<Composed, ConfigError> {
         origin: Origin::Flag(option.into()),
     };
     for (key, option, value) in &request.switches {
-        agrees(&tree, key, &node(option, value), option)?;
+        let agreed = agrees(&tree, key, &node(option, value), option);
+        // A value that the key cannot have is the mistake, whatever the option says.
+        if agreed.is_err() {
+            let moment = Moment::this();
+            let (tree, notes, chosen) = (tree.clone(), Vec::new(), chosen.clone());
+            let resolved = Composed { tree, notes, chosen, moment }.resolved(Path::new("RUN_DIR"));
+            if let Err(error @ ConfigError::WrongValue { .. }) = resolved {
+                return Err(error);
+            }
+        }
+        agreed?;
     }
     for (key, option, value) in request.flags.iter().chain(&request.switches) {
         tree.set(key, node(option, value));
@@ -262,6 +272,16 @@ pub(super) fn skeleton() -> Result<serde_json::Value, ConfigError> {
         .map_err(|e| ConfigError::File { file: "built-in presets".into(), what: e.to_string() })
 }
 
+/// The settings that a word names, as an option of the command line would: `mode` is `run.mode`. `run_is_over`: only
+/// those that reports depend on.
+pub(crate) fn settings_named(word: &str, run_is_over: bool) -> Vec<String> {
+    // The built-in presets are there, and without them there is nothing to advise.
+    let valid = || valid_keys(&skeleton()?, &Presets::open(None)?);
+    let Ok(mut valid) = valid() else { return Vec::new() };
+    valid.retain(|key| !run_is_over || is_of_reports(&key.replace('/', ".")));
+    Keys { valid, runs_workload: false }.named(word)
+}
+
 pub(super) fn valid_keys(
     skeleton: &serde_json::Value,
     presets: &Presets,
@@ -332,7 +352,10 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
                 why: "no preset sets it".to_owned(),
             },
             None if key == SAMPLE => wrong(key, format!("must be {}", settings::SAMPLE_FORM)),
-            None => wrong(key, in_plain_words(&text)),
+            None => {
+                let (what, near) = in_plain_words(&text);
+                wrong(key, what + &near)
+            }
         }
     })?;
     // What the type of a key cannot rule out.
@@ -365,12 +388,13 @@ pub(super) fn typed(tree: Node) -> Result<(Node, Config), ConfigError> {
 /// A number alone is the usual mistake there.
 const SAMPLE: &str = "profiling.collector.sample";
 
-/// serde's messages name Rust types.
-fn in_plain_words(text: &str) -> String {
+/// serde's messages name Rust types. What was probably meant stands behind, as [`did_you_mean`] gives it.
+pub(crate) fn in_plain_words(text: &str) -> (String, String) {
     // "unknown variant `lite`, expected `deep` or `light`": the value is named before.
-    if let Some((_, choices)) =
+    if let Some((given, choices)) =
         text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
     {
+        let near = did_you_mean(given, choices.split('`').skip(1).step_by(2));
         let choices = choices.strip_prefix("one of ").map_or_else(
             || choices.to_owned(),
             |many| match many.rsplit_once(", ") {
@@ -378,10 +402,12 @@ fn in_plain_words(text: &str) -> String {
                 None => many.to_owned(),
             },
         );
-        return format!("must be {}", choices.replace('`', ""));
+        return (format!("must be {}", choices.replace('`', "")), near);
     }
     // "invalid type: string \"abc\", expected u64": so is this one.
-    let Some((_, kind)) = text.split_once(", expected ") else { return text.to_owned() };
+    let Some((_, kind)) = text.split_once(", expected ") else {
+        return (text.to_owned(), String::new());
+    };
     let kind = match kind {
         "a nonzero u64" => "a whole number, 1 or more",
         "u64" | "u32" | "usize" => "a whole number, 0 or more",
@@ -393,7 +419,7 @@ fn in_plain_words(text: &str) -> String {
         "string or map" => "a word",
         other => other,
     };
-    format!("must be {kind}")
+    (format!("must be {kind}"), String::new())
 }
 
 /// States which override took a missing key out.
@@ -469,10 +495,14 @@ pub(crate) fn recompose(
     Ok(tree)
 }
 
+fn is_of_reports(key: &str) -> bool {
+    OF_REPORTS.iter().any(|part| within(key, part)) && !within(key, OF_RUNS)
+}
+
 /// Refuses what no report depends on.
 fn counts(o: &Override) -> Result<(), ConfigError> {
     let key = o.package.clone().unwrap_or_else(|| o.key.replace('/', "."));
-    if OF_REPORTS.iter().any(|part| within(&key, part)) && !within(&key, OF_RUNS) {
+    if is_of_reports(&key) {
         return Ok(());
     }
     if key == "run.top_n_kernels" {

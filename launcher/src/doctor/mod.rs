@@ -27,6 +27,7 @@ use check::{System, major};
 use serde::Serialize;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
+use stage2_contract::text::wrapped;
 use stage2_model::EmptyCause;
 use stage2_read::threads::begin;
 use trial::{NoTrial, Part, Trial};
@@ -38,7 +39,7 @@ use crate::config::{self, Pipeline, Request};
 use crate::env::{self, GpuFacts};
 use crate::failure::Failure;
 use crate::run::{self, Library};
-use crate::terminal::{Terminal, Verbosity};
+use crate::terminal::{Terminal, Verbosity, width};
 
 /// The exit status where a check found a problem.
 const EXIT_PROBLEM: u8 = 1;
@@ -72,7 +73,8 @@ pub(crate) fn doctor(
         let json = serde_json::to_string_pretty(&diagnosis);
         json.map_err(|e| Failure::NoResult(format!("the result is not JSON: {e}")))? + "\n"
     } else {
-        show(&diagnosis, verbosity == Verbosity::Verbose)
+        let width = width(&std::io::stdout()).unwrap_or(usize::MAX);
+        show(&diagnosis, verbosity == Verbosity::Verbose, width)
     };
     printed(&text)?;
     Ok(if diagnosis.status == Status::Problem { EXIT_PROBLEM } else { 0 })
@@ -276,29 +278,42 @@ fn fitting(checks: Vec<Check>, causes: &[EmptyCause]) -> Vec<Check> {
     checks.into_iter().filter(fits).collect()
 }
 
-/// The checks by group, one line each, with what to do below it; `verbose`: with what each follows from.
-fn show(diagnosis: &Diagnosis, verbose: bool) -> String {
+/// The column where texts of checks begin.
+const TEXT_COLUMN: usize = 33;
+
+/// The checks by group, each with what to do below it, in lines of a width; `verbose`: with what each follows from.
+fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
     let mut text = String::new();
-    let mut group = None;
+    let mut before: Option<&Check> = None;
+    let room = width.saturating_sub(TEXT_COLUMN).max(20);
+    let below = format!("{:TEXT_COLUMN$}", "");
+    let in_room = |words: &str| wrapped(words, room).join(&format!("\n{below}"));
     for check in &diagnosis.checks {
-        if group.replace(check.group) != Some(check.group) {
+        if before.is_none_or(|before| before.group != check.group) {
             let gap = if text.is_empty() { "" } else { "\n" };
             let _ = writeln!(text, "{gap}{}", check.group.title());
         }
         let style = style(check.status);
         let word = check.status.word();
-        let _ = writeln!(text, "  {style}{word:<11}{style:#}  {:<17}  {}", check.id, check.what);
+        let what = in_room(&check.what);
+        let _ = writeln!(text, "  {style}{word:<11}{style:#}  {:<17}  {what}", check.id);
         if let Some(fix) = check.fix {
-            let _ = writeln!(text, "{:33}to do: {fix}", "");
+            // nsys and ncu are installed in the same way.
+            let todo = match before.filter(|before| before.fix == Some(fix)) {
+                Some(before) => format!("to do: as for {}", before.id),
+                None => format!("to do: {fix}"),
+            };
+            let _ = writeln!(text, "{below}{}", in_room(&todo));
         }
         if verbose && check.is_bad() {
-            let _ = writeln!(text, "{:33}why: {}", "", check.why);
+            let _ = writeln!(text, "{below}{}", in_room(&format!("why: {}", check.why)));
         }
         for line in check.details.iter().filter(|_| verbose) {
-            let _ = writeln!(text, "{:33}{line}", "");
+            let _ = writeln!(text, "{below}{}", in_room(line));
         }
+        before = Some(check);
     }
-    let _ = writeln!(text, "\n{}", summary(diagnosis));
+    let _ = writeln!(text, "\n{}", wrapped(&summary(diagnosis), width).join("\n"));
     text
 }
 
@@ -393,7 +408,7 @@ mod tests {
         let both = Diagnosis::of(vec![nsys.case(0, "y"), driver.case(0, "\u{1b}[2J")]);
         assert_eq!((both.status, both.problems, both.warnings), (Status::Problem, 1, 1));
         assert_eq!(both.checks[0].group, Group::Gpu, "in the order of the groups");
-        let shown = show(&both, false);
+        let shown = show(&both, false, 200);
         assert!(shown.contains("to do: install NVIDIA's driver"), "{shown}");
         assert!(shown.contains("\\x1b[2J"), "{shown}");
         assert!(shown.contains("1 problem, 1 warning, 0 not checked, of 2 checks"), "{shown}");

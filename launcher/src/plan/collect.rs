@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Capture, Limits, Link, Pass, Request, TRACE_FOLDER};
 use crate::bundle::{BASELINE_DIR, COLLECTOR_DIR, COUNTERS_DIR};
-use crate::config::{Collector, Config, Mode};
+use crate::config::{Collector, Config, Mode, in_plain_words};
 use crate::env::DOORS;
 use crate::workload::Loading;
 use stage2_config::hydra::hydra_key;
@@ -286,11 +286,17 @@ fn collector_environment(
         if let Some(old) = kept.remove(name) {
             let what =
                 format!("the variable {name}={} of the environment was replaced", old.display());
-            findings.push(Id::SettingReplaced.about(name).found(
-                what,
-                "the configuration sets it for this run",
-                "",
-            ));
+            let id = Id::SettingReplaced.about(name);
+            // Around this run, another one may have set the folder of its own traces.
+            findings.push(match name == TRACE_FOLDER && !request.inherited.is_nested {
+                true => id.graded(
+                    Severity::Warning,
+                    what,
+                    "the traces of a run go into its folder",
+                    "choose that with --run-dir DIR",
+                ),
+                false => id.found(what, "the configuration sets it for this run", ""),
+            });
         }
     }
     findings.extend(kept.iter().map(|(name, value)| of_environment(request, name, value)));
@@ -301,11 +307,15 @@ fn collector_environment(
 fn of_environment(request: &Request<'_>, name: &str, value: &OsStr) -> Finding {
     let key = name.strip_prefix("STAGE2_").unwrap_or(name).to_lowercase();
     let shown = value.display();
-    if let Some(why) = unreadable(&request.config.profiling.collector, &key, value) {
+    if let Some((why, near)) = unreadable(&request.config.profiling.collector, &key, value) {
+        let remedy = format!("correct or unset it, or give profiling.collector.{key}");
         return Id::SettingNoEffect.about(name).found(
             format!("the variable {name}={shown} of the environment has no effect"),
             why,
-            format!("correct or unset it, or give profiling.collector.{key}"),
+            match near.strip_prefix("; ") {
+                Some(near) => format!("{near} Otherwise {remedy}"),
+                None => remedy,
+            },
         );
     }
     Id::SettingReplaced.about(name).found(
@@ -315,8 +325,8 @@ fn of_environment(request: &Request<'_>, name: &str, value: &OsStr) -> Finding {
     )
 }
 
-/// Why the collector cannot read a value of one of its settings.
-fn unreadable(collector: &Collector, key: &str, value: &OsStr) -> Option<String> {
+/// Why the collector cannot read a value of one of its settings, and what was probably meant.
+fn unreadable(collector: &Collector, key: &str, value: &OsStr) -> Option<(String, String)> {
     let mut settings = serde_json::to_value(collector).ok()?;
     let text = value.to_str().filter(|text| !text.is_empty())?;
     let setting = settings.get_mut(key)?;
@@ -324,7 +334,7 @@ fn unreadable(collector: &Collector, key: &str, value: &OsStr) -> Option<String>
         true => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         false => text.into(),
     };
-    serde_json::from_value::<Collector>(settings).err().map(|why| why.to_string())
+    serde_json::from_value::<Collector>(settings).err().map(|why| in_plain_words(&why.to_string()))
 }
 
 /// The settings of the collector that have a variable, each as the variable has it.

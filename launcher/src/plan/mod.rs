@@ -126,6 +126,8 @@ pub(crate) struct Inherited {
     /// Variables that nothing reads, each with the one that was probably meant.
     pub(crate) misspelt: Vec<(String, &'static str)>,
     pub(crate) has_gpu: bool,
+    /// Whether this program is part of the workload of another run.
+    pub(crate) is_nested: bool,
     /// Process id, which keeps the names of runs at the same time apart.
     pub(crate) pid: u32,
 }
@@ -170,6 +172,7 @@ impl Inherited {
                 .filter_map(|(name, _)| misspelt(name.to_str()?))
                 .collect(),
             has_gpu: has_gpu(),
+            is_nested: std::env::var_os("STAGE2_LAUNCHER").is_some(),
             pid: std::process::id(),
         }
     }

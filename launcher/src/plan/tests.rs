@@ -161,6 +161,18 @@ fn the_users_variables_are_kept_unless_the_command_line_says_otherwise() {
 }
 
 #[test]
+fn a_folder_of_the_user_for_traces_is_told_to_go_unused_except_by_a_run_in_a_run() {
+    let mut case = case(&[]);
+    case.inherited.collector = [("STAGE2_OUT".to_owned(), "/mine".into())].into();
+    let severities = [false, true].map(|is_nested| {
+        case.inherited.is_nested = is_nested;
+        let findings = case.plan().findings;
+        findings.into_iter().find(|of| of.what.contains("STAGE2_OUT=/mine")).map(|of| of.severity)
+    });
+    assert_eq!(severities, [Some(Severity::Warning), Some(Severity::Note)]);
+}
+
+#[test]
 fn a_variable_of_the_user_is_read_as_the_collector_reads_it() {
     let mut case = case(&[]);
     let all = [
@@ -175,6 +187,12 @@ fn a_variable_of_the_user_is_read_as_the_collector_reads_it() {
         case.plan().findings.iter().any(|finding| finding.to_string().contains("has no effect"))
     });
     assert_eq!(told, [false, true, false, true, false]);
+    case.inherited.collector = [("STAGE2_GRAPH".to_owned(), "grph".into())].into();
+    let texts = case.plan().findings.iter().map(ToString::to_string).collect::<String>();
+    assert!(
+        texts.contains("must be node or graph; did you mean `graph`? Otherwise correct"),
+        "{texts}"
+    );
 }
 
 #[test]

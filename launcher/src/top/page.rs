@@ -340,8 +340,10 @@ impl Row {
         self.p99_ns = p99_ns.map(|ns| ns as f64);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
-        self.busy = self.sum.busy_share();
-        self.gaps = self.sum.gap_share();
+        // Where no GPU work at all is recorded, how busy the GPU is is not known.
+        let has_work = shown(view).any(|process| process.counts.work > 0);
+        self.busy = self.sum.busy_share().filter(|_| has_work);
+        self.gaps = self.sum.gap_share().filter(|_| has_work);
         self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
         if let Some(report) = view.report.as_ref().filter(|_| only(view).is_none()) {
             self.as_in(report);

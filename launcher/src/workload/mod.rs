@@ -45,6 +45,9 @@ impl NotRunnable {
     }
 }
 
+/// Commands that a shell has built in: no file on PATH runs them.
+const OF_SHELLS: [&str; 8] = ["cd", "export", "source", "ulimit", "set", "unset", "alias", "exec"];
+
 /// Programs on PATH that are looked at for one with a similar name.
 const MOST_COMPARED: usize = 20_000;
 
@@ -142,6 +145,8 @@ fn not_found(program: &Path) -> NotRunnable {
         "check the path".to_owned()
     } else if program.is_file() {
         format!("a file of that name is here: -- python {0}, or -- ./{0}", program.display())
+    } else if program.to_str().is_some_and(|name| OF_SHELLS.contains(&name)) {
+        "it is a command of the shell: use `-- sh -c '...'`".to_owned()
     } else {
         let near = program.to_str().and_then(similar);
         let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? Else "));

@@ -73,7 +73,7 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
     let page = std::fs::read_to_string(sandbox.path("own/stakeholder_summary.md")).expect("a page");
     assert!(page.contains("**warning:**"), "{page}");
     assert_eq!(said.matches("simulated GPU").count(), 1, "{said}");
-    let next = "next:     stage2-launch run --light -- COMMAND (a workload of yours)";
+    let next = "next:     stage2-launch run --light -- COMMAND";
     assert_eq!(said.lines().last(), Some(next), "{said}");
     // A fact in each line, on any screen.
     let labels = ["verdict", "time", "where", "kernel", "FIRST", "coverage", "report", "next"];

@@ -386,7 +386,11 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
         );
         refused(&[&good, &good, option, "nowhere/x"], 2, &why);
     }
-    refused(&[&good, &good, "--html", "nothing"], 70, "nothing cannot be written");
+    refused(
+        &[&good, &good, "--html", "nothing"],
+        2,
+        "nothing is a folder; name a file with --html",
+    );
 }
 
 #[test]

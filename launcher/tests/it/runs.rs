@@ -119,6 +119,7 @@ fn what_cannot_be_run_gives_what_a_shell_gives_and_no_bundle() {
         ("no-such-program", 127, ["`no-such-program`: command not found", "PATH"]),
         ("./no-such-program", 127, ["command not found", "check the path"]),
         ("sh -c true", 127, ["command not found", "does not run in a shell"]),
+        ("cd", 127, ["command not found", "a command of the shell: use `-- sh -c '...'`"]),
         ("pythagroas", 127, ["command not found", "did you mean `pythagoras`?"]),
         ("", 127, ["command not found", ""]),
         ("./text", 126, ["cannot run `./text`", "chmod +x"]),

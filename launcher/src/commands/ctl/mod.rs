@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use stage2_contract::control::{Answer, START_COST, Verb};
-use stage2_contract::text::numbers::{counted, ms3};
+use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_contract::text::visible_path;
 use stage2_contract::trace::window::{self, FirstSteps};
 
@@ -368,11 +368,15 @@ fn status_text(pid: u32, answer: &Answer) -> String {
     let off = answer.get("cupti_off").map(|off| format!(": {}", printable(off)));
     line("CUPTI", format!("{}{}", get("cupti"), off.unwrap_or_default()));
     let [records, windows, lost] = ["records", "windows", "lost"].map(get);
-    line("records", format!("{records} in {windows} windows, {lost} lost"));
+    let whole = |text: &str| text.parse().map_or_else(|_| text.to_owned(), count);
+    let windows =
+        windows.parse().map_or_else(|_| format!("{windows} windows"), |of| counted(of, "window"));
+    line("records", format!("{} in {windows}, {} lost", whole(&records), whole(&lost)));
     for done in answer.all("done").map(DoneWindow::parse) {
         let of = |name: &str| done.get(name).map_or_else(|| "none".to_owned(), printable);
         let [number, records, lost, why, file] =
             ["number", "records", "lost", "why", "file"].map(of);
+        let (records, lost) = (whole(&records), whole(&lost));
         line("window", format!("{number}: {records} records, {lost} lost, ended by {why}, {file}"));
     }
     let options = answer.fields.iter().filter_map(|(name, value)| {

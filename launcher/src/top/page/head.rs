@@ -93,7 +93,7 @@ fn whole(view: &View, width: usize) -> Line<'static> {
     let text =
         format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{skipped}");
     let text = plain(&text, width);
-    if lost == "0" { text } else { coloured(text, Color::Red, view) }
+    if lost == "0" { text } else { coloured(text, Color::Yellow, view) }
 }
 
 /// How far the files are read.

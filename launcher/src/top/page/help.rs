@@ -13,7 +13,6 @@ pub(super) const HELP: [&str; 23] = [
     "t                sort the kernels by time or mean",
     "s                start or stop recording; names the cost, and asks first",
     "f, w, q          freeze the page; write reports of all that was read; quit",
-    "",
     "Numbers are of the last 10 s of the data, final 3 s after their event, and of a",
     "run that has ended those of its report: without the first call of each stage.",
     "PER, P50, P99    what a time is of: a call of a stage (an outermost range), or a",
@@ -27,6 +26,7 @@ pub(super) const HELP: [&str; 23] = [
     "RANK table       P50, BUSY, (WAIT): of the chosen stage. GPU: busy, all stages",
     "NO WORK          part of the time in which no work ran, and SHAREs of that by",
     "                 what the threads that launch did, if above the sampling error",
+    "GPU work         recorded; placed: its launch is known; in ranges: of a stage",
     "LOST             what was not recorded; ?: not known, the file was cut",
     "Any key goes back.",
 ];

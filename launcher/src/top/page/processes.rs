@@ -21,6 +21,9 @@ use super::{
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
 const LATE: f64 = 0.05;
 
+/// Steps of a report below which it calls no process late: in one of a few, any process would be.
+const LEAST_STEPS: u64 = 8;
+
 /// The part of the time in the calls of a stage in which each process waited for others, about: what its communication
 /// took beyond the quick launches of the quickest process. Nothing where no two processes communicate. A report knows it.
 pub(super) fn waits(view: &View, stage: &str) -> Vec<Option<f64>> {
@@ -67,6 +70,7 @@ fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize,
         let at = view.look.processes.iter().position(|process| is_file(process, &late.file))?;
         let delays = late.delays.as_ref()?;
         let text = match &delays.steps {
+            Some(steps) if steps.of < LEAST_STEPS => return None,
             Some(steps) => format!(
                 "is late in {} of {}, by {} ms{}",
                 count(steps.late),
@@ -80,7 +84,12 @@ fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize,
                 count(late.collectives)
             ),
         };
-        return Some((at, format!("{text}: the others wait")));
+        let ranks = view.look.processes.iter().filter(|process| process.counts.work > 0);
+        let wait = match ranks.count() {
+            2 => "the other waits",
+            _ => "the others wait",
+        };
+        return Some((at, format!("{text}: {wait}")));
     }
     let mut known: Vec<(f64, usize)> =
         waits.iter().enumerate().filter_map(|(at, wait)| Some(((*wait)?, at))).collect();
@@ -88,7 +97,11 @@ fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize,
     let (&(least, at), others) = known.split_first()?;
     let (median, _) = others.get(others.len() / 2)?;
     let is_late = median - least >= LATE && *median >= 2.0 * least;
-    is_late.then(|| (at, "waits least for the other ranks: they wait for it".to_owned()))
+    let why = match others.len() {
+        1 => "waits less than the other rank, which waits for it",
+        _ => "waits least for the other ranks: they wait for it",
+    };
+    is_late.then(|| (at, why.to_owned()))
 }
 
 fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
@@ -134,6 +147,7 @@ pub(super) fn processes(
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
+    let has_work = |process: &Watched| process.counts.work > 0;
     let (late, why) = late(view, row, &waits).unzip();
     let late = late.and_then(|at| view.look.processes.get(at));
     let why = late.zip(why).map(|(late, why)| format!("  * {} {why}", who(late)));
@@ -197,7 +211,7 @@ pub(super) fn processes(
             Some(row) => (row.p50_ns, row.busy, row.tokens_per_s),
             None => (
                 sum.and_then(|sum| sum.step_times.percentile(50)).map(|ns| ns as f64),
-                sum.and_then(StageNumbers::busy_share),
+                sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share),
                 sum.filter(|sum| sum.steps_with_tokens > 0)
                     .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?)),
             ),
@@ -221,11 +235,12 @@ pub(super) fn processes(
         // That a run is over is no fault of a process.
         let is_calm = view.ended.is_some() || view.look.is_reading || !is_silent(view, process);
         let is_heard = is_calm && process.state != FileState::Unreachable;
-        let is_whole = is_whole && is_heard;
-        let line = match (is_chosen(process), is_whole) {
-            (true, _) => plain(&text, width).style(Modifier::REVERSED),
-            (false, true) => plain(&text, width),
-            (false, false) => coloured(plain(&text, width), Color::Red, view),
+        let line = plain(&text, width);
+        let line = match (is_chosen(process), is_heard, is_late || !is_whole) {
+            (true, ..) => line.style(Modifier::REVERSED),
+            (false, false, _) => coloured(line, Color::Red, view),
+            (false, true, true) => coloured(line, Color::Yellow, view),
+            (false, true, false) => line,
         };
         lines.push(line);
     }
