@@ -45,7 +45,7 @@ impl NotRunnable {
     }
 }
 
-/// Commands that shells have built in, and that are no programs.
+/// Commands that a shell has built in: no file on PATH runs them.
 const OF_SHELLS: [&str; 8] = ["cd", "export", "source", "ulimit", "set", "unset", "alias", "exec"];
 
 /// Programs on PATH that are looked at for one with a similar name.
