@@ -57,6 +57,8 @@ fn rows(page: &str) -> Vec<(usize, usize, Vec<String>)> {
     for event in Parser::new_ext(page, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
         match event {
             Event::Html(html) | Event::InlineHtml(html) => panic!("HTML: {html}"),
+            // Those to its own sections.
+            Event::Start(Tag::Link { ref dest_url, .. }) if dest_url.starts_with('#') => {}
             Event::Start(Tag::Image { .. } | Tag::Link { .. }) => panic!("a link: {event:?}"),
             Event::Start(Tag::TableCell) => cells.push(String::new()),
             Event::Text(text) | Event::Code(text) => {

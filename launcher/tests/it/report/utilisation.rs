@@ -400,9 +400,9 @@ fn parts_within_prefill_have_rows_and_mfu() {
     let stages = |name: &str| row(&page, "Per-Stage Timings", name);
     assert_eq!(stages("`sam`")[..2], ["`sam`", "0.001"]);
     for (part, instances) in [("`sam`", "3"), ("`clip`", "1"), ("`projector`", "1")] {
-        assert_eq!(stages(part)[5..], [instances, "`prefill`"]);
+        assert_eq!(stages(part)[4..], [instances, "`prefill`"]);
     }
-    assert_eq!(stages("`prefill`")[6], "–");
+    assert_eq!(stages("`prefill`")[5], "–");
 
     // The peak is 1 GFLOP/s. An instance of sam has half of 4000 FLOPs in 2 us.
     let mfu = |name: &str| row(&page, "MFU", name)[1].to_owned();
