@@ -50,13 +50,17 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
         " A row is a kernel in a stage: all its launches, without those of cold first calls where there are \
          others. `share` is its part of the sum of the stage's kernel durations.",
     );
-    if is_profiled {
-        out.push_str(
+    out.push_str(match is_profiled {
+        true => {
             " `bound` follows from ncu's counters of the longest launch configuration that has some; with \
              (one launch) it holds for the profiled launch only, and with (sampled) it follows from counters that \
-             were sampled while the workload ran.",
-        );
-    }
+             were sampled while the workload ran."
+        }
+        false => {
+            " What bounds a kernel would follow from counters of ncu, or from sampled ones: none of these \
+             kernels has enough of them."
+        }
+    });
     out.push_str(&notes(report));
     out.push_str(
         " Names are demangled and shortened; `#1` and `#2` are different kernels with the same short name. \

@@ -210,7 +210,7 @@ fn a_server_and_a_program_with_calls_are_shown_as_their_reports_have_them() {
     let sandbox = Sandbox::new();
     let [engine, calls] = ["vllm_server", "server_window"].map(sample);
     let shown = screen(&sandbox, &[&engine, &calls]);
-    for times in ["p50 3.321 ms per step → 3.060 ms per call  ", "timed per step of an"] {
+    for times in ["p50 3.321 ms per step → 3.060 ms per call  ", "timed per step\nof an engine"] {
         assert!(shown.contains(times), "{shown}");
     }
     assert!(!shown.contains(" shorter") && !shown.contains('█'), "{shown}");

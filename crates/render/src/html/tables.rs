@@ -316,7 +316,9 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         !has_loss && floors.first().is_some_and(|most| most.contains(&loss.kernel.row.class))
     };
     let told = rows.iter().position(is_told).unwrap_or(0);
-    rows.get_mut(..=told).unwrap_or_default().rotate_right(1);
+    if let Some(up_to_it) = rows.get_mut(..=told) {
+        up_to_it.rotate_right(1);
+    }
     let last = if communication.is_empty() { "" } else { " (communication last)" };
     rows.truncate(TOP - communication.len().min(COMMUNICATION));
     rows.extend(communication.into_iter().take(COMMUNICATION));
