@@ -39,7 +39,7 @@ RUN = "docs/sample/vllm_two_gpus"
 ANSWERS: dict[str, list[list[str]]] = {
     "ask": [
         *(["ask", "RUN", question] for question in questions()),
-        ["ask", "RUN", "time", "--budget", "1"],
+        ["ask", "RUN", "time", "--budget", "64"],
         ["ask", "RUN", "kernels-by-loss", "--budget", "1000000"],
         ["ask", "RUN", "compare", RUN],
     ],
