@@ -12,12 +12,12 @@ use super::table::{Table, capitalised, decimal, sentence};
 /// Heading of the section.
 pub(super) const TITLE: &str = "Engine Steps";
 
-/// How the times are taken.
+/// When a step is timed, and what its time includes: for report.md.
 const MEANING: &str = "A step lasts until the next one begins, so it includes scheduling, sampling and \
     bookkeeping. A step is not timed if the next one only starts requests, because the engine may have \
     waited for them to arrive";
 
-/// The same in few words.
+/// When a step is timed: for the summary.
 const TIMED: &str = "A step is timed where another one followed it at once; means are of these";
 
 /// How parts of the model are told apart.

@@ -304,19 +304,19 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The page as it is written. A section without text is left out.
+    /// The page as Markdown. A section without text is left out.
     pub(super) fn markdown(&self) -> String {
         self.written("", self.sections())
     }
 
-    /// The same, with links to the sections on one line.
+    /// The page as Markdown, with a line of links to its sections below the head.
     pub(super) fn with_contents(&self) -> String {
         let link = |(title, _): &(&str, String)| format!("[{title}](#{})", anchor(title));
         let links: Vec<String> = self.sections().map(link).collect();
         self.written(&format!("**Contents:** {}\n\n", links.join(" · ")), self.sections())
     }
 
-    /// The same, with what is missing in a list at the end.
+    /// The page as Markdown. Sections that only state why the run has no data for them become a list at the end.
     pub(super) fn with_missing_last(&self) -> String {
         let is_missing = |(_, text): &&(&str, String)| why_none(text).is_some();
         let mut out = self.written("", self.sections().filter(|section| !is_missing(section)));
