@@ -72,7 +72,12 @@ pub(crate) enum Switch {
 enum News {
     Standings(Vec<ProcessStatus>),
     Said(String),
+    /// The outcome of what went on in the background.
+    Done(String),
 }
+
+/// After a signal, what goes on in the background has so long to take its files away.
+const CLEANING_UP: Duration = Duration::from_secs(5);
 
 /// Trace files and sockets of what is watched.
 pub(crate) struct LiveSource {
@@ -88,6 +93,8 @@ pub(crate) struct LiveSource {
     news: Receiver<News>,
     requests: Option<Sender<Verb>>,
     own_news: Sender<News>,
+    /// What goes on in the background.
+    under_way: usize,
     /// `feed` on other hosts.
     ports: Vec<Port>,
     report: OnceCell<Arc<Report>>,
@@ -129,6 +136,7 @@ impl LiveSource {
             news,
             requests: None,
             own_news: own_news.clone(),
+            under_way: 0,
         };
         if !targets.is_empty() {
             let mut all = Vec::new();
@@ -219,13 +227,21 @@ impl LiveSource {
     /// Reads what is new in the files, and what the sockets have answered meanwhile. False: the files are being read,
     /// and what is known of them is that of before.
     pub(crate) fn tick(&mut self) -> bool {
+        self.take_news();
+        self.files.tick()
+    }
+
+    fn take_news(&mut self) {
         while let Ok(news) = self.news.try_recv() {
             match news {
                 News::Standings(standings) => self.learn(standings),
                 News::Said(text) => self.said = Some(text),
+                News::Done(text) => {
+                    self.said = Some(text);
+                    self.under_way = self.under_way.saturating_sub(1);
+                }
             }
         }
-        self.files.tick()
     }
 
     /// Reads until nothing more is there, and what waits is final.
@@ -312,9 +328,28 @@ impl LiveSource {
         work: impl FnOnce() -> String + Send + 'static,
     ) {
         self.said = Some(doing.to_owned());
+        self.under_way += 1;
         let tell = self.own_news.clone();
         // Nobody listens where the page is gone.
-        threads::begin_alone(move || drop(tell.send(News::Said(work()))));
+        threads::begin_alone(move || drop(tell.send(News::Done(work()))));
+    }
+
+    /// Whether something goes on in the background.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.under_way > 0
+    }
+
+    /// Waits for what goes on in the background, once a signal came only for what cleans up after itself; its outcome.
+    pub(crate) fn await_background(&mut self, stop: &Stop) -> Option<String> {
+        let mut signalled: Option<Instant> = None;
+        while self.is_busy() && signalled.is_none_or(|at| at.elapsed() < CLEANING_UP) {
+            std::thread::sleep(STEP);
+            self.take_news();
+            if stop.is_set() {
+                signalled.get_or_insert_with(Instant::now);
+            }
+        }
+        self.said.take()
     }
 }
 

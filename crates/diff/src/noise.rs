@@ -104,7 +104,10 @@ pub(crate) fn interval(before: &[f64], after: &[f64], method: NoiseMethod) -> Op
         }
         _ => return None,
     };
-    let least = changes.get(beyond)? - wider;
+    // What is never negative does not fall by more than all of it.
+    let is_amount = before.iter().chain(after).all(|value| *value >= 0.0);
+    let all_of_it = median(before).filter(|_| is_amount).unwrap_or(f64::INFINITY);
+    let least = (changes.get(beyond)? - wider).max(-all_of_it);
     Some([least, changes.iter().rev().nth(beyond)? + wider])
 }
 
@@ -356,6 +359,8 @@ mod tests {
         assert_eq!(interval(&[1.0], &[2.0], NoiseMethod::FivePercent), None);
         let few = interval(&[10.0, 12.0], &[13.0, 15.0], NoiseMethod::Separation);
         assert_eq!(few, Some([-1.0, 7.0]), "they do not lie apart by more than either spreads");
+        let uneven = interval(&[12.0, 3.0], &[12.0], NoiseMethod::OneAgainstSeveral);
+        assert_eq!(uneven, Some([-7.5, 18.0]), "a time falls by 100 % at most");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
 use stage2_read::files;
 
@@ -71,6 +72,12 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     run_screen(&mut watched, state, &stop).map_err(|error| {
         Failure::NoResult(format!("the terminal cannot be used: {error}; try --plain"))
     })?;
+    if watched.is_busy() {
+        let _ = writeln!(io::stderr(), "making the report, as `w` asked for ...");
+        if let Some(said) = watched.await_background(&stop) {
+            let _ = writeln!(io::stderr(), "{said}");
+        }
+    }
     Ok(0)
 }
 
@@ -264,7 +271,11 @@ fn write_bundle(watched: &mut LiveSource) {
 fn save(all: &[(PathBuf, u64)], folder: &Path) -> String {
     let count = all.iter().filter(|(_, bytes)| *bytes > 0).count();
     match bundle_of(all, folder) {
-        Ok(()) => format!("{} has a report of {count} files", folder.display()),
+        Ok(()) => format!(
+            "made {} from {}",
+            visible_path(&folder.join("report.html")),
+            counted(count as u64, "trace file")
+        ),
         Err(why) => format!("{} was not made: {why}", folder.display()),
     }
 }
