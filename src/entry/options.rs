@@ -108,19 +108,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
     if variable("STAGE2_LAUNCHER").is_some_and(|value| value == "1") {
         options.host_hz = Some(settings::HOST_HZ);
     }
-    for &(name, read) in PATHS {
-        let Some(value) = variable(name) else { continue };
-        launcher_summary &= name != "STAGE2_SUMMARY";
-        // Both make a file or a folder of this very name, which nobody means.
-        if value.as_encoded_bytes().starts_with(b"~") {
-            diag::warn(format_args!("{name}={value:?} begins with a ~ that no shell has replaced"));
-        } else if name == "STAGE2_SUMMARY" && value == "stdout" {
-            diag::warn(format_args!(
-                "{name}=stdout writes a file of this name; use stderr or a path"
-            ));
-        }
-        read(&mut options, &value);
-    }
+    // The level of the log is among them, before anything is said.
     for &(name, accepted, read) in TABLE {
         let Some(value) = variable(name) else { continue };
         if !value.to_str().is_some_and(|text| read(&mut options, text)) {
@@ -131,6 +119,19 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Options {
         if name == "STAGE2_LOG" {
             diag::set_level(options.log);
         }
+    }
+    for &(name, read) in PATHS {
+        let Some(value) = variable(name) else { continue };
+        launcher_summary &= name != "STAGE2_SUMMARY";
+        // No shell has replaced it, and `sh` runs the command of a watch.
+        if name != "STAGE2_WATCH_COMMAND" && value.as_encoded_bytes().starts_with(b"~") {
+            diag::warn(format_args!("{name}={value:?} begins with a ~ that no shell has replaced"));
+        } else if name == "STAGE2_SUMMARY" && value == "stdout" {
+            diag::warn(format_args!(
+                "{name}=stdout writes a file of this name; use stderr or a path"
+            ));
+        }
+        read(&mut options, &value);
     }
     if options.rotate.is_some() && options.out.is_none() {
         diag::warn(format_args!("STAGE2_ROTATE has no effect without STAGE2_OUT"));

@@ -1,7 +1,7 @@
 //! Kernel launches into a count, while CUPTI brings no records: whether these are missing or there are none.
 //!
 //! The drain thread switches the watch on where CUPTI neither asked for a buffer nor handed one back for a
-//! while, and off at the next one that it does. So guest threads pay nothing while records come, and a
+//! while, and off at the next one that it does; a range whose collection CUPTI refuses switches it off, too. So guest threads pay nothing while records come, and a
 //! program that launches nothing never calls us. Only launches count that must make a record: that went
 //! well, were not captured into a graph, and during all of which collection was on.
 

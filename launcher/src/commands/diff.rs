@@ -51,7 +51,13 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let outputs = args.output.iter().map(|out| (out, "-o"));
     let outputs: Vec<_> = outputs.chain(args.html.iter().map(|out| (out, "--html"))).collect();
-    outputs.iter().try_for_each(|(out, option)| super::check_folder_of(out, option))?;
+    for (out, option) in &outputs {
+        if out.is_dir() {
+            let out = visible_path(out);
+            return Err(Failure::Usage(format!("{out} is a folder; name a file with {option}")));
+        }
+        super::check_folder_of(out, option)?;
+    }
     let words: Vec<&PathBuf> = args.runs.iter().chain(&args.against).collect();
     let is_absent =
         |word: &&&PathBuf| !run_named(word).exists() && baseline::reports_of(word).is_none();

@@ -61,12 +61,8 @@ pub(crate) fn man(folder: &Path) -> Result<u8, Failure> {
     })
 }
 
-/// Refuses a file that is a folder, or is to be written to one that is not there, before anything is computed for it.
+/// Refuses what is to be written to a folder that is not there, before anything is computed for it.
 fn check_folder_of(out: &Path, option: &str) -> Result<(), Failure> {
-    if out.is_dir() {
-        let out = visible_path(out);
-        return Err(Failure::Usage(format!("{out} is a folder; name a file with {option}")));
-    }
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.filter(|folder| !folder.exists()).map_or(Ok(()), |folder| {
         Err(Failure::Usage(format!(

@@ -103,7 +103,6 @@ impl Drain {
         } else if self.times_by_hardware {
             // CUPTI may ask for a buffer long after the launch whose record goes there. The count may have begun
             // before the GPU was known.
-            self.records.tired = true;
             self.count_launches(false);
         } else if !self.shared.launch_watch.is_on() {
             self.records.tired = self.records.tired || !self.count_launches(true);

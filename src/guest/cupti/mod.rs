@@ -192,13 +192,14 @@ impl Tracer for Cupti {
             // Before the first record, so that none is without its launch.
             self.report_launches(true);
             if let Err((kind, error)) = self.activities.enable_switched() {
+                // That no records come is known from here on: nobody switches the watch on again.
+                let told = self.refused.swap(true, Ordering::SeqCst);
                 if let Some(shared) = state::shared() {
                     shared.counters.late_switches.increment();
-                    // That no records come is known from here on.
                     shared.launch_watch.set(false);
                 }
                 // Each range that is asked for comes by here.
-                if !self.refused.swap(true, Ordering::Relaxed) {
+                if !told {
                     diag::warn(format_args!(
                         "CUPTI refused to collect activity of kind {kind}, which is missing from \
                          here on: {error}"
@@ -218,7 +219,7 @@ impl Tracer for Cupti {
     }
 
     fn watch_launches(&self, on: bool) -> bool {
-        if self.refused.load(Ordering::Relaxed) {
+        if self.refused.load(Ordering::SeqCst) {
             return false;
         }
         if self.by_callback {
