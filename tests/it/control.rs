@@ -114,27 +114,29 @@ fn a_child_of_a_dormant_process_has_a_socket_of_its_own() {
 /// Promise: It ends as it would without the collector.
 #[test]
 fn a_dormant_process_ends_as_it_would_without_us() {
-    use std::os::unix::process::ExitStatusExt;
+    despite_other_work(|| {
+        use std::os::unix::process::ExitStatusExt;
 
-    for on in [false, true] {
-        let mut guest = dormant_at_work();
-        if on {
-            start(&guest, "");
+        for on in [false, true] {
+            let mut guest = dormant_at_work();
+            if on {
+                start(&guest, "");
+            }
+            let began = Instant::now();
+            guest.signal(libc::SIGTERM);
+            assert_eq!(guest.ended().signal(), Some(libc::SIGTERM));
+            assert_usual!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
         }
-        let began = Instant::now();
-        guest.signal(libc::SIGTERM);
-        assert_eq!(guest.ended().signal(), Some(libc::SIGTERM));
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    }
-    // The main thread ends, and no other one is left.
-    let mut guest = dormant().spawn();
-    guest.does(["push x", "main_ends"]);
-    assert!(guest.ended().success());
-    let mut guest = dormant_at_work();
-    start(&guest, "");
-    stop(&guest);
-    guest.tell("main_ends");
-    assert!(guest.ended().success());
+        // The main thread ends, and no other one is left.
+        let mut guest = dormant().spawn();
+        guest.does(["push x", "main_ends"]);
+        assert!(guest.ended().success());
+        let mut guest = dormant_at_work();
+        start(&guest, "");
+        stop(&guest);
+        guest.tell("main_ends");
+        assert!(guest.ended().success());
+    });
 }
 
 /// Hazard (Dormant processes and windows): The socket receives garbage, or several clients at once, some of them
@@ -142,27 +144,29 @@ fn a_dormant_process_ends_as_it_would_without_us() {
 /// Promise: Each gets an answer, and waits for a second per silent client at most.
 #[test]
 fn garbage_gets_an_answer_and_holds_nobody_up() {
-    let guest = dormant_at_work();
-    let said = |text: &[u8]| {
-        let answer = send(&guest, guest.pid(), text);
-        assert!(answer.refused);
-        answer.get("error").expect("a reason").to_owned()
-    };
-    assert!(said(b"GET / HTTP/1.1\n").contains("stage2-launch ctl"));
-    assert!(said(b"\xff\xfe\n").contains("UTF-8"));
-    assert!(said(&[b'x'; 9000]).contains("longer than 8192"));
-    assert!(said(b"stage2-control/9 status\n").contains("version 9"));
-    // Clients that say nothing have their second each, and others wait for it.
-    let silent: Vec<UnixStream> =
-        (0..3).map(|_| UnixStream::connect(socket_of(&guest, guest.pid())).unwrap()).collect();
-    let began = Instant::now();
-    assert_eq!(accepted(&guest, "status").get("phase"), Some("dormant"));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    for mut client in silent {
-        let mut text = String::new();
-        client.read_to_string(&mut text).expect("an answer");
-        assert!(text.contains("no%20request%20came"), "{text}");
-    }
+    despite_other_work(|| {
+        let guest = dormant_at_work();
+        let said = |text: &[u8]| {
+            let answer = send(&guest, guest.pid(), text);
+            assert!(answer.refused);
+            answer.get("error").expect("a reason").to_owned()
+        };
+        assert!(said(b"GET / HTTP/1.1\n").contains("stage2-launch ctl"));
+        assert!(said(b"\xff\xfe\n").contains("UTF-8"));
+        assert!(said(&[b'x'; 9000]).contains("longer than 8192"));
+        assert!(said(b"stage2-control/9 status\n").contains("version 9"));
+        // Clients that say nothing have their second each, and others wait for it.
+        let silent: Vec<UnixStream> =
+            (0..3).map(|_| UnixStream::connect(socket_of(&guest, guest.pid())).unwrap()).collect();
+        let began = Instant::now();
+        assert_eq!(accepted(&guest, "status").get("phase"), Some("dormant"));
+        assert_usual!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+        for mut client in silent {
+            let mut text = String::new();
+            client.read_to_string(&mut text).expect("an answer");
+            assert!(text.contains("no%20request%20came"), "{text}");
+        }
+    });
 }
 
 #[test]
@@ -178,7 +182,7 @@ fn every_answer_comes_within_100_ms_also_that_of_the_first_start() {
             }
             println!("{verb}: {took:?}");
             // The bound is for a machine with a free core; here others compete.
-            assert!(took < Duration::from_millis(500), "{verb}: {took:?}");
+            assert_usual!(took < Duration::from_millis(500), "{verb}: {took:?}");
         }
     });
 }

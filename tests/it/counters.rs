@@ -53,7 +53,9 @@ fn samples_add_up_to_what_the_kernels_read() {
         let left = guest("on@500").run();
         let expected = expect_whole(&left);
         assert_eq!(left.stderr(), "");
-        let [set] = sets(left.trace())[..] else { panic!("{:?}", sets(left.trace())) };
+        // A thread that other work keeps back begins a second set, of longer samples.
+        assert_usual!(sets(left.trace()).len() == 1, "{:?}", sets(left.trace()));
+        let set = sets(left.trace())[0];
         assert_eq!((set.device, set.interval_ns), (0, 500_000));
         assert!(set.metrics.len() >= 9, "{:?}", set.metrics);
         let read = sum(left.trace(), READ, |_, _| true);
@@ -87,8 +89,8 @@ fn samples_in_pieces_are_those_of_one_file_and_each_piece_says_what_they_are() {
         let left = cut.run();
         // Each piece has the set, which is the same.
         let ids: BTreeSet<u32> = left.traces.iter().flat_map(sets).map(|set| set.id).collect();
-        assert_eq!(ids.len(), 1);
         assert_eq!(left.output.status.code(), Some(0), "{}", left.stderr());
+        assert_usual!(ids.len() == 1, "{ids:?}");
         let with_samples = left.traces.iter().filter(|piece| !samples(piece).is_empty()).count();
         // They come by the thousand.
         assert!(with_samples >= 2, "{with_samples} of {} pieces", left.traces.len());
@@ -137,12 +139,15 @@ fn a_gpu_that_does_nothing_is_not_sampled_all_the_time() {
         let expected = expect_whole(&left);
         let read = sum(left.trace(), READ, |_, _| true);
         // It is looked at again when the first range opens. A busy machine may fall behind, but not for long.
-        assert!(read > 0.4 * expected && read < 1.01 * expected, "{read} bytes of {expected}");
+        assert_usual!(
+            read > 0.4 * expected && read < 1.01 * expected,
+            "{read} bytes of {expected}"
+        );
         let sampled: u64 =
             samples(left.trace()).iter().flat_map(|s| &s.spans).map(|(a, b)| b.0 - a.0).sum();
         let whole: u64 =
             left.trace().meta("counters.sampled_ms").expect("a time").parse().expect("ms");
-        assert!(sampled < whole * 1_000_000 - 40_000_000, "{sampled} ns of {whole} ms");
+        assert_usual!(sampled < whole * 1_000_000 - 40_000_000, "{sampled} ns of {whole} ms");
     });
 }
 
@@ -178,25 +183,22 @@ fn samples_need_a_trace_file() {
 /// Promise: The gap is counted, and samples become longer.
 #[test]
 fn an_overflow_leaves_a_gap_that_is_counted_and_makes_samples_longer() {
-    despite_other_work(|| {
-        let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
-        let expected = expect_whole(&left);
-        // By GPU: each has a buffer of its own.
-        let lost = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
-        assert!(lost("counters.overflows.0") > Some(1), "{:?}", lost("counters.overflows.0"));
-        let spans: Vec<_> =
-            samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
-        let gaps: u64 = spans.windows(2).map(|pair| pair[1].0.0 - pair[0].1.0).sum();
-        assert!(gaps > 0, "{spans:?}");
-        assert_eq!(lost("counters.lost_ns.0"), Some(gaps));
-        let mut lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
-        lengths.dedup();
-        assert!(
-            lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
-            "{lengths:?}"
-        );
-        assert!(sum(left.trace(), READ, |_, _| true) < expected);
-    });
+    let left = guest("on@500").env("STAGE2_SIM_FAULT", "pm-overflow=4").run();
+    let expected = expect_whole(&left);
+    // By GPU: each has a buffer of its own.
+    let lost = |key| left.trace().meta(key).and_then(|text| text.parse::<u64>().ok());
+    assert!(lost("counters.overflows.0") > Some(1), "{:?}", lost("counters.overflows.0"));
+    let spans: Vec<_> = samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
+    let gaps: u64 = spans.windows(2).map(|pair| pair[1].0.0 - pair[0].1.0).sum();
+    assert!(gaps > 0, "{spans:?}");
+    assert_eq!(lost("counters.lost_ns.0"), Some(gaps));
+    let mut lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
+    lengths.dedup();
+    assert!(
+        lengths.len() > 1 && lengths.windows(2).all(|pair| pair[1] == 2 * pair[0]),
+        "{lengths:?}"
+    );
+    assert!(sum(left.trace(), READ, |_, _| true) < expected);
 }
 
 #[test]
@@ -228,7 +230,7 @@ fn sampling_that_fails_later_keeps_what_it_had() {
 
 fn adds_up(left: &Left, expected: f64) {
     let read = sum(left.trace(), READ, |_, _| true);
-    assert!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
+    assert_usual!((read / expected - 1.0).abs() < 0.01, "{read} bytes of {expected}");
 }
 
 #[test]
@@ -238,17 +240,18 @@ fn sampling_that_fails_once_begins_anew() {
         let expected = expect_whole(&left);
         assert_eq!(left.stderr(), "");
         let note = left.trace().meta("counters.note").unwrap_or_default();
-        assert!(
+        assert_usual!(
             note.contains("sampling started again") && note.contains("decode samples"),
             "{note}"
         );
         // The time between two sessions is no sign that samples come too fast.
         let intervals: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
-        assert_eq!(intervals[..2], [100_000; 2]);
+        assert_usual!(intervals.starts_with(&[100_000; 2]), "{intervals:?}");
         let first = sets(left.trace())[0].id;
-        assert!(samples(left.trace()).iter().any(|some| some.set != first));
+        let is_behind = samples(left.trace()).iter().any(|some| some.set != first);
+        assert_usual!(is_behind, "no samples of a second session");
         let read = sum(left.trace(), READ, |_, _| true);
-        assert!(read > 0.0 && read < 1.02 * expected, "{read} bytes of {expected}");
+        assert_usual!(read > 0.0 && read < 1.02 * expected, "{read} bytes of {expected}");
     });
 }
 
@@ -260,11 +263,12 @@ fn gaps_that_nothing_tells_of_are_counted_and_make_samples_longer() {
         let spans: Vec<_> =
             samples(left.trace()).iter().flat_map(|some| some.spans.clone()).collect();
         let length = spans.last().expect("samples").1.0 - spans[0].0.0;
-        let lost = left.trace().meta("counters.lost_ns.0").expect("losses are told");
-        let lost: u64 = lost.parse().expect("ns");
-        assert!(lost > length / 4 && lost < length, "{lost} ns of {length}");
+        let lost = left.trace().meta("counters.lost_ns.0").map(|ns| ns.parse().expect("ns"));
+        assert_usual!(lost.is_some(), "no losses are told");
+        let lost: u64 = lost.unwrap_or_default();
+        assert_usual!(lost > length / 4 && lost < length, "{lost} ns of {length}");
         let lengths: Vec<u64> = sets(left.trace()).iter().map(|set| set.interval_ns).collect();
-        assert!(lengths.len() > 1 && lengths[1] == 2 * lengths[0], "{lengths:?}");
+        assert_usual!(lengths.len() > 1 && lengths[1] == 2 * lengths[0], "{lengths:?}");
     });
 }
 
@@ -289,7 +293,7 @@ fn slow_counters_hold_nobody_up() {
         let left = guest("on").env("STAGE2_SIM_FAULT", "pm-slow=400").run();
         expect_whole(&left);
         let took = begin.elapsed();
-        assert!(took < std::time::Duration::from_secs(6), "{took:?}");
+        assert_usual!(took < std::time::Duration::from_secs(6), "{took:?}");
         assert!(left.stderr().contains("its last samples are missing"), "{}", left.stderr());
     });
 }

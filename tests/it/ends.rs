@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Guest, TraceFile, collector, counts, each, plain};
+use crate::common::{Guest, TraceFile, collector, counts, despite_other_work, each, plain};
 use stage2_contract::control::SocketName;
 use stage2_contract::trace::{Ending, Losses, Record, ending};
 
@@ -49,11 +49,13 @@ fn a_range_that_is_open_at_the_end_is_kept_and_counted() {
 /// Promise: `_exit` is held up for 200 ms at most.
 #[test]
 fn a_cupti_that_hangs_holds_up_an_end_at_once_for_a_short_time() {
-    let started = Instant::now();
-    let left = guest("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
-    assert_eq!(left.output.status.code(), Some(4));
-    assert!(started.elapsed() < Duration::from_millis(4_500), "{:?}", started.elapsed());
-    assert_eq!(left.trace().ending, Ending::Open);
+    despite_other_work(|| {
+        let started = Instant::now();
+        let left = guest("_exit").env("STAGE2_SIM_FAULT", "flush-hang=20000").run();
+        assert_eq!(left.output.status.code(), Some(4));
+        assert_usual!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        assert_eq!(left.trace().ending, Ending::Open);
+    });
 }
 
 /// Hazard (Processes and forks): A `vfork` child calls `_exit`, or `exit`, which runs the handlers.
@@ -203,18 +205,20 @@ fn a_socket_of_another_process_than_its_name_says_is_not_asked() {
 /// Promise: The signal is held up for a short time.
 #[test]
 fn a_cupti_that_hangs_holds_up_signals_and_execs_for_a_short_time() {
-    each([("by_own_signal", "raise"), ("ends_a_child", "15")], |(hazard, way)| {
-        let started = Instant::now();
-        let left = guest(hazard)
-            .env("STAGE2_TEST_WAY", way)
-            .env("STAGE2_SIM_FAULT", "flush-hang=20000")
-            .run();
-        assert!(
-            started.elapsed() < Duration::from_millis(4_500),
-            "{hazard}: {:?}",
-            started.elapsed()
-        );
-        assert!(left.output.status.signal() == Some(15) || left.stdout().contains("soon=true"));
+    despite_other_work(|| {
+        each([("by_own_signal", "raise"), ("ends_a_child", "15")], |(hazard, way)| {
+            let started = Instant::now();
+            let left = guest(hazard)
+                .env("STAGE2_TEST_WAY", way)
+                .env("STAGE2_SIM_FAULT", "flush-hang=20000")
+                .run();
+            assert_usual!(
+                started.elapsed() < Duration::from_secs(3),
+                "{hazard}: {:?}",
+                started.elapsed()
+            );
+            assert!(left.output.status.signal() == Some(15) || left.stdout().contains("soon=true"));
+        });
     });
 }
 

@@ -1,6 +1,6 @@
 //! Forked children are processes in their own right, with exact trace files of their own.
 
-use crate::common::{Guest, Left, TraceFile, counts, each, plain};
+use crate::common::{Guest, Left, TraceFile, counts, despite_other_work, each, plain};
 use stage2_contract::trace::{Ending, Losses};
 
 /// No flush but the last one.
@@ -161,13 +161,15 @@ fn a_child_that_is_forked_while_nvtx_waits_for_us_is_recorded() {
 /// Promise: It is left alone and does not write into its parent's recording.
 #[test]
 fn a_child_by_a_fork_that_tells_nobody_is_left_alone() {
-    let started = std::time::Instant::now();
-    let left = Guest::new("fork_silently").run();
-    let trace = left.expect_quiet(0).trace();
-    assert!(started.elapsed().as_secs() < 15, "{:?}", started.elapsed());
-    // -2: NVTX's "no tool keeps track".
-    assert_eq!((left.stdout().as_str(), trace.kernels()), ("child=-2\n", plain()));
-    assert_eq!(left.children().len(), 0);
+    despite_other_work(|| {
+        let started = std::time::Instant::now();
+        let left = Guest::new("fork_silently").run();
+        let trace = left.expect_quiet(0).trace();
+        assert_usual!(started.elapsed().as_secs() < 4, "{:?}", started.elapsed());
+        // -2: NVTX's "no tool keeps track".
+        assert_eq!((left.stdout().as_str(), trace.kernels()), ("child=-2\n", plain()));
+        assert_eq!(left.children().len(), 0);
+    });
 }
 
 /// Hazard (Processes and forks): Hundreds of children end before their files are complete.

@@ -56,8 +56,12 @@ fn sub_interpreters_have_stacks() {
                 "3.{minor}"
             );
             let all = Samples::of(trace);
-            assert!(count(&all, &["in_sub"]) >= 2, "3.{minor}: {:?}", all.totals);
-            assert!(count(&all, &["spin", "sub_interpreters"]) >= 2, "3.{minor}: {:?}", all.totals);
+            assert_usual!(count(&all, &["in_sub"]) >= 2, "3.{minor}: {:?}", all.totals);
+            assert_usual!(
+                count(&all, &["spin", "sub_interpreters"]) >= 2,
+                "3.{minor}: {:?}",
+                all.totals
+            );
         });
     });
 }
@@ -74,12 +78,13 @@ fn of_a_thousand_threads_the_one_that_launches_has_its_stacks() {
             let main = all.of_thread(f64::from(trace.pid()));
             let with_stack = main.iter().filter(|sample| sample.stack != 0).count();
             eprintln!("3.{minor}: {with_stack} of {} with a stack; {:?}", main.len(), all.totals);
-            assert!(
+            assert_usual!(
                 with_stack >= 5 && with_stack * 10 >= main.len() * 8,
                 "3.{minor}: {:?}",
                 all.totals
             );
-            assert!(count(&all, &["spin", "launch_and_spin"]) >= 5, "3.{minor}");
+            let spinning = count(&all, &["spin", "launch_and_spin"]);
+            assert_usual!(spinning >= 5, "3.{minor}: {spinning}");
             assert!(all.totals.threads_left_out >= 740, "3.{minor}: {:?}", all.totals);
         });
     });
@@ -99,11 +104,18 @@ fn generators_coroutines_and_greenlets_have_whole_stacks() {
             let of_coroutines = ["spin", "inner_coroutine", "outer_coroutine", "Handle._run"];
             let of_coroutines = if minor == 10 { &of_coroutines[..3] } else { &of_coroutines[..] };
             let found = [count(&all, &of_generators), count(&all, of_coroutines)];
-            assert!(found.iter().all(|found| *found >= 3), "3.{minor}: {found:?} {:?}", all.totals);
+            assert_usual!(
+                found.iter().all(|found| *found >= 3),
+                "3.{minor}: {found:?} {:?}",
+                all.totals
+            );
             if said(&left).contains_key("greenlets") {
                 let in_greenlet = count(&all, &["spin", "in_greenlet"]);
                 let in_main = count(&all, &["spin", "generators"]);
-                assert!(in_greenlet >= 3 && in_main >= 3, "3.{minor}: {in_greenlet} {in_main}");
+                assert_usual!(
+                    in_greenlet >= 3 && in_main >= 3,
+                    "3.{minor}: {in_greenlet} {in_main}"
+                );
             } else {
                 let why =
                     format!("greenlets of Python 3.{minor}: STAGE2_TEST_PYTHON_PACKAGES has none");
@@ -525,11 +537,14 @@ fn py_spy_sees_the_same_shares() {
             let share = |[larger, smaller]: [usize; 2]| larger as f64 / (larger + smaller) as f64;
             eprintln!("3.{minor}: {ours:?} of ours, {theirs:?} of py-spy; {:?}", all.totals);
             let fewest = (ours[0] + ours[1]).min(theirs[0] + theirs[1]);
-            assert!(fewest > 50, "3.{minor}: {ours:?} {theirs:?}");
+            assert_usual!(fewest > 50, "3.{minor}: {ours:?} {theirs:?}");
             // Two estimates of about 0.7, each with its chance.
             let chance = 3.0 * (2.0 * 0.21 / fewest as f64).sqrt();
             let difference = (share(ours) - share(theirs)).abs();
-            assert!(difference < chance.max(0.05), "3.{minor}: {difference} {ours:?} {theirs:?}");
+            assert_usual!(
+                difference < chance.max(0.05),
+                "3.{minor}: {difference} {ours:?} {theirs:?}"
+            );
         });
     });
 }

@@ -1,5 +1,17 @@
 //! The collector in guests of all kinds, on the simulated GPU.
 
+/// Asserts a time or a share of time, in [`common::despite_other_work`]: the test is tried again where it does not hold.
+macro_rules! assert_usual {
+    ($holds:expr, $($what:tt)+) => {
+        let holds: bool = $holds;
+        if !holds {
+            let what = format!($($what)+);
+            eprintln!("{}:{}: {what}", file!(), line!());
+            std::panic::panic_any($crate::common::Spoilt(what));
+        }
+    };
+}
+
 mod callbacks;
 mod collector;
 mod common;
