@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stage2_ask::answer::{Answer, Row, TextOrigin};
@@ -327,24 +327,35 @@ fn the_command_that_is_named_brings_the_rest() {
 /// Hazard (Hostile files): a run has thousands of stages, and the work for an answer grows with their square.
 /// Promise: an answer takes time in proportion to the stages.
 #[test]
-fn many_stages_are_answered_soon() {
-    const STAGES: usize = 5_000;
-    let mut many = read("docs/sample/vllm_two_gpus/metrics.json");
-    let answer_of = many.report.answer.stages[0].clone();
-    let host = many.report.host.as_mut().expect("samples");
-    let host_of = host.stages[0].clone();
-    let name = |at: usize| format!("stage {at}");
-    host.stages = (0..STAGES).map(|at| HostStage { stage: name(at), ..host_of.clone() }).collect();
-    // Half of them have no samples.
-    let answers = (STAGES / 2..STAGES + STAGES / 2)
-        .map(|at| StageAnswer { stage: name(at), ..answer_of.clone() });
-    many.report.answer.stages = answers.collect();
+fn answers_take_time_in_proportion_to_the_stages() {
+    let report = read("docs/sample/vllm_two_gpus/metrics.json");
+    let with = |stages: usize| {
+        let mut many = report.clone();
+        let answer_of = many.report.answer.stages[0].clone();
+        let host = many.report.host.as_mut().expect("samples");
+        let host_of = host.stages[0].clone();
+        let name = |at: usize| format!("stage {at}");
+        host.stages =
+            (0..stages).map(|at| HostStage { stage: name(at), ..host_of.clone() }).collect();
+        // Half of them have no samples.
+        let answers = (stages / 2..stages + stages / 2)
+            .map(|at| StageAnswer { stage: name(at), ..answer_of.clone() });
+        many.report.answer.stages = answers.collect();
+        many
+    };
+    let (few, many) = (with(1_000), with(4_000));
     for question in [Question::Host, Question::Idle, Question::Time, Question::Summary] {
-        let started = Instant::now();
-        let answer = answer(&run(&many), question, None).expect("an answer");
-        let text = answer.to_json(Budget::Usual);
-        assert!(text.len() <= 8_000, "{}", text.len());
-        assert!(started.elapsed().as_secs() < 40, "{question:?}: {:?}", started.elapsed());
+        let took = |of| {
+            let started = Instant::now();
+            let text = answer(&run(of), question, None).expect("an answer").to_json(Budget::Usual);
+            assert!(text.len() <= 8_000, "{}", text.len());
+            started.elapsed()
+        };
+        // The quickest of several: other work on the machine is in all but few.
+        let least = |of| (0..3).map(|_| took(of)).min().expect("a time");
+        let (few, many) = (least(&few), least(&many));
+        // In proportion, four times as long; with the square, sixteen times.
+        assert!(many < few * 9 + Duration::from_millis(50), "{question:?}: {few:?}, {many:?}");
     }
 }
 

@@ -543,7 +543,7 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
         let meaning =
-            "not all runs are timed alike: whole calls are compared, and no steps of an engine with those of a program";
+            "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

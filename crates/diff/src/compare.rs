@@ -227,9 +227,9 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         work_total,
     };
     if change.own_times.is_some() {
-        let metrics = change.metrics.iter();
-        change.metrics =
-            metrics.filter(|metric| change.per_of(&metric.metric).is_empty()).cloned().collect();
+        let mut metrics = std::mem::take(&mut change.metrics);
+        metrics.retain(|metric| change.per_of(&metric.metric).is_empty());
+        change.metrics = metrics;
     }
     let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
     if change.own_times.is_none() {

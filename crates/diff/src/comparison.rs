@@ -2,14 +2,11 @@
 //!
 //! Texts are visible text (see [`stage2_contract::text`]), not escaped for a format. Absent is null, never zero.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
-use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{ABSENT, grouped, shown_time};
 use stage2_model::{AnswerLine, Apart, Severity, Status};
 
-use crate::metric::{class_metric, class_of_metric, label, why_absent};
+use crate::metric::{class_of_metric, label, why_absent};
 use crate::noise::{ALPHA, smallest_p};
 
 /// Name of the model.
@@ -321,53 +318,6 @@ impl StageChange {
     pub fn metric(&self, name: &str) -> Option<&MetricChange> {
         self.metrics.iter().find(|metric| metric.metric == name)
     }
-
-    /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
-    pub fn parts(&self) -> Parts<'_> {
-        let known = |name: &str| self.metric(name).filter(|metric| metric.change.is_some());
-        let whole = known("window_ms");
-        let idle = known("idle_ms");
-        let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() {
-            true => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
-            false => {
-                let causes = self.host.iter();
-                causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
-            }
-        };
-        let mut groups: BTreeMap<(WorkKind, &str), Vec<&WorkChange>> = BTreeMap::new();
-        for row in &self.work {
-            groups.entry((row.kind, row.class.as_str())).or_default().push(row);
-        }
-        rows.extend(groups.into_iter().map(|((_, class), work)| {
-            PartChange::work(self.metric(&class_metric(class)).filter(|_| !class.is_empty()), work)
-        }));
-        rows.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
-        if self.other_work.is_some() {
-            rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
-        }
-        let largest = rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
-        let place = |part: &PartChange<'_>| match part.verdict.is_change() {
-            _ if part.change_ns.abs() < LEAST_PART * largest => 2,
-            true => 0,
-            false => 1 + u8::from(part.word() == "noise"),
-        };
-        rows.order_by(|a, b| {
-            let of_both = place(a).cmp(&place(b));
-            of_both.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
-        });
-        let told = match rows.iter().filter(|part| place(part) < 2).count() {
-            0 => NOISE_PARTS.min(rows.len()),
-            told => told,
-        };
-        let sum = rows.iter().map(|part| part.change_ns).sum();
-        let change_ns = whole.and_then(|whole| whole.change).map_or(sum, |ms| ms * 1e6);
-        let rest = match (idle, whole) {
-            (None, _) => "everything else",
-            (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps, medians of the runs",
-            _ => "overlaps of GPU work",
-        };
-        Parts { whole, change_ns, rows, told, rest }
-    }
 }
 
 /// A time of a stage as the reports of one side give it.
@@ -390,105 +340,6 @@ impl OwnTime {
 
 /// Times of the median and the mean step.
 const STEP_TIMES: [&str; 3] = ["step_ms", "step_mean_ms", "token_ms"];
-
-/// What the time of a stage changed by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parts<'c> {
-    /// What they are parts of; nothing: their own sum.
-    pub whole: Option<&'c MetricChange>,
-    /// The change of that, ns per [`StageChange::per`].
-    pub change_ns: f64,
-    /// Changes first, then what is not judged, then noise; of each, the largest first.
-    pub rows: Vec<PartChange<'c>>,
-    /// How many rows to show: all that changed beyond noise, or the few largest if none did.
-    pub told: usize,
-    /// What the rows do not have: GPU work at the same time counts in each of its rows, and means are not medians.
-    pub rest: &'static str,
-}
-
-/// A part of what the time of a stage changed by.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PartChange<'c> {
-    /// GPU work of one class, or copies, fills or graphs, the largest change first; empty: the GPU was idle.
-    pub work: Vec<&'c WorkChange>,
-    /// What the host did while the GPU was idle; nothing: not known, or the GPU worked.
-    pub cause: Option<&'c str>,
-    /// Time before and after, ns per [`StageChange::per`].
-    pub sides_ns: [f64; 2],
-    /// Time after minus time before.
-    pub change_ns: f64,
-    /// Whether that is beyond noise.
-    pub verdict: Verdict,
-    /// How the noise is known.
-    pub method: NoiseMethod,
-}
-
-impl<'c> PartChange<'c> {
-    /// `sum`: the number of the class. A row that is alone knows its noise itself.
-    fn work(sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> Self {
-        let change_ns: f64 = work.iter().map(|row| row.change_ns).sum();
-        let sum_ns = |side: fn(&WorkChange) -> &Option<WorkSide>| -> f64 {
-            work.iter().filter_map(|row| side(row).as_ref()).map(|side| side.ns).sum()
-        };
-        let sides_ns = [sum_ns(|row| &row.before), sum_ns(|row| &row.after)];
-        let (verdict, method) = match (&work[..], sum) {
-            ([row], _) => (row.verdict, row.noise.method),
-            (_, Some(sum)) => (sum.verdict, sum.noise.method),
-            _ => (Verdict::None, NoiseMethod::OneRunEach),
-        };
-        let (change, cause) = (change_ns, None);
-        // Runs are judged by their medians, and rows are means.
-        let agrees = change > 0.0 || verdict != Verdict::Increased;
-        let agrees = agrees && (change < 0.0 || verdict != Verdict::Decreased);
-        Self {
-            work,
-            cause,
-            sides_ns,
-            change_ns,
-            verdict: if agrees { verdict } else { Verdict::None },
-            method,
-        }
-    }
-
-    fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
-        let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
-        let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
-        let method = metric.noise.method;
-        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, method }
-    }
-
-    /// In a word, what became of it.
-    pub fn word(&self) -> &'static str {
-        let presence = match &self.work[..] {
-            [row] => row.presence(),
-            _ => Presence::Both,
-        };
-        match (presence, self.verdict) {
-            (Presence::New, _) => "new",
-            (Presence::Vanished, _) => "vanished",
-            (_, Verdict::Increased) => "longer",
-            (_, Verdict::Decreased) => "shorter",
-            (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "not judged",
-            (_, Verdict::Unknown) => "not judged",
-            (_, Verdict::None) => "noise",
-        }
-    }
-
-    /// Whether a row of it only took over from others, or they from it: its change is not that of the part.
-    pub fn is_swap(&self, row: &WorkChange) -> bool {
-        let with_it = row.change_ns * self.change_ns > 0.0;
-        !with_it
-            || !self.verdict.is_change()
-            || row.change_ns.abs() > SWAPPED * self.change_ns.abs()
-    }
-}
-
-/// Share of the largest part below which a part stands among noise.
-const LEAST_PART: f64 = 0.02;
-/// Parts that are shown where all are noise.
-const NOISE_PARTS: usize = 3;
-/// A row whose change is so many times that of its class has changed places with others.
-const SWAPPED: f64 = 1.5;
 
 /// Sums over all GPU work of a stage, ns per [`StageChange::per`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

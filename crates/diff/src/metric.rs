@@ -109,7 +109,7 @@ pub(crate) fn label(name: &str) -> String {
 /// Why the report of one side may have no number of a metric that the other has.
 pub(crate) fn why_absent(name: &str) -> &'static str {
     match name {
-        "step_p99_ms" => "fewer than 20 steps",
+        "step_p99_ms" => "too few steps",
         "token_ms" | "tokens_per_s" | "generated_tokens_per_s" => "its tokens are not known",
         "mfu_percent" | "mbu_percent" => "its model, tokens or GPU peaks are not known",
         "ttft_ms" => "it has no ranges of requests",

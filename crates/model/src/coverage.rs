@@ -42,7 +42,9 @@ impl Coverage {
         let of = match (some.len(), all.len()) {
             (0, _) => return None,
             _ if files == self.processes.len() => String::new(),
-            (1, 1) => format!(" (in {files} of {} windows)", self.processes.len()),
+            (some, all) if some == all => {
+                format!(" (in {files} of {} windows)", self.processes.len())
+            }
             (some, all) => format!(" (in {some} of {all} processes)"),
         };
         let filters: Vec<&str> = distinct.into_iter().collect();

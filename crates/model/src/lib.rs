@@ -15,6 +15,7 @@ mod host;
 mod kernel_id;
 mod kernel_table;
 pub mod kernels;
+mod late;
 mod layers;
 pub mod nsys;
 mod outliers;
@@ -42,6 +43,7 @@ pub use finding::{Finding, Severity};
 pub use host::*;
 pub use kernel_id::kernel_ids;
 pub use kernel_table::KERNEL_COLUMNS;
+pub use late::*;
 pub use layers::*;
 pub use nsys::{
     Belief, KernelSides, NsysCapture, NsysRangeRow, NsysSection, Reconciliation, Sides,

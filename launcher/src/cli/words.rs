@@ -242,7 +242,9 @@ fn target_behind(named: &Command, words: &[OsString], error: &clap::Error) -> Op
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     let verb = words.iter().find_map(|word| named.find_subcommand(word))?.get_name();
     let is_target = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
-    let takes_one = named.get_positionals().any(|arg| arg.get_id() == "target");
+    // `--all` is a target, too.
+    let takes_one = named.get_positionals().any(|arg| arg.get_id() == "target")
+        && !words.iter().any(|word| word == "--all");
     let before = words.iter().take_while(|word| **word != *verb).count();
     let is_named =
         words.get(1..before).is_some_and(|ahead| ahead.iter().any(|word| !is_option(word)));

@@ -19,8 +19,6 @@ use crate::cli::{BaselineArgs, BaselineVerb};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// In front of the name of a baseline where a run is named.
-const PREFIX: &str = OF_BASELINES;
 /// In addition to the runs of the default folder.
 const FOLDER: &str = "tmp/stage2/baselines";
 const NAME_CHARS: usize = 64;
@@ -53,12 +51,12 @@ pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Fa
 pub(super) fn named(word: &Path) -> Option<String> {
     let name =
         word.to_str().filter(|name| names_in(Path::new(FOLDER)).iter().any(|n| n == name))?;
-    Some(format!("{PREFIX}{name}"))
+    Some(format!("{OF_BASELINES}{name}"))
 }
 
 /// The reports that a word such as `baseline:main` stands for; nothing: it is a path.
 pub(super) fn reports_of(word: &Path) -> Option<Result<Vec<PathBuf>, Failure>> {
-    let name = word.to_str()?.strip_prefix(PREFIX)?;
+    let name = word.to_str()?.strip_prefix(OF_BASELINES)?;
     Some(existing(Path::new(FOLDER), name).and_then(|path| {
         let reports = reports_in(&path);
         match reports.is_empty() {
@@ -78,6 +76,11 @@ fn save(
     replace: bool,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
+    if runs.is_empty() && Path::new(name).join(RUN_JSON).exists() {
+        return Err(Failure::Usage(format!(
+            "{name} is a run, and the name comes before it: stage2-launch baseline save NAME {name}"
+        )));
+    }
     check_name(name)?;
     if runs.len() > MOST_RUNS {
         return Err(Failure::Usage(format!(
@@ -102,11 +105,6 @@ fn save(
     }
     let latest = [PathBuf::from(LATEST)];
     let runs = match runs {
-        [] if Path::new(name).join(RUN_JSON).exists() => {
-            return Err(Failure::Usage(format!(
-                "{name} is a run, and the name comes before it: stage2-launch baseline save NAME {name}"
-            )));
-        }
         [] if !run_named(Path::new(LATEST)).exists() => {
             return Err(Failure::Usage(format!(
                 "no run in {FOLDER_OF_RUNS} has a result yet (runs with --run-dir lie elsewhere): name the run, \
@@ -127,7 +125,7 @@ fn save(
     let from = runs.iter().map(|run| visible_path(run)).collect::<Vec<_>>();
     let runs = counted(reports.len() as u64, "run");
     terminal.result(&format!("baseline {name}: {runs} ({})", listed(&from, 4)));
-    terminal.result(&format!("compare with: stage2-launch diff {PREFIX}{name} RUN"));
+    terminal.result(&format!("compare with: stage2-launch diff {OF_BASELINES}{name} RUN"));
     Ok(())
 }
 

@@ -202,13 +202,14 @@ fn are_same((before, after): &(Side<'_>, Side<'_>)) -> bool {
 }
 
 /// The noise between runs follows from several runs: one that counts twice would make it too small.
-fn refuse_counted_twice((before, after): &(Side<'_>, Side<'_>)) -> Result<(), Failure> {
+fn refuse_counted_twice(sides: &(Side<'_>, Side<'_>)) -> Result<(), Failure> {
+    let (before, after) = sides;
     let of_side = |side: &Side<'_>| refuse_twice(side.iter().map(|input| input.identified()));
     of_side(before)?;
     of_side(after)?;
     // A run and another report of it may be compared, and so may the same runs on both sides.
     let is_pair = before.len() == 1 && after.len() == 1;
-    if is_pair || are_same(&(before.clone(), after.clone())) {
+    if is_pair || are_same(sides) {
         return Ok(());
     }
     refuse_twice(before.iter().chain(after).map(|input| input.identified()))

@@ -52,7 +52,7 @@ impl Request {
     pub(super) fn overrides(&self) -> Result<Vec<Override>, ConfigError> {
         let parse = |word: &String| {
             let mut o = Override::parse(word).map_err(|mut error| {
-                if !self.no_workload && !word.contains('=') {
+                if !self.no_workload && !word.contains('=') && !word.starts_with('~') {
                     error.what.push_str(&format!(
                         ". A program to run comes after `--`: stage2-launch -- {word} ..."
                     ));

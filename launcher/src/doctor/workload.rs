@@ -8,7 +8,7 @@ use stage2_model::{EmptyCause, Severity};
 
 use super::check::{Check, CheckInfo, Fix, Group};
 use super::trial::{NoTrial, Trial};
-use crate::env::NoAnswer;
+use crate::env::{NoAnswer, is_python};
 use crate::run::Library;
 use crate::workload;
 
@@ -144,7 +144,7 @@ pub(super) fn program(command: &[OsString], library: &Library) -> Check {
 /// The script behind a Python, if it is not there.
 fn missing_script(command: &[OsString]) -> Option<String> {
     let (program, words) = command.split_first()?;
-    let is_python = Path::new(program).file_name()?.to_str()?.starts_with("python");
+    let is_python = is_python(program);
     // Options may have values: only a script right behind the program is told for certain.
     let script =
         words.first().filter(|word| is_python && !word.as_encoded_bytes().starts_with(b"-"))?;

@@ -100,23 +100,23 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
 }
 
 fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool) -> Table {
-    let mut rows: Vec<(&MetricChange, Row)> = Vec::new();
+    // Whether it is a time that `diff` gives first, the metric, and its row.
+    let mut rows: Vec<(bool, &MetricChange, Row)> = Vec::new();
     for (at, change) in stages {
+        let time = change.time();
         for (metric_at, metric) in change.metrics.iter().enumerate() {
             let source = format!("/comparisons/0/stages/{at}/metrics/{metric_at}");
-            rows.push((metric, metric_row(text(&change.stage), metric, source)));
+            let is_time = time.is_some_and(|time| std::ptr::eq(time, metric));
+            rows.push((is_time, metric, metric_row(text(&change.stage), metric, source)));
         }
     }
     for (at, metric) in found.run.iter().enumerate().filter(|_| with_run) {
-        rows.push((metric, metric_row(Value::Null, metric, format!("/comparisons/0/run/{at}"))));
+        let source = format!("/comparisons/0/run/{at}");
+        rows.push((false, metric, metric_row(Value::Null, metric, source)));
     }
-    rows.retain(|(metric, _)| metric.verdict != Verdict::Unknown);
-    // The times that `diff` gives first, then what changed; the order of the comparison otherwise.
-    let is_time = |metric: &MetricChange| {
-        let of_stages = stages.iter().filter_map(|(_, change)| change.time());
-        of_stages.into_iter().any(|time| std::ptr::eq(time, metric))
-    };
-    rows.order_by_key(|(metric, _)| (!is_time(metric), !metric.verdict.is_change()));
+    rows.retain(|(_, metric, _)| metric.verdict != Verdict::Unknown);
+    // The times first, then what changed; the order of the comparison otherwise.
+    rows.order_by_key(|(is_time, metric, _)| (!is_time, !metric.verdict.is_change()));
     let columns = vec![
         Column::workload("stage").of("none: the whole run"),
         Column::text("metric").at("/metric"),
@@ -128,7 +128,7 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
         Column::number("noise", "unit").of("smaller changes are none").at("/noise/threshold"),
         Column::text("verdict").at("/verdict"),
     ];
-    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    let rows = rows.into_iter().map(|(_, _, row)| row).collect();
     Table::new("metrics", columns, rows).usually(12)
 }
 

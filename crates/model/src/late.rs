@@ -1,0 +1,684 @@
+//! A rank that others wait for: how often and by how much it is late, what its host did meanwhile, and what is said of that.
+
+use serde::{Deserialize, Serialize};
+use stage2_contract::text::numbers::{count, counted, grouped, ms3, shown_time, time_scale};
+
+use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame, HostLine};
+
+/// A rank that others waited for in a stage. Of several instances of the stage, the first, cold one is left out. Counts
+/// and sums of a sample are scaled to all instances.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateRow {
+    /// [`super::StageRow::stage`].
+    pub stage: String,
+    /// Who, in words.
+    pub who: String,
+    /// [`ProcessRow::file`].
+    pub file: String,
+    /// Rank.
+    pub rank: Option<u64>,
+    /// Collectives of the stage that it took part in, matched and split.
+    pub collectives: u64,
+    /// Those that it was the last to arrive at, by more than the clock error.
+    pub late_collectives: u64,
+    /// How late it was there, behind the median of the others, summed, ns.
+    pub late_total_ns: u64,
+    /// The latest, ns.
+    pub late_max_ns: u64,
+    /// Those of the delays that are more than noise; null: none is.
+    #[serde(default)]
+    pub delays: Option<LateDelays>,
+    /// What its host did in the steps in which it is late; null: it was not sampled, or too rarely, or it is late on
+    /// the GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<LateHost>,
+}
+
+/// What the host of a late rank did, waits for running GPU work left out: in the steps in which it is late, and in
+/// others. A step begins where the last collective of the step before ended, and so contains the host code between the
+/// two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateHost {
+    /// Late steps with known times.
+    pub late_steps: u64,
+    /// The steps with which they are compared.
+    pub other_steps: u64,
+    /// They are those of the other ranks, because it is late in nearly all of its steps: waits for other ranks and for
+    /// messages are left out. Else they are its own in which it is not late.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub other_ranks: bool,
+    /// Samples in all these steps.
+    pub samples: u64,
+    /// Functions, and what the threads waited for, the largest difference first.
+    pub rows: Vec<LateHostRow>,
+}
+
+/// A function, or something that a thread waited for, in late steps and in others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateHostRow {
+    /// The kind of cause.
+    pub kind: HostCauseKind,
+    /// The line of the function with the most time; null: not known.
+    pub frame: Option<HostFrame>,
+    /// The lines of the function, the one with the most time first; empty: there is only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<u32>,
+    /// The thread that was waited for, or that ran without a stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// What the threads that held the GIL ran meanwhile, the two functions with the most time; empty: not known, or
+    /// nothing waited for the GIL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_in: Vec<HostFrame>,
+    /// Time in a late step, on average, ns; 0: no sample is in one.
+    pub late_ns: u64,
+    /// Time in another step, on average, ns; 0: no sample is in one.
+    pub other_ns: u64,
+    /// Standard error of the difference, from the number of samples, ns. Steps without a sample have the error of one.
+    pub error_ns: u64,
+    /// Samples of both.
+    pub samples: u64,
+}
+
+/// A difference is sure if it is at least this many standard errors. With fewer, the 95 % of two errors reach below a
+/// third of it: not even its order of magnitude is known. Fewer than ten samples are never enough.
+pub const LATE_ERRORS_SURE: f64 = 3.0;
+/// The most samples that are missed by chance in one of twenty cases.
+const SAMPLES_MISSED: f64 = 3.0;
+
+impl LateHostRow {
+    /// What the thread did: see [`HostCause::text`]. Of the GIL, also what held it: only threads of one process wait
+    /// for each other there.
+    pub fn text(&self, short: bool) -> String {
+        if !self.held_in.is_empty() {
+            let code = |of: &HostFrame| of.named(short);
+            let code = self.held_in.iter().map(code).collect::<Vec<_>>().join("; ");
+            let holds = match self.thread.as_ref() {
+                Some(thread) if !short => {
+                    format!("another thread of its process, '{thread}', holds")
+                }
+                Some(_) => "another thread of its process holds".to_owned(),
+                None => "other threads of its process hold".to_owned(),
+            };
+            return format!("waiting for the GIL, which {holds} ({code})");
+        }
+        let (kind, frame, thread) = (self.kind, self.frame.clone(), self.thread.clone());
+        let lines = self.lines.iter().map(|&line| HostLine { line, ..HostLine::default() });
+        HostCause { kind, frame, thread, lines: lines.collect(), ..HostCause::default() }
+            .text(short)
+    }
+
+    /// Whether there are enough samples to rely on the difference.
+    pub fn is_sure(&self) -> bool {
+        self.longer_ns() as f64 >= self.error_ns as f64 * LATE_ERRORS_SURE
+    }
+
+    /// How much longer it takes in a late step, ns.
+    pub fn longer_ns(&self) -> i64 {
+        let longer = i128::from(self.late_ns) - i128::from(self.other_ns);
+        longer.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+}
+
+impl LateHost {
+    /// What takes longest of what takes longer in late steps; `None`: nothing does.
+    pub fn finding(&self) -> Option<&LateHostRow> {
+        self.findings().next()
+    }
+
+    /// What takes longer in late steps, by more than the error of sampling, the largest difference first.
+    pub fn findings(&self) -> impl Iterator<Item = &LateHostRow> {
+        self.rows.iter().filter(|row| {
+            row.kind != HostCauseKind::Unknown
+                && row.longer_ns() as f64 > row.error_ns as f64 * self.errors_least()
+        })
+    }
+
+    /// The fewest standard errors of a finding: ranks run all of their code in each step, and of many functions some
+    /// differ by chance.
+    pub fn errors_least(&self) -> f64 {
+        if self.other_ranks { LATE_ERRORS_SURE } else { HOST_ERRORS_LEAST }
+    }
+
+    /// By how much its host takes longer in each step than those of the other ranks, and the standard error of that, ns:
+    /// the sum of the findings. `None`: it was compared with its own steps, or nothing is found.
+    pub fn longer_than_others(&self) -> Option<(f64, f64)> {
+        let found = || self.findings().filter(|_| self.other_ranks);
+        let ns: f64 = found().map(|row| row.longer_ns() as f64).sum();
+        let error = found().map(|row| row.error_ns as f64).fold(0.0, f64::hypot);
+        (ns > 0.0).then_some((ns, error))
+    }
+
+    /// The longest that something without a sample in `steps` steps takes in one of them, ns.
+    pub fn missed_ns(&self, row: &LateHostRow, steps: u64) -> u64 {
+        let ns = |ns: u64, steps: u64| ns as f64 * steps as f64;
+        let sampled_ns = ns(row.late_ns, self.late_steps) + ns(row.other_ns, self.other_steps);
+        (sampled_ns / row.samples as f64 * SAMPLES_MISSED / steps as f64) as u64
+    }
+}
+
+/// The collectives that a rank delayed by more than all ranks do now and then.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateDelays {
+    /// How many.
+    pub collectives: u64,
+    /// How late it was there, behind the median of the others, on average, ns.
+    pub mean_ns: u64,
+    /// The latest, ns.
+    pub max_ns: u64,
+    /// The sum, ns.
+    pub total_ns: u64,
+    /// Of the sum: so much is explained by more GPU work than the others had since the collective before,
+    /// ns. The rest came about on the host.
+    pub work_ns: u64,
+    /// Time that all members waited there, in percent of their waiting in all compared collectives of the stage, the cold
+    /// instance left out.
+    pub waiting_percent: f64,
+    /// Path of the innermost range that all of it happens in.
+    pub range: String,
+    /// In which instances it happens; null: there is only one.
+    pub period: Option<LatePeriod>,
+    /// How many steps it delays; null: there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<LateSteps>,
+}
+
+/// The steps in which a rank is late; not known of a sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateSteps {
+    /// `step`, or `call` where the instances of the stage are not known to be steps.
+    pub noun: String,
+    /// How many it is late in.
+    pub late: u64,
+    /// Of so many with compared collectives.
+    pub of: u64,
+    /// By how much in one of them, over all its collectives: the median, ns.
+    pub median_ns: u64,
+    /// The number of that one among the instances of its range, from 0; null: of reports of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_number: Option<u64>,
+    /// The most, ns.
+    pub max_ns: u64,
+}
+
+/// In which instances of a range something happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LatePeriod {
+    /// The instances are those of a range right within the stage; else those of the stage.
+    pub of_steps: bool,
+    /// Instances, as far as split collectives tell: the highest number of one that has any, plus one.
+    pub instances: u64,
+    /// Number of the first one that it happens in, from 0.
+    pub first: u64,
+    /// Number of the last one.
+    pub last: u64,
+    /// It happens in every so many of them; null: at no regular intervals.
+    pub every: Option<u64>,
+}
+
+/// Why a rank is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateCause {
+    /// Its GPU had no more work than those of the others.
+    Host,
+    /// Its GPU had more work than those of the others.
+    Gpu,
+    /// Some of both.
+    Both,
+}
+
+/// The share of a delay from which a cause is the only one that is named, percent.
+const ONE_CAUSE_PERCENT: u64 = 75;
+/// Late instances that lie within such a part of all of them are placed, percent.
+const PLACED_PERCENT: u64 = 50;
+
+impl LateRow {
+    /// How late it is where, in a sentence without its end; nothing where that is noise.
+    pub fn delay_sentence(&self) -> Option<String> {
+        let (late, delays) = (self.lateness("")?, self.delays.as_ref()?);
+        Some(format!(
+            "{late}; that is {:.0} % of the time that ranks wait in collectives of {}",
+            delays.waiting_percent, self.stage,
+        ))
+    }
+
+    /// `rank 1 is late on the host in 12 of 96 steps, by 10.68 ms`: `place` is what stands behind `late`.
+    fn lateness(&self, place: &str) -> Option<String> {
+        let delays = self.delays.as_ref()?;
+        let period = delays.period.map_or_else(String::new, LatePeriod::phrase);
+        let often = match &delays.steps {
+            Some(LateSteps { noun, late, of, median_ns, max_ns, .. }) => {
+                let spread = match *max_ns > median_ns.saturating_mul(2) {
+                    true => format!(" in the median one (up to {})", shown_time(*max_ns as f64)),
+                    false => String::new(),
+                };
+                let (late, of) = (count(*late), counted(*of, noun));
+                let by = shown_time(*median_ns as f64);
+                format!("late{place} in {late} of {of}{period}, by {by}{spread}")
+            }
+            None => {
+                let [late, all] = [delays.collectives, self.collectives].map(count);
+                let by = shown_time(delays.mean_ns as f64);
+                format!("{by} late{place} at {late} of {all} collectives{period}")
+            }
+        };
+        let range = match delays.range == self.stage {
+            true => String::new(),
+            false => format!(", in {}", delays.range),
+        };
+        Some(format!("{} is {often}{range}", self.who))
+    }
+
+    /// How late the rank is, why, and which code of its host has a part in it: sentences without the last full stop.
+    pub fn sentence(&self) -> Option<String> {
+        let code = self.host_sentence().map_or_else(String::new, |code| format!(". {code}"));
+        Some(self.cause_sentence()? + &code)
+    }
+
+    /// [`Self::sentence`] without the code of its host.
+    pub fn cause_sentence(&self) -> Option<String> {
+        Some(format!("{}. {}", self.delay_sentence()?, self.why()?))
+    }
+
+    /// [`Self::sentence`] as one line of a page, with what the others do `meanwhile`: which code it is, without the samples
+    /// that show it.
+    pub fn line(&self, meanwhile: &str) -> Option<String> {
+        let delays = self.delays.as_ref()?;
+        let (place, why) = match delays.cause() {
+            LateCause::Host => (" on the host", String::new()),
+            LateCause::Gpu | LateCause::Both => ("", format!(". {}", self.why()?)),
+        };
+        let code = self.code_line().map_or_else(String::new, |code| format!(". {code}"));
+        Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
+    }
+
+    /// Which code of its host has a part in it, for one line of a page.
+    pub fn code_line(&self) -> Option<String> {
+        let code = self.longer(Form::Line).map(|longer| {
+            let rest = self.not_explained_ns().map_or_else(String::new, |ns| {
+                format!("; samples do not explain the other {}", shown_time(ns))
+            });
+            format!("Its host spends {longer}{rest}")
+        });
+        code.or_else(|| self.host_sentence())
+    }
+
+    fn why(&self) -> Option<String> {
+        let delays = self.delays.as_ref()?;
+        // A name of the workload stays as it is.
+        let who = match self.who.strip_prefix("rank ") {
+            Some(number) => format!("Rank {number}"),
+            None => self.who.clone(),
+        };
+        Some(match delays.cause() {
+            LateCause::Host => {
+                format!("{who} is late on the host: its GPU has no more work than the others")
+            }
+            LateCause::Gpu => {
+                format!("{who} is slow on the GPU, which has more work than the others")
+            }
+            LateCause::Both => format!(
+                "{} ms of that is because its GPU has more work than the others, and the rest is on the host",
+                ms3(delays.work_ns)
+            ),
+        })
+    }
+
+    /// Of the median delay, what the code that was found does not explain, ns; `None`: nothing was found, or nothing is
+    /// left.
+    fn not_explained_ns(&self) -> Option<f64> {
+        let steps = self.delays.as_ref()?.steps.as_ref()?;
+        let (longer_ns, _) = self.host.as_ref()?.longer_than_others()?;
+        Some(steps.median_ns as f64 - longer_ns).filter(|ns| *ns > 0.0)
+    }
+
+    /// `about 0.35 of the 1.64 ms that it is late; samples do not explain the rest`: what its host spends more than the
+    /// others, of the median delay. `None`: that is not known, or it is all of it.
+    pub fn saved(&self) -> Option<String> {
+        self.not_explained_ns()?;
+        let (longer_ns, _) = self.host.as_ref()?.longer_than_others()?;
+        let late_ns = self.delays.as_ref()?.steps.as_ref()?.median_ns as f64;
+        let (scale, unit, decimals) = time_scale(late_ns);
+        let [longer, late] = [longer_ns, late_ns].map(|ns| format!("{:.decimals$}", ns / scale));
+        Some(format!(
+            "about {longer} of the {late} {unit} that it is late; samples do not explain the rest"
+        ))
+    }
+
+    /// `Of the 2.21 ms on average, 0.92 ± 0.41 ms are in f (a.py:3) (10 samples)`, and what to do where samples are
+    /// few. `None`: samples show no code that takes longer in late steps.
+    fn host_sentence(&self) -> Option<String> {
+        let host = self.host.as_ref()?;
+        let Some(first) = host.finding() else {
+            return host.other_ranks.then(|| {
+                let samples = counted(host.samples, "sample");
+                let seen = NOT_SHOWN.replacen('s', "S", 1);
+                format!("{seen} ({samples}): {MORE_SAMPLES}")
+            });
+        };
+        let of = self.late_ns().map_or_else(
+            || "In a late step".to_owned(),
+            |ns| format!("Of the {} on average", shown_time(ns as f64)),
+        );
+        let part = |row: &LateHostRow| {
+            let samples = counted(row.samples, "sample");
+            format!("{} more in {} ({samples})", self.part(row, true), row.text(true))
+        };
+        let parts: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(part).collect();
+        let few = match first.is_sure() {
+            true => String::new(),
+            false => format!(". {}", few_samples(first)),
+        };
+        if let Some(longer) = self.longer(Form::Whole) {
+            let steps = self.delays.as_ref().and_then(|delays| delays.steps.as_ref());
+            let rest = self.not_explained_ns().zip(steps);
+            let rest = rest.map_or_else(String::new, |(ns, steps)| {
+                format!(", {} in the median {}", shown_time(ns), steps.noun)
+            });
+            return Some(format!(
+                "Its host spends {longer}. Without these, a step is about as much shorter; samples do not \
+                 explain the rest of the delay{rest}"
+            ));
+        }
+        let parts = parts.join(" and ");
+        Some(format!("{of}, its host spends {parts} than in its other steps{few}"))
+    }
+
+    /// How much longer its host takes than the others, and in which code. `None`: it was compared with its own steps, or
+    /// nothing is found.
+    fn longer(&self, form: Form) -> Option<String> {
+        let host = self.host.as_ref()?;
+        let (ns, error_ns) = host.longer_than_others()?;
+        // In the unit of the delay, as all around it.
+        let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
+        let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
+        let all = format!("{} ± {} {unit}", shown(ns), shown(error_ns));
+        let all = format!("{all} more per step than the others");
+        let found: Vec<&LateHostRow> = host.findings().collect();
+        let text = |row: &LateHostRow| match form {
+            Form::Action | Form::Line => {
+                LateHostRow { held_in: Vec::new(), thread: None, ..row.clone() }.text(true)
+            }
+            Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
+        };
+        let text = |row: &LateHostRow| match row.kind {
+            HostCauseKind::Gil => text(row),
+            _ => format!("in {}", text(row)),
+        };
+        match found[..] {
+            [one] => return Some(format!("{all} {}", text(one))),
+            [first, ..] if form == Form::Action => {
+                let part = shown(first.longer_ns() as f64);
+                return Some(format!("{all}, {part} of it {}", text(first)));
+            }
+            _ => {}
+        }
+        // Differences of rounded sums, which add up to the whole.
+        let rounded = |ns: f64| {
+            let step = scale / 10f64.powi(decimals as i32);
+            (ns / step).round() * step
+        };
+        let mut sum_ns = 0.0;
+        let mut parts = Vec::new();
+        for row in found.iter().take(FUNCTIONS_NAMED) {
+            let before_ns = rounded(sum_ns);
+            sum_ns += row.longer_ns() as f64;
+            parts.push(format!("{} {}", shown(rounded(sum_ns) - before_ns), text(row)));
+        }
+        if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
+            parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
+        }
+        Some(match form {
+            Form::Line => format!("{all}: {}", parts.join(" and ")),
+            Form::Action | Form::Whole => format!("{all}: {}", parts.join(", and ")),
+        })
+    }
+
+    /// What the code that takes longest more in late steps accounts for: `0.92 ± 0.41 of the 2.21 ms that it is late by
+    /// in f (a.py:3)`.
+    pub fn explained(&self) -> Option<(&LateHostRow, String)> {
+        let host = self.host.as_ref()?;
+        let row = host.finding()?;
+        if let Some(longer) = self.longer(Form::Action) {
+            return Some((row, longer));
+        }
+        let of = match self.late_ns() {
+            Some(ns) => {
+                let of = shown_time(ns as f64);
+                format!("{} of the {of} that it is late by", self.part(row, false))
+            }
+            None => format!("{} more", self.part(row, true)),
+        };
+        Some((row, format!("{of} in {}", row.text(true))))
+    }
+
+    /// By how much it is late in a late step, on average, ns.
+    fn late_ns(&self) -> Option<u64> {
+        let delays = self.delays.as_ref()?;
+        delays.total_ns.checked_div(delays.steps.as_ref()?.late).filter(|ns| *ns > 0)
+    }
+
+    /// `0.92 ± 0.41 ms`: how much longer a late step takes by it, at most as much as the rank is late.
+    fn part(&self, row: &LateHostRow, with_unit: bool) -> String {
+        let longer_ns = u64::try_from(row.longer_ns()).unwrap_or(0);
+        let late_ns = self.late_ns();
+        let part_ns = longer_ns.min(late_ns.unwrap_or(u64::MAX));
+        let (scale, unit, decimals) = time_scale(late_ns.unwrap_or(longer_ns) as f64);
+        let [part, error] = [part_ns, row.error_ns].map(|ns| ns as f64 / scale);
+        let unit = if with_unit { format!(" {unit}") } else { String::new() };
+        grouped(&format!("{part:.decimals$} ± {error:.decimals$}{unit}"))
+    }
+}
+
+/// How the code that makes a rank late is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`
+    Action,
+    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
+    Line,
+    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14 samples)`
+    Whole,
+}
+
+/// Functions that are named of a late rank.
+const FUNCTIONS_NAMED: usize = 2;
+
+/// That the host of a late rank was compared without a finding, ...
+pub const NOT_SHOWN: &str =
+    "samples do not show what its host does for longer than those of the others";
+/// ... and what to do then.
+pub const MORE_SAMPLES: &str = "record for longer, or with profiling.collector.host=1000";
+
+/// `10 samples are few: record for longer, or with profiling.collector.host=1000`.
+pub fn few_samples(row: &LateHostRow) -> String {
+    format!("{} are few: {MORE_SAMPLES}", counted(row.samples, "sample"))
+}
+
+impl LateDelays {
+    /// Why the rank is late.
+    pub fn cause(&self) -> LateCause {
+        let is_most = |ns: u64| {
+            u128::from(ns) * 100 >= u128::from(self.total_ns) * u128::from(ONE_CAUSE_PERCENT)
+        };
+        if is_most(self.total_ns.saturating_sub(self.work_ns)) {
+            LateCause::Host
+        } else if is_most(self.work_ns) {
+            LateCause::Gpu
+        } else {
+            LateCause::Both
+        }
+    }
+}
+
+impl LatePeriod {
+    /// `, every eighth step`, and where these are, if not everywhere.
+    fn phrase(self) -> String {
+        let what = if self.of_steps { "step" } else { "call" };
+        let every = match self.every {
+            // Of each one, the numbers of late steps and of all say it.
+            None | Some(1) => String::new(),
+            Some(every) => format!(", every {} {what}", ordinal(every)),
+        };
+        let spread = self.last.saturating_sub(self.first).saturating_add(1);
+        if spread.saturating_mul(100) > self.instances.saturating_mul(PLACED_PERCENT) {
+            return every;
+        }
+        // People count from 1.
+        let (first, last) = (count(self.first + 1), count(self.last + 1));
+        let all = count(self.instances);
+        match self.first == self.last {
+            true => format!("{every}, {what} {first} of {all}"),
+            false => format!("{every} from {what} {first} to {last} of {all}"),
+        }
+    }
+}
+
+/// `eighth`, `32nd`.
+fn ordinal(number: u64) -> String {
+    const WORDS: [&str; 11] = [
+        "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+        "eleventh", "twelfth",
+    ];
+    let word = number.checked_sub(2).and_then(|at| WORDS.get(usize::try_from(at).ok()?));
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    word.map_or_else(|| format!("{number}{ending}"), |word| (*word).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_rank_is_told_with_how_often_when_and_where() {
+        let period =
+            LatePeriod { of_steps: true, instances: 96, first: 7, last: 95, every: Some(8) };
+        let delays = LateDelays {
+            collectives: 24,
+            mean_ns: 10_684_000,
+            max_ns: 10_900_000,
+            total_ns: 256_416_000,
+            work_ns: 100_000_000,
+            waiting_percent: 87.2,
+            range: "decode/step".into(),
+            period: Some(period),
+            steps: None,
+        };
+        let (who, stage) = ("rank 1".into(), "decode".into());
+        let row = LateRow { who, stage, collectives: 768, ..LateRow::default() };
+        assert_eq!((row.sentence(), row.delay_sentence()), (None, None), "noise");
+        let told = |delays: LateDelays| {
+            LateRow { delays: Some(delays), ..row.clone() }.delay_sentence().expect("late")
+        };
+        assert_eq!(
+            told(delays.clone()),
+            "rank 1 is 10.68 ms late at 24 of 768 collectives, every eighth step, in decode/step; that is 87 % of the time that ranks wait in \
+                collectives of decode"
+        );
+        let of_stage = LatePeriod { of_steps: false, every: None, first: 90, ..period };
+        let steps = LateSteps {
+            noun: "call".into(),
+            late: 5,
+            of: 96,
+            median_ns: 10_684_000,
+            median_number: None,
+            max_ns: 30_000_000,
+        };
+        let even = LateSteps { late: 12, max_ns: 12_000_000, noun: "step".into(), ..steps.clone() };
+        let in_steps = LateDelays { steps: Some(even), ..delays.clone() };
+        assert_eq!(
+            told(in_steps),
+            "rank 1 is late in 12 of 96 steps, every eighth step, by 10.68 ms, in \
+             decode/step; that is 87 % of the time that ranks wait in collectives of decode"
+        );
+        let rare =
+            LateDelays { period: Some(of_stage), steps: Some(steps.clone()), ..delays.clone() };
+        assert_eq!(
+            told(rare),
+            "rank 1 is late in 5 of 96 calls from call 91 to 96 of 96, by 10.68 ms in \
+             the median one (up to 30.00 ms), in decode/step; that is 87 % of the time that ranks wait in collectives of decode"
+        );
+        let function = |function: &str, late_ns, error_ns, samples| LateHostRow {
+            kind: HostCauseKind::EngineCode,
+            frame: Some(HostFrame { function: function.into(), file: "a.py".into(), line: 3 }),
+            late_ns,
+            error_ns,
+            samples,
+            ..LateHostRow::default()
+        };
+        let rows = vec![
+            function("f", 920_000, 310_000, 10),
+            function("noise", 500_000, 400_000, 2),
+            function("g", 400_000, 100_000, 16),
+            function("h", 300_000, 100_000, 9),
+        ];
+        let host = LateHost { rows, ..LateHost::default() };
+        let steps = LateSteps { late: 10, ..steps };
+        let delays = LateDelays { total_ns: 22_100_000, work_ns: 8_000_000, ..delays };
+        let delays = LateDelays { steps: Some(steps), ..delays };
+        let row = LateRow { delays: Some(delays), host: Some(host), ..row };
+        let why = row.sentence().expect("late");
+        let said = ". 8.000 ms of that is because its GPU has more work than the others, and the rest is on the host. Of the \
+                    2.21 ms on average, its host spends 0.92 ± 0.31 ms more in f (a.py:3) (10 samples) and 0.40 ± \
+                    0.10 ms more in g (a.py:3) (16 samples) than in its other steps. 10 samples are few: record for \
+                    longer, or with profiling.collector.host=1000";
+        assert!(why.ends_with(said), "{why}");
+        assert_eq!(
+            row.explained().map(|(_, of)| of).as_deref(),
+            Some("0.92 ± 0.31 of the 2.21 ms that it is late by in f (a.py:3)")
+        );
+        let others = |row: &LateRow, rows| {
+            let host = LateHost { other_ranks: true, samples: 90, rows, ..LateHost::default() };
+            LateRow { host: Some(host), ..row.clone() }
+        };
+        let holder = |function: &str| HostFrame {
+            function: function.into(),
+            file: "x/out.py".into(),
+            line: 57,
+        };
+        let gil = LateHostRow {
+            kind: HostCauseKind::Gil,
+            frame: None,
+            thread: Some("out".into()),
+            held_in: vec![holder("send"), holder("get")],
+            ..function("", 241_873, 45_200, 33)
+        };
+        let known = others(&row, vec![gil, function("g", 104_972, 30_634, 14)]);
+        let said = ". Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 waiting for the GIL, which \
+                    another thread of its process holds (send, out.py:57; get, out.py:57) (33 samples), and 0.11 in g \
+                    (a.py:3) (14 samples). Without these, a step is about as much shorter; samples do not explain the \
+                    rest of the delay, 10.34 ms in the median call";
+        assert!(known.sentence().is_some_and(|why| why.ends_with(said)), "{known:?}");
+        assert_eq!(
+            known.explained().map(|(_, spends)| spends).as_deref(),
+            Some("0.35 ± 0.05 ms more per step than the others, 0.24 of it waiting for the GIL")
+        );
+        let line = known.line("; meanwhile, rank 0 waits").expect("late");
+        let said = "rank 1 is late in 10 of 96 calls, every eighth step, by 10.68 ms in the median one (up to \
+                    30.00 ms), in decode/step; meanwhile, rank 0 waits. 8.000 ms of that is because its GPU has more \
+                    work than the others, and the rest is on the host. Its host spends 0.35 ± 0.05 ms \
+                    more per step than the others: 0.24 waiting for the GIL and 0.11 in g (a.py:3); samples do not explain \
+                    the other 10.34 ms";
+        assert_eq!(line, said);
+        let rows = vec![function("f", 200_000, 40_000, 33), function("g", 50_000, 20_000, 8)];
+        let known = others(&row, rows);
+        let found = known.host.as_ref().and_then(LateHost::longer_than_others);
+        assert_eq!(found, Some((200_000.0, 40_000.0)), "two errors are none");
+        let unknown = others(&row, Vec::new());
+        let why = unknown.sentence().expect("late");
+        assert!(why.ends_with("for longer than those of the others (90 samples): record for longer, or with profiling.collector.host=1000"), "{why}");
+        assert_eq!([2, 12, 13, 22, 31].map(ordinal), ["second", "twelfth", "13th", "22nd", "31st"]);
+    }
+}
