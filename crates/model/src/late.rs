@@ -14,7 +14,7 @@ pub struct LateRow {
     pub stage: String,
     /// Who, in words.
     pub who: String,
-    /// [`ProcessRow::file`].
+    /// [`crate::ProcessRow::file`].
     pub file: String,
     /// Rank.
     pub rank: Option<u64>,

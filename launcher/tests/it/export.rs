@@ -119,9 +119,15 @@ fn a_format_that_is_not_known_and_a_program_that_is_not_there_are_named() {
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("perfetto"));
     // A launcher without its neighbours.
     let alone = sandbox.install_launcher("bin/stage2-launch");
-    assert_cmd::Command::new(&alone)
-        .args(["export", ".", "-f", "parquet"])
-        .assert()
-        .code(70)
-        .stderr(contains("cargo build --release -p stage2-export --features parquet"));
+    // Also with a dataset that is there, to which runs are added.
+    std::fs::create_dir(sandbox.path("dataset")).expect("a folder");
+    for more in [&[][..], &["-o", "dataset", "--append"]] {
+        assert_cmd::Command::new(&alone)
+            .current_dir(sandbox.path("."))
+            .args(["export", ".", "-f", "parquet"])
+            .args(more)
+            .assert()
+            .code(70)
+            .stderr(contains("cargo build --release -p stage2-export --features parquet"));
+    }
 }

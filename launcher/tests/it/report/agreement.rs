@@ -164,6 +164,22 @@ fn every_place_has_the_lines_of_the_answer() {
                 assert!(said, "{}, {place}: {} {}", told.name, line.label, line.text);
             }
         }
+        // The facts that the summary has in place of the lines are those of the console.
+        let place = |name: &str| told.texts.iter().find(|(place, _)| *place == name);
+        let [(_, summary), (_, console)] =
+            ["stakeholder_summary.md", "console"].map(|name| place(name).expect("a text"));
+        let words = |text: &str| unescaped(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        let console = words(console);
+        for line in summary.lines().filter(|line| is_plain(line)) {
+            let Some((_, fact)) = line.strip_prefix("- **").and_then(|of| of.split_once(":** "))
+            else {
+                continue;
+            };
+            // Of a list at the end of the page, too, which the console leaves out.
+            let is_of_head = summary.split("## ").next().is_some_and(|head| head.contains(line));
+            let said = !is_of_head || told.name == "empty" || console.contains(&words(fact));
+            assert!(said, "{}: {fact} is not in\n{console}", told.name);
+        }
     }
 }
 
