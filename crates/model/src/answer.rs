@@ -609,6 +609,15 @@ impl StepTimeline {
     pub fn noun(&self) -> &'static str {
         noun_of(&self.path, &self.stage)
     }
+
+    /// For how long the GPU works for the step, ns, if that is longer than the step lasts on the host, which then runs
+    /// ahead of the GPU.
+    pub fn ahead_ns(&self) -> Option<u64> {
+        let idle_ns = self.sums.launch_gaps_ns.saturating_add(self.sums.other_idle_ns);
+        let busy_ns = self.length_ns.saturating_sub(idle_ns);
+        let is_known = self.sums.whole && self.lasts_ns.is_none();
+        (is_known && busy_ns > self.step.host_ns).then_some(busy_ns)
+    }
 }
 
 /// One of the two ranks whose timelines are compared.

@@ -7,7 +7,8 @@ use crate::answer;
 use crate::conclusions::{self, Shown};
 use crate::inputs::{Settings, Sources};
 use crate::join::{
-    counters, empty, energy, join_kept, overhead, requests, same_name, timeline, without_collector,
+    WholeCalls, counters, empty, energy, join_kept, overhead, requests, same_name, timeline,
+    without_collector,
 };
 use crate::roofline::hardware::{self, Catalogue};
 use crate::workload_config::Workload;
@@ -81,6 +82,8 @@ struct JoinedReport {
     /// Still needed for the work of the median steps.
     capture: Capture,
     report: Report,
+    /// What may take the place of the steps of a stage, by its name.
+    whole_calls: BTreeMap<String, WholeCalls>,
     read: Vec<&'static str>,
 }
 
@@ -130,7 +133,7 @@ impl Captures {
     fn join(self, sources: &Sources, settings: &Settings) -> JoinedReport {
         let Self { given, run, collected, mut capture, tools, findings } = self;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
-        let mut report = join_kept(&mut capture, run, findings);
+        let (mut report, whole_calls) = join_kept(&mut capture, run, findings);
         if sources.simulated {
             report.mark_simulated();
         }
@@ -152,20 +155,20 @@ impl Captures {
         let baseline = baseline.is_dir().then(|| load_folder(&baseline, &settings.libraries));
         let wanted = config.pointer("/run/baseline").and_then(Value::as_bool);
         overhead::add_costs(&mut report, baseline, wanted);
-        JoinedReport { given, capture, report, read }
+        JoinedReport { given, capture, report, whole_calls, read }
     }
 }
 
 impl JoinedReport {
     fn conclude(self, sources: &Sources, settings: &Settings) -> Analysis {
-        let Self { given, capture, mut report, read } = self;
+        let Self { given, capture, mut report, whole_calls, read } = self;
         let WorkloadInputs { workload, configured, argv } = given;
         let (run_dir, config) = (sources.run_dir.as_path(), &settings.config);
         let roles = &settings.libraries.roles;
         report.set_kernel_ids();
         // What the host did in the median steps is among what the conclusions are drawn from.
         conclusions::mark_stages(&mut report, config, roles);
-        step_timeline::add(&mut report, capture, &settings.libraries);
+        step_timeline::add(&mut report, capture, &settings.libraries, whole_calls);
         let context =
             conclusions::Context { run_dir, config, workload: &workload, argv: &argv, roles };
         let (shown, measured) = conclusions::add(&mut report, &context);

@@ -52,7 +52,7 @@ use outliers::Found;
 use paths::{OUTSIDE, PathIndex, PathNode, UNATTRIBUTED};
 use ranges::{JoinedWindows, PathTimes, RangeFaults, StageTimes};
 use requests::Requests;
-use stats::{GroupKey, Stats, Work};
+use stats::{GroupKey, Series, Stats, Work};
 use step_times::StepTrack;
 pub use tally::{Tally, WholeProcess};
 use work_unions::WorkTime;
@@ -212,6 +212,8 @@ impl ProcessCapture {
 pub struct StageCapture {
     /// Its ranges; nothing for work outside of ranges.
     pub times: Option<StageTimes>,
+    /// Of the instances but the first, the times to the end of their GPU work that are theirs alone, ns.
+    pub alone: Series,
     /// Time in which any device worked for it.
     pub busy: WorkTime,
     /// Time in which any device worked for its first instance.

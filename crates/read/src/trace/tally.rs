@@ -392,10 +392,10 @@ impl Tally {
         let steps = longest_steps(&paths, &ranges.steps);
         for (stage, mut times) in ranges.stages {
             let entry = stages.entry(stage).or_default();
-            // Of many processes, all of these would be too much to keep.
             let alone = std::mem::take(&mut times.alone);
             entry.outliers =
                 Some(Found::of(&alone, steps.get(&stage).map(|steps| &**steps), &clock));
+            entry.alone = alone.series;
             entry.times = Some(times);
         }
         for (stage, work) in worked {

@@ -38,6 +38,7 @@ use stage2_read::path_label::{
 use stage2_read::trace::paths::{OUTSIDE, PathIndex, UNATTRIBUTED, UNDEFINED};
 use stage2_read::trace::stats::{GroupKey, Stats, Work};
 use stage2_read::trace::{Capture, Captured, ProcessCapture};
+pub(crate) use steps::WholeCalls;
 
 /// Key under which a collector says that its GPU is simulated, with the value `1`.
 const META_SIMULATED: &str = "cupti.simulated";
@@ -51,12 +52,17 @@ type Groups = BTreeMap<GroupKey, Stats>;
 
 /// Joins the captures of all processes. `findings` are those of the run itself.
 pub fn join(mut capture: Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
-    join_kept(&mut capture, run, findings)
+    join_kept(&mut capture, run, findings).0
 }
 
 /// Joins the captures of all processes, whose files can be read a second time afterwards: names,
-/// paths and clocks stay with them. `findings` are those of the run itself.
-pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Finding>) -> Report {
+/// paths and clocks stay with them. `findings` are those of the run itself. Also gives what may take the place of the
+/// steps of a stage, by its name.
+pub(crate) fn join_kept(
+    capture: &mut Capture,
+    run: RunInfo,
+    findings: Vec<Finding>,
+) -> (Report, BTreeMap<String, WholeCalls>) {
     let mut coverage = coverage::coverage(capture);
     let found = coverage::process_findings(&capture.processes, &coverage);
     let mut findings =
@@ -111,10 +117,12 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     let mut stage_rows = stages.rows(&groups, &labels, &shared);
     let mut of_stages = steps.finish(&tables, &labels, &capture.names.roles);
     let mut step_series = Vec::new();
+    let mut whole_calls = BTreeMap::new();
     for row in &mut stage_rows {
-        if let Some((steps, series)) = of_stages.remove(&row.stage) {
-            row.steps = Some(steps);
-            step_series.push(series);
+        if let Some(chosen) = of_stages.remove(&row.stage) {
+            row.steps = Some(chosen.steps);
+            step_series.push(chosen.series);
+            whole_calls.extend(chosen.whole_calls.map(|calls| (row.stage.clone(), calls)));
         }
     }
     one_basis(&mut path_rows, &stage_rows);
@@ -141,7 +149,7 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
     findings.extend(paths::joined_names(&path_rows));
     findings.extend(paths::side_by_side_ranges(&path_rows, &side_by_side));
     findings.extend(coverage::shared_devices(&device_rows).chain(of_ranks));
-    Report {
+    let report = Report {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         generator: concat!("stage2-launch ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -172,7 +180,8 @@ pub(crate) fn join_kept(capture: &mut Capture, run: RunInfo, findings: Vec<Findi
         definitions: definitions::definitions(),
         // What other tools add comes later: see `without_collector`, `counters` and `timeline`.
         ..Report::default()
-    }
+    };
+    (report, whole_calls)
 }
 
 fn capture_rows(captured: &HashMap<(u32, u32), Captured>, labels: &Labels<'_>) -> Vec<CaptureRow> {

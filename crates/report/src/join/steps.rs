@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use crate::join::kernels::percent;
 use crate::join::{Labels, Mapping, Tables};
 use crate::operators::{Annotation, OperatorSettings};
-use stage2_contract::text::numbers::percent1;
+use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_model::finding::Id;
 use stage2_model::{
-    Before, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance, StageSteps,
-    StepSeries, StepTimes, StepUnit,
+    Before, InferredStepRow, InferredSteps, Origin, PathKind, Report, Resemblance, StageRow,
+    StageSteps, StepSeries, StepTimes, StepUnit,
 };
 use stage2_read::roles::RoleSettings;
+use stage2_read::trace::stats::Series;
 use stage2_read::trace::step_times::{StepTrack, Steps};
 use stage2_read::trace::steps::{Phase, Repeats};
 use stage2_read::trace::{ProcessCapture, WholeProcess};
@@ -28,6 +29,24 @@ const TOLD_PERCENT: u128 = 50;
 #[derive(Debug, Default)]
 pub(super) struct StepCandidates {
     paths: BTreeMap<u32, Path>,
+    /// Of stages: [`StageCapture::alone`](stage2_read::trace::StageCapture::alone).
+    alone: BTreeMap<u32, Series>,
+}
+
+/// The steps of a stage.
+pub(super) struct Chosen {
+    pub(super) steps: StageSteps,
+    pub(super) series: StepSeries,
+    /// In their place where the host turns out to run ahead of the GPU in them.
+    pub(super) whole_calls: Option<WholeCalls>,
+}
+
+/// The calls of a stage, each to the end of its GPU work.
+#[derive(Clone, Debug)]
+pub(crate) struct WholeCalls {
+    times: StepTimes,
+    /// How their host times went over the run.
+    series: StepSeries,
 }
 
 #[derive(Debug, Default)]
@@ -43,10 +62,47 @@ impl Path {
     fn of(&self, warm: bool) -> &Steps {
         if warm { &self.warm } else { &self.cold }
     }
+
+    /// How they went over the run. Whose they are stays to be filled in.
+    fn series(&self, warm: bool) -> StepSeries {
+        let until_next = self.most.until_next.as_deref();
+        let until_next = until_next.filter(|track| track.of(warm).times.count() > 0);
+        let shown = until_next.unwrap_or(&self.most);
+        let times = until_next.map_or(&self.of(warm).times, |track| &track.of(warm).times);
+        StepSeries {
+            file: self.file.clone(),
+            until_next: until_next.is_some(),
+            buckets: shown.buckets(),
+            outliers: shown.longest(warm, times.p99().unwrap_or(u64::MAX)),
+            median: shown.nearest(warm, times.median().unwrap_or(0)),
+            ..StepSeries::default()
+        }
+    }
+}
+
+impl WholeCalls {
+    /// Takes the place of the steps of `row`, in whose median one, of `series`, the host ran ahead of the GPU, which
+    /// worked for `gpu_ns` on it.
+    pub(crate) fn replace(self, row: &mut StageRow, series: &mut StepSeries, gpu_ns: u64) {
+        let Some(steps) = &mut row.steps else { return };
+        let (path, host_ns) = (&series.path, steps.times.p50_ns);
+        let [gpu, host] = [gpu_ns, host_ns].map(|ns| shown_time(ns as f64));
+        let why = format!(
+            "times are of whole calls of {}, to the end of their GPU work, because the host runs ahead of the GPU \
+             in {path}: the median one lasts {host} on the host, and the GPU works {gpu} for it",
+            row.stage
+        );
+        steps.times = StepTimes { passed_over: Some(why), ..self.times };
+        steps.per_instance = 1.0;
+        *series = self.series;
+    }
 }
 
 impl StepCandidates {
     pub(super) fn add_process(&mut self, process: &mut ProcessCapture, mapping: &Mapping) {
+        for (&path, stage) in process.stages.iter().filter(|(_, stage)| stage.alone.count() > 0) {
+            self.alone.entry(mapping.path(path)).or_default().merge(&stage.alone);
+        }
         for (path, track) in std::mem::take(&mut process.steps) {
             let sum = self.paths.entry(mapping.path(path)).or_default();
             sum.cold.merge(&track.cold);
@@ -64,7 +120,7 @@ impl StepCandidates {
         tables: &Tables,
         labels: &Labels<'_>,
         roles: &RoleSettings,
-    ) -> BTreeMap<String, (StageSteps, StepSeries)> {
+    ) -> BTreeMap<String, Chosen> {
         let mut within: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for &path in self.paths.keys() {
             let Some(node) = tables.nodes.get(path as usize) else { continue };
@@ -94,26 +150,22 @@ impl StepCandidates {
                 let is_told = covers(found, TOLD_PERCENT) || roles.is_step(name);
                 is_told.then(|| passed_over(path, label, found.of(warm), all))
             });
-            let times = times(found.of(warm), unit, labels.path(path))?;
+            let times = times(&found.of(warm).times, unit, labels.path(path))?;
             let times = StepTimes { passed_over, cold: !warm, ..times };
-            let until_next = found.most.until_next.as_deref();
-            let until_next = until_next.filter(|track| track.of(warm).times.count() > 0);
-            let shown = until_next.unwrap_or(&found.most);
-            let (p50_ns, p99_ns) = match until_next.map(|track| &track.of(warm).times) {
-                Some(times) => (times.median().unwrap_or(0), times.p99()),
-                None => (times.p50_ns, times.p99_ns),
-            };
-            let series = StepSeries {
+            let series = |path: u32, of: &Path| StepSeries {
                 stage: label.to_owned(),
                 path: labels.path(path).to_owned(),
-                file: found.file.clone(),
-                until_next: until_next.is_some(),
-                buckets: shown.buckets(),
-                outliers: shown.longest(warm, p99_ns.unwrap_or(u64::MAX)),
-                median: shown.nearest(warm, p50_ns),
+                ..of.series(warm)
             };
+            let alone = self.alone.get(&stage).filter(|_| warm);
+            let whole_calls = alone.and_then(|alone| {
+                let times = self::times(alone, StepUnit::Instance, label)?;
+                Some(WholeCalls { times, series: series(stage, own) })
+            });
             let per_instance = found.of(warm).count as f64 / all.count as f64;
-            Some((label.to_owned(), (StageSteps { times, per_instance, warm }, series)))
+            let steps = StageSteps { times, per_instance, warm };
+            let series = series(path, found);
+            Some((label.to_owned(), Chosen { steps, series, whole_calls }))
         };
         self.paths.iter().filter(|(path, _)| outermost(path)).filter_map(of_stage).collect()
     }
@@ -134,8 +186,7 @@ fn passed_over(path: &str, stage: &str, steps: &Steps, of: &Steps) -> String {
     )
 }
 
-fn times(steps: &Steps, unit: StepUnit, path: &str) -> Option<StepTimes> {
-    let times = &steps.times;
+fn times(times: &Series, unit: StepUnit, path: &str) -> Option<StepTimes> {
     Some(StepTimes {
         unit,
         path: Some(path.to_owned()),

@@ -103,7 +103,7 @@ impl Trace {
         let libraries = RangeNames::default();
         collected.unwrap_or(self).save(folder.path());
         let mut capture = load_folder(folder.path(), &libraries);
-        let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new());
+        let mut report = join_kept(&mut capture, RunInfo::default(), Vec::new()).0;
         self.save(own.path());
         add(&mut report, &load_folder(own.path(), &libraries), &libraries);
         report

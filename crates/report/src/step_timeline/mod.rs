@@ -6,6 +6,7 @@ mod ranks;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::join::WholeCalls;
 use crate::join::kernels::direction;
 use indexmap::IndexSet;
 use stage2_contract::order::Order as _;
@@ -23,19 +24,51 @@ use stage2_read::trace::libraries::RangeNames;
 
 const STAGES: usize = 4;
 
-/// Fills in the timelines of the series that know their median step. A file is read once, however
-/// many of these steps it holds. What cannot be read again costs its own timelines, and a finding reports
-/// it.
-pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames) {
-    let chosen = chosen(report);
+/// Fills in the timelines of the series that know their median step. Where the GPU works longer for that step than
+/// it lasts, the host runs ahead of the GPU, and its steps are no measure: `whole_calls` of the stage take their place.
+pub(crate) fn add(
+    report: &mut Report,
+    capture: Capture,
+    libraries: &RangeNames,
+    mut whole_calls: BTreeMap<String, WholeCalls>,
+) {
+    let files: BTreeMap<String, TraceFile> = (capture.processes.into_iter())
+        .map(|process| (process.file.clone(), TraceFile::of(process, libraries)))
+        .collect();
+    report.step_timelines = timelines(report, &files, chosen(report));
+    let mut replaced = BTreeSet::new();
+    for timeline in &report.step_timelines {
+        let is_stage = |series: &&mut StepSeries| series.stage == timeline.stage;
+        if let Some(gpu_ns) = timeline.ahead_ns()
+            && let Some(calls) = whole_calls.remove(&timeline.stage)
+            && let Some(row) = report.stages.iter_mut().find(|row| row.stage == timeline.stage)
+            && let Some(series) = report.step_series.iter_mut().find(is_stage)
+        {
+            replaced.insert(timeline.stage.clone());
+            calls.replace(row, series, gpu_ns);
+        }
+    }
+    if !replaced.is_empty() {
+        let again = chosen(report).into_iter().filter(|(of, _)| replaced.contains(&of.stage));
+        let again = timelines(report, &files, again.collect());
+        report.step_timelines.retain(|timeline| !replaced.contains(&timeline.stage));
+        report.step_timelines.extend(again);
+    }
+    ranks::add(report, &files);
+}
+
+/// Those of the `chosen` steps. A file is read once, however many of these it holds. What cannot be read again costs
+/// its own timelines, and a finding reports it.
+fn timelines(
+    report: &mut Report,
+    files: &BTreeMap<String, TraceFile>,
+    chosen: Vec<(StepSeries, Step)>,
+) -> Vec<StepTimeline> {
     let mut by_file: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, (series, _)) in chosen.iter().enumerate() {
         by_file.entry(&series.file).or_default().push(at);
     }
     let mut timelines: Vec<(usize, StepTimeline)> = Vec::new();
-    let files: BTreeMap<String, TraceFile> = (capture.processes.into_iter())
-        .map(|process| (process.file.clone(), TraceFile::of(process, libraries)))
-        .collect();
     for (name, places) in by_file {
         let failed = |why: String| {
             Id::TimelineMissing.found(
@@ -68,8 +101,7 @@ pub(crate) fn add(report: &mut Report, capture: Capture, libraries: &RangeNames)
         }
     }
     timelines.order_by_key(|(at, _)| *at);
-    report.step_timelines = timelines.into_iter().map(|(_, timeline)| timeline).collect();
-    ranks::add(report, &files);
+    timelines.into_iter().map(|(_, timeline)| timeline).collect()
 }
 
 /// Reads a file up to where none of the steps can have more.
@@ -522,7 +554,7 @@ mod tests {
                 step_series: vec![series],
                 ..Report::default()
             };
-            add(&mut report, capture, &libraries);
+            add(&mut report, capture, &libraries, BTreeMap::new());
             (report.step_timelines.pop(), report.findings)
         }
     }

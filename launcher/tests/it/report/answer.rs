@@ -141,6 +141,36 @@ fn ranges_that_are_not_taken_for_the_steps_are_told() {
 }
 
 #[test]
+fn steps_in_which_the_host_runs_ahead_of_the_gpu_are_no_measure() {
+    let mut build = process();
+    let mut now = MS;
+    for instance in 0..3u64 {
+        let (outer, start) = (1 + 100 * instance, now);
+        build.open(outer, 1, 0, start);
+        for step in 0..8 {
+            let range = outer + 1 + step;
+            build.open(range, 3, outer, now);
+            let gpu = start + 100_000 + step * 2 * MS;
+            build.kernel(range, 1, 1, (gpu, gpu + 2 * MS));
+            // The last one waits for the GPU.
+            now = if step == 7 { gpu + 2 * MS + 200_000 } else { now + MS / 2 };
+            build.close(range, now);
+        }
+        build.close(outer, now);
+    }
+    let report = build.report();
+    let step = report.answer.stages[0].step.as_ref().expect("instances");
+    assert_eq!((step.unit, step.steps), (StepUnit::Instance, 2));
+    assert_eq!((step.p50_ns, step.mean_ns), (16_300_000, 16_300_000), "to the end of the GPU work");
+    let why = "times are of whole calls of a, to the end of their GPU work, because the host runs ahead of the GPU in \
+               a/b: the median one lasts 0.50 ms on the host, and the GPU works 2.00 ms for it";
+    assert_eq!(step.passed_over.as_deref(), Some(why));
+    let [timeline] = &report.step_timelines[..] else { panic!("{:?}", report.step_timelines) };
+    assert_eq!((timeline.path.as_str(), timeline.length_ns), ("a", 16_300_000));
+    assert_eq!(report.step_series[0].path, "a");
+}
+
+#[test]
 fn the_window_of_a_sample_is_that_of_the_recorded_instances() {
     let report = steps(|instance| Some(instance == 2)).report();
     let stage = &report.answer.stages[0];
