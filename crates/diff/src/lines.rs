@@ -6,11 +6,12 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per, Presence,
-    StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, NoiseText, Per,
+    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
+use crate::parts::Parts;
 
 const STAGES: usize = 3;
 /// Characters of a name in a line.
@@ -215,20 +216,18 @@ fn time_change(stage: &StageChange) -> Option<String> {
 /// `12.7 % shorter` of one run per side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
 fn held(metric: &MetricChange) -> String {
     let is_of_two = metric.noise.method.is_of_two_runs();
-    let noise = match metric.noise_text() {
-        None if is_of_two => "not judged".to_owned(),
-        None => metric.word().to_owned(),
-        Some(text) if metric.verdict == Verdict::None && is_of_two => format!("within {text}"),
-        Some(text) => text,
-    };
-    match metric.change_percent {
-        Some(0.0) => "equal".to_owned(),
-        Some(percent) if is_of_two && metric.verdict.is_change() => {
+    let Some(percent) = metric.change_percent else { return change_text(metric) };
+    let change = signed(percent, 1);
+    match metric.noise_text() {
+        _ if percent == 0.0 => "equal".to_owned(),
+        _ if is_of_two && metric.verdict.is_change() => {
             format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
-        Some(percent) if noise.starts_with('[') => format!("{} % {noise}", signed(percent, 1)),
-        Some(percent) => format!("{} % ({noise})", signed(percent, 1)),
-        None => change_text(metric),
+        Some(NoiseText::Interval(ends)) => format!("{change} % {ends}"),
+        Some(noise @ NoiseText::Within(_)) => format!("{change} % (within {noise})"),
+        Some(noise @ NoiseText::Below(_)) => format!("{change} % ({noise})"),
+        None if is_of_two => format!("{change} % (not judged)"),
+        None => format!("{change} % ({})", metric.word()),
     }
 }
 
@@ -572,9 +571,24 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "± is the noise of the steps and calls within these two runs, and at least 5 %; not judged: each run has \
-             only one value of it"
-                .to_owned()
+            let stages = timed(of);
+            let is_alike = |stage: &&&StageChange| {
+                stage.presence == Presence::Both
+                    && stage.other_work.is_none()
+                    && !stage.work.is_empty()
+            };
+            let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
+            // Those that have bars on a screen.
+            let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
+            let has_open = |parts: Parts<'_>| {
+                parts.rows.iter().take(parts.told).any(|part| !part.is_judged())
+            };
+            let is_open = stages.iter().copied().any(is_unjudged) || pictured.into_iter().any(has_open);
+            let open = match is_open {
+                true => "; not judged (□): each run has only one value of it",
+                false => "",
+            };
+            format!("± is the noise of the steps and calls within these two runs, and at least 5 %{open}")
         }
         (1, n) | (n, 1) => format!(
             "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \

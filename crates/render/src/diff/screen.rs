@@ -170,7 +170,7 @@ fn row(
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
-    let noise = metric.noise_text().unwrap_or_else(|| why().to_owned());
+    let noise = metric.noise_text().map_or_else(|| why().to_owned(), |text| text.to_string());
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
@@ -214,7 +214,11 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     };
     let mut lines = vec![String::new(), shorten(&head, width - 1)];
     lines.extend(rows.iter().map(|part| {
-        let fill = if part.verdict.is_change() { "█" } else { "░" };
+        let fill = match part.verdict.is_change() {
+            true => "█",
+            false if part.is_judged() => "░",
+            false => "□",
+        };
         bar(part.change_ns, fill, sign_less(part.word()), &part_name(part, name_chars))
     }));
     lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));
