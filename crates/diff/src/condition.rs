@@ -125,8 +125,15 @@ impl Condition {
     pub fn unknown_stage(&self, of: &Comparison) -> Option<String> {
         let stage = self.stage.as_ref()?;
         let names: Vec<&str> = of.stages.iter().map(|change| change.stage.as_str()).collect();
-        let is_known = names.contains(&stage.as_str());
-        (!is_known).then(|| format!("no side has a stage `{stage}`{}", instead(stage, &names)))
+        if names.contains(&stage.as_str()) {
+            return None;
+        }
+        // The name of a stage may hold a comma, but hardly a condition before it.
+        let is_list = stage.split_once(',').is_some_and(|(first, _)| Self::from_str(first).is_ok());
+        Some(match is_list {
+            true => "these are several conditions: give each its own option".to_owned(),
+            false => format!("no side has a stage `{stage}`{}", instead(stage, &names)),
+        })
     }
 
     /// Of a condition that fails when its metric gets better: what it says, and what was probably meant.
@@ -183,9 +190,26 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
     found.or(is_of_class.then_some(MetricUnit::Ms)).ok_or_else(|| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         let of = if of_run { " of the whole run" } else { "" };
-        ConditionError::UnknownMetric { name: shown(metric), of, instead: instead(metric, &names) }
+        let other = OTHER_NAMES.iter().find(|(name, ours)| *name == metric && names.contains(ours));
+        let instead = match other {
+            Some((_, ours)) => format!("; did you mean `{ours}`?"),
+            None => instead(metric, &names),
+        };
+        ConditionError::UnknownMetric { name: shown(metric), of, instead }
     })
 }
+
+/// What people and other tools call a metric.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("p50", "step_ms"),
+    ("median", "step_ms"),
+    ("latency", "step_ms"),
+    ("time", "step_ms"),
+    ("mean", "step_mean_ms"),
+    ("p99", "step_p99_ms"),
+    ("throughput", "tokens_per_s"),
+    ("tokens", "tokens_per_s"),
+];
 
 /// Percent, and a number in the unit of the metric.
 fn parse_limit(
@@ -435,7 +459,7 @@ mod tests {
             ("decode.tokens_per_s>+5%", "decode.tokens_per_s<-5%"),
             ("a>b.step_ms<-5%-0.2ms", "a>b.step_ms>+5%+0.2ms"),
             ("decode.class_gemm_ms<-1us", "decode.class_gemm_ms>+1us"),
-            ("run.mfu_percent > +0", "run.mfu_percent < -0"),
+            ("run.mfu_percent > +0pp", "run.mfu_percent < -0pp"),
         ] {
             let remedy = format!("did you mean --fail-if '{other}', or --expect '{text}'?");
             assert_eq!(meant(text), Some(remedy));
@@ -514,6 +538,8 @@ mod tests {
             ("decode.>+5%", "not STAGE.METRIC"),
             (">10%", "nothing stands before >; write STAGE.METRIC"),
             ("decode.stepms>5%", "no metric `stepms`; did you mean `step_ms`?"),
+            ("decode.p50>+5%", "no metric `p50`; did you mean `step_ms`?"),
+            ("run.p50>+5%", "no metric `p50` of the whole run; there are"),
             ("decode.x>+5%", "no metric `x`; there are step_ms, step_mean_ms"),
             ("run.step_ms>+5%", "no metric `step_ms` of the whole run"),
             ("decode.step_ms>", "it is empty"),

@@ -363,8 +363,11 @@ fn near_value(error: &clap::Error) -> Option<String> {
     };
     let text = error.render().to_string();
     let (_, values) = text.split_once("; use ")?;
-    let begins = values.split_whitespace().find(|value| value.split('-').next() == Some(word));
-    begins.or_else(|| most_like(word, values.split_whitespace())).map(str::to_owned)
+    let values = || values.split_whitespace();
+    let first = |value: &'_ str| value.split('-').next().unwrap_or_default().to_owned();
+    let firsts: Vec<String> = values().map(first).collect();
+    let near = most_like(word, values().chain(firsts.iter().map(String::as_str)))?;
+    values().find(|value| *value == near || first(value) == near).map(str::to_owned)
 }
 
 /// What to say besides that an option is unknown; nothing to a subcommand that has no workload, and nothing where the

@@ -122,6 +122,8 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         ),
         (&["report", "a", "b"], "`b` is not KEY=VALUE: report takes one run, and settings"),
         (&["baseline", "show", "x"], "did you mean `list`?"),
+        (&["ctl", "x.nsys-rep", "status"], capture),
+        (&["run", "--annotate", "vlm", "--", "true"], "did you mean `vllm-steps`?"),
         (&["summary", "x"], "did you mean `ask RUN summary`?"),
         (&["ask", "trace.json"], "trace.json is a trace for Chrome or Perfetto"),
         (&["ask", "nowhere"], "nowhere does not exist; "),
