@@ -94,6 +94,9 @@ fn timed(of: &Comparison) -> Vec<&StageChange> {
 /// other numbers of these stages and of the run, so that nothing below contradicts it.
 pub(crate) fn verdict(of: &Comparison) -> String {
     let stages = timed(of);
+    let outlook = of.outlook();
+    // The head then states it once for all.
+    let is_open = outlook == Outlook::NotJudged;
     let changed = stages.iter().filter_map(|stage| Some((*stage, changed_time(stage)?.1)));
     let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
@@ -102,13 +105,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => {
             let known = |stage: &&StageChange| stage.presence == Presence::Both;
             let all = stages.iter().copied().filter(known);
-            all.filter_map(|stage| Some((stage, time_change(stage)?))).take(1).collect()
+            all.filter_map(|stage| Some((stage, time_change(stage, is_open)?))).take(1).collect()
         }
         false => changed,
     };
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let rate = times.first().and_then(|(stage, _)| throughput(stage));
+    let rate = times.first().and_then(|(stage, _)| throughput(stage, is_open));
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate);
     if more > 0 {
@@ -119,7 +122,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if is_same && is_timed_alike {
         texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
     }
-    texts.extend(unlike(&stages, of.outlook() != Outlook::NotJudged));
+    texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
@@ -137,7 +140,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({a} against {}{p}{few})", counted(b as u64, "run"))
         }
     };
-    let head = match of.outlook() {
+    let head = match outlook {
         Outlook::Better => format!("Better {basis}"),
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
@@ -154,14 +157,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("{what}{of} {basis}")
         }
     };
-    let is_change = matches!(of.outlook(), Outlook::Changed);
-    let caution = if is_change && of.is_of_two_runs() { TWO_RUNS } else { "" };
+    let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
     match texts.is_empty() {
         true => format!("{head}{caution}"),
-        // The head has said it.
-        false if of.outlook() == Outlook::NotJudged => {
-            format!("{head}: {}", texts.join("; ").replace(" (not judged)", ""))
-        }
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
 }
@@ -194,7 +192,7 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
     };
     match opposed {
         Some(text) => Some((change, format!("{} {} {text}", name(stage), step_name(stage, label)))),
-        None => Some((change, time_change(stage)?)),
+        None => Some((change, time_change(stage, false)?)),
     }
 }
 
@@ -203,18 +201,18 @@ fn is_unjudged(stage: &StageChange) -> bool {
     time == Some((NoiseMethod::OneRunEach, false))
 }
 
-/// `decode step 12.7 % shorter`.
-fn time_change(stage: &StageChange) -> Option<String> {
+/// `decode step 12.7 % shorter`. `is_open`: nothing is judged, and another word states it.
+fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     let (metric, label) = time_of(stage)?;
     let held = match &stage.other_work {
         Some(why) => format!("not comparable: {why}"),
-        None => held(metric),
+        None => held(metric, is_open),
     };
     Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
 }
 
 /// `12.7 % shorter` of one run per side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
-fn held(metric: &MetricChange) -> String {
+fn held(metric: &MetricChange, is_open: bool) -> String {
     let is_of_two = metric.noise.method.is_of_two_runs();
     let Some(percent) = metric.change_percent else { return change_text(metric) };
     let change = signed(percent, 1);
@@ -226,6 +224,7 @@ fn held(metric: &MetricChange) -> String {
         Some(NoiseText::Interval(ends)) => format!("{change} % {ends}"),
         Some(noise @ NoiseText::Within(_)) => format!("{change} % (within {noise})"),
         Some(noise @ NoiseText::Below(_)) => format!("{change} % ({noise})"),
+        None if is_of_two && is_open => format!("{change} %"),
         None if is_of_two => format!("{change} % (not judged)"),
         None => format!("{change} % ({})", metric.word()),
     }
@@ -240,9 +239,9 @@ fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
 }
 
 /// What became of the tokens per second of a stage.
-fn throughput(stage: &StageChange) -> Option<String> {
+fn throughput(stage: &StageChange, is_open: bool) -> Option<String> {
     let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
-    Some(format!("{} tokens/s {}", name(stage), held(metric)))
+    Some(format!("{} tokens/s {}", name(stage), held(metric, is_open)))
 }
 
 impl StageChange {
