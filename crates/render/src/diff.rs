@@ -713,9 +713,10 @@ fn kind(of: &Comparison) -> &'static str {
         Outlook::Worse => "bad",
         Outlook::Better => "good",
         // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
+        Outlook::Same if of.any_worse() || !has_all(of) => "fair",
         // One run per side clears nothing.
-        Outlook::Same if of.is_of_two_runs() => "",
-        Outlook::Same if !of.any_worse() && has_all(of) => "good",
+        Outlook::Same if of.is_of_two_runs() => "plain",
+        Outlook::Same => "good",
         _ => "fair",
     }
 }

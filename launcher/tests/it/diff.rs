@@ -157,7 +157,7 @@ fn the_first_line_says_whether_anything_changed() {
     assert_eq!(same.lines().nth(1), Some(verdict), "{same}");
     assert!(same.contains("\ncomparable  yes"), "{same}");
     let page = common::read(&sandbox.path("same.html"));
-    let answer = format!("<div class=\"good\">\n<p class=\"verdict\">{verdict}</p>");
+    let answer = format!("<div class=\"plain\">\n<p class=\"verdict\">{verdict}</p>");
     assert!(page.contains(&answer) && page.matches("within these two runs").count() == 1, "{page}");
     let words = ["-q", "diff", &earlier("llama_1b"), &earlier("moe_small"), "--html", "other.html"];
     sandbox.launch_strictly(&words).assert().success().stdout(contains(
