@@ -39,7 +39,8 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    let bars_least = BARS.0 + 3;
+    // With the empty line below them.
+    let bars_least = bars(of, width, BARS.0).len() + 1;
     // Each condition has a sentence below the screen.
     let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
     let mut below: Vec<String> = Vec::new();
@@ -51,7 +52,10 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
             below.extend(line);
         }
     }
-    lines.extend(bars(of, width, (BARS.0 + room).min(BARS.1)));
+    // One bar more may take two lines.
+    let most = (BARS.0..=(BARS.0 + room).min(BARS.1)).rev();
+    let mut shown = most.map(|most| bars(of, width, most));
+    lines.extend(shown.find(|bars| bars.len() < bars_least + room).unwrap_or_default());
     lines.push(String::new());
     lines.extend(below);
     lines
