@@ -14,6 +14,7 @@ use stage2_model::Finding;
 use stage2_model::finding::{Id, Severity};
 use stage2_read::files;
 use stage2_read::foreign::{Given, look};
+use stage2_read::layout::COLLECTOR_DIR;
 use stage2_read::ncu::load::report_name;
 use stage2_read::nsys::folder::capture_name;
 use stage2_read::private;
@@ -230,7 +231,11 @@ fn of_another_kind(kind: Kind, ending: &str) -> Option<&'static str> {
 
 fn trace_files_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let kinds = Kind::Trace.extensions();
-    let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    // A run has them in a folder of its bundle.
+    let of_run = folder.join(COLLECTOR_DIR);
+    let entries = std::fs::read_dir(if of_run.is_dir() { &of_run } else { folder })?
+        .flatten()
+        .map(|entry| entry.path());
     let mut files: Vec<PathBuf> =
         entries.filter(|path| kinds.contains(&files::ending(path))).collect();
     files.sort();
@@ -290,6 +295,16 @@ mod tests {
             assert_eq!(copy.metadata().expect("there").len(), whole as u64, "{cut}");
             assert_eq!(copies.copies.len(), 1);
         }
+    }
+
+    #[test]
+    fn the_trace_files_of_a_run_are_in_a_folder_of_its_bundle() {
+        let dir = tempfile::tempdir().expect("folder");
+        let traces = dir.path().join(COLLECTOR_DIR);
+        std::fs::create_dir(&traces).expect("folder");
+        std::fs::write(traces.join("h-1.s2t"), "").expect("file");
+        assert_eq!(trace_files_in(dir.path()).expect("files"), [traces.join("h-1.s2t")]);
+        assert_eq!(trace_files_in(&traces).expect("files"), [traces.join("h-1.s2t")]);
     }
 
     #[test]

@@ -575,12 +575,8 @@ fn named(path: &Path) -> Result<Found, Failure> {
         let sources = folders.into_iter().flatten().map(Source::Folder).collect();
         return Ok(Found { sources, target: Some(Target::Run(path)), port: None, name: shown });
     }
-    let is_page = path.extension().is_some_and(|ending| ending == "html");
     if path.is_file() && path.extension().is_none_or(|ending| ending != "s2t") {
-        let what = if is_page { "open it in a browser, or name" } else { "name" };
-        return Err(Failure::Usage(format!(
-            "{shown} is not a trace file (*.s2t); {what} the folder of a run, a trace file or a process"
-        )));
+        return Err(Failure::Usage(not_a_run(&path)));
     }
     if path.is_file() {
         let sources = vec![Source::File(path)];

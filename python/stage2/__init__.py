@@ -5,7 +5,7 @@
     with stage2.profile(schedule=stage2.schedule(wait=5, warmup=1, active=3)) as prof:
         ...                                    # prof.step() after each step
     run = stage2.load("tmp/stage2/latest")     # run.answer, run.stages, run.kernels.to_pandas()
-    stage2.diff("before", run).lines           # what changed
+    stage2.diff(before="a", after=run).lines   # what changed
     subprocess.run(command, env=stage2.env())  # the command under the collector
 
 Times are integers in nanoseconds, and their names end in `_ns`. None means "not known", never 0.

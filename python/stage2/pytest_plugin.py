@@ -1,10 +1,13 @@
 """A pytest plug-in that fails a test on a performance regression.
 
     def test_decode_is_not_slower(stage2_gate):
-        stage2_gate("tmp/stage2/latest", "baseline", fail_if=["decode.step_ms>+5%+0.2ms"])
+        stage2_gate(
+            run="tmp/stage2/latest", baseline="baseline:main", fail_if=["decode.step_ms>+5%+0.2ms"]
+        )
 
-The failure message is the output of `stage2-launch diff`. The option
-`--stage2-fail-if CONDITION` adds a condition to every gate of the session.
+Name the arguments: the gate takes the new run first, and `stage2.diff` the old one. The failure
+message is the output of `stage2-launch diff`. The option `--stage2-fail-if CONDITION` adds a
+condition to every gate of the session.
 """
 
 from __future__ import annotations

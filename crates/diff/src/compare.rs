@@ -115,15 +115,11 @@ pub fn compare(
     let is_unlike = !comparison.unlike.is_empty();
     for stage in &mut comparison.stages {
         let is_other = is_unlike || stage.other_work.is_some();
-        let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
-        // Another number of kernels alone helps or costs nothing: their time says which.
-        let metrics = metrics.filter(|metric| is_other || metric.unit == MetricUnit::Count);
+        let metrics = stage.metrics.iter_mut().chain(&mut stage.host).filter(|_| is_other);
         metrics.for_each(|metric| metric.better = Better::Neither);
     }
-    // Sums over a run also grow with what it had to do.
-    let is_sum = |metric: &MetricChange| metric.better == Better::Lower;
-    let sums = comparison.run.iter_mut().filter(|metric| is_unlike || is_sum(metric));
-    sums.for_each(|metric| metric.better = Better::Neither);
+    let of_run = comparison.run.iter_mut().filter(|_| is_unlike);
+    of_run.for_each(|metric| metric.better = Better::Neither);
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
     comparison.conditions =

@@ -388,21 +388,20 @@ pub struct MetricChange {
 }
 
 impl MetricChange {
-    /// What decided on the change, in percent of the value before: `± 7.0 %` of one run per side, `[-45, -18]` of several, or
-    /// that the change is below the least one that counts; nothing where it is not judged, exact, or has no percentage.
-    pub fn noise_text(&self) -> Option<String> {
+    /// What decided on the change; nothing where it is not judged, exact, or has no percentage.
+    pub fn noise_text(&self) -> Option<NoiseText> {
         let before = self.before.filter(|before| *before != 0.0)?.abs();
         let least = self.noise.threshold? * 100.0 / before;
         let Some(ends) = self.interval else {
             let is_known =
                 matches!(self.noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
-            return is_known.then(|| format!("± {least:.1} %"));
+            return is_known.then_some(NoiseText::Within(least));
         };
         let ends = ends.map(|end| end * 100.0 / before);
         let is_apart = ends.iter().all(|end| *end > 0.0) || ends.iter().all(|end| *end < 0.0);
         match self.verdict {
             Verdict::None if is_apart && self.change_percent?.abs() <= least => {
-                Some(format!("below {least:.1} %"))
+                Some(NoiseText::Below(least))
             }
             // Another number decided.
             Verdict::None if is_apart => None,
@@ -411,7 +410,7 @@ impl MetricChange {
                 let all = ends.iter().all(|end| end.abs() < 10.0);
                 let digits = usize::from(all || ends.iter().any(|end| end.abs() < 1.0));
                 let [a, b] = ends.map(|end| signed(end, digits));
-                Some(format!("[{a}, {b}]"))
+                Some(NoiseText::Interval(format!("[{a}, {b}]")))
             }
         }
     }
@@ -473,6 +472,27 @@ impl MetricChange {
             (self.verdict, self.better),
             (Verdict::Increased, Better::Lower) | (Verdict::Decreased, Better::Higher)
         )
+    }
+}
+
+/// What decided on a change, in percent of the value before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoiseText {
+    /// Of one run per side, the noise: `± 7.0 %`.
+    Within(f64),
+    /// Of several, the changes that they allow: `[-45, -18]`.
+    Interval(String),
+    /// The change is smaller than the least one that counts.
+    Below(f64),
+}
+
+impl std::fmt::Display for NoiseText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoiseText::Within(least) => write!(f, "± {least:.1} %"),
+            NoiseText::Interval(ends) => f.write_str(ends),
+            NoiseText::Below(least) => write!(f, "below {least:.1} %"),
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use stage2_contract::text::{instead, shorten, visible};
 
 use crate::comparison::{
-    Better, Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, Outcome, Presence,
-    StageChange, Verdict,
+    Better, Comparison, ConditionResult, MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome,
+    Presence, StageChange, Verdict,
 };
 use crate::lines::{change_text, value_text};
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
@@ -71,6 +71,9 @@ pub enum ConditionError {
         /// The metric that was probably meant, or the first ones.
         instead: String,
     },
+    /// The limit has no sign; with it, it is this.
+    #[error("the limit has no sign: write {0}")]
+    NoSign(String),
     /// The limit cannot be read.
     #[error("the limit `{limit}` cannot be read: {why}; write one or both of {form}")]
     BadLimit {
@@ -116,6 +119,21 @@ impl Condition {
     /// limit and beyond noise.
     pub fn expected(self) -> Self {
         Self { expected: true, ..self }
+    }
+
+    /// Why it is on a stage that no side has, with the one that was probably meant; nothing where a side has it.
+    pub fn unknown_stage(&self, of: &Comparison) -> Option<String> {
+        let stage = self.stage.as_ref()?;
+        let names: Vec<&str> = of.stages.iter().map(|change| change.stage.as_str()).collect();
+        if names.contains(&stage.as_str()) {
+            return None;
+        }
+        // The name of a stage may hold a comma, but hardly a condition before it.
+        let is_list = stage.split_once(',').is_some_and(|(first, _)| Self::from_str(first).is_ok());
+        Some(match is_list {
+            true => "these are several conditions: give each its own option".to_owned(),
+            false => format!("no side has a stage `{stage}`{}", instead(stage, &names)),
+        })
     }
 
     /// Of a condition that fails when its metric gets better: what it says, and what was probably meant.
@@ -172,9 +190,26 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
     found.or(is_of_class.then_some(MetricUnit::Ms)).ok_or_else(|| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         let of = if of_run { " of the whole run" } else { "" };
-        ConditionError::UnknownMetric { name: shown(metric), of, instead: instead(metric, &names) }
+        let other = OTHER_NAMES.iter().find(|(name, ours)| *name == metric && names.contains(ours));
+        let instead = match other {
+            Some((_, ours)) => format!("; did you mean `{ours}`?"),
+            None => instead(metric, &names),
+        };
+        ConditionError::UnknownMetric { name: shown(metric), of, instead }
     })
 }
+
+/// What people and other tools call a metric.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("p50", "step_ms"),
+    ("median", "step_ms"),
+    ("latency", "step_ms"),
+    ("time", "step_ms"),
+    ("mean", "step_mean_ms"),
+    ("p99", "step_p99_ms"),
+    ("throughput", "tokens_per_s"),
+    ("tokens", "tokens_per_s"),
+];
 
 /// Percent, and a number in the unit of the metric.
 fn parse_limit(
@@ -204,6 +239,11 @@ fn parse_limit(
         return Err(bad("it is empty"));
     }
     if !limit.starts_with(sign) {
+        let with_sign = format!("{sign}{limit}");
+        if parse_limit(&with_sign, direction, unit).is_ok() {
+            let operator = if direction == Direction::Growth { '>' } else { '<' };
+            return Err(ConditionError::NoSign(format!("{operator}{with_sign}")));
+        }
         return Err(bad(match direction {
             Direction::Growth => "after > a limit begins with + (growth)",
             Direction::Fall => "after < a limit begins with - (decrease)",
@@ -231,7 +271,7 @@ fn parse_limit(
                 (&mut absolute, number)
             }
             ("", _) => return Err(bad("a part of it has no unit")),
-            _ => return Err(bad("the metric has another unit")),
+            (suffix, _) => return Err(bad(&format!("its metric has no unit `{}`", shown(suffix)))),
         };
         if slot.replace(value).is_some() {
             return Err(bad("two of its parts are of one kind"));
@@ -267,8 +307,7 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
         return complete(found, "the run");
     };
     let Some(change) = of.stages.iter().find(|change| change.stage == *stage) else {
-        let names: Vec<&str> = of.stages.iter().map(|change| change.stage.as_str()).collect();
-        return Err(format!("no side has a stage `{stage}`{}", instead(stage, &names)));
+        return Err(condition.unknown_stage(of).unwrap_or_default());
     };
     match change.presence {
         Presence::New => return Err(format!("the stage `{stage}` is missing before")),
@@ -376,8 +415,8 @@ fn undecided(metric: &MetricChange) -> Option<String> {
         (NoiseMethod::OneRunEach, _) => {
             "one run per side does not show the noise of this number".to_owned()
         }
-        (_, Some(text)) if text.starts_with('[') => {
-            format!("within noise (its interval {text} % holds 0)")
+        (_, Some(NoiseText::Interval(ends))) => {
+            format!("within noise (its interval {ends} % holds 0)")
         }
         (_, Some(text)) => format!("within noise ({text})"),
         (_, None) => "within noise".to_owned(),
@@ -420,7 +459,7 @@ mod tests {
             ("decode.tokens_per_s>+5%", "decode.tokens_per_s<-5%"),
             ("a>b.step_ms<-5%-0.2ms", "a>b.step_ms>+5%+0.2ms"),
             ("decode.class_gemm_ms<-1us", "decode.class_gemm_ms>+1us"),
-            ("run.kernels < -0", "run.kernels > +0"),
+            ("run.mfu_percent > +0pp", "run.mfu_percent < -0pp"),
         ] {
             let remedy = format!("did you mean --fail-if '{other}', or --expect '{text}'?");
             assert_eq!(meant(text), Some(remedy));
@@ -499,17 +538,19 @@ mod tests {
             ("decode.>+5%", "not STAGE.METRIC"),
             (">10%", "nothing stands before >; write STAGE.METRIC"),
             ("decode.stepms>5%", "no metric `stepms`; did you mean `step_ms`?"),
+            ("decode.p50>+5%", "no metric `p50`; did you mean `step_ms`?"),
+            ("run.p50>+5%", "no metric `p50` of the whole run; there are"),
             ("decode.x>+5%", "no metric `x`; there are step_ms, step_mean_ms"),
             ("run.step_ms>+5%", "no metric `step_ms` of the whole run"),
             ("decode.step_ms>", "it is empty"),
-            ("decode.step_ms>5%", "begins with +"),
+            ("decode.step_ms>5%", "has no sign: write >+5%"),
             ("decode.step_ms>-5%", "begins with +"),
             ("decode.tokens_per_s<+5%", "begins with -"),
             ("decode.step_ms>+5", "no unit"),
-            ("decode.step_ms>+5pp", "another unit"),
+            ("decode.step_ms>+5pp", "no unit `pp`"),
             ("decode.step_ms>+5%+6%", "of one kind"),
             ("decode.step_ms>+ms", "no number"),
-            ("decode.step_ms>+1e5%", "another unit"),
+            ("decode.step_ms>+1e5%", "no unit `e5%`"),
             ("decode.step_ms>+99999999999999999999%", "too large"),
             ("decode.step_ms\u{1b}[2J>+5%", "\\x1b"),
         ] {

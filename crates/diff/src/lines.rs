@@ -6,11 +6,12 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, Per, Presence,
-    StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, NoiseText, Per,
+    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
+use crate::parts::Parts;
 
 const STAGES: usize = 3;
 /// Characters of a name in a line.
@@ -93,6 +94,9 @@ fn timed(of: &Comparison) -> Vec<&StageChange> {
 /// other numbers of these stages and of the run, so that nothing below contradicts it.
 pub(crate) fn verdict(of: &Comparison) -> String {
     let stages = timed(of);
+    let outlook = of.outlook();
+    // The head then states it once for all.
+    let is_open = outlook == Outlook::NotJudged;
     let changed = stages.iter().filter_map(|stage| Some((*stage, changed_time(stage)?.1)));
     let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
@@ -101,13 +105,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => {
             let known = |stage: &&StageChange| stage.presence == Presence::Both;
             let all = stages.iter().copied().filter(known);
-            all.filter_map(|stage| Some((stage, time_change(stage)?))).take(1).collect()
+            all.filter_map(|stage| Some((stage, time_change(stage, is_open)?))).take(1).collect()
         }
         false => changed,
     };
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let rate = times.first().and_then(|(stage, _)| throughput(stage));
+    let rate = times.first().and_then(|(stage, _)| throughput(stage, is_open));
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate);
     if more > 0 {
@@ -118,7 +122,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if is_same && is_timed_alike {
         texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
     }
-    texts.extend(unlike(&stages, of.outlook() != Outlook::NotJudged));
+    texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
@@ -136,7 +140,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("({a} against {}{p}{few})", counted(b as u64, "run"))
         }
     };
-    let head = match of.outlook() {
+    let head = match outlook {
         Outlook::Better => format!("Better {basis}"),
         Outlook::Worse => format!("Worse {basis}"),
         Outlook::Mixed => format!("Mixed {basis}"),
@@ -153,14 +157,9 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             format!("{what}{of} {basis}")
         }
     };
-    let is_change = matches!(of.outlook(), Outlook::Changed);
-    let caution = if is_change && of.is_of_two_runs() { TWO_RUNS } else { "" };
+    let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
     match texts.is_empty() {
         true => format!("{head}{caution}"),
-        // The head has said it.
-        false if of.outlook() == Outlook::NotJudged => {
-            format!("{head}: {}", texts.join("; ").replace(" (not judged)", ""))
-        }
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
 }
@@ -193,7 +192,7 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
     };
     match opposed {
         Some(text) => Some((change, format!("{} {} {text}", name(stage), step_name(stage, label)))),
-        None => Some((change, time_change(stage)?)),
+        None => Some((change, time_change(stage, false)?)),
     }
 }
 
@@ -202,33 +201,32 @@ fn is_unjudged(stage: &StageChange) -> bool {
     time == Some((NoiseMethod::OneRunEach, false))
 }
 
-/// `decode step 12.7 % shorter`.
-fn time_change(stage: &StageChange) -> Option<String> {
+/// `decode step 12.7 % shorter`. `is_open`: nothing is judged, and another word states it.
+fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
     let (metric, label) = time_of(stage)?;
     let held = match &stage.other_work {
         Some(why) => format!("not comparable: {why}"),
-        None => held(metric),
+        None => held(metric, is_open),
     };
     Some(format!("{} {} {held}", name(stage), step_name(stage, label)))
 }
 
 /// `12.7 % shorter` of one run per side, whose ± leaves out how much runs differ, and `-12.7 % [-15, -10]` of several.
-fn held(metric: &MetricChange) -> String {
+fn held(metric: &MetricChange, is_open: bool) -> String {
     let is_of_two = metric.noise.method.is_of_two_runs();
-    let noise = match metric.noise_text() {
-        None if is_of_two => "not judged".to_owned(),
-        None => metric.word().to_owned(),
-        Some(text) if metric.verdict == Verdict::None && is_of_two => format!("within {text}"),
-        Some(text) => text,
-    };
-    match metric.change_percent {
-        Some(0.0) => "equal".to_owned(),
-        Some(percent) if is_of_two && metric.verdict.is_change() => {
+    let Some(percent) = metric.change_percent else { return change_text(metric) };
+    let change = signed(percent, 1);
+    match metric.noise_text() {
+        _ if percent == 0.0 => "equal".to_owned(),
+        _ if is_of_two && metric.verdict.is_change() => {
             format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
-        Some(percent) if noise.starts_with('[') => format!("{} % {noise}", signed(percent, 1)),
-        Some(percent) => format!("{} % ({noise})", signed(percent, 1)),
-        None => change_text(metric),
+        Some(NoiseText::Interval(ends)) => format!("{change} % {ends}"),
+        Some(noise @ NoiseText::Within(_)) => format!("{change} % (within {noise})"),
+        Some(noise @ NoiseText::Below(_)) => format!("{change} % ({noise})"),
+        None if is_of_two && is_open => format!("{change} %"),
+        None if is_of_two => format!("{change} % (not judged)"),
+        None => format!("{change} % ({})", metric.word()),
     }
 }
 
@@ -241,9 +239,9 @@ fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
 }
 
 /// What became of the tokens per second of a stage.
-fn throughput(stage: &StageChange) -> Option<String> {
+fn throughput(stage: &StageChange, is_open: bool) -> Option<String> {
     let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
-    Some(format!("{} tokens/s {}", name(stage), held(metric)))
+    Some(format!("{} tokens/s {}", name(stage), held(metric, is_open)))
 }
 
 impl StageChange {
@@ -572,9 +570,24 @@ fn comparable(of: &Comparison) -> String {
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
         (1, 1) => {
-            "± is the noise of the steps and calls within these two runs, and at least 5 %; not judged: each run has \
-             only one value of it"
-                .to_owned()
+            let stages = timed(of);
+            let is_alike = |stage: &&&StageChange| {
+                stage.presence == Presence::Both
+                    && stage.other_work.is_none()
+                    && !stage.work.is_empty()
+            };
+            let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
+            // Those that have bars on a screen.
+            let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
+            let has_open = |parts: Parts<'_>| {
+                parts.rows.iter().take(parts.told).any(|part| !part.is_judged())
+            };
+            let is_open = stages.iter().copied().any(is_unjudged) || pictured.into_iter().any(has_open);
+            let open = match is_open {
+                true => "; not judged (□): each run has only one value of it",
+                false => "",
+            };
+            format!("± is the noise of the steps and calls within these two runs, and at least 5 %{open}")
         }
         (1, n) | (n, 1) => format!(
             "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \

@@ -30,7 +30,8 @@ const fn kind(name: &'static str, label: &'static str, unit: MetricUnit, better:
     Kind { name, label, unit, better }
 }
 
-/// Metrics of a stage that are not by class of kernels; docs/diff.md states what each is.
+/// Metrics of a stage that are not by class of kernels; docs/diff.md states what each is. Another number of kernels
+/// alone helps or costs nothing: their time shows which.
 const STAGE_METRICS: &[Kind] = &[
     kind("step_ms", "median time", Ms, Lower),
     kind("step_mean_ms", "mean time", Ms, Lower),
@@ -44,7 +45,7 @@ const STAGE_METRICS: &[Kind] = &[
     kind("gpu_busy_percent", "GPU busy", Percent, Neither),
     kind("idle_ms", "GPU idle", Ms, Lower),
     kind("launch_gaps_ms", "launch gaps", Ms, Lower),
-    kind("kernels", "kernels", Count, Lower),
+    kind("kernels", "kernels", Count, Neither),
     kind("kernel_ms", "kernel time", Ms, Lower),
     kind("mfu_percent", "MFU", Percent, Higher),
     kind("mbu_percent", "MBU", Percent, Higher),
@@ -78,12 +79,13 @@ const WINDOW_METRICS: &[(WindowKind, Kind)] = &[
     ),
 ];
 
+/// Sums over a run also grow with what it had to do, so that neither way is better.
 pub(crate) const RUN_METRICS: &[Kind] = &[
-    kind("duration_ms", "duration", Ms, Lower),
+    kind("duration_ms", "duration", Ms, Neither),
     kind("gpu_busy_ms", "GPU busy", Ms, Neither),
     kind("gpu_busy_percent", "GPU busy", Percent, Neither),
-    kind("kernels", "kernels", Count, Lower),
-    kind("kernel_ms", "kernel time", Ms, Lower),
+    kind("kernels", "kernels", Count, Neither),
+    kind("kernel_ms", "kernel time", Ms, Neither),
     kind("generated_tokens_per_s", "generated tokens per second", PerSecond, Higher),
     kind("mfu_percent", "MFU", Percent, Higher),
 ];

@@ -135,9 +135,16 @@ impl<'c> PartChange<'c> {
             (Presence::Vanished, _) => "vanished",
             (_, Verdict::Increased) => "longer",
             (_, Verdict::Decreased) => "shorter",
-            (_, Verdict::None) if self.method == NoiseMethod::OneRunEach => "not judged",
-            (_, Verdict::Unknown) => "not judged",
-            (_, Verdict::None) => "noise",
+            _ if !self.is_judged() => "not judged",
+            _ => "noise",
+        }
+    }
+
+    /// Whether the runs tell if it is more than noise.
+    pub fn is_judged(&self) -> bool {
+        match self.verdict {
+            Verdict::None => self.method != NoiseMethod::OneRunEach,
+            verdict => verdict.is_change(),
         }
     }
 

@@ -18,8 +18,8 @@ pub struct ReadReport {
 /// Why there is no report, to be read after the name of the file and a colon.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// It is not JSON, or is cut short.
-    #[error("it is not JSON, or is cut short ({0})")]
+    /// It is not JSON, or its end is missing.
+    #[error("{0}")]
     NoJson(String),
     /// Another program wrote it.
     #[error(
@@ -63,7 +63,14 @@ const TEXT_LIMIT: usize = 200;
 /// # Errors
 /// When it is not a report of ours, is a newer one, or lacks what is compared.
 pub fn read_report(bytes: &[u8]) -> Result<ReadReport, ReadError> {
-    let no_json = |error: serde_json::Error| ReadError::NoJson(shown(&error.to_string()));
+    // Where the parser stopped helps nobody who did not write the file.
+    let no_json = |error: serde_json::Error| {
+        let what = match error.is_eof() {
+            true => "it is cut short".to_owned(),
+            false => format!("it is not JSON, or damaged at line {}", error.line()),
+        };
+        ReadError::NoJson(what)
+    };
     let head: Head = match serde_json::from_slice(bytes) {
         Ok(head) => head,
         // Whole, but no object.

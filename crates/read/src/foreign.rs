@@ -84,6 +84,50 @@ pub fn look(path: &Path, given: Given) -> io::Result<Option<Foreign>> {
     Ok(recognise(&head, given))
 }
 
+/// What any file is, behind "it is", and the option of `merge` that takes it.
+pub fn kind_of(path: &Path) -> io::Result<(String, Option<&'static str>)> {
+    let mut head = Vec::new();
+    files::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    let (what, option) = kind_by(files::ending(path), &head);
+    Ok((what.to_owned(), option))
+}
+
+fn kind_by(ending: &str, head: &[u8]) -> (&'static str, Option<&'static str>) {
+    match ending {
+        "nsys-rep" | "qdrep" => return ("a report of Nsight Systems", Some("--nsys")),
+        "ncu-rep" => return ("a report of Nsight Compute", Some("--ncu")),
+        "s2t" => return ("a trace file of the collector", Some("--spool")),
+        _ => {}
+    }
+    if head.starts_with(SQLITE) {
+        return ("a SQLite file, as Nsight Systems exports them", Some("--nsys"));
+    }
+    if head.starts_with(b"NVR\0") {
+        return ("a report of Nsight Compute without its ending .ncu-rep", None);
+    }
+    if PACKED.iter().any(|(magic, _)| head.starts_with(magic)) {
+        return ("a compressed file", None);
+    }
+    let Some(text) = text_of(head) else { return ("a binary file", None) };
+    let start = text.trim_start().to_ascii_lowercase();
+    match ending {
+        _ if start.is_empty() => ("an empty file", None),
+        _ if start.starts_with("<!doctype html") || start.starts_with("<html") => {
+            ("a page for a browser", None)
+        }
+        _ if start.starts_with('{') && text.contains("\"traceEvents\"") => {
+            ("a trace for Chrome or Perfetto, as the PyTorch profiler writes them", None)
+        }
+        _ if start.starts_with(['{', '[']) => (JSON, None),
+        "csv" if text.lines().any(is_head_of_ncu) => ("a table of Nsight Compute", Some("--ncu")),
+        "csv" if csv::tables_in(&text).is_read => ("a table of Nsight Systems", Some("--nsys")),
+        _ => ("a text file", None),
+    }
+}
+
+/// What [`kind_of`] calls a file that may be a report of ours.
+pub const JSON: &str = "a JSON file";
+
 /// What a file that begins with `head` is; nothing where it may be what it was given as.
 pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
     let is = |what: &str, instead| Some(Foreign { what: what.to_owned(), instead });
@@ -191,6 +235,31 @@ fn text_of(head: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_file_has_a_kind() {
+        let kernels = b"Time (%),Total Time (ns),Instances,Name\n1,2,1,k\n";
+        for (ending, head, what, option) in [
+            ("nsys-rep", &b"\0"[..], "a report of Nsight Systems", Some("--nsys")),
+            ("json", SQLITE, "a SQLite file", Some("--nsys")),
+            ("csv", kernels, "a table of Nsight Systems", Some("--nsys")),
+            (
+                "csv",
+                b"\"ID\",\"Process ID\",\"Kernel Name\"\n",
+                "a table of Nsight Compute",
+                Some("--ncu"),
+            ),
+            ("csv", b"a,b\n", "a text file", None),
+            ("json", b"{\"traceEvents\": []}", "a trace for Chrome", None),
+            ("json", b" [1]", JSON, None),
+            ("md", b"\n", "an empty file", None),
+            ("gz", b"\x1f\x8b\x08\0", "a compressed file", None),
+            ("so", b"\x7fELF\0", "a binary file", None),
+        ] {
+            let (found, by) = kind_by(ending, head);
+            assert!(found.starts_with(what) && by == option, "{ending}: {found} {by:?}");
+        }
+    }
 
     #[test]
     fn files_are_known_by_what_is_in_them() {

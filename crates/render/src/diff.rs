@@ -9,7 +9,7 @@ use stage2_contract::text::{
 };
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NoiseMethod, Outcome, Outlook, PartChange, Per, Presence,
+    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Outlook, PartChange, Per, Presence,
     StageChange, Verdict, WorkChange, WorkSide, signed, signed_time,
 };
 use stage2_model::finding::Id;
@@ -713,7 +713,10 @@ fn kind(of: &Comparison) -> &'static str {
         Outlook::Worse => "bad",
         Outlook::Better => "good",
         // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
-        Outlook::Same if !of.any_worse() && has_all(of) => "good",
+        Outlook::Same if of.any_worse() || !has_all(of) => "fair",
+        // One run per side clears nothing.
+        Outlook::Same if of.is_of_two_runs() => "plain",
+        Outlook::Same => "good",
         _ => "fair",
     }
 }
@@ -731,7 +734,7 @@ fn bar_word(word: &'static str) -> &'static str {
 }
 
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
-/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of unlike sides.
+/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of unlike sides; hollow: not judged.
 fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
     let Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
@@ -747,10 +750,11 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         )
     };
     let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
-    let bar = |ns: f64, verdict: Verdict| {
+    let bar = |ns: f64, verdict: Verdict, is_judged: bool| {
         let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
         let fill = match (is_alike && verdict.is_change(), ns > 0.0) {
+            (false, _) if is_alike && !is_judged => "open",
             (false, _) => "noise",
             (true, true) => "more",
             (true, false) => "less",
@@ -777,7 +781,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             // The bar of one that took over from others would be longer than that of its class, and mean less.
             let bar = match part.is_swap(work) {
                 true => String::new(),
-                false => bar(work.change_ns, work.verdict),
+                false => bar(work.change_ns, work.verdict, true),
             };
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
@@ -788,12 +792,18 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         let short = screen::part_name(part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
-        let bar = bar(part.change_ns, part.verdict);
+        let bar = bar(part.change_ns, part.verdict, part.is_judged());
         row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
     };
     let sum = |(name, ns): &(String, f64)| {
         let none = || [String::new(), String::new()];
-        row(" class=\"soft\"", &escaped(name), none(), &bar(*ns, Verdict::None), signed_time(*ns))
+        row(
+            " class=\"soft\"",
+            &escaped(name),
+            none(),
+            &bar(*ns, Verdict::None, true),
+            signed_time(*ns),
+        )
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
@@ -848,8 +858,8 @@ fn noise_cell(metric: &MetricChange) -> String {
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
         (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),
-        (_, Some(text), _) if text.starts_with('[') => format!("{text} %"),
-        (_, Some(text), _) => text,
+        (_, Some(NoiseText::Interval(ends)), _) => format!("{ends} %"),
+        (_, Some(text), _) => text.to_string(),
         (_, None, Some([a, b])) if metric.verdict.is_change() => {
             format!("[{}, {}]{}", digits(a), digits(b), metric.unit.difference_suffix())
         }

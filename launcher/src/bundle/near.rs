@@ -10,6 +10,8 @@ use stage2_contract::text::{most_like, visible_path};
 use super::folder::LATEST;
 use super::{RUN_JSON, RunRecord};
 use crate::failure::Failure;
+use crate::plan;
+use stage2_read::foreign::kind_of;
 
 /// Where runs lie that were given no folder.
 pub(crate) const FOLDER_OF_RUNS: &str = "tmp/stage2";
@@ -79,13 +81,19 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
             format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
         }
         Ok(_) if is_run(above) => {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
             format!("{shown} is a file; name the folder of the run, {}", visible_path(above))
         }
         Ok(_) => {
-            format!(
-                "{shown} is a file, and not the folder of a run{}",
-                newest(&[FOLDER_OF_RUNS.as_ref()])
-            )
+            let (what, option) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
+            let instead = option.map_or_else(
+                || newest(&[above, FOLDER_OF_RUNS.as_ref()]),
+                |option| {
+                    let file = plan::quote(path);
+                    format!("; `stage2-launch merge {option} {file} -o DIR` makes a run of it")
+                },
+            );
+            format!("{shown} is {what}, and not the folder of a run{instead}")
         }
     }
 }
@@ -217,7 +225,7 @@ mod tests {
                 format!("is a file; name the folder of the run, {}", shown("after")),
             ),
             ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
-            ("bare/notes.txt", "is a file, and not the folder of a run; `stage2".to_owned()),
+            ("bare/notes.txt", "is an empty file, and not the folder of a run; `stage2".to_owned()),
             ("bare/notes.txt/x", "does not exist; `stage2-launch run".to_owned()),
             (
                 "",

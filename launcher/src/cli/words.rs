@@ -272,7 +272,7 @@ fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) 
 }
 
 /// What other programs call a verb of `ctl` or `baseline`.
-const OTHER_VERBS: [(&str, &str); 7] = [
+const OTHER_VERBS: [(&str, &str); 8] = [
     ("pause", "stop"),
     ("end", "stop"),
     ("begin", "start"),
@@ -280,6 +280,7 @@ const OTHER_VERBS: [(&str, &str); 7] = [
     ("delete", "remove"),
     ("rm", "remove"),
     ("ls", "list"),
+    ("show", "list"),
 ];
 
 /// The option that this program has under another name.
@@ -297,6 +298,9 @@ fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
         "--pid" | "--attach" if takes_workload(named) => "ctl PID start` or `top PID".to_owned(),
         // A condition belongs to a comparison.
         "--fail-if" | "--expect" if !has("fail_if") => format!("diff RUN_A RUN_B {word}"),
+        "--threshold" | "--fail-on" if has("fail_if") => "--fail-if CONDITION".to_owned(),
+        "--format" if has("json") => "--json".to_owned(),
+        "--baseline" if has("against") => "baseline:NAME".to_owned(),
         "--run-dir" if has("output") => "-o DIR".to_owned(),
         // It is no option there.
         "--run-dir" if has("run_dir") => format!("{} RUN_DIR", named.get_name()),
@@ -359,8 +363,11 @@ fn near_value(error: &clap::Error) -> Option<String> {
     };
     let text = error.render().to_string();
     let (_, values) = text.split_once("; use ")?;
-    let begins = values.split_whitespace().find(|value| value.split('-').next() == Some(word));
-    begins.or_else(|| most_like(word, values.split_whitespace())).map(str::to_owned)
+    let values = || values.split_whitespace();
+    let first = |value: &'_ str| value.split('-').next().unwrap_or_default().to_owned();
+    let firsts: Vec<String> = values().map(first).collect();
+    let near = most_like(word, values().chain(firsts.iter().map(String::as_str)))?;
+    values().find(|value| *value == near || first(value) == near).map(str::to_owned)
 }
 
 /// What to say besides that an option is unknown; nothing to a subcommand that has no workload, and nothing where the
@@ -450,7 +457,7 @@ fn neither(word: &str) -> String {
 }
 
 /// What other programs call a subcommand of ours.
-const OTHER_NAMES: [(&str, &str); 15] = [
+const OTHER_NAMES: [(&str, &str); 20] = [
     ("attach", "ctl TARGET start"),
     ("start", "ctl TARGET start"),
     ("stop", "ctl TARGET stop"),
@@ -460,12 +467,17 @@ const OTHER_NAMES: [(&str, &str); 15] = [
     ("record", "run"),
     ("compare", "diff"),
     ("stats", "ask RUN summary"),
+    ("summary", "ask RUN summary"),
     ("analyze", "ask RUN summary"),
     ("show", "report --open"),
     ("open", "report --open"),
     ("view", "report --open"),
     ("monitor", "top"),
     ("watch", "top"),
+    ("list", "ls tmp/stage2"),
+    ("ls", "ls tmp/stage2"),
+    ("runs", "ls tmp/stage2"),
+    ("version", "--version"),
 ];
 
 /// The subcommand that a mistyped word, or one of another program, may stand for.

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use stage2_contract::text::{visible, visible_path};
-use stage2_diff::{
-    Condition, ConditionResult, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report,
-};
+use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Report, Timelines};
 use stage2_read::files::{self, write_whole};
+use stage2_read::foreign::{JSON, kind_of};
 use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
@@ -25,8 +24,6 @@ pub(crate) const METRICS: &str = "metrics.json";
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The verdict on a side and itself.
 const SAME: &str = "Both sides are the same run: name another run to compare it with";
-/// How the comparison begins to say that of a stage.
-const NO_STAGE: &str = "no side has a stage";
 const EXIT_CONDITION: u8 = 1;
 
 const GENERATOR: &str = concat!("stage2-launch ", env!("CARGO_PKG_VERSION"));
@@ -98,7 +95,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
-    refuse_unknown_stage(&diff)?;
+    refuse_unknown_stage(&diff, &conditions)?;
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
@@ -120,8 +117,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         }
         None => drop(printed(&text)?),
     }
-    // The screen names them already.
-    if args.json || args.full || to_file {
+    // A screen names them already, and with -o one is printed.
+    if !to_file && (args.json || args.full) {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
@@ -161,14 +158,15 @@ fn is_html(path: &Path) -> bool {
 }
 
 /// A condition on a stage that no side has is mistyped: its answer would be none.
-fn refuse_unknown_stage(diff: &Diff) -> Result<(), Failure> {
-    let mut rows = diff.comparisons.iter().flat_map(|comparison| &comparison.conditions);
-    let is_unknown = |row: &&ConditionResult| {
-        row.outcome == Outcome::NotEvaluated && row.text.starts_with(NO_STAGE)
-    };
-    rows.find(is_unknown).map_or(Ok(()), |row| {
+fn refuse_unknown_stage(diff: &Diff, conditions: &[Condition]) -> Result<(), Failure> {
+    let mut all = diff
+        .comparisons
+        .iter()
+        .flat_map(|of| of.conditions.iter().zip(conditions).map(move |it| (of, it)));
+    let unknown = all.find_map(|(of, (row, condition))| Some((row, condition.unknown_stage(of)?)));
+    unknown.map_or(Ok(()), |(row, why)| {
         let option = if row.expected { "--expect" } else { "--fail-if" };
-        Err(Failure::Usage(format!("{option} '{}': {}", row.condition, row.text)))
+        Err(Failure::Usage(format!("{option} '{}': {why}", row.condition)))
     })
 }
 
@@ -305,6 +303,7 @@ pub(crate) fn report_of(path: &Path) -> Result<(Vec<u8>, ReadReport), Failure> {
     let bytes = files::read(path, REPORT_LIMIT_BYTES)
         .map_err(|error| refused(format!("it cannot be read: {error}")))?;
     let read = read_report(&bytes).map_err(|error| match (&error, path.ends_with(METRICS)) {
+        (ReadError::OtherSchema(_), false) => refused_run(path),
         (ReadError::NoJson(_), true) => {
             let run = visible_path(path.parent().unwrap_or(path));
             refused(format!("{error}; write it again with `stage2-launch report {run}`"))
@@ -356,8 +355,8 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     // The file itself may be named.
     let found = std::fs::metadata(path).map_err(|_| refused_run(given))?;
     if !found.is_dir() {
-        let is_page = path.extension().is_some_and(|ending| ending == "html" || ending == "md");
-        return if is_page { Err(refused_run(given)) } else { Ok(path.to_owned()) };
+        let may_be = path.ends_with(METRICS) || kind_of(path).is_ok_and(|(what, _)| what == JSON);
+        return if may_be { Ok(path.to_owned()) } else { Err(refused_run(given)) };
     }
     let metrics = path.join(METRICS);
     if metrics.exists() {

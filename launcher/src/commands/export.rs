@@ -9,7 +9,7 @@ use stage2_contract::text::visible_path;
 use stage2_export::{ExportError, Exported, Run, Said, Selection, Space, export_after};
 use stage2_report::Settings;
 
-use crate::bundle::{refuse_dormant, run_named};
+use crate::bundle::{refuse_dormant, refused_run, run_named};
 use crate::cli::ExportArgs;
 use crate::failure::Failure;
 use crate::terminal::{Terminal, printable};
@@ -19,6 +19,9 @@ const PARQUET: &str = "stage2-parquet";
 pub(crate) fn export(mut args: ExportArgs, terminal: &Terminal) -> Result<u8, Failure> {
     args.output.iter().try_for_each(|out| check_output(out))?;
     args.run_dirs = args.run_dirs.iter().map(|given| run_named(given)).collect();
+    if let Some(other) = args.run_dirs.iter().find(|run_dir| !run_dir.is_dir()) {
+        return Err(refused_run(other));
+    }
     args.run_dirs.iter().try_for_each(|run_dir| refuse_dormant(run_dir))?;
     let Some(format) = args.format.of_crate() else {
         parquet(args, terminal)?;

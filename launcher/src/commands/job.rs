@@ -11,6 +11,7 @@ use stage2_contract::text::{listed, visible_path};
 use stage2_contract::trace::Ending;
 use stage2_contract::trace::pieces::piece_of;
 use stage2_read::files;
+use stage2_read::foreign::kind_of;
 use stage2_read::trace::file::Trace;
 use stage2_read::trace::folder::trace_files;
 use stage2_render::{job_lines, write_job};
@@ -84,10 +85,11 @@ fn check_given(path: &Path, endings: &[&str]) -> Result<(), Failure> {
     if path.is_dir() || endings.contains(&files::ending(path)) {
         return Ok(());
     }
+    let (what, _) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
     Err(Failure::Usage(format!(
-        "{} is not a file of the collector: its name has to end in .{}; name such a file, or its folder",
+        "{} is {what}, and not a file of the collector (*.{}); name such a file, or its folder",
         visible_path(path),
-        endings.join(" or .")
+        endings.join(", *.")
     )))
 }
 

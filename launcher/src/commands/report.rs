@@ -27,6 +27,10 @@ pub(crate) fn report(args: ReportArgs, terminal: &Terminal) -> Result<u8, Failur
              tmp/stage2/latest {word}"
         )));
     }
+    if let Some(word) = args.overrides.iter().find(|word| !cli::is_setting(word)) {
+        let text = format!("`{word}` is not KEY=VALUE: report takes one run, and settings");
+        return Err(Failure::Usage(text));
+    }
     if run_dir.join(RUN_JSON).symlink_metadata().is_err() {
         return Err(refused_run(run_dir));
     }

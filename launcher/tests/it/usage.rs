@@ -55,7 +55,7 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
         (&["report"], "RUN_DIR"),
         (&["report", "nowhere"], "nowhere does not exist; "),
         (&["report", "bare"], "bare is not the folder of a run: it holds no run.json; "),
-        (&["report", "bare/file"], "bare/file is a file, and not the folder of a run; "),
+        (&["report", "bare/file"], "bare/file is a text file, and not the folder of a run; "),
         (&["merge"], "[--spool DIR | --nsys FILE | --ncu FILE]... -o DIR [KEY=VALUE]..."),
         (&["hardware=h20", "--", "true"], "did you mean `h200`? There are a10, "),
         (&["report", "--dry-run", "."], "--dry-run"),
@@ -93,9 +93,40 @@ fn wrong_usage_ends_with_two_and_makes_nothing() {
 #[test]
 fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
     let sandbox = Sandbox::new();
-    sandbox.write("report.html", "");
+    sandbox.write("report.html", "<!DOCTYPE html>");
+    sandbox.write("x.nsys-rep", "x");
+    sandbox.write("trace.json", "{\"traceEvents\": []}");
+    let capture = "x.nsys-rep is a report of Nsight Systems, and not the folder of a run; `stage2-launch merge --nsys \
+                   x.nsys-rep -o DIR` makes a run of it";
     let cases = [
-        (&["ask", "nowhere"][..], "nowhere does not exist; "),
+        (&["diff", "x.nsys-rep", "x.nsys-rep"][..], capture),
+        (&["export", "x.nsys-rep", "-f", "csv"], capture),
+        (&["export", "x.nsys-rep", "-f", "parquet"], capture),
+        (&["report", "x.nsys-rep"], capture),
+        (&["top", "x.nsys-rep"], capture),
+        (&["ask", "x.nsys-rep"], capture),
+        (&["query", "x.nsys-rep", "SELECT 1"], capture),
+        (&["next", "x.nsys-rep"], capture),
+        (&["baseline", "save", "main", "x.nsys-rep"], capture),
+        (
+            &["summarise", "x.nsys-rep"],
+            "x.nsys-rep is a report of Nsight Systems, and not a file of the collector",
+        ),
+        (&["diff", "a", "b", "--threshold", "5"], "did you mean `--fail-if CONDITION`?"),
+        (&["diff", "a", "b", "--format", "json"], "did you mean `--json`?"),
+        (&["diff", "a", "--baseline", "main"], "did you mean `baseline:NAME`?"),
+        (&["diff", "a", "b", "--fail-if", "x.step_ms>5%"], "the limit has no sign: write >+5%"),
+        (
+            &["diff", "a", "b", "--fail-if", "x.step_ms>+5 percent"],
+            "its metric has no unit `percent`",
+        ),
+        (&["report", "a", "b"], "`b` is not KEY=VALUE: report takes one run, and settings"),
+        (&["baseline", "show", "x"], "did you mean `list`?"),
+        (&["ctl", "x.nsys-rep", "status"], capture),
+        (&["run", "--annotate", "vlm", "--", "true"], "did you mean `vllm-steps`?"),
+        (&["summary", "x"], "did you mean `ask RUN summary`?"),
+        (&["ask", "trace.json"], "trace.json is a trace for Chrome or Perfetto"),
+        (&["ask", "nowhere"], "nowhere does not exist; "),
         (&["export", "nowhere", "-f", "csv"], "nowhere does not exist; "),
         (&["ctl", "nowhere", "status"], "nowhere is neither the number of a process nor"),
         (&["ctl", "start", "1"], "the target comes before the verb: stage2-launch ctl 1 start"),
@@ -170,7 +201,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["config", "model/lm="], "did you mean `model/llm`?"),
         (&["--annotate", "torch-op", "--", "true"], "did you mean `torch-ops`?"),
         (&["top", "nowhere"], "nowhere does not exist; "),
-        (&["top", "report.html"], "report.html is not a trace file (*.s2t); "),
+        (
+            &["top", "report.html"],
+            "report.html is a page for a browser, and not the folder of a run; ",
+        ),
         (&["next", "."], ". is not the folder of a run: it holds no run.json; "),
         (&["job", "."], "no trace file (*.s2t) in .; record with"),
         (&["top", "."], "or a trace file; `stage2-launch run -- COMMAND` makes a run"),

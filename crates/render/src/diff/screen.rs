@@ -39,7 +39,8 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    let bars_least = BARS.0 + 3;
+    // With the empty line below them.
+    let bars_least = bars(of, width, BARS.0).len() + 1;
     // Each condition has a sentence below the screen.
     let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
     let mut below: Vec<String> = Vec::new();
@@ -51,7 +52,10 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
             below.extend(line);
         }
     }
-    lines.extend(bars(of, width, (BARS.0 + room).min(BARS.1)));
+    // One bar more may take two lines.
+    let most = (BARS.0..=(BARS.0 + room).min(BARS.1)).rev();
+    let mut shown = most.map(|most| bars(of, width, most));
+    lines.extend(shown.find(|bars| bars.len() < bars_least + room).unwrap_or_default());
     lines.push(String::new());
     lines.extend(below);
     lines
@@ -170,7 +174,7 @@ fn row(
     let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
-    let noise = metric.noise_text().unwrap_or_else(|| why().to_owned());
+    let noise = metric.noise_text().map_or_else(|| why().to_owned(), |text| text.to_string());
     let verdict = stage.word(metric).to_owned();
     [name, format!("{label}{a} → {b} {unit}"), percent.unwrap_or_default(), noise, verdict]
 }
@@ -214,7 +218,11 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     };
     let mut lines = vec![String::new(), shorten(&head, width - 1)];
     lines.extend(rows.iter().map(|part| {
-        let fill = if part.verdict.is_change() { "█" } else { "░" };
+        let fill = match part.verdict.is_change() {
+            true => "█",
+            false if part.is_judged() => "░",
+            false => "□",
+        };
         bar(part.change_ns, fill, sign_less(part.word()), &part_name(part, name_chars))
     }));
     lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));

@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{count, counted, ms3};
 use stage2_contract::text::visible_path;
 use stage2_contract::trace::window::{self, FirstSteps};
 
-use crate::bundle::run_named;
+use crate::bundle::{not_a_run, run_named};
 use crate::cli::{AnswerOptions, CtlArgs, CtlVerb};
 use crate::commands::ending::printed;
 use crate::control::{
@@ -169,7 +169,8 @@ fn target(args: &CtlArgs) -> Result<Target, Failure> {
         (false, Some(target)) => Ok(match target.to_str().and_then(|text| text.parse().ok()) {
             Some(pid) => Target::Process(pid),
             None => match run_named(target) {
-                folder if folder.exists() => Target::Run(folder),
+                folder if folder.is_dir() => Target::Run(folder),
+                file if file.exists() => return Err(Failure::Usage(not_a_run(&file))),
                 _ => {
                     return Err(Failure::Usage(format!(
                         "{} is neither the number of a process nor the folder of a run that exists; `stage2-launch ctl \
