@@ -70,6 +70,8 @@ pub(crate) struct InputCopies {
     /// Folders that files with something in common come from, by what that is.
     homes: BTreeMap<String, Vec<PathBuf>>,
     seen: BTreeSet<PathBuf>,
+    /// Trace files may still be written: each is copied up to its last whole frame.
+    pub(crate) is_live: bool,
     /// The copies, and where they are from.
     pub(crate) copies: Vec<(PathBuf, PathBuf)>,
 }
@@ -78,7 +80,7 @@ impl InputCopies {
     /// Nothing yet; the folder is made for the first file.
     pub(crate) fn new(kind: Kind, folder: PathBuf) -> InputCopies {
         let (homes, seen) = (BTreeMap::new(), BTreeSet::new());
-        InputCopies { kind, folder, homes, seen, copies: Vec::new() }
+        InputCopies { kind, folder, homes, seen, is_live: false, copies: Vec::new() }
     }
 
     /// Copies a file, or all trace files in a folder, or tells why it cannot be used.
@@ -96,14 +98,16 @@ impl InputCopies {
     /// Copies a trace file that is still being written, up to its last whole frame. The copy.
     pub(crate) fn add_live(&mut self, file: &Path) -> anyhow::Result<PathBuf> {
         let copy = self.copy(file)?.context("it is named twice")?;
-        let whole = stage2_contract::trace::Reader::open(&copy)?.whole_bytes()?;
-        std::fs::File::options().write(true).open(&copy)?.set_len(whole)?;
+        cut(&copy)?;
         self.copies.push((copy.clone(), file.to_owned()));
         Ok(copy)
     }
 
     fn add_file(&mut self, file: &Path, findings: &mut Vec<Finding>) {
-        match self.copy(file) {
+        let is_live = self.is_live;
+        let whole = |copy: &PathBuf| if is_live { cut(copy) } else { Ok(()) };
+        let copy = self.copy(file);
+        match copy.and_then(|copy| copy.as_ref().map_or(Ok(()), whole).map(|()| copy)) {
             Ok(Some(copy)) => self.copies.push((copy, file.to_owned())),
             Ok(None) => {
                 let what = format!("{} is named twice", file.display());
@@ -158,6 +162,12 @@ impl InputCopies {
         }
         Ok(Some(to))
     }
+}
+
+/// Cuts a copy behind its last whole frame.
+fn cut(copy: &Path) -> anyhow::Result<()> {
+    let whole = stage2_contract::trace::Reader::open(copy)?.whole_bytes()?;
+    Ok(std::fs::File::options().write(true).open(copy)?.set_len(whole)?)
 }
 
 /// Nothing is left of a file that cannot be unpacked to its end.

@@ -5,24 +5,21 @@
 
 mod ports;
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
 use stage2_contract::text::{visible, visible_path};
 use stage2_live::{FileState, Look, Options, Source, Watch, Watched};
-use stage2_model::Report;
 
 use crate::bundle::{newest_below, not_a_run, run_named};
 use crate::cli::WatchOptions;
-use crate::commands::diff::{METRICS, report_of};
 use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
 use crate::failure::Failure;
 use crate::threads;
@@ -97,7 +94,6 @@ pub(crate) struct LiveSource {
     under_way: usize,
     /// `feed` on other hosts.
     ports: Vec<Port>,
-    report: OnceCell<Arc<Report>>,
 }
 
 impl LiveSource {
@@ -129,7 +125,6 @@ impl LiveSource {
             name,
             title,
             ports,
-            report: OnceCell::new(),
             standings: Vec::new(),
             said: None,
             before: BTreeMap::new(),
@@ -306,21 +301,6 @@ impl LiveSource {
         named.or_else(read).map(run_of)
     }
 
-    /// The report of the run, once it has ended: one that is older than its last data is of an earlier run. It is about
-    /// all processes.
-    pub(crate) fn report(&self, look: &Look) -> Option<Arc<Report>> {
-        if self.report.get().is_none() {
-            let folder = self.run().filter(|_| Path::new(&self.name).is_dir())?;
-            let path = folder.join(METRICS);
-            let written = std::fs::metadata(&path).and_then(|file| file.modified()).ok()?;
-            let last = look.processes.iter().filter_map(|process| process.last_wall_ns).max()?;
-            let is_newer = written.duration_since(UNIX_EPOCH).ok()?.as_nanos() >= last.into();
-            let (_, read) = is_newer.then(|| report_of(&path).ok())??;
-            let _ = self.report.set(Arc::new(read.report));
-        }
-        self.report.get().cloned()
-    }
-
     /// Does something that takes long on its own thread, and tells its outcome as that of a request.
     pub(crate) fn in_background(
         &mut self,
@@ -427,20 +407,28 @@ fn seen(watch: &Watch) -> Seen {
     (watch.look(), watch.files().collect())
 }
 
-/// Reads the files until nobody wants them any more: what is there already as fast as it can, then every second.
+/// Reads the files until nobody wants them any more: what is there already as fast as it can, then twice a
+/// second.
 fn keep_reading(watch: &mut Watch, sources: &Receiver<Source>, tell: &Sender<Seen>) {
     watch.catch_up();
+    // Between two ticks, what came is read, too: the page is of what was written.
+    let mut is_half = false;
     loop {
         let seen = seen(watch);
         let is_reading = seen.0.is_reading;
         if tell.send(seen).is_err() {
             return;
         }
+        is_half = !is_half && !is_reading;
         if !is_reading {
-            std::thread::sleep(TICK);
+            std::thread::sleep(TICK / 2);
         }
         sources.try_iter().for_each(|source| watch.add(source));
-        if is_reading { watch.catch_up() } else { watch.tick() }
+        match (is_reading, is_half) {
+            (true, _) => watch.catch_up(),
+            (false, true) => watch.read(),
+            (false, false) => watch.tick(),
+        }
     }
 }
 

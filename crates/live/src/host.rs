@@ -170,7 +170,7 @@ pub(crate) struct Host {
     kinds: FxHashMap<(u32, HostState), HostCauseKind>,
     is_sampled: bool,
     /// Samples that came after their time was final.
-    late: u64,
+    pub(crate) late: u64,
     settled: u64,
 }
 

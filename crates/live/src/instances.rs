@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
-use crate::numbers::Batch;
+use crate::numbers::{Batch, Kind};
 use crate::tables::Place;
 
 /// Ranges whose place is kept, open or closed.
@@ -21,8 +21,13 @@ const OPEN: usize = 1 << 16;
 const CLOSING: usize = 1 << 8;
 /// Threads whose steps wait for the next one.
 const THREADS: usize = 1 << 10;
+/// Kinds of ranges right within the instances of all stages, and within one instance, that may be their steps.
+const KINDS: usize = 1 << 10;
+const KINDS_WITHIN: usize = 64;
+/// Part of the time of a stage that ranges within it have to cover to be its steps, as in a report, percent.
+const COVERED_PERCENT: u128 = 90;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Root {
     pub(crate) stage: u16,
     pub(crate) start: u64,
@@ -31,6 +36,9 @@ pub(crate) struct Root {
     pub(crate) is_cold: bool,
     pub(crate) thread: u32,
     pub(crate) worked_to: u64,
+    /// How many ranges right within it ended, by their names, and when the last one did.
+    within: Vec<(u32, u64)>,
+    stepped_to: u64,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
     batch: Batch,
@@ -49,10 +57,23 @@ pub(crate) struct Step {
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
     pub(crate) batch: Batch,
+    /// It is a range of this name right within an instance; else the instance.
+    pub(crate) within: Option<u32>,
+}
+
+/// Ranges of one name right within the instances of a stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Repeats {
+    /// Instances with one, and with several.
+    instances: u64,
+    several: u64,
+    ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Open {
+    start: u64,
+    within: Option<u32>,
     first: u64,
     stage: Option<u16>,
     root: u64,
@@ -82,6 +103,7 @@ pub(crate) struct Instances {
     before: FxHashMap<u32, u64>,
     /// Stages that had an instance.
     begun: FxHashSet<u16>,
+    repeats: FxHashMap<Kind, Repeats>,
     /// Ranges beyond what is kept.
     pub(crate) left_out: u64,
 }
@@ -110,10 +132,16 @@ impl Instances {
         let mut recorded = around.and_then(|(_, recorded)| recorded);
         let of_stage = |root: &u64| self.roots.get(root).map(|known| known.stage) == place.stage;
         let inside = around.map(|(root, _)| root).filter(of_stage);
-        let (mut root, mut is_root) = (NO_ROOT, false);
+        let (mut root, mut is_root, mut start) = (NO_ROOT, false, record.start.0);
         match (place.stage, inside, before) {
             (None, ..) => {}
-            (Some(_), Some(inside), _) => root = inside,
+            (Some(_), Some(inside), _) => {
+                root = inside;
+                let goes_on = |open: &Open| !open.is_root && open.within == place.within;
+                if let Some(open) = before.take_if(|open| goes_on(open)) {
+                    start = open.start;
+                }
+            }
             (Some(stage), None, Some(open)) if open.is_root && open.stage == Some(stage) => {
                 (root, is_root, recorded) = (open.root, true, open.recorded);
                 before = None;
@@ -128,7 +156,8 @@ impl Instances {
             self.ended(&open, record.start.0, steps);
         }
         let first = if record.continues == 0 { record.range } else { record.continues };
-        let open = Open { first, stage: place.stage, root, is_root, recorded };
+        let Place { stage, within, .. } = place;
+        let open = Open { start, within, first, stage, root, is_root, recorded };
         if self.open.len() < OPEN {
             self.open.insert(record.range, open);
         } else {
@@ -156,6 +185,8 @@ impl Instances {
             is_cold: counted && self.begun.insert(stage),
             thread: record.thread,
             worked_to: 0,
+            within: Vec::new(),
+            stepped_to: 0,
             recorded,
             batch: Batch::default(),
             counted,
@@ -203,12 +234,12 @@ impl Instances {
     }
 
     fn ended(&mut self, open: &Open, end: u64, steps: &mut Vec<Step>) {
-        if !open.is_root {
-            return;
-        }
         let Some(root) = self.roots.get_mut(&open.root) else { return };
+        if !open.is_root {
+            return self.ended_within(open, end, steps);
+        }
         root.end = Some(end.max(root.start));
-        let Root { thread, counted, batch, .. } = *root;
+        let (thread, counted, batch) = (root.thread, root.counted, root.batch);
         if let Some(before) = self.before.remove(&thread) {
             self.over(before, None, steps);
         }
@@ -216,6 +247,61 @@ impl Instances {
             true => drop(self.before.insert(thread, open.root)),
             false => self.over(open.root, None, steps),
         }
+    }
+
+    /// A range in an instance ended: one right within it may be a step.
+    fn ended_within(&mut self, open: &Open, end: u64, steps: &mut Vec<Step>) {
+        let (Some(name), Some(root)) = (open.within, self.roots.get_mut(&open.root)) else {
+            return;
+        };
+        let kind = (root.stage, name);
+        let has_room = self.repeats.len() < KINDS || self.repeats.contains_key(&kind);
+        let at = root.within.iter().position(|(known, _)| *known == name);
+        if !has_room || at.is_none() && root.within.len() >= KINDS_WITHIN {
+            return;
+        }
+        let repeats = self.repeats.entry(kind).or_default();
+        match at.and_then(|at| root.within.get_mut(at)) {
+            Some((_, count)) => {
+                *count += 1;
+                repeats.several += u64::from(*count == 2);
+            }
+            None => {
+                root.within.push((name, 1));
+                repeats.instances += 1;
+            }
+        }
+        let (start, end) = (open.start, end.max(open.start));
+        repeats.ns = repeats.ns.saturating_add(end - start);
+        root.stepped_to = root.stepped_to.max(end);
+        let Root { stage, is_cold, recorded, .. } = *root;
+        let (ns, within) = (Some(end - start), Some(name));
+        steps.push(Step { stage, start, end, ns, is_cold, recorded, within, ..Step::default() });
+    }
+
+    /// Which ranges are the steps of stages: those that repeat in most instances, and cover them, as in a report. Of other
+    /// stages the instances are. `instances_ns`: how long those of a stage took that ended.
+    pub(crate) fn steps_within(&self, instances_ns: impl Fn(u16) -> u64) -> FxHashMap<u16, u32> {
+        let mut most: FxHashMap<u16, (u64, u32)> = FxHashMap::default();
+        let repeat = |of: &Repeats| of.several.saturating_mul(2) > of.instances;
+        for (&(stage, name), of) in self.repeats.iter().filter(|(_, of)| repeat(of)) {
+            let known = most.entry(stage).or_default();
+            *known = (of.ns, name).max(*known);
+        }
+        let mut all_ns: FxHashMap<u16, u64> =
+            most.keys().map(|&stage| (stage, instances_ns(stage))).collect();
+        // Of those that are open, up to the last step.
+        for root in self.roots.values().filter(|root| root.end.is_none()) {
+            if let Some(all_ns) = all_ns.get_mut(&root.stage) {
+                *all_ns = all_ns.saturating_add(root.stepped_to.saturating_sub(root.start));
+            }
+        }
+        let covers = |stage: &u16, ns: u64| {
+            let all_ns = all_ns.get(stage).copied().unwrap_or(u64::MAX);
+            u128::from(ns) * 100 >= u128::from(all_ns) * COVERED_PERCENT
+        };
+        let most = most.into_iter().filter(|(stage, (ns, _))| covers(stage, *ns));
+        most.map(|(stage, (_, name))| (stage, name)).collect()
     }
 
     /// An instance is over, and at `next` the step that continues its requests began.
@@ -228,7 +314,8 @@ impl Instances {
             let until = until.or(Some(end).filter(|_| root.batch.requests.is_none()));
             let ns = until.map(|until| until - start);
             let Root { stage, is_cold, recorded, batch, .. } = *root;
-            steps.push(Step { stage, start, end, ns, is_cold, recorded, batch });
+            let within = None;
+            steps.push(Step { stage, start, end, ns, is_cold, recorded, batch, within });
         }
     }
 
@@ -287,9 +374,10 @@ mod tests {
     use super::*;
     use stage2_contract::trace::MonoNs;
 
-    const A: Place = Place { stage: Some(10), of_program: true };
-    const B: Place = Place { stage: Some(11), of_program: true };
-    const LIBRARY: Place = Place { stage: None, of_program: false };
+    const A: Place = Place { stage: Some(10), of_program: true, is_outermost: true, within: None };
+    const B: Place = Place { stage: Some(11), ..A };
+    const LIBRARY: Place =
+        Place { stage: None, of_program: false, is_outermost: false, within: None };
 
     fn open(range: u64, parent: u64, start: u64, continues: u64) -> RangeOpen {
         let start = MonoNs(start);

@@ -5,8 +5,8 @@
 //! seconds of the data. Stages, windows of stages, busy time and launch gaps mean what they mean in a
 //! report. Memory is bounded, whatever a file holds; nothing here knows a terminal or a socket.
 //!
-//! Numbers of the GPU are final [`SETTLE_NS`] after the event, because its records come late and out of
-//! order. So a window ends there, and all of its numbers are of the same time.
+//! Numbers of the GPU are final [`SETTLE_NS`] after the event, or [`SETTLE_LATE_NS`], because its records come late and
+//! out of order. So a window ends there, and all of its numbers are of the same time.
 #![forbid(unsafe_code)]
 
 mod counters;
@@ -31,9 +31,11 @@ pub use process::{GpuState, Options};
 pub use tables::class_label;
 pub use watch::{Source, Watch};
 
-/// How far behind the last event of a file its numbers are final: a collector writes once a second, and
-/// a buffer of CUPTI's may come a flush later than another one.
-pub const SETTLE_NS: u64 = 3_000_000_000;
+/// How far behind the last event of a file its numbers are final: a collector writes once a second, and of the traces of
+/// the samples no record of a GPU comes more than 0.95 s late.
+pub const SETTLE_NS: u64 = 1_500_000_000;
+/// The same, once a record of the process came later than that.
+pub const SETTLE_LATE_NS: u64 = 3_000_000_000;
 /// A process that wrote nothing for so long has ended, and could not say so.
 pub const SILENT_NS: u64 = 15_000_000_000;
 /// Length of the window, seconds.

@@ -45,6 +45,8 @@ pub struct StageNumbers {
     pub recorded_steps: u64,
     /// How long they were open together, ns.
     pub steps_ns: u64,
+    /// Of a window: steps that repeat within the instances, where these are mostly steps; else 0. `step_times` are theirs.
+    pub within: u64,
     /// How long each took: a step of an engine until the next one began, if that continued a request.
     #[serde(with = "crate::message::histogram")]
     pub step_times: Histogram,
@@ -118,6 +120,7 @@ impl StageNumbers {
             (&mut self.steps, other.steps),
             (&mut self.recorded_steps, other.recorded_steps),
             (&mut self.steps_ns, other.steps_ns),
+            (&mut self.within, other.within),
             (&mut self.timed.0, other.timed.0),
             (&mut self.timed.1, other.timed.1),
             (&mut self.tokens, other.tokens),
@@ -136,6 +139,21 @@ impl StageNumbers {
             *sum = sum.saturating_add(more);
         }
         self.step_times.merge(&other.step_times);
+    }
+
+    /// What `step_times` are of, instances or steps within them: how many ended, and with recorded work, about.
+    pub fn each(&self) -> (u64, f64) {
+        match self.within {
+            0 => (self.steps, self.recorded_steps as f64),
+            all if self.steps == 0 => (all, all as f64),
+            all => (all, all as f64 * self.recorded_steps as f64 / self.steps as f64),
+        }
+    }
+
+    /// From here on the times are those of steps within the instances.
+    pub(crate) fn take_within(&mut self, steps: Within) {
+        self.within = self.within.saturating_add(steps.timed.0);
+        (self.step_times, self.timed) = (steps.times, steps.timed);
     }
 
     /// The times on the GPU without those of `part`.
@@ -166,6 +184,27 @@ impl StageNumbers {
 
     fn share_of_windows(&self, ns: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| ns.min(self.window_ns) as f64 / self.window_ns as f64)
+    }
+}
+
+/// Ranges of one name right within the instances of a stage.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Within {
+    /// How many, and their sum, ns.
+    timed: (u64, u64),
+    times: Histogram,
+}
+
+impl Within {
+    pub(crate) fn add(&mut self, ns: u64) {
+        self.timed = (self.timed.0.saturating_add(1), self.timed.1.saturating_add(ns));
+        self.times.add(ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.timed.0 = self.timed.0.saturating_add(other.timed.0);
+        self.timed.1 = self.timed.1.saturating_add(other.timed.1);
+        self.times.merge(&other.times);
     }
 }
 
@@ -243,6 +282,9 @@ pub struct DeviceBusy {
     pub busy_ns: u64,
 }
 
+/// A stage, and the number of the name of a range right within it.
+pub(crate) type Kind = (u16, u32);
+
 pub(crate) const SLOT_NS: u64 = 1_000_000_000;
 /// Slots that are kept: the window, and what is newer than its end.
 const KEPT: u64 = WINDOW_S + 12;
@@ -253,6 +295,8 @@ const KERNELS: usize = 2_048;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) stages: FxHashMap<u16, StageNumbers>,
+    /// Ranges right within their instances.
+    pub(crate) within: FxHashMap<Kind, Within>,
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
     /// The times of those that communicate.
@@ -281,6 +325,7 @@ impl Slot {
 #[derive(Debug, Default)]
 struct PastSlot {
     steps: FxHashMap<u16, (u64, u64)>,
+    within: FxHashMap<Kind, (u64, u64)>,
     busy_ns: u64,
 }
 
@@ -291,6 +336,7 @@ impl PastSlot {
         let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.timed.0 > 0);
         PastSlot {
             steps: with_steps.map(|(&id, sum)| (id, sum.timed)).collect(),
+            within: slot.within.iter().map(|(&kind, steps)| (kind, steps.timed)).collect(),
             busy_ns: all / busy.count().max(1) as u64,
         }
     }
@@ -346,8 +392,15 @@ impl Slots {
         self.all.range((last + 1).saturating_sub(WINDOW_S)..=last).map(|(_, slot)| slot)
     }
 
-    /// The minute that ends with the second of `end`, without what is before `begin`.
-    pub(crate) fn minute(&self, begin: u64, end: u64, name: impl Fn(u16) -> String) -> Minute {
+    /// The minute that ends with the second of `end`, without what is before `begin`. `step`: what the steps of a stage
+    /// are, if not its instances.
+    pub(crate) fn minute(
+        &self,
+        begin: u64,
+        end: u64,
+        name: impl Fn(u16) -> String,
+        step: impl Fn(u16) -> Option<u32>,
+    ) -> Minute {
         let last = end / SLOT_NS;
         let first = (last + 1).saturating_sub(MINUTE_S).max(begin / SLOT_NS).min(last);
         let length = (last - first + 1) as usize;
@@ -357,7 +410,10 @@ impl Slots {
             if let Some(busy_ns) = minute.busy_ns.get_mut(at) {
                 *busy_ns = slot.busy_ns;
             }
-            for (&id, &(steps, ns)) in &slot.steps {
+            let own = slot.steps.iter().filter(|(id, _)| step(**id).is_none());
+            let within = slot.within.iter().filter(|((id, kind), _)| step(*id) == Some(*kind));
+            let within = within.map(|((id, _), times)| (id, times));
+            for (&id, &(steps, ns)) in own.chain(within) {
                 let all = minute.steps.entry(name(id)).or_insert_with(|| vec![(0, 0); length]);
                 if let Some(sum) = all.get_mut(at) {
                     *sum = (sum.0.saturating_add(steps), sum.1.saturating_add(ns));
@@ -433,7 +489,7 @@ mod tests {
             slot.device_busy = [(0, second), (1, second), (2, 0)].into_iter().collect();
         }
         let of = |begin: u64, end: u64| {
-            slots.minute(begin * SLOT_NS, end * SLOT_NS, |id| format!("stage {id}"))
+            slots.minute(begin * SLOT_NS, end * SLOT_NS, |id| format!("stage {id}"), |_| None)
         };
         let minute = of(100, 296);
         assert_eq!(minute.busy_ns, (237..=296).collect::<Vec<u64>>(), "idle GPUs do not count");

@@ -19,11 +19,11 @@ use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
     BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, SLOT_NS, Slot, Slots, StageNumbers, WARM,
-    Window,
+    Window, Within,
 };
 use crate::settled::{Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
-use crate::{SETTLE_NS, WINDOW_S};
+use crate::{SETTLE_LATE_NS, SETTLE_NS, WINDOW_S};
 
 /// The field of a range that states how many tokens an instance is about.
 const TOKENS: &[u8] = b"tokens";
@@ -164,9 +164,19 @@ impl Process {
         if !self.steps.is_empty() {
             self.count_steps();
         }
-        if self.front.saturating_sub(SETTLE_NS) >= self.settled.saturating_add(STRIDE_NS) {
-            self.settle(self.front - SETTLE_NS);
+        if self.final_to() >= self.settled.saturating_add(STRIDE_NS) {
+            self.settle(self.final_to());
         }
+    }
+
+    /// All that is there for now was read.
+    pub(crate) fn is_current(&mut self) {
+        self.settle(self.final_to());
+    }
+
+    fn final_to(&self) -> u64 {
+        let is_late = self.late_ns > 0 || self.host.late > 0;
+        self.front.saturating_sub(if is_late { SETTLE_LATE_NS } else { SETTLE_NS })
     }
 
     fn is_tokens(&self, stage: u16) -> bool {
@@ -272,6 +282,12 @@ impl Process {
 
     fn count_steps(&mut self) {
         for step in std::mem::take(&mut self.steps) {
+            if let Some((name, ns)) = step.within.zip(step.ns) {
+                let kind = (step.stage, name);
+                let add = |slot: &mut Slot| slot.within.entry(kind).or_default().add(ns);
+                self.slots.add(step.end, step.is_cold, add);
+                continue;
+            }
             let recorded = Some(!self.gated || step.recorded == Some(true));
             let step = Step { recorded, ..step };
             self.stages.entry(step.stage).or_default().totals.add_step(&step);
@@ -459,11 +475,17 @@ impl Process {
         let last = self.settled - 1;
         let from = (last / SLOT_NS + 1).saturating_sub(WINDOW_S) * SLOT_NS;
         let slots = || self.slots.window(last);
+        let steps_within = self.steps_within();
         Window {
             ns: self.settled.saturating_sub(from.max(begin)),
             devices: devices(slots().flat_map(|slot| &slot.device_busy)),
             host: self.host_idle(slots().map(|slot| &slot.host)),
-            minute: self.slots.minute(begin, last, |id| self.tables.stage_name(id).to_owned()),
+            minute: self.slots.minute(
+                begin,
+                last,
+                |id| self.tables.stage_name(id).to_owned(),
+                |id| steps_within.get(&id).copied(),
+            ),
             ..self.tables_of(slots(), |_, _| true)
         }
     }
@@ -504,7 +526,14 @@ impl Process {
         let mut stages: BTreeMap<String, StageNumbers> = BTreeMap::new();
         let mut kernels: FxHashMap<(u16, KernelId), (u64, u64)> = FxHashMap::default();
         let mut communication: FxHashMap<(u16, KernelId), Histogram> = FxHashMap::default();
+        let (steps_within, mut within) = (self.steps_within(), BTreeMap::<&str, Within>::new());
         for slot in slots {
+            for (&(id, name), steps) in slot.within.iter().filter(|((id, _), _)| counts(slot, *id))
+            {
+                if steps_within.get(&id) == Some(&name) {
+                    within.entry(self.tables.stage_name(id)).or_default().merge(steps);
+                }
+            }
             for (&id, numbers) in slot.stages.iter().filter(|(id, _)| counts(slot, **id)) {
                 self.add_by_name(&mut stages, id, numbers);
             }
@@ -520,6 +549,9 @@ impl Process {
                 communication.entry(of_stage(key)).or_default().merge(times);
             }
         }
+        for (stage, steps) in within {
+            stages.entry(stage.to_owned()).or_default().take_within(steps);
+        }
         let row = |((stage, kernel), (ns, launches))| {
             let (name, class) = self.tables.kernel_name(kernel);
             let quick_ns =
@@ -532,6 +564,14 @@ impl Process {
             b.ns.cmp(&a.ns).then_with(|| (&a.stage, &a.name).cmp(&(&b.stage, &b.name)))
         });
         Window { end_wall_ns: self.wall_ns(self.settled), stages, kernels, ..Window::default() }
+    }
+
+    /// Ranges within the instances of stages that are their steps. An engine states what its steps are.
+    fn steps_within(&self) -> FxHashMap<u16, u32> {
+        let totals = |stage: u16| self.stages.get(&stage).map(|stage| &stage.totals);
+        let mut steps = self.instances.steps_within(|id| totals(id).map_or(0, |of| of.steps_ns));
+        steps.retain(|&id, _| totals(id).is_none_or(|of| of.steps_with_requests == 0));
+        steps
     }
 
     /// What the host did in these seconds while no work ran on the GPUs.
@@ -614,310 +654,4 @@ fn whole(payload: Payload) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use stage2_contract::trace::{
-        Device, DeviceState, Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs,
-    };
-
-    const MS: u64 = 1_000_000;
-    const S: u64 = 1_000 * MS;
-    /// The GPU's clock is ahead.
-    const AHEAD: u64 = 1_000 * S;
-
-    /// A process with the stage `decode` (path 1) and a range of a library (path 2).
-    fn process() -> Process {
-        let mut process = Process::new(Options::default());
-        let names = [(1, "decode"), (2, "NCCL"), (3, "sm90_xmma_gemm_bf16"), (4, "tokens")];
-        for (id, name) in names {
-            process.push(Record::Name { id, bytes: name.into() });
-        }
-        let (gpu, mono, wall) = (GpuNs(AHEAD + S), MonoNs(S), WallNs(50 * S));
-        process.push(Record::Anchor(Anchor { gpu, mono, wall }));
-        process.push(Record::Path(Path { id: 1, parent: 0, name: 1, domain: 0 }));
-        process.push(Record::Path(Path { id: 2, parent: 1, name: 1, domain: 2 }));
-        process.push(Record::Shape(Shape { id: 1, name: 3, ..Shape::default() }));
-        process.push(Record::Queue(Queue { id: 1, device: 0, context: 1, stream: 7 }));
-        process
-    }
-
-    fn opened(range: u64, at: u64) -> Record {
-        let (start, payload) = (MonoNs(at), Some(Payload::U64(range)));
-        Record::RangeOpen(RangeOpen {
-            range,
-            path: 1,
-            thread: 1,
-            start,
-            payload,
-            ..RangeOpen::default()
-        })
-    }
-
-    fn kernel(range: u64, from: u64, to: u64) -> Record {
-        let (start, end) = (GpuNs(AHEAD + from), GpuNs(AHEAD + to));
-        let work = GpuWork::new(What::Kernel { shape: 1 });
-        Record::Work(GpuWork { start, end, queue: 1, range, ..work })
-    }
-
-    /// `count` steps of 10 ms from 1 s on, each with two kernels of 4 ms, 20 us apart.
-    fn steps(process: &mut Process, count: u64) {
-        for step in 1..=count {
-            let at = S + step * 10 * MS;
-            process.push(opened(step, at));
-            process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
-            process.push(kernel(step, at + MS, at + 5 * MS));
-            process.push(kernel(step, at + 5 * MS + 20_000, at + 9 * MS));
-        }
-    }
-
-    #[test]
-    fn steps_busy_time_and_gaps_of_a_stage_are_those_of_its_records() {
-        let mut process = process();
-        steps(&mut process, 2_000);
-        process.push(Record::End { reason: "exit".into() });
-        let totals = process.totals();
-        let decode = &totals["decode"];
-        assert_eq!((decode.steps, decode.launches), (2_000, 4_000));
-        assert_eq!(decode.busy_ns, 2_000 * (8 * MS - 20_000));
-        assert_eq!((decode.window_ns, decode.gaps_ns), (2_000 * 10 * MS, 2_000 * 20_000));
-        assert_eq!(process.late_ns, 0);
-        assert_eq!(process.device_totals().collect::<Vec<_>>(), [(0, decode.busy_ns)]);
-        let window = process.window();
-        let recent = &window.stages["decode"];
-        assert!((9 * S..=10 * S).contains(&window.ns), "{}", window.ns);
-        let rate = recent.steps as f64 / (window.ns as f64 / 1e9);
-        assert!((rate - 100.0).abs() < 1.0, "{rate} steps/s");
-        assert!((recent.busy_share().unwrap() - 0.798).abs() < 0.001, "{:?}", recent.busy_share());
-        assert_eq!(window.kernels[0].name, "sm90_xmma_gemm_bf16");
-        assert_eq!(crate::class_label(window.kernels[0].class), "gemm");
-        assert_eq!(window.end_wall_ns, Some(49 * S + process.front + 1));
-    }
-
-    #[test]
-    fn steps_that_have_their_number_in_their_names_are_one_stage() {
-        let mut process = process();
-        for step in 1..=300u64 {
-            let (id, at) = (step as u32 + 100, S + step * 10 * MS);
-            process.push(Record::Name { id, bytes: format!("step {step}").into() });
-            process.push(Record::Path(Path { id, parent: 0, name: id, domain: 0 }));
-            let Record::RangeOpen(open) = opened(step, at) else { unreachable!("it opens") };
-            process.push(Record::RangeOpen(RangeOpen { path: id, ..open }));
-            process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
-            process.push(kernel(step, at + MS, at + 5 * MS));
-        }
-        process.push(Record::End { reason: "exit".into() });
-        let window = process.window();
-        assert_eq!(window.stages.keys().collect::<Vec<_>>(), ["step *"]);
-        let step = &window.stages["step *"];
-        assert_eq!((step.steps, step.launches, step.busy_ns), (300, 300, 300 * 4 * MS));
-        let rows: Vec<_> = window.kernels.iter().map(|row| (&*row.stage, row.launches)).collect();
-        assert_eq!(rows, [("step *", 300)]);
-        let totals = process.totals();
-        assert_eq!((totals.len(), totals["step *"].steps), (1, 300));
-    }
-
-    #[test]
-    fn the_same_in_any_order_of_the_gpu_records_that_is_not_too_late() {
-        let (mut one, mut other) = (process(), process());
-        steps(&mut one, 300);
-        for step in 1..=300u64 {
-            let at = S + step * 10 * MS;
-            other.push(opened(step, at));
-            other.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
-        }
-        for step in (1..=300u64).rev() {
-            let at = S + step * 10 * MS;
-            other.push(kernel(step, at + 5 * MS + 20_000, at + 9 * MS));
-            other.push(kernel(step, at + MS, at + 5 * MS));
-        }
-        for process in [&mut one, &mut other] {
-            process.finish();
-        }
-        let decode = |process: &Process| process.totals()["decode"].clone();
-        assert_eq!(decode(&one), decode(&other));
-    }
-
-    #[test]
-    fn numbers_of_the_last_moments_are_not_shown_before_they_are_final() {
-        let mut process = process();
-        steps(&mut process, 500);
-        // Six seconds of data: the last three wait.
-        let before = process.window();
-        assert!(before.ns <= 3 * S && before.ns >= 2 * S, "{}", before.ns);
-        process.finish();
-        assert!(process.window().ns > 4 * S);
-    }
-
-    #[test]
-    fn work_outside_of_ranges_and_of_unknown_ranges_is_counted_apart() {
-        let mut process = process();
-        for (range, at) in [(RANGE_OUTSIDE, 1), (RANGE_UNKNOWN, 2), (77, 3)] {
-            process.push(kernel(range, S + at * MS, S + at * MS + 5));
-        }
-        process.push(Record::Work(GpuWork::new(What::Fill { bytes: 4 })));
-        process.finish();
-        let counts = process.counts();
-        assert_eq!((counts.work, counts.outside, counts.unattributed), (4, 2, 2));
-        let totals = process.totals();
-        assert_eq!(totals["(outside ranges)"].busy_ns, 5);
-        assert_eq!(totals["(unattributed)"].busy_ns, 10);
-    }
-
-    #[test]
-    fn tokens_are_known_from_a_field_or_from_the_payload_where_the_user_says_so() {
-        let tokens = |process: &Process| {
-            let all = process.totals();
-            (all["decode"].tokens, all["decode"].steps_with_tokens)
-        };
-        let mut plain = process();
-        plain.push(opened(1, 2 * S));
-        let field = Field { name: 4, value: FieldValue::U64(8) };
-        plain.push(Record::RangeFields { range: 1, fields: vec![field] });
-        plain.push(Record::RangeClose { range: 1, end: MonoNs(3 * S) });
-        steps(&mut plain, 3);
-        plain.finish();
-        assert_eq!(tokens(&plain), (8, 1));
-        let options = Options { tokens_in_payload: vec!["decode".into()] };
-        let mut told = Process { options, ..process() };
-        steps(&mut told, 3);
-        told.finish();
-        assert_eq!(tokens(&told), (6, 3));
-    }
-
-    #[test]
-    fn steps_of_an_engine_have_their_kind_requests_and_tokens_by_fields_and_by_names() {
-        let mut process = process();
-        let step = |process: &mut Process, range: u64, path: u32, fields: Vec<Field>| {
-            let at = S + range * 10 * MS;
-            let Record::RangeOpen(open) = opened(range, at) else { unreachable!("it opens") };
-            process.push(Record::RangeOpen(RangeOpen { path, ..open }));
-            process.push(Record::RangeFields { range, fields });
-            process.push(Record::RangeClose { range, end: MonoNs(at + 10 * MS) });
-        };
-        let names = [
-            (5, "decode_requests"),
-            (6, "decode_tokens"),
-            (7, "execute_context_1(32)_generation_4(4)"),
-            (8, "execute_context_0(0)_generation_0(0)"),
-        ];
-        for (id, name) in names {
-            process.push(Record::Name { id, bytes: name.into() });
-        }
-        // By its fields, in the range `decode`; 31 requests, and as many drafted tokens again.
-        let field = |name, value| Field { name, value: FieldValue::U64(value) };
-        step(&mut process, 1, 1, vec![field(5, 31), field(6, 62)]);
-        step(&mut process, 2, 1, vec![field(5, 33), field(6, 66)]);
-        // By its name; the last one holds no work.
-        for id in [7, 8] {
-            process.push(Record::Path(Path { id, parent: 0, name: id, domain: 0 }));
-        }
-        step(&mut process, 3, 7, Vec::new());
-        step(&mut process, 4, 8, Vec::new());
-        process.finish();
-        let totals = process.totals();
-        let of = |stage: &str| {
-            let numbers = &totals[stage];
-            (numbers.steps, numbers.tokens, numbers.requests_per_step())
-        };
-        assert_eq!(of("decode"), (2, 128, Some(32.0)));
-        assert_eq!(of("mixed"), (1, 36, Some(5.0)));
-        assert_eq!(totals.len(), 2, "{:?}", totals.keys());
-    }
-
-    #[test]
-    fn instances_that_are_not_recorded_have_steps_and_no_window() {
-        let mut process = process();
-        process.push(Record::Meta { key: "sample".into(), value: "1/2".into() });
-        for step in 1..=10u64 {
-            let at = S + step * 10 * MS;
-            process.push(opened(step, at));
-            process.push(Record::RangeSample { range: step, recorded: step % 2 == 0 });
-            process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
-        }
-        process.finish();
-        let totals = process.totals();
-        let decode = &totals["decode"];
-        assert_eq!((decode.steps, decode.recorded_steps, decode.window_ns), (10, 5, 50 * MS));
-    }
-
-    /// Hazard (Watching what runs): Times of a hostile file lie anywhere.
-    /// Promise: The reader neither stops nor slows down.
-    #[test]
-    fn times_from_nowhere_neither_stop_nor_slow_the_reader() {
-        let mut process = process();
-        process.push(opened(1, u64::MAX - 1));
-        process.push(Record::RangeClose { range: 1, end: MonoNs(3) });
-        process.push(kernel(1, 5, u64::MAX - AHEAD));
-        process.push(Record::Anchor(Anchor {
-            gpu: GpuNs(u64::MAX),
-            mono: MonoNs(1),
-            wall: WallNs(1),
-        }));
-        process.push(kernel(1, 5, 6));
-        steps(&mut process, 50);
-        process.finish();
-        let _ = process.window();
-        assert_eq!(process.counts().work, 102);
-    }
-
-    #[test]
-    fn readings_of_a_gpu_add_up_to_what_is_known_of_it() {
-        let mut process = process();
-        process.push(Record::Device(Device { id: 0, memory_bytes: 80 << 30, ..Device::default() }));
-        assert!(process.gpus().is_empty(), "the driver said nothing yet");
-        let full = DeviceState {
-            power_mw: Some(400_000),
-            sm_clock_mhz: Some(1_000),
-            clock_reasons: Some(4),
-            memory_used_bytes: 20 << 30,
-            ..DeviceState::default()
-        };
-        process.push(Record::DeviceState(full));
-        let short = DeviceState { sm_clock_mhz: Some(1_980), ..DeviceState::default() };
-        process.push(Record::DeviceState(short));
-        let expected = GpuState {
-            power_mw: Some(400_000),
-            sm_clock_mhz: Some(1_980),
-            clock_reasons: Some(4),
-            memory_used_bytes: Some(20 << 30),
-            memory_bytes: Some(80 << 30),
-            ..GpuState::default()
-        };
-        assert_eq!(process.gpus(), [expected]);
-        for device in 0..1_000 {
-            process.push(Record::DeviceState(DeviceState { device, ..short }));
-        }
-        assert_eq!(process.gpus().len(), DEVICES);
-    }
-
-    #[test]
-    fn the_rank_is_that_in_the_largest_communicator_unless_several_are_of_one_process() {
-        let mut process = process();
-        for (id, name) in [(11, "No. of ranks"), (12, "Rank")] {
-            process.push(Record::Name { id, bytes: name.into() });
-        }
-        let mut told = |members: u64, rank: u64| {
-            let field = |name, value| Field { name, value: FieldValue::U64(value) };
-            let fields = vec![field(11, members), field(12, rank)];
-            process.push(Record::RangeFields { range: 1, fields });
-            process.rank_of_communicator()
-        };
-        assert_eq!(told(2, 2), None, "no rank of two");
-        assert_eq!(told(2, 1), Some(1));
-        assert_eq!(told(8, 5), Some(5));
-        assert_eq!(told(2, 0), Some(5));
-        assert_eq!(told(8, 6), None, "a thread for each of several GPUs");
-    }
-
-    #[test]
-    fn what_is_skimmed_leaves_definitions_only() {
-        let mut process = process();
-        process.skim(true);
-        steps(&mut process, 50);
-        process.push(Record::Name { id: 9, bytes: b"prefill".to_vec() });
-        process.skim(false);
-        process.push(Record::Path(Path { id: 9, parent: 0, name: 9, domain: 0 }));
-        assert_eq!((process.counts().work, process.tables.place(9).stage.is_some()), (0, true));
-        assert_eq!(process.tables.stage_name(process.tables.place(9).stage.unwrap()), "prefill");
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use stage2_contract::stats::BACK_TO_BACK_NS;
 
 use crate::numbers::StageNumbers;
 
-/// Intervals of one union that wait, at most; more are settled early. Those of 3 s are fewer, up to 87,000 a second: what is
+/// Intervals of one union that wait, at most; more are settled early. Those that wait are fewer, up to 87,000 a second for 3 s: what is
 /// settled early has no samples of the host yet.
 const PENDING: usize = 1 << 18;
 

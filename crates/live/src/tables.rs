@@ -44,12 +44,15 @@ const OTHER_STAGE: u16 = 3;
 const STAND_INS: [&str; 4] = ["(outside ranges)", "(unattributed)", "(undefined range)", OTHER];
 
 /// Where a path of ranges belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The outermost range of the program; nothing where only libraries' are open.
     pub(crate) stage: Option<u16>,
     /// Its innermost range is one of the program.
     pub(crate) of_program: bool,
+    /// It is the stage itself; else, right within it, the name of its innermost range.
+    pub(crate) is_outermost: bool,
+    pub(crate) within: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -143,8 +146,7 @@ impl Tables {
             id => self.paths.get(&id).map_or(Some(UNDEFINED), |place| place.stage),
         };
         self.works.remove(&path.id);
-        let is_outermost = around.is_none() && !of_library;
-        let own = self.names.get(&path.name).filter(|_| is_outermost);
+        let own = self.names.get(&path.name).filter(|_| around.is_none() && !of_library);
         let named = own.and_then(|name| self.engines.read(name)).map(|(_, named)| named);
         // A range of an engine that holds no work is no stage either.
         let of_library = of_library || matches!(named, Some(Named::Empty | Named::Captured(_)));
@@ -156,7 +158,10 @@ impl Tables {
             (None, _) if !of_library => Some(self.stage(path)),
             (around, _) => around,
         };
-        let place = Place { stage, of_program: !of_library };
+        let is_right_within = self.paths.get(&path.parent).is_some_and(|place| place.is_outermost);
+        let within = (is_right_within && !of_library).then_some(path.name);
+        let is_outermost = around.is_none() && stage.is_some();
+        let place = Place { stage, of_program: !of_library, is_outermost, within };
         self.left_out += u64::from(!keep(&mut self.paths, PATHS, path.id, place));
     }
 
@@ -222,7 +227,7 @@ impl Tables {
     }
 
     pub(crate) fn place(&self, path: u32) -> Place {
-        let undefined = Place { stage: Some(UNDEFINED), of_program: true };
+        let undefined = Place { stage: Some(UNDEFINED), of_program: true, ..Place::default() };
         self.paths.get(&path).copied().unwrap_or(undefined)
     }
 
@@ -282,9 +287,14 @@ mod tests {
         }
         let decode = tables.place(2).stage;
         assert_eq!(tables.stage_name(decode.unwrap()), "decode");
-        assert_eq!(tables.place(1), Place { stage: None, of_program: false });
-        assert_eq!(tables.place(3), Place { stage: decode, of_program: false });
-        assert_eq!(tables.place(4), Place { stage: decode, of_program: true });
+        let of = |path: u32| {
+            let place = tables.place(path);
+            (place.stage, place.of_program, place.is_outermost, place.within)
+        };
+        assert_eq!(of(1), (None, false, false, None));
+        assert_eq!(of(2), (decode, true, true, None));
+        assert_eq!(of(3), (decode, false, false, None));
+        assert_eq!(of(4), (decode, true, false, None), "a range of a library is around it");
         assert_eq!(tables.place(99).stage, Some(UNDEFINED));
     }
 

@@ -21,6 +21,8 @@ use crate::{MAX_STAGES, OTHER, SILENT_NS};
 
 /// Bytes that a tick reads over all files, about.
 const TICK_BYTES: u64 = 64 << 20;
+/// And a reading between two ticks.
+const READ_BYTES: u64 = 32 << 20;
 /// And one that catches up: a fraction of a second.
 const CATCH_UP_BYTES: u64 = 4 << 20;
 /// So far behind, and the part up to the last [`KEPT_BYTES`] is left out.
@@ -89,6 +91,11 @@ impl Watch {
         self.tick_at(now_ns(), TICK_BYTES);
     }
 
+    /// Reads what was added between two ticks, which are a second apart.
+    pub fn read(&mut self) {
+        self.tick_at(now_ns(), READ_BYTES);
+    }
+
     /// Reads a little more of what is there, without a wait after the last tick.
     pub fn catch_up(&mut self) {
         self.tick_at(now_ns(), CATCH_UP_BYTES);
@@ -96,7 +103,7 @@ impl Watch {
 
     fn tick_at(&mut self, now_ns: u64, mut budget: u64) {
         self.now_ns = now_ns;
-        // Ticks are a second apart, unless they catch up.
+        // Ticks are a second apart, other readings are not.
         let ticks = u32::from(budget == TICK_BYTES);
         self.find();
         self.behind = 0;
@@ -123,6 +130,9 @@ impl Watch {
             self.skipped += if skims { taken.bytes } else { 0 };
             tracked.corrupt_frames += taken.corrupt_frames;
             tracked.behind = taken.behind;
+            if taken.bytes > 0 && taken.behind < CURRENT_BYTES {
+                tracked.process.is_current();
+            }
             tracked.quiet = if taken.bytes == 0 { tracked.quiet.saturating_add(ticks) } else { 0 };
             let is_current = taken.bytes > 0 && taken.behind < CURRENT_BYTES;
             if is_current && tracked.is_read {

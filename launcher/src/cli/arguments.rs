@@ -354,6 +354,9 @@ pub(crate) struct Captures {
     /// Folder of trace files (*.s2t), or one of them
     #[arg(long = "spool", value_name = "DIR")]
     pub(crate) traces: Vec<PathBuf>,
+    /// Take trace files that are still written up to their last whole frame, as `top` does
+    #[arg(long, hide = true)]
+    pub(crate) live: bool,
     /// File of Nsight Systems: .sqlite, .nsys-rep, or .csv of `nsys stats`
     #[arg(long, value_name = "FILE")]
     pub(crate) nsys: Vec<PathBuf>,

@@ -67,7 +67,7 @@ pub(crate) fn import(args: MergeArgs, terminal: &Terminal) -> Result<u8, Failure
 
 /// Fails where no file can be used, before there is a folder; one that can be is merged without the others.
 fn check_inputs(captures: &Captures) -> Result<(), Failure> {
-    let Captures { traces, nsys, ncu } = captures;
+    let Captures { traces, nsys, ncu, .. } = captures;
     if traces.is_empty() && nsys.is_empty() && ncu.is_empty() {
         let text = "there is nothing to merge; give --spool DIR, --nsys FILE or --ncu FILE";
         return Err(Failure::Usage(text.into()));
@@ -314,6 +314,7 @@ fn copy_in(
         }
         let folder = dir.join(sub);
         let mut inputs = InputCopies::new(kind, folder.clone());
+        inputs.is_live = captures.live && kind == Kind::Trace;
         if kind == Kind::Nsys {
             tools.begin_copies(&folder, sub);
         }

@@ -2,10 +2,8 @@
 
 mod page;
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::{self, ErrorKind, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,7 +18,6 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
-use stage2_read::files;
 
 use crate::cli::TopArgs;
 use crate::failure::Failure;
@@ -30,6 +27,9 @@ use crate::terminal::width;
 /// Size of a page of plain text, unless the terminal or the variable COLUMNS has another width.
 const COLUMNS: usize = 80;
 const LINES: usize = 24;
+
+/// What a failure of another command of this program begins with.
+const ERROR: &str = "stage2-launch: error: ";
 
 /// A message goes after this time, unless what it tells of still goes on.
 const SAID_FOR: Duration = Duration::from_secs(10);
@@ -112,7 +112,7 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
             if Instant::now() >= next {
                 let is_new = watched.tick();
                 let is_current = is_new && !view.look.is_reading;
-                next = Instant::now() + if is_current { TICK } else { STEP };
+                next = Instant::now() + if is_current { TICK / 2 } else { STEP };
                 if !view.state.frozen {
                     let state = std::mem::take(&mut view.state);
                     view = look(watched, state, false);
@@ -178,11 +178,9 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         is_text,
         ended: None,
-        report: None,
     };
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
-        view.report = watched.report(&view.look);
     }
     view
 }
@@ -250,12 +248,12 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-/// Writes what was read so far as a bundle.
+/// Writes what is there so far as a bundle.
 fn write_bundle(watched: &mut LiveSource) {
-    let files: Vec<(PathBuf, u64)> = watched.files().to_vec();
+    let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
+    let files: Vec<PathBuf> = with_data.map(|(path, _)| path.clone()).collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
-    let folder = PathBuf::from(name);
-    if files.iter().all(|(_, bytes)| *bytes == 0) {
+    if files.is_empty() {
         let why = match watched.look().hosts {
             Some(_) => "the trace files are on other hosts: nothing can be written here",
             None => "there is nothing to write yet",
@@ -263,61 +261,32 @@ fn write_bundle(watched: &mut LiveSource) {
         watched.said = Some(why.to_owned());
         return;
     }
-    watched.in_background("making the report ...", move || save(&files, &folder));
+    watched.in_background("making the report ...", move || save(&files, Path::new(&name)));
 }
 
 /// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it. Another
 /// process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
-fn save(all: &[(PathBuf, u64)], folder: &Path) -> String {
-    let count = all.iter().filter(|(_, bytes)| *bytes > 0).count();
-    match bundle_of(all, folder) {
+fn save(files: &[PathBuf], folder: &Path) -> String {
+    match merge(files, folder) {
         Ok(()) => format!(
             "made {} from {}",
             visible_path(&folder.join("report.html")),
-            counted(count as u64, "trace file")
+            counted(files.len() as u64, "trace file")
         ),
         Err(why) => format!("{} was not made: {why}", folder.display()),
     }
 }
 
-fn bundle_of(all: &[(PathBuf, u64)], folder: &Path) -> anyhow::Result<()> {
-    let beside = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // Only the owner may read it, and it goes when it is no longer needed.
-    let copies = tempfile::Builder::new()
-        .prefix(".stage2-top-")
-        .tempdir_in(beside.unwrap_or(Path::new(".")))?;
-    let copied = copies.path().join("traces");
-    copy(all, &copied)?;
-    let merged = Command::new(std::env::current_exe()?)
-        .args(["merge", "-q", "--allow-empty", "--spool"])
-        .arg(&copied)
-        .arg("-o")
-        .arg(folder)
-        .stdin(Stdio::null())
-        .output()?;
+fn merge(files: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["merge", "-q", "--allow-empty", "--live"]);
+    let spools = files.iter().flat_map(|file| [OsStr::new("--spool"), file.as_os_str()]);
+    let merged = command.args(spools).arg("-o").arg(folder).stdin(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&merged.stderr);
     let last = said.lines().rfind(|line| !line.trim().is_empty());
+    let last = last.map(|last| last.strip_prefix(ERROR).unwrap_or(last));
     let why = last.map_or_else(|| merged.status.to_string(), str::to_owned);
     anyhow::ensure!(merged.status.success(), why);
-    Ok(())
-}
-
-/// Copies so many bytes of each file into a new folder.
-fn copy(all: &[(PathBuf, u64)], folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(folder)?;
-    for (at, (path, bytes)) in all.iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
-        let Some(name) = path.file_name() else { continue };
-        let mut copy = files::new_in(folder)?;
-        io::copy(&mut files::open(path)?.take(*bytes), &mut copy)?;
-        // Files of several folders may be called alike.
-        let mut to = folder.join(name);
-        if to.symlink_metadata().is_ok() {
-            let mut other = OsString::from(format!("{at}-"));
-            other.push(name);
-            to = folder.join(other);
-        }
-        files::put(copy, &to)?;
-    }
     Ok(())
 }
 
@@ -376,22 +345,5 @@ mod tests {
             press('s');
             assert_eq!(press('y'), (None, doing.to_owned()));
         }
-    }
-
-    #[test]
-    fn copies_hold_what_was_read_and_no_more() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("host-1.s2t");
-        fs::write(&path, "frames, and a half one").expect("a file");
-        let into = folder.path().join("copy");
-        let absent = folder.path().join("absent.s2t");
-        let namesake = folder.path().join("other/host-1.s2t");
-        fs::create_dir(folder.path().join("other")).expect("a folder");
-        fs::write(&namesake, "of another host").expect("a file");
-        copy(&[(path.clone(), 6), (absent.clone(), 0), (namesake, 2)], &into).expect("copied");
-        assert_eq!(fs::read(into.join("host-1.s2t")).expect("a file"), b"frames");
-        assert_eq!(fs::read(into.join("2-host-1.s2t")).expect("a file"), b"of");
-        assert!(copy(&[(path, 6)], &into).is_err(), "a folder that is there is left alone");
-        assert!(copy(&[(absent, 9)], &folder.path().join("third")).is_err());
     }
 }

@@ -10,7 +10,6 @@ mod processes;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use clap::ValueEnum;
 use foot::foot;
@@ -26,7 +25,6 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
-use stage2_model::{Report, StepTimes, StepUnit, WindowKind};
 
 use crate::live_source::Switch;
 
@@ -105,8 +103,6 @@ pub(crate) struct View {
     pub(crate) is_text: bool,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
-    /// The report of the run that has ended.
-    pub(crate) report: Option<Arc<Report>>,
 }
 
 /// Names get no more columns: numbers stay near to them on a wide terminal.
@@ -122,17 +118,17 @@ const KERNELS_LEAST: usize = 6;
 const WITH_CALLS: usize = 98;
 const WIDE: usize = 130;
 
-/// A stage over all processes: of a run that has ended as in its report, where it has one.
+/// A stage over all processes.
 #[derive(Default)]
 struct Row {
     name: String,
     processes: u64,
     sum: StageNumbers,
-    calls_per_s: Option<f64>,
-    /// What the times are of, as in a report.
+    /// What the times are of, as in a report, and how many of these ended per second.
+    each_per_s: Option<f64>,
     unit: &'static str,
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
+    p50_ns: Option<u64>,
+    p99_ns: Option<u64>,
     /// Parts of the time in calls, which add up to it.
     busy: Option<f64>,
     gaps: Option<f64>,
@@ -155,10 +151,10 @@ const STAGE_TITLES: [(&str, usize); 13] = [
     ("IDLE", 6),
     (TOKENS, 8),
     (REQUESTS, 5),
-    (CALLS, 7),
+    (RATE, 7),
     (WORK, 7),
     (P90, 7),
-    (PER_CALL, 9),
+    (PER_EACH, 9),
 ];
 
 /// A part of BUSY, in brackets; only where ranks communicate.
@@ -167,10 +163,11 @@ const WAIT: &str = "(WAIT)";
 const TOKENS: &str = "TOKENS/S";
 const REQUESTS: &str = "REQS";
 /// Only while a run goes on: rates of the last seconds, which a report does not have.
-const CALLS: &str = "CALLS/S";
+/// Named by the unit, if all rows have the same.
+const RATE: &str = "N/S";
 const WORK: &str = "WORK/S";
 const P90: &str = "P90 ms";
-const PER_CALL: &str = "WORK/CALL";
+const PER_EACH: &str = "WORK/N";
 
 /// The part of the time in which no work ran, within calls or between them. IDLE, of a stage, is another one.
 const UNUSED: &str = "NO WORK";
@@ -249,7 +246,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
     };
-    let counters = counters(seen, (left / 8).max(1), width);
+    // Of a run that has ended, they would be of its last second.
+    let counters = match view.ended {
+        None => counters(seen, (left / 8).max(1), width),
+        Some(_) => Vec::new(),
+    };
     let for_hosts = (if left < 30 { left / 5 } else { left / 4 }).max(1);
     let hosts = match view.look.is_reading {
         true => Vec::new(),
@@ -302,7 +303,7 @@ fn rows(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
     for process in shown(view) {
         let with_work =
-            process.window.stages.iter().filter(|(_, sum)| sum.steps > 0 || sum.launches > 0);
+            process.window.stages.iter().filter(|(_, sum)| sum.each().0 > 0 || sum.launches > 0);
         for (name, sum) in with_work {
             let Some(seconds) = seconds(process, sum) else { continue };
             let row = all.entry(name).or_default();
@@ -312,7 +313,7 @@ fn rows(view: &View) -> Vec<Row> {
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
-            add(&mut row.calls_per_s, sum.steps);
+            add(&mut row.each_per_s, sum.each().0);
             add(&mut row.tokens_per_s, sum.tokens);
             row.launches_per_s += sum.launches as f64 / seconds;
         }
@@ -330,14 +331,13 @@ impl Row {
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
         let processes = self.processes.max(1) as f64;
-        self.calls_per_s = self.calls_per_s.map(|sum| sum / processes);
+        self.each_per_s = self.each_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
-        self.p50_ns = self.sum.step_times.percentile(50).map(|ns| ns as f64);
+        self.p50_ns = self.sum.step_times.percentile(50);
         let has_p99 = self.sum.timed.0 >= P99_VALUES;
-        let p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
-        self.p99_ns = p99_ns.map(|ns| ns as f64);
+        self.p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
         // Where no GPU work at all is recorded, how busy the GPU is is not known.
@@ -345,41 +345,12 @@ impl Row {
         self.busy = self.sum.busy_share().filter(|_| has_work);
         self.gaps = self.sum.gap_share().filter(|_| has_work);
         self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
-        if let Some(report) = view.report.as_ref().filter(|_| only(view).is_none()) {
-            self.as_in(report);
-        }
-    }
-
-    /// Takes the values of a report.
-    fn as_in(&mut self, report: &Report) {
-        let Some(of) = report.answer.stages.iter().find(|of| of.stage == self.name) else { return };
-        // One that is inferred from kernels is not as sure as a call.
-        let is_sure = |step: &&StepTimes| step.unit != StepUnit::Inferred;
-        if let Some(step) = of.step.as_ref().filter(is_sure) {
-            self.unit = step.shown_unit();
-            self.p50_ns = Some(step.shown_ns(step.p50_ns));
-            self.p99_ns = step.p99_ns.map(|ns| step.shown_ns(ns));
-            self.requests = step.requests;
-        }
-        self.tokens_per_s = of.tokens_per_s.value().or(self.tokens_per_s);
-        let Some(window) = &of.window else { return };
-        let parts: Vec<(WindowKind, f64)> =
-            window.parts.iter().map(|part| part.kind).zip(window.rounded_percent()).collect();
-        let part = |is_it: fn(WindowKind) -> bool| {
-            let found = parts.iter().filter(|(kind, _)| is_it(*kind));
-            Some(found.map(|(_, percent)| percent / 100.0).sum())
-        };
-        self.gaps = part(|kind| kind == WindowKind::LaunchGaps);
-        self.idle = part(|kind| kind == WindowKind::OtherIdle);
-        let wait = part(|kind| kind == WindowKind::Waiting);
-        self.wait = wait.filter(|wait| self.wait.is_some() || *wait > 0.0);
-        self.busy = part(|kind| !matches!(kind, WindowKind::LaunchGaps | WindowKind::OtherIdle));
     }
 }
 
 /// What a call is called, as in a report.
 fn unit(sum: &StageNumbers) -> &'static str {
-    if sum.steps_with_requests > 0 { "step" } else { "call" }
+    if sum.steps_with_requests > 0 || sum.within > 0 { "step" } else { "call" }
 }
 
 /// What the rates of a stage are over: the last seconds, and of a whole run the time in its calls.
@@ -415,16 +386,17 @@ fn stage_table(
         WAIT => has_waits,
         TOKENS => has_rate || sums(|sum| sum.steps_with_tokens > 0),
         REQUESTS => sums(|sum| sum.steps_with_requests > 0),
-        CALLS | WORK => !is_over,
-        // A report has none.
-        P90 => view.report.is_none() || only(view).is_some(),
+        RATE | WORK => !is_over,
         _ => true,
     };
     let start = format!("  {}", padded(&format!("STAGE{of}"), name_width));
-    let is_step = rows.iter().all(|row| row.sum.steps == 0 || unit(&row.sum) == "step");
-    let titles = STAGE_TITLES.map(|(title, _)| match title {
-        PER_CALL if is_step => "WORK/STEP".to_owned(),
-        title => title.to_owned(),
+    let mut units: Vec<&str> =
+        rows.iter().filter(|row| row.sum.each().0 > 0).map(|row| row.unit).collect();
+    units.dedup();
+    let titles = STAGE_TITLES.map(|(title, _)| match (title, units.as_slice()) {
+        (RATE, [unit]) => format!("{}S/S", unit.to_uppercase()),
+        (PER_EACH, [unit]) => format!("WORK/{}", unit.to_uppercase()),
+        (title, _) => title.to_owned(),
     });
     let line_of = |start: String, cells: &[String; STAGE_TITLES.len()]| {
         let cells = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
@@ -440,22 +412,22 @@ fn stage_table(
     for (at, row) in rows.iter().enumerate().skip(first).take(height) {
         let mark = if at == chosen { ">" } else { " " };
         let start = format!("{mark} {}", padded(&row.name, name_width));
-        let recorded = row.sum.recorded_steps;
-        let per_call = (recorded > 0).then(|| row.sum.launches as f64 / recorded as f64);
+        let (_, recorded) = row.sum.each();
+        let per_each = (recorded > 0.0).then(|| row.sum.launches as f64 / recorded);
         let cells = [
             or_dash(row.p50_ns.map(|_| row.unit.to_owned())),
-            or_dash(row.p50_ns.map(|ns| short(ns / 1e6))),
-            or_dash(row.p99_ns.map(|ns| short(ns / 1e6))),
+            or_dash(row.p50_ns.map(ms)),
+            or_dash(row.p99_ns.map(ms)),
             or_dash(row.busy.map(share)),
             or_dash(row.wait.map(in_brackets)),
             or_dash(row.gaps.map(share)),
             or_dash(row.idle.map(share)),
             or_dash(row.tokens_per_s.map(short)),
             or_dash(row.requests.map(short)),
-            or_dash(row.calls_per_s.map(short)),
+            or_dash(row.each_per_s.map(short)),
             short(row.launches_per_s),
             or_dash(row.sum.step_times.percentile(90).map(ms)),
-            or_dash(per_call.map(short)),
+            or_dash(per_each.map(short)),
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         let text = match shown.all(|(cell, _)| cell == "-") {
@@ -532,7 +504,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let kernels = kernels.split_off(above);
     let from = if above > 0 { format!(", from {}", above + 1) } else { String::new() };
     let from = format!("KERNEL IN {}{from}", row.name);
-    let calls = row.sum.recorded_steps as f64;
+    let (_, calls) = row.sum.each();
     let (has_calls, is_wide) = (width >= WITH_CALLS && calls > 0.0, width >= WIDE);
     let besides = 41 + if has_calls { 18 } else { 0 } + if is_wide { 16 } else { 0 };
     let name_width = width.saturating_sub(besides).clamp(8, KERNEL_COLUMNS);

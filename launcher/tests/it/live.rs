@@ -97,7 +97,7 @@ fn what_is_seen_live_is_what_a_report_says() {
     let parts = ["1 process  ended", "> decode", "prefill", "in ranges 100%"];
     expect_parts(&page, "top", &parts);
     let first = page.lines().next().expect("a header");
-    assert!(first.ends_with("  numbers of its traces"), "{first}");
+    assert!(first.ends_with("  whole run"), "{first}");
     let mut wide = Command::new(LAUNCH);
     wide.args(["top", "--once", utf8(&traces)]).env("COLUMNS", "200");
     let wide = text(&wide.output().expect("stage2-launch"));
@@ -244,7 +244,7 @@ fn another_version(client: &mut TcpStream) -> std::io::Result<()> {
 fn too_many_ranks(client: &mut TcpStream) -> std::io::Result<()> {
     let ranks = vec!["{}"; 1_000_000].join(",");
     client.write_all(OK)?;
-    write!(client, "{{\"stage2_live\": 3, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
+    write!(client, "{{\"stage2_live\": 4, \"now_ns\": 5, \"look\": {{\"processes\": [{ranks}]}}}}")
 }
 
 fn nonsense(client: &mut TcpStream) -> std::io::Result<()> {
@@ -283,7 +283,7 @@ fn of_several_hosts_those_that_answer_are_shown_and_the_others_named() {
         "nothing listens there",
         "it does not answer in time",
         "it sends more than 16 MB",
-        "it reports version 999, and this program reads version 3",
+        "it reports version 999, and this program reads version 4",
         "it is damaged",
         "what it sends is not from `feed`",
     ];

@@ -7,7 +7,7 @@ use stage2_contract::text::shorten;
 use stage2_live::{Look, Watched};
 
 use super::{
-    View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, only, part, plain,
+    View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, part, plain,
     sorted_processes,
 };
 
@@ -18,7 +18,7 @@ const NAME_MOST: usize = 40;
 /// The age of data: short, and known only roughly where it is long.
 fn age(seconds: f64) -> String {
     match seconds {
-        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 100.0 => format!("{s:.0} s"),
         s if s < 6_000.0 => format!("{:.0} min", s / 60.0),
         s if s < 360_000.0 => format!("{:.1} h", s / 3_600.0),
         s => format!("{:.0} days", s / 86_400.0),
@@ -40,7 +40,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
         _ if look.is_reading => reading(look),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
-        Some(age) => format!("data {age} old"),
+        Some(age) => format!("data of {age} ago"),
         None => "no data yet".to_owned(),
     };
     let all = counted(rows.len() as u64, "process");
@@ -133,13 +133,12 @@ fn span(view: &View) -> String {
     }
     let windows = || view.look.processes.iter().map(|process| &process.window);
     if windows().any(|window| window.is_whole) {
-        let is_of_report = view.report.is_some() && only(view).is_none();
-        let of = if is_of_report { "report" } else { "traces" };
-        return format!("  numbers of its {of}");
+        return "  whole run".to_owned();
     }
     match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
         s if s <= 0.0 => String::new(),
-        s if s >= 9.95 => format!("  last {s:.0} s"),
+        // Its first second is a whole one, its last one may not be.
+        s if s >= 9.0 => "  last 10 s".to_owned(),
         s => format!("  last {s:.1} s"),
     }
 }

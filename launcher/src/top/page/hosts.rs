@@ -1,20 +1,18 @@
 //! What the host did while no work ran -> lines of the page.
 
 use ratatui::text::Line;
-use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
-use stage2_model::{HOST_ERRORS_LEAST, HostCause, Report};
 
-use super::processes::{is_file, sorted_processes};
-use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, part, plain, share, who};
+use super::processes::sorted_processes;
+use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
 const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
 
-/// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Without a
-/// report, of each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
+/// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
+/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
 pub(super) fn hosts<'v>(
     view: &'v View,
     row: Option<&Row>,
@@ -22,37 +20,6 @@ pub(super) fn hosts<'v>(
     width: usize,
 ) -> Vec<Line<'static>> {
     let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
-    let reported = view.report.as_ref().and_then(|report| {
-        let (row, host) = (row?, report.host.as_ref()?);
-        Some((report, host.stages.iter().find(|of| of.stage == row.name)?))
-    });
-    if let Some((report, host)) = reported {
-        let (whose, idle_ns, window_ns) = match only(view) {
-            None => ("all".to_owned(), host.idle_ns, host.window_ns),
-            Some(of) => {
-                let (idle_ns, window_ns) = idle_of(report, of, &host.stage).unzip();
-                (who(of), idle_ns, window_ns)
-            }
-        };
-        let mut causes: Vec<(f64, String)> = Vec::new();
-        for cause in &host.causes {
-            let (percent, rank) = match only(view) {
-                None if cause.is_finding() => (cause.percent, mostly(report, cause)),
-                None => continue,
-                Some(of) => match percent_of(cause, of, host.idle_ns.zip(idle_ns)) {
-                    Some(percent) => (percent, String::new()),
-                    None => continue,
-                },
-            };
-            let room = width.saturating_sub(BEFORE_CAUSE + rank.chars().count());
-            causes.push((percent, format!("{}{rank}", fitted(&cause.text(true), room))));
-        }
-        causes.order_by(|a, b| b.0.total_cmp(&a.0));
-        causes.truncate(height.min(most));
-        let unused = idle_ns.zip(window_ns).map(|(idle, all)| part(idle, all));
-        let why = causes.is_empty().then(|| "too few samples".to_owned());
-        return host_lines(&host.stage, [(whose, or_dash(unused), causes, why)], most, width);
-    }
     let alone = only(view).map(id);
     let mut all = sorted_processes(view, row);
     all.retain(|of| alone.as_ref().is_none_or(|alone| *alone == id(of)));
@@ -84,30 +51,6 @@ pub(super) fn hosts<'v>(
         (who(process), unused, causes, why.cloned())
     });
     host_lines(&place, rows, each, width)
-}
-
-/// The time in the calls of a stage in which no work of a process ran, as its report has it, and that of all its calls.
-fn idle_of(report: &Report, process: &Watched, stage: &str) -> Option<(u64, u64)> {
-    let row = report.ranks.stages.iter().find(|of| of.stage == stage && is_file(process, &of.file));
-    Some((row?.warm_idle?.ns, process.window.stages.get(stage)?.window_ns))
-}
-
-/// The share of a cause in the idle time of one process, of `idle_ns` of all and of this one. As of all, it has to
-/// exceed its sampling error.
-fn percent_of(cause: &HostCause, process: &Watched, idle_ns: Option<(u64, u64)>) -> Option<f64> {
-    let (all_ns, own_ns) = idle_ns.filter(|(_, own_ns)| *own_ns > 0)?;
-    let part = cause.processes.iter().find(|of| is_file(process, &of.file))?.percent / 100.0;
-    let samples = cause.samples as f64 * part;
-    let percent = cause.percent * part * all_ns as f64 / own_ns as f64;
-    (samples.sqrt() >= HOST_ERRORS_LEAST).then_some(percent)
-}
-
-/// The rank that most of the time of a cause is in.
-fn mostly(report: &Report, cause: &HostCause) -> String {
-    let rank = |file: &str| report.processes.iter().find(|of| of.file == file)?.rank;
-    let most = cause.processes.iter().find(|of| of.percent > 50.0);
-    let most = most.filter(|_| report.ranks.seen > 1);
-    most.and_then(|of| rank(&of.file)).map_or_else(String::new, |rank| format!(", rank {rank}"))
 }
 
 /// Columns in front of a cause.

@@ -2,41 +2,29 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted};
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, StageNumbers, Watched};
-use stage2_model::RankStageRow;
 
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, only, or_dash, padded, plain, row_of,
-    seconds, share, short, state, unit, who,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
+    share, short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
 const LATE: f64 = 0.05;
-
-/// Steps of a report below which it calls no process late: in one of a few, any process would be.
-const LEAST_STEPS: u64 = 8;
+/// In so many calls or steps, at least: in one of a few, any rank is late.
+const LATE_EACH: u64 = 8;
 
 /// The part of the time in the calls of a stage in which each process waited for others, about: what its communication
-/// took beyond the quick launches of the quickest process. Nothing where no two processes communicate. A report knows it.
+/// took beyond the quick launches of the quickest process. Nothing where no two processes communicate.
 pub(super) fn waits(view: &View, stage: &str) -> Vec<Option<f64>> {
     let all = &view.look.processes;
-    if let Some(ranks) = view.report.as_ref().map(|report| &report.ranks) {
-        let wait = |process: &Watched| {
-            let is_it = |of: &&RankStageRow| of.stage == stage && is_file(process, &of.file);
-            let waiting_ns = ranks.stages.iter().find(is_it)?.warm_waiting_ns?;
-            let window_ns = process.window.stages.get(stage)?.window_ns;
-            (window_ns > 0).then(|| waiting_ns as f64 / window_ns as f64)
-        };
-        return all.iter().map(wait).collect();
-    }
     let mut quickest: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for kernel in all.iter().flat_map(|process| &process.window.kernels) {
         if let Some(quick_ns) = kernel.quick_ns.filter(|_| kernel.stage == stage) {
@@ -57,40 +45,8 @@ pub(super) fn waits(view: &View, stage: &str) -> Vec<Option<f64>> {
     all.iter().map(wait).collect()
 }
 
-/// Whether a file of a report is that of the process.
-pub(super) fn is_file(process: &Watched, file: &str) -> bool {
-    Path::new(&process.file).file_name().is_some_and(|name| name == file)
-}
-
-/// The process that the others wait for, and how that is known: from a report, or because it waits much less.
-fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize, String)> {
-    if let Some(report) = &view.report {
-        let late =
-            report.ranks.late.iter().find(|of| of.stage == row.map_or("", |row| &row.name))?;
-        let at = view.look.processes.iter().position(|process| is_file(process, &late.file))?;
-        let delays = late.delays.as_ref()?;
-        let text = match &delays.steps {
-            Some(steps) if steps.of < LEAST_STEPS => return None,
-            Some(steps) => format!(
-                "is late in {} of {}, by {} ms{}",
-                count(steps.late),
-                counted(steps.of, &steps.noun),
-                ms(steps.median_ns),
-                if steps.late > 1 { " (median)" } else { "" }
-            ),
-            None => format!(
-                "is late at {} of {} collectives",
-                count(delays.collectives),
-                count(late.collectives)
-            ),
-        };
-        let ranks = view.look.processes.iter().filter(|process| process.counts.work > 0);
-        let wait = match ranks.count() {
-            2 => "the other waits",
-            _ => "the others wait",
-        };
-        return Some((at, format!("{text}: {wait}")));
-    }
+/// The process that the others wait for, because it waits much less, and that in words.
+fn late(waits: &[Option<f64>]) -> Option<(usize, &'static str)> {
     let mut known: Vec<(f64, usize)> =
         waits.iter().enumerate().filter_map(|(at, wait)| Some(((*wait)?, at))).collect();
     known.order_by(|a, b| a.0.total_cmp(&b.0));
@@ -101,7 +57,7 @@ fn late(view: &View, row: Option<&Row>, waits: &[Option<f64>]) -> Option<(usize,
         1 => "waits less than the other rank, which waits for it",
         _ => "waits least for the other ranks: they wait for it",
     };
-    is_late.then(|| (at, why.to_owned()))
+    is_late.then_some((at, why))
 }
 
 fn of_stage<'p>(process: &'p Watched, row: Option<&Row>) -> Option<&'p StageNumbers> {
@@ -148,7 +104,8 @@ pub(super) fn processes(
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
     let has_work = |process: &Watched| process.counts.work > 0;
-    let (late, why) = late(view, row, &waits).unzip();
+    let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
+    let (late, why) = row.filter(has_some).and_then(|_| late(&waits)).unzip();
     let late = late.and_then(|at| view.look.processes.get(at));
     let why = late.zip(why).map(|(late, why)| format!("  * {} {why}", who(late)));
     let late = late.map(id);
@@ -158,16 +115,8 @@ pub(super) fn processes(
     let sorted = sorted_processes(view, row);
     let is_chosen = |process: &Watched| view.state.only.as_ref() == Some(&id(process));
     let chosen = sorted.iter().position(|process| is_chosen(process));
-    // The stage is then this process, with the numbers of its report.
-    let is_alone = only(view).is_none() && row.is_some_and(|row| row.processes == 1);
-    // A report may divide the time of a call, by its tokens.
-    let per = row.map(|row| (unit(&row.sum), row.unit)).filter(|(own, shown)| own != shown);
-    let (p50, p50_width) = match per.filter(|_| !is_alone) {
-        Some((own, _)) => (format!("P50 ms/{}", own.to_uppercase()), 12),
-        None => ("P50 ms".to_owned(), 7),
-    };
     let titles = [
-        (marked(&p50, by == ProcessOrder::StepTime), p50_width),
+        (marked("P50 ms", by == ProcessOrder::StepTime), 7),
         (marked("BUSY", by == ProcessOrder::Busy), 6),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
@@ -207,21 +156,16 @@ pub(super) fn processes(
         let lost = lost_text(lost(process), is_incomplete(process), lost_count);
         let is_whole = lost == "0";
         let wait = waits.get(&id(process)).copied().flatten();
-        let (p50_ns, busy, per_s) = match row.filter(|_| is_alone && sum.is_some()) {
-            Some(row) => (row.p50_ns, row.busy, row.tokens_per_s),
-            None => (
-                sum.and_then(|sum| sum.step_times.percentile(50)).map(|ns| ns as f64),
-                sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share),
-                sum.filter(|sum| sum.steps_with_tokens > 0)
-                    .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?)),
-            ),
-        };
+        let busy = sum.filter(|_| has_work(process)).and_then(StageNumbers::busy_share);
+        let per_s = sum
+            .filter(|sum| sum.steps_with_tokens > 0)
+            .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
-            or_dash(p50_ns.map(|ns| short(ns / 1e6))),
+            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
             or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),

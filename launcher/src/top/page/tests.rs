@@ -123,7 +123,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     assert_eq!(shown.len(), 24);
     assert!(shown.iter().all(|line| line.chars().count() <= 80), "{shown:#?}");
     let whole = shown.join("\n");
-    let parts = "2 processes, 2 recording|data 3.2 s old  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
+    let parts = "2 processes, 2 recording|data of 3 s ago  last 10 s|placed 100%|in ranges 99.8%|> decode|  prefill|\
                  gemm|attention|flash_fwd|71 node-1|stopping|70.0%|q quit";
     for part in parts.split('|') {
         assert!(whole.contains(part), "{part} is not in\n{whole}");
@@ -599,7 +599,7 @@ fn columns_of_a_narrow_terminal_are_whole() {
     assert!(find("STAGE").ends_with("REQS") && find("> decode").ends_with("32.0"), "{shown:#?}");
     assert!(find("PROCESS").ends_with("  HOST, IN ALL STAGES, LAST 10 s"), "{shown:#?}");
     assert!(find("RANK").ends_with("GPU") && find(" node-1").ends_with("65.0%"), "{shown:#?}");
-    assert!(find("2 processes").ends_with("old"), "{shown:#?}");
+    assert!(find("2 processes").ends_with("ago"), "{shown:#?}");
     assert_eq!(shown[14], "q quit  s record  ? more keys");
 }
 
@@ -678,7 +678,7 @@ fn a_wide_terminal_has_more_columns_and_causes() {
         let found = shown.iter().find(|line| line.contains(part));
         found.unwrap_or_else(|| panic!("{part} is not in {shown:#?}")).as_str()
     };
-    assert!(find("STAGE").ends_with(" CALLS/S  WORK/S  P90 ms WORK/STEP"));
+    assert!(find("STAGE").ends_with(" STEPS/S  WORK/S  P90 ms WORK/STEP"));
     assert!(find("> decode").ends_with("    800    58.2      40.0"), "{}", find("> decode"));
     // 5 s and 1,000 launches in 200 calls.
     assert!(find("gemm_a").ends_with("     5.00   25,000  gemm"), "{}", find("gemm_a"));
@@ -708,25 +708,26 @@ fn a_run_is_over_when_all_its_files_are_and_no_process_has_a_socket() {
     assert!(!is_over(&view));
 }
 
-/// Hazard (Watching what runs): A run has ended, and its last seconds are those in which it started and stopped.
-/// Promise: The numbers are those of its report: of all calls but the first, and the rank that is late there.
-#[test]
-fn a_run_that_has_ended_has_the_numbers_of_its_report() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_two_gpus");
+/// A sample that `top` shows after its end, and its report.
+fn sample(name: &str) -> (View, serde_json::Value) {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample").join(name);
     let mut watch = Watch::new(vec![Source::Folder(sample.join("collector"))], Options::default());
     (0..6).for_each(|_| watch.tick());
-    let bytes = std::fs::read(sample.join("metrics.json")).expect("a report");
-    let read = stage2_diff::read_report(&bytes).expect("a report");
-    let mut view = View {
-        look: watch.look(),
-        ended: Some("over".into()),
-        report: Some(Arc::new(read.report)),
-        ..View::default()
-    };
+    let report = std::fs::read(sample.join("metrics.json")).expect("a report");
+    let mut view = View { look: watch.look(), ended: Some("over".into()), ..View::default() };
     view.now_ns = view.look.processes[0].last_wall_ns.expect("a time") + 1;
+    (view, serde_json::from_slice(&report).expect("JSON"))
+}
+
+/// Hazard (Watching what runs): A run has ended, and its last seconds are those in which it started and stopped; or the
+///  page and the report of the run differ.
+/// Promise: The numbers are of all calls but the first, as in its report, and the same rank is late.
+#[test]
+fn a_run_that_has_ended_has_the_numbers_of_its_report() {
+    let (mut view, report) = sample("vllm_two_gpus");
     let lines = text(&view, 200, 50);
     let shown = lines.join("\n");
-    assert!(lines[0].contains("ended 0.0 s ago  numbers of its report"), "{shown}");
+    assert!(lines[0].ends_with("ended 0 s ago  whole run"), "{shown}");
     let cells = |start: &str| -> Vec<&str> {
         let found = lines.iter().find(|line| line.trim_start().starts_with(start));
         found.unwrap_or_else(|| panic!("{start} is not in\n{shown}")).split_whitespace().collect()
@@ -735,7 +736,6 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
         let digits = cell.trim_matches(['%', '*', '(', ')']).replace(',', "");
         digits.parse().unwrap_or_else(|_| panic!("{cell} in\n{shown}"))
     };
-    let report: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
     let near = |what: &str, live: f64, reported: f64, error: f64| {
         assert!((live - reported).abs() <= error, "{what}: {live}, report {reported}\n{shown}");
@@ -748,24 +748,13 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
         let part = parts.expect("parts").iter().find(|part| part["kind"] == kind);
         part.and_then(|part| part["percent"].as_f64()).expect("a share")
     };
-    let p50_ms = of("/answer/stages/0/step/p50_ns") / 1e6;
-    near("P50 ms", decode[0], p50_ms, 0.005);
-    near("P99 ms", decode[1], of("/answer/stages/0/step/p99_ns") / 1e6, 0.005);
-    // They are rounded so that they add up to 100.
-    near("IDLE", decode[5], percent("other_idle"), 0.1);
-    near("GAPS", decode[4], percent("launch_gaps"), 0.1);
-    near("WAIT", decode[3], percent("waiting"), 0.1);
-    near("the parts", decode[2] + decode[4] + decode[5], 100.0, 0.01);
-    near("TOKENS/S", decode[6], of("/answer/stages/0/tokens_per_s/known"), 0.5);
-    // What the host did in the stage, as shares of its idle time.
-    let cause = "/host/stages/0/causes/0/";
-    let function = report.pointer(&format!("{cause}frame/function")).and_then(|of| of.as_str());
-    let host = lines.iter().find(|line| line.contains(function.expect("a function")));
-    let shares: Vec<&str> = host.expect("a cause").split_whitespace().take(3).collect();
-    assert_eq!(shares[0], "all", "{shown}");
-    let idle = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
-    near("NO WORK", number(shares[1]), idle, 0.05);
-    near("SHARE", number(shares[2]), of(&format!("{cause}percent")), 0.05);
+    near("P50 ms", decode[0], of("/answer/stages/0/step/p50_ns") / 1e6, 0.03);
+    near("P99 ms", decode[1], of("/answer/stages/0/step/p99_ns") / 1e6, 0.7);
+    near("IDLE", decode[5], percent("other_idle"), 0.15);
+    near("GAPS", decode[4], percent("launch_gaps"), 0.15);
+    near("WAIT", decode[3], percent("waiting"), 0.5);
+    near("the parts", decode[2] + decode[4] + decode[5], 100.0, 0.15);
+    near("TOKENS/S", decode[6], of("/answer/stages/0/tokens_per_s/known"), 60.0);
     // A kernel of the first row of the report and its mean; below it the late rank.
     let warm = of("/stage_kernels/0/total_ns") - of("/stage_kernels/0/cold_total_ns");
     let mean_us = warm / (of("/stage_kernels/0/calls") - of("/stage_kernels/0/cold_calls")) / 1e3;
@@ -775,18 +764,19 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     let time = kernel.split_whitespace().rev().nth(4).expect("a share");
     let percent = of("/stage_numbers/0/top_kernels/0/kernel_time_percent");
     near("TIME", number(time), percent, 0.05);
+    let late = report.pointer("/ranks/late/0/who").and_then(|who| who.as_str()).expect("a rank");
+    assert!(shown.contains(&format!("* {late} waits less than the other rank")), "{shown}");
     let ranks: Vec<&String> = lines.iter().filter(|line| line.contains(" vm ")).collect();
     assert!(
         ranks.len() == 2 && ranks[0].starts_with("     0") && ranks[0].contains("%)* "),
         "{shown}"
     );
-    assert!(
-        !ranks[1].contains('*')
-            && shown.contains(
-                "* rank 0 is late in 190 of 191 steps, by 1.64 ms (median): the other waits"
-            ),
-        "{shown}"
-    );
+    assert!(!ranks[1].contains('*'), "{shown}");
+    // In a few steps, any rank is late in one.
+    view.state.chosen = 1;
+    let mixed = text(&view, 200, 50).join("\n");
+    assert!(mixed.contains("> mixed") && mixed.contains("(WAIT)") && !mixed.contains("  * rank"));
+    view.state.chosen = 0;
     // One rank alone has the numbers of its row, and its own causes.
     let row: Vec<&str> = ranks[1].split_whitespace().collect();
     view.state.only = view.look.processes.iter().find(|of| of.rank == Some(1)).map(id);
@@ -801,13 +791,6 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
     near("the parts", parts[0] + parts[2] + parts[3], 100.0, 0.2);
     near("NO WORK", number(&found("    rank 1")[2]), parts[2] + parts[3], 0.2);
     assert!(alone.iter().any(|line| line.contains("STAGE of rank 1")), "{alone:#?}");
-    // In a few steps, any rank is late in one.
-    view.state.only = None;
-    let report = Arc::make_mut(view.report.as_mut().expect("a report"));
-    let delays = report.ranks.late.iter_mut().filter_map(|late| late.delays.as_mut());
-    delays.filter_map(|delays| delays.steps.as_mut()).for_each(|steps| steps.of = 7);
-    let few = text(&view, 200, 50).join("\n");
-    assert!(few.contains("> decode") && !few.contains("is late in"), "{few}");
 }
 
 #[test]
@@ -823,31 +806,24 @@ fn how_busy_a_gpu_is_that_is_not_recorded_is_not_known() {
     assert_eq!(decode.split_whitespace().nth(5), Some("-"), "{shown:#?}");
 }
 
-/// Hazard (Watching what runs): A run has no report yet.
-/// Promise: The time of a stage and what the host did in it are divided as in its report.
+/// Hazard (Watching what runs): What the host did is divided otherwise than in a report.
+/// Promise: After the end, the time of a stage and the first causes are those of its report.
 #[test]
-fn without_a_report_a_stage_is_divided_as_a_report_does() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sample/vllm_sorting");
-    let mut watch = Watch::new(vec![Source::Folder(sample.join("collector"))], Options::default());
-    (0..6).for_each(|_| watch.tick());
-    let bytes = std::fs::read(sample.join("metrics.json")).expect("a report");
-    let report = stage2_diff::read_report(&bytes).expect("a report").report;
-    let mut view =
-        View { look: watch.look(), ended: Some("over".into()), is_text: true, ..View::default() };
-    let shown = |view: &View| -> Vec<String> {
-        let lines = text(view, 160, 60);
-        let host = lines.iter().position(|line| line.contains("NO WORK RAN")).expect("it");
-        let decode = lines.iter().find(|line| line.starts_with("> decode")).expect("a stage");
-        let parts = decode.split_whitespace().skip(5).take(3).map(str::to_owned);
-        // Only a report counts the further lines of a function.
-        let cause = |line: &String| line[10..].split(" and ").next().map(|of| of.trim().to_owned());
-        parts.chain(lines[host + 1..].iter().filter_map(cause).take(3)).collect()
-    };
-    let of_traces = shown(&view);
-    view.report = Some(Arc::new(report));
-    let of_traces: Vec<&str> = of_traces.iter().map(|text| text.trim_end_matches(')')).collect();
-    let of_report = shown(&view);
-    let of_report: Vec<&str> = of_report.iter().map(|text| text.trim_end_matches(')')).collect();
-    assert_eq!(of_traces, of_report);
-    assert!(of_traces[3].contains("priority (sorting_scheduler.py:18"), "{of_traces:?}");
+fn what_the_host_did_in_a_stage_is_divided_as_in_a_report() {
+    let (view, report) = sample("vllm_sorting");
+    let lines = text(&view, 160, 60);
+    let of = |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).expect(at);
+    let at = lines.iter().position(|line| line.contains("NO WORK RAN, IN decode")).expect("it");
+    for (cause, line) in lines[at + 1..].iter().take(3).enumerate() {
+        let at = format!("/host/stages/0/causes/{cause}");
+        let percent = of(&format!("{at}/percent"));
+        let found = report.pointer(&format!("{at}/frame/function")).and_then(|of| of.as_str());
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert!(line.contains(found.expect("a function")), "{line}");
+        let share = cells.iter().filter_map(|cell| cell.strip_suffix('%')).next_back();
+        let share: f64 = share.and_then(|share| share.parse().ok()).expect("a share");
+        assert!((share - percent).abs() < 0.15, "{line}, report {percent}");
+    }
+    let unused = 100.0 * of("/host/stages/0/idle_ns") / of("/host/stages/0/window_ns");
+    assert!(lines[at + 1].contains(&format!("{unused:.1}%")), "{lines:#?}");
 }
