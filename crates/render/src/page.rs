@@ -347,7 +347,8 @@ impl Page {
         };
         let items: String = self.sections().filter_map(item).collect();
         if !items.is_empty() {
-            out.push_str(&format!("## {MISSING}\n\n{items}\n"));
+            let line = if out.ends_with("\n\n") { "" } else { "\n" };
+            out.push_str(&format!("{line}## {MISSING}\n\n{items}\n"));
         }
         out
     }
