@@ -382,7 +382,8 @@ async function readOnPhone(browser, problems) {
   await browser.value('document.querySelector("nav summary").click()');
   if ((await contents()) < 60) problems.push("the contents of a phone do not open");
   await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
-  const cells = `[...document.querySelectorAll("td.n")].filter((c) => c.getClientRects().length)`;
+  // Tables of ranks, which are compared down a column, scroll below the names of the ranks.
+  const cells = `[...document.querySelectorAll("table:not(.heat) td.n")].filter((c) => c.getClientRects().length)`;
   const out = await browser.value(
     `${cells}.filter((c) => c.getBoundingClientRect().right > ${PHONE.width}).map((c) => c.closest("section, details").querySelector("h2, summary").textContent + ": " + c.textContent)`,
   );

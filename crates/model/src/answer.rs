@@ -395,6 +395,18 @@ impl FirstStep {
         Some(format!("{factor} faster if {}: {}{floor}", self.condition, self.parts()))
     }
 
+    /// [`Self::gain`] without its condition and its parts, next to the advice that tells them: `up to 1.30x faster (saves up
+    /// to 1.08 ± 0.12 ms per step)`.
+    pub fn gain_in_brief(&self) -> Option<String> {
+        match self.saved().filter(|_| !self.removes.is_empty()) {
+            Some(saved) => {
+                let factor = times_faster(self.factor.filter(|factor| factor.is_finite())?);
+                Some(format!("{} {factor} faster (saves {saved})", self.about()))
+            }
+            None => self.gain(),
+        }
+    }
+
     /// ` (mean call 28.63 ms)`, behind the name of its stage: a gain may be longer than other times of a page. Nothing
     /// where the mean is not known.
     pub fn of_mean(&self) -> String {

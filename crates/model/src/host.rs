@@ -248,7 +248,20 @@ impl HostCauseKind {
     }
 }
 
+/// A process that has at least this share of the time of a cause is named, percent.
+const IN_RANK_PERCENT: f64 = 75.0;
+
 impl HostCause {
+    /// ` mostly in rank 1`: the rank that most of it is in; nothing where that is not one. `rank_of`: of a trace file.
+    pub fn in_rank(&self, rank_of: impl Fn(&str) -> Option<u64>) -> String {
+        let most = self.processes.first().filter(|most| most.percent >= IN_RANK_PERCENT);
+        match most.and_then(|most| Some((most, rank_of(&most.file)?))) {
+            Some((most, rank)) if most.percent > 99.95 => format!(" in rank {rank}"),
+            Some((_, rank)) => format!(" mostly in rank {rank}"),
+            None => String::new(),
+        }
+    }
+
     /// Describes the cause, with whole paths of files if not `short`.
     pub fn text(&self, short: bool) -> String {
         let frame = self.frame.as_ref().map(|frame| self.of_function(frame, short));

@@ -131,10 +131,13 @@ impl LateHost {
 
     /// What takes longer in late steps, by more than the error of sampling, the largest difference first.
     pub fn findings(&self) -> impl Iterator<Item = &LateHostRow> {
-        self.rows.iter().filter(|row| {
-            row.kind != HostCauseKind::Unknown
-                && row.longer_ns() as f64 > row.error_ns as f64 * self.errors_least()
-        })
+        self.rows.iter().filter(|row| self.is_finding(row))
+    }
+
+    /// Whether one of its rows takes longer by more than the error of sampling.
+    pub fn is_finding(&self, row: &LateHostRow) -> bool {
+        row.kind != HostCauseKind::Unknown
+            && row.longer_ns() as f64 > row.error_ns as f64 * self.errors_least()
     }
 
     /// The fewest standard errors of a finding: ranks run all of their code in each step, and of many functions some

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::table::{ROWS, Table, more, more_in, none, paragraph, sentence, text};
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, cut, plain};
-use stage2_model::{Experiment, Finding, Report, Rule, Severity, Takeaway, times_faster};
+use stage2_model::{
+    Experiment, Finding, FirstStep, Report, Rule, Severity, Takeaway, times_faster,
+};
 use stage2_report::roofline::takeaways;
 use stage2_report::roofline::takeaways::Recommended;
 
@@ -74,14 +76,16 @@ pub(crate) fn recommendations(report: &Report) -> String {
     let table = Table::first(ROWS, &rows)
         .right("#", |(index, _)| (index + 1).to_string())
         .left("To do", |(_, advice)| sentence(advice.text))
-        .left("Gain", |(_, advice)| gain(report, advice).map(|gain| text(&gain.in_words())))
+        .left("Gain", |(_, advice)| {
+            gain(report, advice, FirstStep::gain).map(|gain| text(&gain.in_words()))
+        })
         .left("Why", |(_, Recommended { first, further, .. })| {
             text(&match further {
                 0 => first.text.clone(),
                 more => format!("{}; and {}", first.text, counted(*more as u64, "more takeaway")),
             })
         });
-    let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice));
+    let gains = rows.iter().filter_map(|(_, advice)| gain(report, advice, FirstStep::gain));
     match gains.filter(|gain| matches!(gain, Gain::Known(_))).count() {
         0 | 1 => table.or_none(NO_ADVICE, ""),
         _ => table.with_note(OVERLAP),
@@ -95,7 +99,8 @@ pub(crate) fn recommendations_in_brief(report: &Report) -> String {
         return none(NO_ADVICE, "");
     }
     let lines = all.iter().take(RECOMMENDATIONS).map(|advice| {
-        let gain = gain(report, advice).map(|gain| format!(" Gain: {}.", text(&gain.in_words())));
+        let gain = gain(report, advice, FirstStep::gain_in_brief);
+        let gain = gain.map(|gain| format!(" Gain: {}.", text(&gain.in_words())));
         format!("{}{}", sentence(advice.text), gain.unwrap_or_default())
     });
     let left_out = all.len().saturating_sub(RECOMMENDATIONS);
@@ -119,15 +124,20 @@ impl Gain {
     }
 }
 
-/// The factor where the answer has one, else the time that vanishes at best, else that which it is about.
-fn gain(report: &Report, advice: &Recommended<'_>) -> Option<Gain> {
+/// The factor where the answer has one, which `told` puts in words, else the time that vanishes at best, else that which
+/// it is about.
+fn gain(
+    report: &Report,
+    advice: &Recommended<'_>,
+    told: impl Fn(&FirstStep) -> Option<String>,
+) -> Option<Gain> {
     let of_stages = report.answer.stages.iter().filter_map(|stage| stage.first.as_ref());
     let mut steps = report.answer.first.iter().chain(of_stages);
     let step = steps.find(|step| {
         let is_of = step.takeaway.as_ref().is_none_or(|id| *id == advice.first.id);
         is_of && step.rule == advice.first.rule && step.stage == advice.first.stage
     });
-    if let Some((step, gain)) = step.and_then(|step| Some((step, step.gain()?))) {
+    if let Some((step, gain)) = step.and_then(|step| Some((step, told(step)?))) {
         let stage = step.stage.as_deref().unwrap_or("the run");
         return Some(Gain::Known(format!("{stage} {gain}")));
     }

@@ -2,7 +2,7 @@
 
 use super::page::{
     COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
-    longest, opening, top_kernel, verdict_stage,
+    longest, opening, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -105,7 +105,15 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
         (sets_pace && percent >= 0.05).then(|| shown_time(found.ns as f64 * percent / 100.0));
     let meanwhile =
         meanwhile.map_or_else(String::new, |time| format!(" ({time} more while the GPU works)"));
-    Some(format!("{}: {time} of idle GPU per {of}{meanwhile}", cause.text(true)))
+    let ranks = || report.ranks.stages.iter().filter(|row| row.stage == answer.stage);
+    let (in_rank, mean) = match ranks().count() {
+        0 | 1 => Default::default(),
+        all => (
+            cause.in_rank(|file| ranks().find(|row| row.file == file)?.rank),
+            format!(", averaged over {all} ranks"),
+        ),
+    };
+    Some(format!("{}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}", cause.text(true)))
 }
 
 /// Of a complete capture without the counts; what was left out on purpose stays.
@@ -125,10 +133,15 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
 const IN_FACTS: [&str; 8] =
     [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
-/// Right below the title of a page that has no room for the answer in full: a fact in each line. Where these are not
-/// known, the answer in full.
+/// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the answer in
+/// full.
 pub(super) fn brief_screen(report: &Report) -> String {
     screen(report).unwrap_or_else(|| first_screen(report))
+}
+
+/// The answer in full, for a page that begins with [`brief_screen`]; empty where that has it already.
+pub(super) fn in_full(report: &Report) -> String {
+    facts(report).map_or_else(String::new, |_| paragraphs(&answer_lines(report)))
 }
 
 fn screen(report: &Report) -> Option<String> {
@@ -141,7 +154,12 @@ fn screen(report: &Report) -> Option<String> {
     });
     let items: String = items.collect();
     let (above, below) = (opening(report), head_of_ranks(report));
-    Some(format!("{above}{items}\n{below}"))
+    let told = verdict_stage(report).filter(|told| told.floor.distance.value().is_some());
+    let of = told.and_then(|told| Some(&told.bottleneck.as_ref()?.of));
+    let floor = of.map_or_else(String::new, |of| {
+        format!("Floor: the least time that the GPU needs for the work of a {of}.\n\n")
+    });
+    Some(format!("{above}{items}\n{floor}{below}"))
 }
 
 /// Whether a line of the answer has no fact in short.

@@ -207,7 +207,8 @@ mod tests {
         }
         let page = crate::facts::brief_screen(&report);
         let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Coverage:** complete: \
-                   no record is known to be lost\n\n";
+                   no record is known to be lost\n\nFloor: the least time that the GPU needs for the work of a \
+                   token.\n\n";
         assert!(page.ends_with(end), "{page}");
         let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; ";
         assert!(page.contains(head) && !page.contains("Of the mean token"), "{page}");

@@ -169,14 +169,23 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
         .right("±", |row| ms3(row.error_ns))
         .right("in a late step, ms", |row| in_steps(row, row.late_ns, host.late_steps))
         .right("in another step, ms", |row| in_steps(row, row.other_ns, host.other_steps))
-        .right("samples", |row| count(row.samples));
+        .right("samples", |row| count(row.samples))
+        .left("beyond chance", |row| host.is_finding(row).then(|| "yes".to_owned()));
+    let is_chance = |row: &LateHostRow| !host.is_finding(row);
+    let rule = match host.finding().is_some() && host.rows.iter().any(is_chance) {
+        true => paragraph(&format!(
+            "Beyond chance: longer by more than {:.0} standard errors. Only these rows count.",
+            host.errors_least()
+        )),
+        false => String::new(),
+    };
     let note = match host.rows.iter().any(|row| row.late_ns == 0 || row.other_ns == 0) {
         true => paragraph(
             "Without a sample, the limit is the time of three samples (95 % confidence), and ± is that of one sample.",
         ),
         false => String::new(),
     };
-    format!("**{}.** {}.\n\n{}{note}", plain(&head), plain(&result), table.markdown())
+    format!("**{}.** {}.\n\n{}{note}", plain(&head), plain(&result), table.markdown() + &rule)
 }
 
 fn signed_ms(ns: i64) -> String {

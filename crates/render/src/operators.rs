@@ -1,6 +1,8 @@
 //! Operator rows -> `operators.md`: which operators take the time, on the host and on the GPU.
 
-use stage2_contract::text::numbers::{count, ms3, ms6, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{
+    count, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
+};
 use stage2_contract::text::{code, code_in_text, plain};
 use stage2_model::{OperatorRow, Operators, Report};
 use stage2_report::in_part;
@@ -91,7 +93,7 @@ pub(super) fn table<'r>(
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))
         .right("calls", |row| row.calls.to_string())
-        .right("mean_ms", |row| row.host_mean_ns.map(ms6))
+        .right("mean_ms", |row| row.host_mean_ns.map(ms_of_three_digits))
         .right("self_time_ms", |row| row.host_self_ns.map(ms3))
         .right("cuda_self_time_ms", |row| row.gpu_exclusive_ns.map(ms3))
         .right("gpu_time_%", |row| row.gpu_inclusive_ns.and_then(share))

@@ -3,7 +3,7 @@
 use super::ranks;
 use crate::table::{capitalised, why_none};
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
-use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel};
+use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
 use stage2_model::kernels::{
     ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
 };
@@ -159,22 +159,33 @@ pub(super) fn top_kernel(
     let steps = steps(report);
     let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     lead_first(report).filter(|answer| answer.step.is_some()).find_map(|answer| {
-        let of_stage = || losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
-        let lost = |loss: &Loss<'_>| loss.ns_per_step.filter(|ns| *ns > 0.0);
-        let most = of_stage().filter(|loss| loss.kernel.row.class != "communication");
-        let most = most.filter_map(|loss| Some((loss, lost(loss)?)));
-        if let Some((loss, ns)) = most.max_by(|a, b| a.1.total_cmp(&b.1)) {
-            return Some(tell(answer, loss, Some(lost_of(ns, loss.ns_of_step?)), &losses));
-        }
-        let floors = class_floors(answer, &losses);
-        let is_told = |loss: &&Loss<'_>| match floors.first() {
-            Some(most) => most.contains(&loss.kernel.row.class),
-            None => loss.kernel.row.class != "communication",
-        };
-        let longest = of_stage().filter(is_told).max_by_key(|loss| loss.kernel.total_ns)?;
-        longest.ns_of_step?;
-        Some(tell(answer, longest, None, &losses))
+        let (told, lost_ns) = told(answer, &losses, &class_floors(answer, &losses))?;
+        let lost = lost_ns.zip(told.ns_of_step).map(|(lost_ns, ns)| lost_of(lost_ns, ns));
+        Some(tell(answer, told, lost, &losses))
     })
+}
+
+/// The kernel of a stage that loses most, with what it loses in a step, or else the longest one of the class that could
+/// gain most by `floors`, or of all. Communication may wait most of its time.
+pub(super) fn told<'l, 'k>(
+    answer: &StageAnswer,
+    losses: &'l [Loss<'k>],
+    floors: &[ClassFloor],
+) -> Option<(&'l Loss<'k>, Option<f64>)> {
+    let of_stage = || {
+        let rows = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+        rows.filter(|loss| loss.kernel.row.class != "communication")
+            .filter_map(|loss| Some((loss, loss.ns_of_step?)))
+    };
+    let lost = of_stage().filter_map(|(loss, _)| Some((loss, loss.ns_per_step?)));
+    if let Some((loss, ns)) = lost.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1)) {
+        return Some((loss, Some(ns)));
+    }
+    let could_gain =
+        |loss: &Loss<'_>| floors.first().is_none_or(|most| most.contains(&loss.kernel.row.class));
+    let longest =
+        of_stage().filter(|(loss, _)| could_gain(loss)).max_by(|a, b| a.1.total_cmp(&b.1));
+    longest.map(|(loss, _)| (loss, None))
 }
 
 /// The stage that the verdict is about: the first one whose mean step is divided.
@@ -251,12 +262,8 @@ pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
 /// 10:15 UTC ``. `arguments`: with those of the command. Nothing where nothing of it is known.
 pub(super) fn run_line(report: &Report, arguments: bool) -> String {
     let run = &report.run;
-    let command = command_line(report, arguments).map(|line| {
-        code_in_text(&match line.char_indices().nth(COMMAND_CHARS) {
-            Some((end, _)) => format!("{} …", line.get(..end).unwrap_or(&line).trim_end()),
-            None => line,
-        })
-    });
+    let command = command_line(report, arguments)
+        .map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
     let (gpus, started) = (report.gpus(), run.started_minute());
     let name = |text: &str| plain(&shorten(text, NAME_CHARS));
@@ -295,6 +302,13 @@ pub(super) fn head_of_ranks(report: &Report) -> String {
     ranks.map_or_else(String::new, |ranks| format!("**Ranks:** {}.\n\n", plain(&ranks)))
 }
 
+/// Heading of the list of what a run has no data for.
+const MISSING: &str = "Not in this run";
+
+fn is_missing((_, text): &&(&'static str, String)) -> bool {
+    why_none(text).is_some()
+}
+
 /// A page of Markdown.
 pub(super) struct Page {
     pub(super) title: String,
@@ -309,23 +323,32 @@ impl Page {
         self.written("", self.sections())
     }
 
-    /// The page as Markdown, with a line of links to its sections below the head.
+    /// [`Self::with_missing_last`], with a line of links to its sections below the head.
     pub(super) fn with_contents(&self) -> String {
-        let link = |(title, _): &(&str, String)| format!("[{title}](#{})", anchor(title));
-        let links: Vec<String> = self.sections().map(link).collect();
-        self.written(&format!("**Contents:** {}\n\n", links.join(" · ")), self.sections())
+        let (there, missing): (Vec<_>, Vec<_>) =
+            self.sections().partition(|known| !is_missing(known));
+        let titles = there.iter().map(|(title, _)| *title);
+        let links = titles.chain((!missing.is_empty()).then_some(MISSING));
+        let links = links.map(|title| format!("[{title}](#{})", anchor(title)));
+        let links = links.collect::<Vec<String>>().join(" · ");
+        self.with_missing_below(&format!("**Contents:** {links}\n\n"))
     }
 
     /// The page as Markdown. Sections that only state why the run has no data for them become a list at the end.
     pub(super) fn with_missing_last(&self) -> String {
-        let is_missing = |(_, text): &&(&str, String)| why_none(text).is_some();
-        let mut out = self.written("", self.sections().filter(|section| !is_missing(section)));
+        self.with_missing_below("")
+    }
+
+    fn with_missing_below(&self, contents: &str) -> String {
+        let there = self.sections().filter(|known| !is_missing(known));
+        let mut out = self.written(contents, there);
         let item = |(title, text): &(&str, String)| {
             Some(format!("- **{title}:** {}\n", why_none(text)?.trim_end()))
         };
         let items: String = self.sections().filter_map(item).collect();
         if !items.is_empty() {
-            out.push_str(&format!("## Not in this run\n\n{items}\n"));
+            let line = if out.ends_with("\n\n") { "" } else { "\n" };
+            out.push_str(&format!("{line}## {MISSING}\n\n{items}\n"));
         }
         out
     }

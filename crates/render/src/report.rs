@@ -1,10 +1,12 @@
 //! A report -> `report.md`: what ran, whether it can be believed, and where the GPU's time went.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{count, counted, ms3, ms6, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{
+    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
+};
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{
     DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
@@ -15,21 +17,23 @@ use stage2_report::roofline::bound;
 
 use crate::costs::costs;
 use crate::energy::energy_md;
+use crate::facts::{brief_screen, in_full};
 use crate::kernels::waiting_in_communication;
-use crate::page::{Page, first_screen, run_line};
+use crate::page::{Page, run_line};
 use crate::ranks::{collectives, processes, ranks};
 use crate::regions::regions_md;
 use crate::steps::steps_md;
 use crate::table::{ROWS, Table, more, name, none, paragraph, text};
 use crate::utilisation::utilisation;
 use crate::{advice, energy, engine, host, sampled, stages, steps};
-use stage2_model::kernels::{classes as class_sums, stage_totals};
+use stage2_model::kernels::{classes as class_sums, model_stages, stage_totals};
 
 pub(super) fn page(report: &Report) -> Page {
     let title = format!("Report of {}", report.run.name);
     let sections = vec![
-        ("Takeaways", advice::takeaways(report)),
         ("Recommendations", advice::recommendations(report)),
+        ("The answer in full", in_full(report)),
+        ("Takeaways", advice::takeaways(report)),
         ("What ran", what_ran(report)),
         ("Stages", stages(report)),
         (engine::TITLE, engine::section(report, false)),
@@ -63,7 +67,7 @@ pub(super) fn page(report: &Report) -> Page {
     ];
     Page {
         title,
-        head: run_line(report, true) + &first_screen(report) + &serious(report),
+        head: run_line(report, true) + &brief_screen(report) + &serious(report),
         sections,
     }
 }
@@ -191,7 +195,7 @@ fn all_instances(report: &Report) -> String {
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
         .right("kernels per call, min / median / max", kernels_per_instance)
         .right("kernel_sum_ms (may exceed wall)", |row| row.kernel_sum_ns.map(ms3))
-        .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms6));
+        .right("kernel_mean_ms", |row| row.kernel_mean_ns.map(ms_of_three_digits));
     let mut out = table.with_note(
         "A marked range is not a stage of the model: it is a warm-up, or an operator outside every \
          other range. Busy time is a union: overlapping work counts once. Idle time is the window \
@@ -291,8 +295,8 @@ fn stage_kernels(report: &Report) -> String {
     }
     let mut out = String::from(
         "A row is a kernel in all ranges, launch configurations and GPUs of the stage. Sums, shares, calls and \
-         means leave out the first, cold call of each process where a stage has others; the percentiles and the \
-         maximum are of all calls.\n\n",
+         means leave out the first, cold call of each process where a stage has others (kernels.csv has the kernels that \
+         ran in no other); the percentiles and the maximum are of all calls.\n\n",
     );
     let totals = stage_totals(report);
     let stages: Vec<_> = report.stage_kernels.chunk_by(|a, b| a.stage == b.stage).collect();
@@ -301,6 +305,10 @@ fn stage_kernels(report: &Report) -> String {
         let all_ns = totals.get(stage).copied().filter(|ns| *ns > 0);
         let usual_ns = |times: &Times| times.known_total_ns().map(|_| times.usual_ns());
         let mut rows: Vec<&StageKernelRow> = rows.iter().collect();
+        let is_usual = |row: &&StageKernelRow| row.times.usual_calls() > 0;
+        if rows.iter().any(is_usual) {
+            rows.retain(is_usual);
+        }
         rows.order_by_key(|row| Reverse(usual_ns(&row.times)));
         let table = Table::first(ROWS, &rows)
             .left("kernel", |row| code(&row.kernel))
@@ -309,10 +317,10 @@ fn stage_kernels(report: &Report) -> String {
                 Some(percent1(usual_ns(&row.times)? as f64 * 100.0 / all_ns? as f64))
             })
             .right("calls", |row| count(row.times.usual_calls()))
-            .right("mean_ms", |row| row.times.usual_mean_ns().map(ms6))
-            .right("p50_ms", |row| row.times.p50_ns.map(ms6))
-            .right("p99_ms", |row| row.times.p99_ns.map(ms6))
-            .right("max_ms", |row| row.times.max_ns.map(ms6));
+            .right("mean_ms", |row| row.times.usual_mean_ns().map(ms_of_three_digits))
+            .right("p50_ms", |row| row.times.p50_ns.map(ms_of_three_digits))
+            .right("p99_ms", |row| row.times.p99_ns.map(ms_of_three_digits))
+            .right("max_ms", |row| row.times.max_ns.map(ms_of_three_digits));
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
     out + &more(stages.len(), STAGES, "stage")
@@ -324,8 +332,8 @@ fn memory(rows: &[MemoryRow]) -> String {
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("calls", |row| row.times.calls.to_string())
         .right("bytes", |row| row.bytes.to_string())
-        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
-        .right("max_ms", |row| row.times.max_ns.map(ms6))
+        .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
+        .right("max_ms", |row| row.times.max_ns.map(ms_of_three_digits))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .or_none("none was recorded", "")
@@ -336,9 +344,9 @@ fn graphs(report: &Report) -> String {
         .id("graph", |row| row.graph_id.to_string())
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
-        .right("mean_ms", |row| row.times.mean_ns.map(ms6))
-        .right("p50_ms", |row| row.times.p50_ns.map(ms6))
-        .right("p99_ms", |row| row.times.p99_ns.map(ms6))
+        .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
+        .right("p50_ms", |row| row.times.p50_ns.map(ms_of_three_digits))
+        .right("p99_ms", |row| row.times.p99_ns.map(ms_of_three_digits))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .left("file", |row| code(&row.file))
@@ -368,10 +376,9 @@ fn classes(report: &Report) -> String {
         rows.push(row);
     }
     let mut stages: Vec<_> = stages.into_iter().collect();
-    // Where there are more than are shown, the longest ones are.
-    if stages.len() > ROWS {
-        stages.order_by_key(|(_, (ns, _))| *ns);
-    }
+    // The longest stages of the model first, as elsewhere.
+    let of_model: HashSet<&str> = model_stages(report).map(|row| row.stage.as_str()).collect();
+    stages.order_by_key(|(stage, (ns, _))| (!of_model.contains(stage), *ns));
     let stages = stages.into_iter().map(|(stage, (_, rows))| (stage, class_sums(rows)));
     let rows = stages.flat_map(|(stage, sums)| sums.into_iter().map(move |sum| (stage, sum)));
     let waiting = waiting_in_communication(report);

@@ -152,7 +152,7 @@ fn first(subject: &Subject<'_>) -> Table {
         || nothing(subject),
         |(source, first)| {
             let todo = match first.is_in_tokens() {
-                true => "have more requests in a step: the gain is in tokens/s",
+                true => "give each step more requests: the gain is in tokens/s",
                 false => advice(first.rule).0,
             };
             let stage = first.stage.as_deref().map_or(Value::Null, text);

@@ -7,7 +7,27 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 pub(crate) fn html(markdown: &str) -> String {
     let html = push(events(markdown));
     let html = html.replace("<td style=\"text-align: right\">", "<td class=\"n\">");
-    html.replace("<th style=\"text-align: right\">", "<th class=\"n\">")
+    unbroken(&html.replace("<th style=\"text-align: right\">", "<th class=\"n\">"))
+}
+
+/// Browsers end a line behind a dash: options, and words of commands, stay whole where a line has room for them.
+pub(crate) fn unbroken(html: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    let (mut is_code, is_letter) = (false, |c: char| c.is_alphanumeric());
+    let breaks = |word: &str| word.split('-').skip(1).any(|part| part.starts_with(is_letter));
+    for piece in html.split_inclusive('>') {
+        let (text, tag) = piece.split_at(piece.rfind('<').unwrap_or(piece.len()));
+        for word in text.split_inclusive([' ', '\n']) {
+            let (bare, space) = word.split_at(word.trim_end().len());
+            match (is_code || bare.starts_with("--")) && breaks(bare) {
+                true => out.push_str(&format!("<span class=\"word\">{bare}</span>{space}")),
+                false => out.push_str(word),
+            }
+        }
+        out.push_str(tag);
+        is_code = tag.starts_with("<code");
+    }
+    out
 }
 
 /// Text of any origin as HTML text; not for attributes.
@@ -76,6 +96,17 @@ fn events(markdown: &str) -> impl Iterator<Item = Event<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_do_not_end_a_line_within() {
+        let found = html("`a-b --run-dir x` takes --max-num-seqs, and a-b - --");
+        let word = |word: &str| format!("<span class=\"word\">{word}</span>");
+        let [name, option, seqs] = ["a-b", "--run-dir", "--max-num-seqs,"].map(word);
+        assert_eq!(
+            found,
+            format!("<p><code>{name} {option} x</code> takes {seqs} and a-b - --</p>\n")
+        );
+    }
 
     #[test]
     fn tables_get_a_frame() {

@@ -4,7 +4,8 @@
 use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::{
-    HostCause, HostCauseKind, Report, StageAnswer, WindowKind, WindowPart, WindowSplit,
+    Bottleneck, BottleneckKind, HostCause, HostCauseKind, Report, StageAnswer, WindowKind,
+    WindowPart, WindowSplit,
 };
 
 use super::markdown::text;
@@ -51,7 +52,8 @@ pub(super) fn bar(report: &Report) -> Option<String> {
     let parts = parts(report, answer, window, number, scale);
     let all_ns = found.ns as f64;
     let stage = shorten(&answer.stage, NAME_CHARS);
-    let title = format!("The mean {} of {stage}: {}", found.of, shown_time(all_ns));
+    let sum = idle_sum(found, &parts).unwrap_or_default();
+    let title = format!("The mean {} of {stage}: {}{sum}", found.of, shown_time(all_ns));
     let mut at = 0.0;
     let (mut rects, mut legend) = (String::new(), String::new());
     for Part { label, mark, ns, percent, to } in &parts {
@@ -79,6 +81,16 @@ pub(super) fn bar(report: &Report) -> Option<String> {
         text(&title),
         text(&title)
     ))
+}
+
+/// `; launch gaps and other idle together: 5.71 ms`: the parts that bound the step, where these are not divided by cause.
+fn idle_sum(found: &Bottleneck, parts: &[Part]) -> Option<String> {
+    let bound = found.first().filter(|bound| bound.kind == BottleneckKind::Launches)?;
+    let idle = || parts.iter().filter(|part| part.mark.starts_with("g-"));
+    let ns = idle().map(|part| part.ns).sum::<f64>();
+    let labels: Vec<&str> = idle().map(|part| part.label.as_str()).collect();
+    let is_bound = labels.len() > 1 && (ns / bound.ns as f64 - 1.0).abs() < 0.01;
+    is_bound.then(|| format!("; {} together: {}", labels.join(" and "), shown_time(ns)))
 }
 
 /// The parts of the window of a stage, which has the section `number`, with idle time by cause where causes are known.

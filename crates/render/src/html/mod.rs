@@ -37,10 +37,8 @@ use crate::facts::{self, facts, host_fact};
 use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
 use crate::html::flame::flame;
-use crate::html::markdown::{attribute, foreign, html, text};
-use crate::html::tables::{
-    SHORT_CHARS, by_class, linked, linked_rows, ranks_by_stage, table, top_losses,
-};
+use crate::html::markdown::{attribute, foreign, html, text, unbroken};
+use crate::html::tables::{Kernels, SHORT_CHARS, by_class, ranks_by_stage, table, top_losses};
 use crate::html::timeline::{beyond, first_shown, timelines};
 use crate::page::{
     COMMAND_CHARS, COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, command_line,
@@ -48,7 +46,7 @@ use crate::page::{
 };
 use crate::stages::{idle_kinds, step_relation};
 use crate::{engine, host, ranks, steps};
-use stage2_model::kernels::model_stages;
+use stage2_model::kernels::{model_stages, stage_kernels};
 
 /// The section of report.md on MFU.
 const MFU_SECTION: &str = "model-flop-utilisation";
@@ -59,8 +57,8 @@ const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
 /// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
 const SAID_IN_FULL: [&str; 6] =
     ["Top Kernels", "Takeaways", "Recommendations", "Limits", "MFU", engine::TITLE];
-const SAID_ALREADY: [&str; 3] =
-    ["Cost of the passes", "Top kernels of each stage", "Kernel classes"];
+const SAID_ALREADY: [&str; 4] =
+    ["The answer in full", "Cost of the passes", "Top kernels of each stage", "Kernel classes"];
 /// Sections of the summary that are open.
 const OPEN: [&str; 2] = ["Per-Stage Timings", steps::TITLE];
 /// Stages with pictures: those with the longest window.
@@ -74,7 +72,9 @@ pub(super) fn report_html(
     whole: &Page,
     operators: &Page,
 ) -> String {
-    let parts = parts(report, summary, whole, operators);
+    let kernels = stage_kernels(report);
+    let kernels = Kernels::of(report, &kernels);
+    let parts = parts(report, &kernels, [summary, whole, operators]);
     let title = text(&whole.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -85,7 +85,7 @@ pub(super) fn report_html(
         hash(STYLE),
         hash(SCRIPT),
     );
-    out.push_str(&header(report, &whole.title, &parts));
+    out.push_str(&header(report, &kernels, &whole.title, &parts));
     out.push_str(&contents(&parts));
     out.push_str("<main>\n");
     parts.iter().for_each(|part| out.push_str(&part.html()));
@@ -121,7 +121,8 @@ enum Kind {
 
 /// All of them, in order: what to do and why, pictures of each stage, ranks, kernels, the other sections of
 /// the pages.
-fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec<Part> {
+fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part> {
+    let [summary, whole, operators] = pages;
     let mut stages: Vec<&str> = report.answer.stages.iter().map(|s| s.stage.as_str()).collect();
     if stages.is_empty() {
         stages = model_stages(report).map(|row| row.stage.as_str()).collect();
@@ -146,14 +147,14 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
             "recommendations" => {
-                part.html = first_rows(&linked_rows(report, &part.html), ADVISED, ADVICE)
+                part.html = first_rows(&kernels.linked_rows(&part.html), ADVISED, ADVICE)
             }
-            _ => part.html = linked(report, std::mem::take(&mut part.html), SHORT_CHARS),
+            _ => part.html = kernels.linked(std::mem::take(&mut part.html), SHORT_CHARS),
         }
     }
     let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
     // On the second screen at the latest: what to do first is on the first one.
-    let top = top_losses(report).map(|table| open("top-kernels", "Top kernels", table));
+    let top = top_losses(report, kernels).map(|table| open("top-kernels", "Top kernels", table));
     parts.splice(0..0, top);
     // What a late rank costs is not in its kernels.
     let ranks = || ranks_by_stage(report).map(|table| open("by-rank", "Ranks by stage", table));
@@ -174,7 +175,7 @@ fn parts(report: &Report, summary: &Page, whole: &Page, operators: &Page) -> Vec
         parts.push(open("more-stages", "More stages", text));
     }
     parts.extend(ranks().filter(|_| !is_late));
-    parts.push(open("all-kernels", "Kernels", table(report, &pictured)));
+    parts.push(open("all-kernels", "Kernels", table(report, kernels, &pictured)));
     let brief = summary.sections.iter().filter(|(title, _)| !SAID_IN_FULL.contains(title));
     let known = whole.sections.iter();
     let known = known.filter(|(title, _)| !SAID_ALREADY.contains(title) && !FIRST.contains(title));
@@ -324,7 +325,7 @@ fn contents(parts: &[Part]) -> String {
     )
 }
 
-fn header(report: &Report, title: &str, parts: &[Part]) -> String {
+fn header(report: &Report, kernels: &Kernels<'_>, title: &str, parts: &[Part]) -> String {
     let ran = html(&run_line(report, true)).replacen("<p>", "<p class=\"note\">", 1);
     let command = command_line(report, true).filter(|line| line.chars().count() > COMMAND_CHARS);
     let ran = command.map_or(ran.clone(), |whole| {
@@ -347,12 +348,14 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         Status::Partial => "fair",
         Status::Empty => "bad",
     };
-    let host_code = lead_host(report).unwrap_or_default();
-    let line = |AnswerLine { label, text: said }: &AnswerLine, name_chars: usize| {
+    let of_lead = lead_section(report).unwrap_or_default();
+    let (host_code, why_late) = (format!("{of_lead}-host"), format!("{of_lead}-late"));
+    let line = |AnswerLine { label, text: said }: &AnswerLine, late: &str, name_chars: usize| {
         let class = if label == COVERAGE { kind } else { "line" };
         let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
         let to = match label.as_str() {
             HOST_CODE => Some(host_code.as_str()),
+            WHY_LATE => Some(why_late.as_str()),
             label => explained_at(label),
         };
         let is_there = |to: &&str| {
@@ -361,24 +364,27 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         };
         let to = to.filter(is_there);
         let said = match label.as_str() {
-            "kernel" | FIRST_STEP => linked(report, text(said), name_chars),
-            _ => text(said),
+            "kernel" | FIRST_STEP => kernels.linked(unbroken(&text(said)), name_chars),
+            _ => unbroken(&text(said)),
         };
-        let link = late_link(report).filter(|_| label == LATE).unwrap_or_default();
+        let link = late_link(report).filter(|_| label == late).unwrap_or_default();
         let label = text(label);
         let label = to.map_or(label.clone(), |to| format!("<a href=\"#{to}\">{label}</a>"));
         format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}{link}</dd></div>\n")
     };
     let mut lines = answer_lines(report);
+    lines.splice(lines.len() - 1..lines.len() - 1, warnings(report));
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
     // Behind a verdict comes what it is about.
     if lines.iter().any(|known| known.label == VERDICT) {
         let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
         lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
     }
-    let verdict = |text: &str| format!("<p class=\"verdict\">{}</p>\n", unbroken(text));
+    let verdict = |text: &str| format!("<p class=\"verdict\">{}</p>\n", with_units(text));
     let list = |lines: &[AnswerLine], name_chars| -> String {
-        let rows = lines.iter().map(|known| line(known, name_chars));
+        let has_why = lines.iter().any(|known| known.label == WHY_LATE);
+        let late = if has_why { WHY_LATE } else { LATE };
+        let rows = lines.iter().map(|known| line(known, late, name_chars));
         format!("<dl class=\"answer\">\n{}</dl>\n", rows.collect::<String>())
     };
     let bar = mean_step::bar(report);
@@ -393,7 +399,7 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
         ));
     } else {
         if let Some(at) = lines.iter().position(|known| known.label == VERDICT) {
-            out.push_str(&verdict(&linked(report, text(&lines.remove(at).text), SHORT_CHARS)));
+            out.push_str(&verdict(&kernels.linked(text(&lines.remove(at).text), SHORT_CHARS)));
         }
         out.push_str(bar_html);
         out.push_str(&list(&lines, SHORT_CHARS));
@@ -402,7 +408,7 @@ fn header(report: &Report, title: &str, parts: &[Part]) -> String {
 }
 
 /// A number and its unit stay on one line.
-fn unbroken(html: &str) -> String {
+fn with_units(html: &str) -> String {
     html.replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms")
 }
 
@@ -419,15 +425,12 @@ fn short_answer(
     let fact = |label: &str| fact(label).map(|known| known.text.clone());
     let first = || whole.iter().find(|line| line.label == FIRST_STEP).map(|line| line.text.clone());
     let mut late = report.ranks.late.iter().filter(|late| late.stage == *stage);
-    let code = late.find(|late| late.delays.is_some()).and_then(LateRow::code_line);
-    let late = fact("late").map(|late| match code {
-        Some(code) => format!("{late}. {code}"),
-        None => late,
-    });
+    let late = fact("late").and(late.find(|late| late.delays.is_some()));
     let known = [
         // Reports of older versions have it in full only.
         (FIRST_STEP, fact(facts::FIRST).filter(|text| !text.is_empty()).or_else(first)),
-        (LATE, late),
+        (LATE, fact("late")),
+        (WHY_LATE, late.and_then(LateRow::code_line)),
         (HOST_CODE, host_fact(report)),
         ("kernel", fact("kernel")),
         ("time", fact("time")),
@@ -452,16 +455,18 @@ fn late_link(report: &Report) -> Option<String> {
     Some(format!(" <a href=\"#stage-{number}-late\">Host code of the late steps</a>"))
 }
 
-/// Identifier of what the host does in the stage of the verdict.
-fn lead_host(report: &Report) -> Option<String> {
+/// Identifier of the section of the stage of the verdict.
+fn lead_section(report: &Report) -> Option<String> {
     let lead = &verdict_stage(report)?.stage;
     let place = report.answer.stages.iter().position(|answer| answer.stage == *lead)?;
-    Some(format!("stage-{}-host", place + 1))
+    Some(format!("stage-{}", place + 1))
 }
 
 /// Labels of lines.
 const FIRST_STEP: &str = "first";
 const LATE: &str = "late rank";
+const WHY_LATE: &str = "why late";
+const WARNINGS: &str = "warnings";
 const HOST_CODE: &str = "host code";
 /// Lines that come first behind a verdict.
 const LEADING: [&str; 4] = [VERDICT, LATE, FIRST_STEP, "kernel"];
@@ -470,6 +475,7 @@ const LEADING: [&str; 4] = [VERDICT, LATE, FIRST_STEP, "kernel"];
 fn explained_at(label: &str) -> Option<&'static str> {
     Some(match label {
         LATE | "ranks" => "by-rank",
+        WARNINGS => "findings",
         FIRST_STEP => "recommendations",
         "kernel" => "top-kernels",
         "time" => "per-stage-timings",
@@ -480,8 +486,19 @@ fn explained_at(label: &str) -> Option<&'static str> {
     })
 }
 
-/// Characters of a warning on its card.
-const WARNING_CHARS: usize = 100;
+/// Characters of a warning on the first screen.
+const WARNING_CHARS: usize = 160;
+
+/// How many warnings there are, and the first one.
+fn warnings(report: &Report) -> Option<AnswerLine> {
+    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
+    let first = shorten(&all().next()?.what, WARNING_CHARS);
+    let text = match all().count() {
+        1 => first,
+        number => format!("{number}, the first: {first}"),
+    };
+    Some(AnswerLine { label: WARNINGS.to_owned(), text })
+}
 
 /// `has_bar`: how busy the GPU is, the bar of the mean step shows.
 fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
@@ -512,13 +529,6 @@ fn first_numbers(report: &Report, parts: &[Part], has_bar: bool) -> String {
         let mfu = model.mfu_wall.value().map(|mfu| format!("{:.3} %", mfu * 100.0));
         shown.extend(mfu.map(|mfu| card("MFU of the model", mfu, MFU_SECTION)));
     }
-    let warnings = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
-    shown.extend(warnings().next().map(|first| {
-        let number = warnings().count() as u64;
-        let label = if number == 1 { "warning" } else { "warnings, the first" };
-        let label = format!("{label}: {}", shorten(&first.what, WARNING_CHARS));
-        card(label, count(number), "findings")
-    }));
     let is_there = |to: &str| parts.iter().any(|part| part.id == to);
     shown.iter_mut().for_each(|card| card.to = card.to.take().filter(|to| is_there(to)));
     cards(&shown)

@@ -410,8 +410,9 @@
     }
   });
 
-  // On a narrow screen the cells of a row stand below each other, each with what it is.
+  // On a narrow screen the cells of a row stand below each other, each with what it is. Ranks are compared down a column.
   const labelled = (table) => {
+    if (table.classList.contains("heat")) return;
     const heads = [...(table.tHead?.rows[0].cells ?? [])].map((head) => head.textContent);
     // So many characters in a row fit a phone.
     const longest = (texts) => Math.max(0, ...texts.map((text) => text.length));

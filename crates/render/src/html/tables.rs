@@ -9,7 +9,7 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::kernels::{
-    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, stage_kernels, steps,
+    ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, steps,
 };
 use stage2_model::{
     Bottleneck, BottleneckKind, LateCause, LateSteps, RankStageRow, Report, StageAnswer,
@@ -19,7 +19,7 @@ use stage2_model::{
 use crate::html::chart::has_points;
 use crate::html::markdown::{attribute, class_mark, foreign, text};
 use crate::html::timeline::{first_shown, has_bar};
-use crate::page::lead_first;
+use crate::page::{lead_first, told};
 
 /// Rows: those with the longest time.
 const ROWS: usize = 500;
@@ -33,33 +33,87 @@ const CLASSES: usize = 20;
 /// Of these so many are named without a click.
 const CLASSES_NAMED: usize = 3;
 
+/// The kernels of the page with what they lose, and the stage whose kernels stand on its first screens.
+pub(super) struct Kernels<'k> {
+    losses: Vec<Loss<'k>>,
+    /// Kernels of cold calls only, which are left out.
+    only_cold: usize,
+    /// The first one whose kernels have times per step.
+    lead: Option<&'k StageAnswer>,
+}
+
+impl<'k> Kernels<'k> {
+    /// Of all `kernels` of the report.
+    pub(super) fn of(report: &'k Report, kernels: &'k [Kernel<'k>]) -> Self {
+        let steps = steps(report);
+        let is_warm = |kernel: &&Kernel<'_>| kernel.usual_calls > 0;
+        let losses: Vec<Loss<'k>> =
+            kernels.iter().filter(is_warm).map(|kernel| Loss::of(kernel, &steps)).collect();
+        let has_times = |answer: &&StageAnswer| {
+            let mut timed = losses.iter().filter(|loss| loss.ns_of_step.is_some());
+            timed.any(|loss| loss.kernel.row.stage == answer.stage)
+        };
+        let lead = lead_first(report).find(has_times);
+        Self { only_cold: kernels.len() - losses.len(), lead, losses }
+    }
+
+    fn of_stage(&self, stage: &str) -> impl Iterator<Item = &Loss<'k>> {
+        self.losses.iter().filter(move |loss| loss.kernel.row.stage == stage)
+    }
+
+    /// The text with links from the names of kernels of the lead stage, of at most `chars`, to their rows.
+    pub(super) fn linked(&self, html: String, chars: usize) -> String {
+        with_links(html, &self.links(chars))
+    }
+
+    /// [`Self::linked`] in the rows of a table that are of the lead stage: another stage may run the same kernels.
+    pub(super) fn linked_rows(&self, html: &str) -> String {
+        let Some(lead) = self.lead else { return html.to_owned() };
+        let (links, of_lead) = (self.links(SHORT_CHARS), format!("<td>{}: ", text(&lead.stage)));
+        let row = |row: &str| match row.contains(&of_lead) {
+            true => with_links(row.to_owned(), &links),
+            false => row.to_owned(),
+        };
+        html.split_inclusive("</tr>").map(row).collect()
+    }
+
+    /// Names of kernels of the lead stage with the places of their rows.
+    fn links(&self, chars: usize) -> Vec<(String, String)> {
+        let link = |loss: &Loss<'_>| {
+            let name = text(&shorten_kernel(&loss.kernel.row.kernel, chars));
+            (name, anchor(loss.kernel))
+        };
+        let lead = self.lead.into_iter().flat_map(|lead| self.of_stage(&lead.stage));
+        lead.take(TOP).map(link).collect()
+    }
+}
+
 /// A row for each kernel of a stage, over its GPUs. `stages` have the sections 1, 2 and so on; names lead to
 /// their timelines, and shares of what is attainable to their rooflines.
-pub(super) fn table(report: &Report, stages: &[&str]) -> String {
-    let (kernels, only_cold) = warm_kernels(report);
-    if kernels.is_empty() {
+pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> String {
+    let only_cold = kernels.only_cold;
+    let mut losses: Vec<&Loss<'_>> = kernels.losses.iter().collect();
+    if losses.is_empty() {
         let why = match only_cold {
             0 => "no kernel was recorded",
             _ => "no kernel ran after the first, cold call; kernels.csv has those of that call",
         };
         return format!("<p class=\"absent\">None: {why}.</p>\n");
     }
-    let steps = steps(report);
-    let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
     // The stages in the order of the page; those without a section last.
-    let place = |loss: &Loss<'_>| {
+    let place = |loss: &&Loss<'_>| {
         let stage = loss.kernel.row.stage.as_str();
         stages.iter().position(|known| *known == stage).unwrap_or(stages.len())
     };
     losses.order_by_key(place);
-    let lead = lead_stage(report, &losses).map(|(answer, _)| answer.stage.as_str());
+    let lead = kernels.lead.map(|answer| answer.stage.as_str());
     let has_counters =
         losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
         .collect();
-    let row = |loss: &Loss<'_>| {
+    let row = |loss: &&Loss<'_>| {
         let Kernel { row, usual_ns, usual_calls, percent, .. } = loss.kernel;
         // Of a report that was made by hand, it may be anything.
         let id = attribute(&row.kernel_id);
@@ -103,7 +157,7 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
             or_absent(loss.kernel.usual_mean_ns(), us3),
         )
     };
-    let mut more = match kernels.len() > ROWS {
+    let mut more = match losses.len() > ROWS {
         true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
         false => String::new(),
     };
@@ -141,15 +195,6 @@ pub(super) fn table(report: &Report, stages: &[&str]) -> String {
     )
 }
 
-/// The kernels of stages that did not only run in cold calls, and the number of the others.
-fn warm_kernels(report: &Report) -> (Vec<Kernel<'_>>, usize) {
-    let mut kernels = stage_kernels(report);
-    let all = kernels.len();
-    kernels.retain(|kernel| kernel.usual_calls > 0);
-    let only_cold = all - kernels.len();
-    (kernels, only_cold)
-}
-
 /// The short name, with the full one as a hint; it leads to the timeline that has a bar of it.
 fn kernel_name(report: &Report, kernel: &Kernel<'_>, section: Option<&Section<'_>>) -> String {
     named(report, kernel, section.and_then(|section| section.timeline_of(&kernel.row.kernel)))
@@ -166,48 +211,6 @@ fn named(report: &Report, kernel: &Kernel<'_>, to: Option<String>) -> String {
 /// Identifier of the row of a kernel of the lead stage.
 fn anchor(kernel: &Kernel<'_>) -> String {
     format!("k-{}", attribute(&kernel.row.kernel_id).replace(char::is_whitespace, "-"))
-}
-
-/// The stage whose kernels stand on the first screens: the first one whose kernels have times per step; and its number.
-fn lead_stage<'r>(report: &'r Report, losses: &[Loss<'_>]) -> Option<(&'r StageAnswer, usize)> {
-    let has_times = |stage: &str| {
-        losses.iter().any(|loss| loss.kernel.row.stage == stage && loss.ns_of_step.is_some())
-    };
-    let lead = lead_first(report).find(|answer| has_times(&answer.stage))?;
-    report.answer.stages.iter().zip(1..).find(|(answer, _)| answer.stage == lead.stage)
-}
-
-/// The text with links from the names of kernels of the lead stage, of at most `chars`, to their rows.
-pub(super) fn linked(report: &Report, html: String, chars: usize) -> String {
-    match links(report, chars) {
-        Some((_, links)) => with_links(html, &links),
-        None => html,
-    }
-}
-
-/// [`linked`] in the rows of a table that are of the lead stage: another stage may run the same kernels.
-pub(super) fn linked_rows(report: &Report, html: &str) -> String {
-    let Some((stage, links)) = links(report, SHORT_CHARS) else { return html.to_owned() };
-    let of_lead = format!("<td>{}: ", text(&stage));
-    let row = |row: &str| match row.contains(&of_lead) {
-        true => with_links(row.to_owned(), &links),
-        false => row.to_owned(),
-    };
-    html.split_inclusive("</tr>").map(row).collect()
-}
-
-/// The lead stage, and the names of its kernels with the places of their rows.
-fn links(report: &Report, chars: usize) -> Option<(String, Vec<(String, String)>)> {
-    let (kernels, _) = warm_kernels(report);
-    let steps = steps(report);
-    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    let (lead, _) = lead_stage(report, &losses)?;
-    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == lead.stage);
-    let link = |loss: &Loss<'_>| {
-        let name = text(&shorten_kernel(&loss.kernel.row.kernel, chars));
-        (name, anchor(loss.kernel))
-    };
-    Some((lead.stage.clone(), of_stage.take(TOP).map(link).collect()))
 }
 
 /// Neither tags nor links that are there already change, and a name that is a part of a longer one stays.
@@ -293,12 +296,9 @@ const COMMUNICATION: usize = 2;
 
 /// The kernels of the longest stage that lose most in a step, or without counters take longest; nothing where neither
 /// is known.
-pub(super) fn top_losses(report: &Report) -> Option<String> {
-    let (kernels, _) = warm_kernels(report);
-    let steps = steps(report);
-    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    let (answer, _) = lead_stage(report, &losses)?;
-    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
+pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<String> {
+    let answer = kernels.lead?;
+    let of_stage = kernels.of_stage(&answer.stage);
     let mut rows: Vec<&Loss<'_>> = of_stage.filter(|loss| loss.ns_of_step.is_some()).collect();
     rows.sort_by(|a, b| {
         let key =
@@ -306,23 +306,19 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         let (a, b) = (key(a), key(b));
         b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
-    // Most of their time may be waiting for other ranks: the first row is the kernel of the line above.
     let (communication, mut rows): (Vec<_>, Vec<_>) =
         rows.into_iter().partition(|loss| loss.kernel.row.class == "communication");
-    // Without losses, the line above tells of the class that could gain most.
-    let floors = class_floors(answer, &losses);
-    let has_loss = rows.iter().any(|loss| loss.ns_per_step.is_some_and(|ns| ns > 0.0));
-    let is_told = |loss: &&Loss<'_>| {
-        !has_loss && floors.first().is_some_and(|most| most.contains(&loss.kernel.row.class))
-    };
+    // The first row is the kernel of the line above.
+    let floors = class_floors(answer, &kernels.losses);
+    let of_line = told(answer, &kernels.losses, &floors).map(|(loss, _)| loss);
+    let is_told = |loss: &&Loss<'_>| of_line.is_some_and(|told| std::ptr::eq(told, *loss));
     let told = rows.iter().position(is_told).unwrap_or(0);
     if let Some(up_to_it) = rows.get_mut(..=told) {
         up_to_it.rotate_right(1);
     }
-    let last = if communication.is_empty() { "" } else { " (communication last)" };
-    rows.truncate(TOP - communication.len().min(COMMUNICATION));
-    rows.extend(communication.into_iter().take(COMMUNICATION));
-    let has_counters = rows.iter().any(|loss| loss.attainable.is_some());
+    let communication: Vec<_> = communication.into_iter().take(COMMUNICATION).collect();
+    rows.truncate(TOP - communication.len());
+    let has_counters = rows.iter().chain(&communication).any(|loss| loss.attainable.is_some());
     let unit = answer.step.as_ref().map_or("step", |step| step.shown_unit());
     let row = |loss: &&Loss<'_>| {
         let Kernel { row, percent, .. } = loss.kernel;
@@ -344,7 +340,6 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
             or_absent(*percent, percent1),
         )
     };
-    let body: String = rows.iter().map(row).collect();
     let mut head = vec![("kernel".to_owned(), false), ("class".to_owned(), false)];
     if has_counters {
         head.push(("bound".to_owned(), false));
@@ -353,6 +348,15 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
     }
     head.push((format!("ms per {unit}"), true));
     head.push(("share, %".to_owned(), true));
+    let mut body: String = rows.iter().map(row).collect();
+    if !communication.is_empty() {
+        body.push_str(&format!(
+            "<tr class=\"apart\"><th colspan=\"{}\">Communication, not ranked with the others: it also waits for other \
+             ranks</th></tr>\n{}",
+            head.len(),
+            communication.iter().map(row).collect::<String>()
+        ));
+    }
     let head: String = head.iter().map(|(name, number)| column(name, *number)).collect();
     let (order, how) = match has_counters {
         true => ("lose most", String::new()),
@@ -363,7 +367,7 @@ pub(super) fn top_losses(report: &Report) -> Option<String> {
         false => ("take longest", lost_in_all(answer, &floors)),
     };
     Some(format!(
-        "<p class=\"note\">Kernels of <code>{}</code>{last} that {order}, on one GPU on average. {how}{}\
+        "<p class=\"note\">Kernels of <code>{}</code> that {order}, on one GPU on average. {how}{}\
          <a href=\"#all-kernels\">All kernels</a> of all stages are listed below.</p>\n\
          <div class=\"table\"><table class=\"top\"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>\
          </div>\n",
@@ -410,7 +414,7 @@ fn waiting(mean: &Bottleneck) -> Option<String> {
     let ranks = parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
     let waiting = shown_time(ranks.ns as f64);
     Some(format!(
-        "Those of communication, the last rows, wait for other ranks for {waiting} per {}. ",
+        "Those of communication wait for other ranks for {waiting} per {}. ",
         text(&mean.of)
     ))
 }
@@ -686,8 +690,7 @@ mod tests {
         let of =
             |of: &str| Bottleneck { of: of.into(), parts: parts.clone(), ..Bottleneck::default() };
         let told = waiting(&of("step"));
-        let expected =
-            "Those of communication, the last rows, wait for other ranks for 1.06 ms per step. ";
+        let expected = "Those of communication wait for other ranks for 1.06 ms per step. ";
         assert_eq!(told.as_deref(), Some(expected));
         assert_eq!(waiting(&of("window")), None, "it is none of a step");
         assert_eq!(waiting(&Bottleneck::default()), None);

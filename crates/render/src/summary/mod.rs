@@ -9,7 +9,9 @@ pub(crate) mod tests;
 
 use std::collections::HashSet;
 
-use stage2_contract::text::numbers::{count, counted, ms3, or_absent, percent1, shown_time, us3};
+use stage2_contract::text::numbers::{
+    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
+};
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
 use stage2_report::conclusions::Shown;
@@ -38,6 +40,8 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
     let is_apart =
         |name: &str| report.stages.iter().any(|stage| stage.stage == name && stage.apart.is_some());
     let sections = vec![
+        ("Recommendations", advice::recommendations_in_brief(report)),
+        ("Takeaways", advice::takeaways_in_brief(report)),
         ("Environment", environment(report)),
         ("Aggregates", aggregates(report, shown)),
         ("Per-Stage Timings", stages(report)),
@@ -47,15 +51,10 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("MFU", mfu(report)),
         ("Top Operators", operators(report)),
         ("Top Kernels", kernels(report)),
-        ("Takeaways", advice::takeaways_in_brief(report)),
-        ("Recommendations", advice::recommendations_in_brief(report)),
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
     let mut head = run_line(report, false) + &brief_screen(report);
-    if report.answer.stages.iter().any(|stage| stage.floor.distance.value().is_some()) {
-        head.push_str("Floor: the least time that the GPU needs for the work of a step.\n\n");
-    }
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
@@ -303,7 +302,7 @@ fn operators(report: &Report) -> String {
         .right("Host total (ms)", |row| row.host_total_ns.map(ms3))
         .right("GPU total (ms)", |row| row.gpu_inclusive_ns.map(ms3))
         .right("Calls", |row| count(row.calls))
-        .right("Host mean (us)", |row| row.host_mean_ns.map(us3));
+        .right("Host mean (ms)", |row| row.host_mean_ns.map(ms_of_three_digits));
     let (basis, source) = (basis(found), text(&found.source));
     let note = format!("{basis} Operators are nested. Source: {source}.\n\n");
     table.markdown_with_rest_in("operators.md") + &note
@@ -325,7 +324,7 @@ fn kernels(report: &Report) -> String {
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.usual_calls))
-        .right("Mean (us)", |kernel| kernel.usual_mean_ns().map(us3))
+        .right("Mean (ms)", |kernel| kernel.usual_mean_ns().map(ms_of_three_digits))
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());

@@ -12,6 +12,8 @@ use stage2_model::*;
 use stage2_report::operators::stage1::{MeanStd, Stage1Aggregates};
 
 const SECTIONS: [&str; 10] = [
+    "Recommendations",
+    "Takeaways",
     "Environment",
     "Aggregates",
     "Per-Stage Timings",
@@ -19,8 +21,6 @@ const SECTIONS: [&str; 10] = [
     "MFU",
     "Top Operators",
     "Top Kernels",
-    "Takeaways",
-    "Recommendations",
     "Limits",
 ];
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
-use crate::host::advice;
+use crate::host::advice::{self, MORE_REQUESTS};
 use crate::join::kernels::percent;
 use crate::roofline::takeaways::{
     HostEvidence, HostLead, KernelMeasurements, MoreRequests, RankWaiting, RunMeasurements,
@@ -438,15 +438,16 @@ fn more_requests(report: &Report, kind: &EngineSteps) -> Option<MoreRequests> {
     let then = match (room, limit) {
         (Some(room), _) => {
             format!(
-                "Send more requests at once: a step has {requests:.1}, and {option} allows {room}"
+                "{MORE_REQUESTS}: send more at once (a step has {requests:.1}, and {option} allows {room})"
             )
         }
         (None, Some(limit)) => {
-            format!("Raise {option}: a step has {requests:.1} of {limit} requests")
+            format!(
+                "{MORE_REQUESTS}: raise {option} (a step has {requests:.1} of {limit} requests)"
+            )
         }
         (None, None) => format!(
-            "Have more requests in a step, which has {requests:.1}: send more at once, and raise {option} if that is \
-             the limit"
+            "{MORE_REQUESTS}: send more at once, and raise {option} if that is the limit (a step has {requests:.1})"
         ),
     };
     let aim = room.map_or(2.0 * requests, |room| room.min(2.0 * requests));
@@ -588,15 +589,16 @@ mod tests {
         };
         let sent = |limit: u32| {
             format!(
-                "Send more requests at once: a step has 16.0, and --max-num-seqs allows {limit}"
+                "Give each step more requests: send more at once (a step has 16.0, and --max-num-seqs allows {limit})"
             )
         };
         assert_eq!(said(&["vllm", "--max-num-seqs", "256"]), (sent(256), 32.0));
         assert_eq!(said(&["vllm", "--max-num-seqs", "24"]), (sent(24), 24.0));
-        let raised = "Raise --max-num-seqs: a step has 16.0 of 16 requests";
+        let raised =
+            "Give each step more requests: raise --max-num-seqs (a step has 16.0 of 16 requests)";
         assert_eq!(said(&["vllm", "--max-num-seqs=16"]), (raised.to_owned(), 32.0));
         for unknown in [&["vllm"][..], &["vllm", "--max-num-seqs"], &["--max-num-seqs", "all"]] {
-            assert!(said(unknown).0.starts_with("Have more requests in a step"), "{unknown:?}");
+            assert!(said(unknown).0.contains(": send more at once, and raise"), "{unknown:?}");
         }
     }
 

@@ -176,18 +176,23 @@ fn said(kind: HostAdviceKind, waits: Option<&HostFrame>) -> (String, String) {
     (text, remedy.to_owned())
 }
 
-/// What users can do about the many functions that an engine runs in each step.
-const OF_ENGINE: &str = "Give each step more requests (a larger batch), so that the engine's own code runs less often \
-    per token, or run it on a faster CPU core.";
+/// The advice that makes every cost of a step count for more tokens.
+pub(crate) const MORE_REQUESTS: &str = "Give each step more requests";
 
 /// Returns what to do about a cause that is not a known problem and is called `name`. A host that never waits for the
 /// GPU gains nothing by doing things in another order. `is_own`: it is worth a change of the code, whoever wrote it.
 pub(crate) fn remedy(cause: &HostCause, name: &str, never_waits: bool, is_own: bool) -> String {
     let remedy = match cause.kind {
-        _ if !is_own => return OF_ENGINE.to_owned(),
+        // One of the many functions that an engine runs in each step.
+        _ if !is_own => {
+            return format!(
+                "{MORE_REQUESTS}, so that the engine's own code runs less often per token, or run it on a faster CPU \
+                 core."
+            );
+        }
         HostCauseKind::EngineCode | HostCauseKind::FrameworkCode => {
             return format!(
-                "Give each step more requests or tokens, so that {name} runs less often, or make it faster."
+                "{MORE_REQUESTS} or tokens, so that {name} runs less often, or make it faster."
             );
         }
         HostCauseKind::UserCode => {

@@ -220,8 +220,8 @@ pub(crate) fn explain(report: &mut Report, collected: bool, doctor: &Doctor) {
     }
     let EmptyReason { why, remedy, .. } = &empty.first;
     let also: Vec<&str> = empty.also.iter().map(|reason| reason.why.as_str()).collect();
-    let also =
-        if also.is_empty() { String::new() } else { format!(" (also: {})", also.join("; ")) };
+    // Reasons have parentheses of their own.
+    let also = if also.is_empty() { String::new() } else { format!("; also: {}", also.join("; ")) };
     let verdict = &mut report.coverage.verdict.text;
     // What follows the first words (losses, samples) stays behind the cause.
     let tail = verdict.strip_prefix(EMPTY).unwrap_or_default();

@@ -182,7 +182,7 @@ fn where_nothing_is_known_every_section_says_why() {
     }
     assert!(folder.text("operators.md").contains("None:"));
     let report = folder.text("report.md");
-    assert!(report.contains("## Model FLOP utilisation\n\nNone: no model"), "{report}");
+    assert!(report.contains("- **Model FLOP utilisation:** no model"), "{report}");
     assert!(folder.metrics()["utilisation"]["peaks"].is_null());
 }
 

@@ -62,21 +62,6 @@ fn waits(found: &Bottleneck) -> String {
     format!(" {waits} in the {mean}{}{ranks}", found.of)
 }
 
-/// A process that has at least this share of the time of a cause is named, percent.
-const IN_RANK_PERCENT: f64 = 75.0;
-
-/// The rank that most of a cause is in, if several ranks were sampled.
-fn in_rank(cause: &HostCause, ranks: &HashMap<&str, Option<u64>>) -> String {
-    let first = cause.processes.first();
-    let most = first.filter(|process| process.percent >= IN_RANK_PERCENT);
-    let rank = most.and_then(|most| Some((most, ranks.get(most.file.as_str()).copied()??)));
-    match rank {
-        Some((most, rank)) if most.percent > 99.95 => format!(" in rank {rank}"),
-        Some((_, rank)) => format!(" mostly in rank {rank}"),
-        None => String::new(),
-    }
-}
-
 /// If the hosts of ranks could not be compared, that it is not known what that of the late one does, and how to know.
 pub(super) fn why_not_known(report: &Report, late: &LateRow) -> Option<String> {
     let how = match report.host {
@@ -116,7 +101,8 @@ fn host_of(
                 error if error < 0.5 => format!("{share:.0} ± {error:.1} %"),
                 error => format!("{share:.0} ± {error:.0} %"),
             };
-            format!("{share} {}{}", cause.text(true), in_rank(cause, ranks))
+            let in_rank = cause.in_rank(|file| ranks.get(file).copied().flatten());
+            format!("{share} {}{in_rank}", cause.text(true))
         })
         .collect();
     if causes.is_empty() {

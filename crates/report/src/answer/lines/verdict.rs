@@ -343,10 +343,10 @@ mod tests {
             ),
             "measuring saves nothing"
         );
-        let more = first(Rule::HostGaps, "Send more requests at once: a step has 16.0.");
+        let more = first(Rule::HostGaps, "Give each step more requests: send more at once.");
         assert_eq!(
             in_words(&Report::default(), &more).in_short,
-            "send more requests at once (up to 2.0x the tokens/s)"
+            "give each step more requests (up to 2.0x the tokens/s)"
         );
         let idle = Removed { what: "other idle".into(), percent: 50.0 };
         let earlier =
