@@ -119,7 +119,8 @@ def of_calls(
     read = [kinds[kind] for kind in ("prefill", "mixed") if kind in kinds]
     # The engine warms itself up with prompts that are far shorter.
     rows = [row for kind in read for row in kind["rows"] if (row["tokens_mean"] or 0) >= PROMPT]
-    tokens = sum((kind["prefill_tokens_mean"] or 0) * kind["steps"] for kind in read)
+    # The mean is of the timed steps; that of the engine's own warm-up is not among them.
+    tokens = sum((kind["prefill_tokens_mean"] or 0) * kind["timed_steps"] for kind in read)
     decode = kinds["decode"]
     steps = calls * (NEW - 1)
     ours = decode["timed_ns"] / max(decode["timed_steps"], 1) * steps

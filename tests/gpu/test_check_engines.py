@@ -14,7 +14,7 @@ LOG = "generate 0: 0.250 s, 16 requests\ngenerate 1: 0.250 s, 16 requests\n"
 def report() -> dict[str, Any]:
     """Return the report of two calls of 16 requests whose steps are as they should be."""
     step = {"steps": 126, "timed_steps": 124, "timed_ns": 124 * 3_500_000, "rows": []}
-    prompts = {"steps": 2, "prefill_tokens_mean": 16 * 512.0}
+    prompts = {"timed_steps": 2, "prefill_tokens_mean": 16 * 512.0}
     row = {"tokens_mean": 8192.0, "p50_ns": 30_000_000, "steps": 2}
     return {
         "engine": {
