@@ -25,7 +25,7 @@ use stage2_read::trace::libraries::RangeNames;
 const STAGES: usize = 4;
 
 /// Fills in the timelines of the series that know their median step. Where the GPU works longer for that step than
-/// it lasts, the host runs ahead of the GPU, and its steps are no measure: `whole_calls` of the stage take their place.
+/// it lasts, the host runs ahead of the GPU and its steps measure nothing: `whole_calls` of the stage take their place.
 pub(crate) fn add(
     report: &mut Report,
     capture: Capture,
