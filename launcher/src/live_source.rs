@@ -521,7 +521,13 @@ fn only_of(runs: &Runs) -> Result<Found, Failure> {
                 _ => Found::sockets(Target::All, "all processes".to_owned()),
             });
         }
-        (None, _) => "no process of this user runs under the collector on this host now".to_owned(),
+        (None, _) => {
+            return Err(Failure::NoResult(
+                "no process of this user runs under the collector on this host now; name a TARGET: the folder of a \
+                 run, or a folder or file of traces"
+                    .to_owned(),
+            ));
+        }
         _ => {
             let all: Vec<String> = runs.iter().take(LISTED).map(run_text).collect();
             format!("{} runs are live: {}", runs.len(), all.join("; "))

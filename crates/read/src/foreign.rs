@@ -118,11 +118,19 @@ fn kind_by(ending: &str, head: &[u8]) -> (&'static str, Option<&'static str>) {
         _ if start.starts_with('{') && text.contains("\"traceEvents\"") => {
             ("a trace for Chrome or Perfetto, as the PyTorch profiler writes them", None)
         }
-        _ if start.starts_with(['{', '[']) => (JSON, None),
+        _ if is_json(&start) => (JSON, None),
         "csv" if text.lines().any(is_head_of_ncu) => ("a table of Nsight Compute", Some("--ncu")),
         "csv" if csv::tables_in(&text).is_read => ("a table of Nsight Systems", Some("--nsys")),
         _ => ("a text file", None),
     }
+}
+
+/// By its first characters: `[package]` is TOML.
+fn is_json(start: &str) -> bool {
+    let in_list = start.strip_prefix('[').map(str::trim_start);
+    let begins =
+        |list: &str| list.starts_with(|c: char| "{[\"]-".contains(c) || c.is_ascii_digit());
+    start.starts_with('{') || in_list.is_some_and(begins)
 }
 
 /// What [`kind_of`] calls a file that may be a report of ours.
@@ -252,6 +260,7 @@ mod tests {
             ("csv", b"a,b\n", "a text file", None),
             ("json", b"{\"traceEvents\": []}", "a trace for Chrome", None),
             ("json", b" [1]", JSON, None),
+            ("toml", b"[package]", "a text file", None),
             ("md", b"\n", "an empty file", None),
             ("gz", b"\x1f\x8b\x08\0", "a compressed file", None),
             ("so", b"\x7fELF\0", "a binary file", None),

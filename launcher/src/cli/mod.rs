@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 use clap_complete::Shell;
 
@@ -173,40 +173,21 @@ pub(crate) fn set_color(words: &[OsString]) {
 /// Reads the command line, or gives the text and the exit status to end with.
 pub(crate) fn parse(words: &[OsString]) -> Result<Cli, u8> {
     set_color(words);
-    if let [_, word] = words
-        && let Some(is_long) = match word.to_str() {
-            Some("-h") => Some(false),
-            Some("--help" | "help") => Some(true),
-            _ => None,
-        }
-    {
-        let mut command = by_purpose();
-        // Nothing can be done about a stdout that is closed.
-        let _ = if is_long { command.print_long_help() } else { command.print_help() };
-        return Err(0);
-    }
     let mut command = Cli::command();
     command.build();
     let words = words::arranged(&command, words);
     let typed = words.get(1..).unwrap_or_default();
     let cli = Cli::try_parse_from(&words).map_err(|error| {
-        let mut is_like_known = error.get(ContextKind::SuggestedArg).is_some();
-        if is_help(&error) {
-            // Nothing can be done about a stdout that is closed.
-            let _ = error.print();
+        // Nothing can be done about a stdout that is closed.
+        let _ = if is_help_of_program(&command, typed, &error) {
+            print_by_purpose(typed, error.use_stderr())
+        } else if is_help(&error) {
+            error.print()
         } else {
             // The workload of a run around this one may write to the same terminal.
-            let refused = words::refused(&command, typed, &error);
-            Terminal::new(Verbosity::Normal).error(&refused.text);
-            is_like_known |= refused.is_setting;
-        }
-        if error.kind() == ErrorKind::UnknownArgument
-            && !words.iter().any(|word| word == "--")
-            && let Some(hint) = words::behind_unknown_option(&command, typed, is_like_known)
-        {
-            let hint = format!("{}\n", crate::terminal::printable(&hint));
-            let _ = anstream::stderr().write_all(hint.as_bytes());
-        }
+            Terminal::new(Verbosity::Normal).error(&words::refused(&command, typed, &error));
+            Ok(())
+        };
         u8::try_from(error.exit_code()).unwrap_or(2)
     })?;
     match words::no_setting(&command, typed) {
@@ -247,6 +228,24 @@ fn by_purpose() -> clap::Command {
     );
     let command = command.mut_subcommands(|known| known.hide(true)).disable_help_subcommand(true);
     command.help_template(template)
+}
+
+/// Whether the parser has the help of the program as a whole, and not of a subcommand.
+fn is_help_of_program(command: &clap::Command, typed: &[OsString], error: &clap::Error) -> bool {
+    is_help(error)
+        && error.kind() != ErrorKind::DisplayVersion
+        && words::subcommand(command, typed).is_none_or(|name| typed == std::slice::from_ref(name))
+}
+
+fn print_by_purpose(typed: &[OsString], to_stderr: bool) -> std::io::Result<()> {
+    let mut command = by_purpose();
+    let is_long = typed.iter().any(|word| word == "--help" || word == "help");
+    let text = if is_long { command.render_long_help() } else { command.render_help() };
+    let text = text.ansi().to_string();
+    match to_stderr {
+        true => anstream::stderr().write_all(text.as_bytes()),
+        false => anstream::stdout().write_all(text.as_bytes()),
+    }
 }
 
 /// Whether the parser has a text that was asked for, or that explains a command without words.

@@ -150,15 +150,13 @@ pub(super) fn shown(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// What the parser refuses.
-pub(super) struct Refused {
-    /// In one line: what is wrong, what was probably meant, and where to read more.
-    pub(super) text: String,
-    /// Whether an option is a setting of ours, and no word of the workload.
-    pub(super) is_setting: bool,
+/// The subcommand among `words`.
+pub(super) fn subcommand<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w OsString> {
+    tell(command, words).subcommand.and_then(|at| words.get(at))
 }
 
-pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error) -> Refused {
+/// What the parser refuses, in one line: what is wrong, what was probably meant, and where to read more.
+pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error) -> String {
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -171,16 +169,32 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .map_or_else(String::new, |name| format!(" {name}"));
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
     if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
-        return Refused { text: format!("{message}; {order}"), is_setting: false };
+        return format!("{message}; {order}");
     }
     let setting = as_setting(named.unwrap_or(command), words, error);
-    let is_setting = setting.is_some();
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    let has_command = words.iter().any(|word| word == "--");
+    // Whose option it is depends on a word that is no subcommand.
+    let is_other = is_unknown && named.is_none() && told.stray().is_some();
+    if is_other
+        && has_command
+        && let Some(instead) = no_setting(command, words)
+    {
+        return instead;
+    }
     let meant = other_verb(named, words, error)
         .or_else(|| other_name(named.unwrap_or(command), error))
         .or(setting)
         .or_else(|| meant(command, error))
-        .or_else(|| with_option(named?, words, error))
-        .map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+        .or_else(|| with_option(named?, words, error));
+    if is_unknown
+        && !has_command
+        && (is_other || meant.is_none())
+        && let Some(hint) = behind_unknown_option(command, words)
+    {
+        return format!("{message}. {hint}");
+    }
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
             let usage = usage.to_string().replacen("Usage", "usage", 1);
@@ -191,8 +205,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         _ => String::new(),
     };
     let read = if meant.is_empty() { "; see" } else { " See" };
-    let text = format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`");
-    Refused { text, is_setting }
+    format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
 }
 
 /// What each argument that is missing accepts, where that is a list.
@@ -363,20 +376,15 @@ fn near_value(error: &clap::Error) -> Option<String> {
     };
     let text = error.render().to_string();
     let (_, values) = text.split_once("; use ")?;
-    let values = || values.split_whitespace();
+    let values = || values.split_whitespace().map(|value| value.trim_end_matches(','));
     let first = |value: &'_ str| value.split('-').next().unwrap_or_default().to_owned();
     let firsts: Vec<String> = values().map(first).collect();
     let near = most_like(word, values().chain(firsts.iter().map(String::as_str)))?;
     values().find(|value| *value == near || first(value) == near).map(str::to_owned)
 }
 
-/// What to say besides that an option is unknown; nothing to a subcommand that has no workload, and nothing where the
-/// option is like a known one, except to the demo.
-pub(super) fn behind_unknown_option(
-    command: &Command,
-    words: &[OsString],
-    is_like_known: bool,
-) -> Option<String> {
+/// What to say besides that an option is unknown; nothing to a subcommand that has no workload.
+fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String> {
     let place = "The command of the workload comes after `--`";
     let told = tell(command, words);
     if let Some(known) = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?)) {
@@ -386,9 +394,6 @@ pub(super) fn behind_unknown_option(
         if !takes_workload(known) {
             return None;
         }
-    }
-    if is_like_known {
-        return None;
     }
     let Some(at) = told.stray() else {
         return Some(format!(

@@ -79,7 +79,17 @@ fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
     let lines = lines.filter(|line| !line.starts_with("For more information"));
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let text = lines.join("; ").replacen("error: ", "", 1);
-    Err(Failure::Usage(format!("{}. {OF_DEMO}", printable(&text))))
+    let (text, see) = match text.split_once("; tip: a similar argument exists: ") {
+        Some((text, meant)) => {
+            (text, format!("; did you mean `{}`? See", meant.trim_matches('\'')))
+        }
+        None => (text.as_str(), "; see".to_owned()),
+    };
+    Err(Failure::Usage(format!(
+        "{}{} `stage2-launch demo -- --help`",
+        printable(text),
+        printable(&see)
+    )))
 }
 
 /// Has the built-in workload print its own options; there is nothing to record in that.

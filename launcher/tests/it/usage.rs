@@ -141,7 +141,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["demo", "--fail-if", "x>1"], "did you mean `diff RUN_A RUN_B --fail-if`?"),
         (
             &["demo", "--", "--step", "5"],
-            "'--step' found; tip: a similar argument exists: '--steps'",
+            "'--step' found; did you mean `--steps`? See `stage2-launch demo -- --help`",
         ),
         (&["config", "profiling.collector.sample=4"], "must be 1/N"),
         (&["config", "model.llm=llama_3_8b"], "model/llm=PRESET selects"),
@@ -255,7 +255,7 @@ fn a_word_that_is_no_setting_is_told_how_a_program_is_run() {
         told(&[word, "--", "x"], &wrong);
         // Its options are unknown.
         let assert = sandbox.launch_strictly(&[word, "--bogus"]).assert().code(2).stdout("");
-        assert.stderr(contains("--bogus").and(predicate::str::ends_with(format!("\n{near}\n"))));
+        assert.stderr(contains("--bogus").and(predicate::str::ends_with(format!(". {near}\n"))));
     }
     // Behind another subcommand a word is none, and what follows it belongs to the program.
     told(
@@ -349,7 +349,7 @@ fn an_unknown_option_is_told_where_the_command_belongs() {
     let sandbox = Sandbox::new();
     let told = |words: &[&str], hint: &str| {
         let text = stderr(&sandbox.launch_strictly(words).assert().code(2).stdout(""));
-        let found = text.find("\nThe command of the workload").map(|at| &text[at..]);
+        let found = text.find("The command of the workload").map(|at| &text[at..]);
         assert_eq!(found.unwrap_or_default().trim(), hint, "{words:?}: {text}");
     };
     let place = "The command of the workload comes after `--`";

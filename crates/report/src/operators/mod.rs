@@ -372,7 +372,7 @@ impl Annotation {
 
 /// A word that is none of [`Annotation::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an annotation; use {known}", known = Annotation::ALL.map(Annotation::word).join(" or "))]
+#[error("{0:?} is not an annotation; use {known}", known = Annotation::ALL.map(Annotation::word).join(", "))]
 pub struct NoAnnotation(String);
 
 impl std::str::FromStr for Annotation {

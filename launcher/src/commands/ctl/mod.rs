@@ -96,14 +96,15 @@ pub(crate) fn ctl(args: CtlArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     printed(&text)?;
     if outcomes.is_empty() {
-        terminal.error(
+        return Err(Failure::NoResult(
             "no process of this user runs under the collector on this host; `stage2-launch run --light -- COMMAND` \
-             and LD_PRELOAD=libstage2.so start one",
-        );
+             and LD_PRELOAD=libstage2.so start one"
+                .to_owned(),
+        ));
     }
     let all_accepted =
         outcomes.iter().all(|outcome| outcome.answer.is_ok() && !outcome.is_refused());
-    Ok(if !outcomes.is_empty() && all_accepted { 0 } else { EXIT_REFUSED })
+    Ok(if all_accepted { 0 } else { EXIT_REFUSED })
 }
 
 /// Whether CUPTI is not attached to the process yet: its next window pays for that.

@@ -43,9 +43,11 @@ struct Args {
     graph: bool,
     /// Rounds of prefill and decode after the warm-up.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(allow_negative_numbers = true)]
     rounds: u32,
     /// Decode steps of a round.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(allow_negative_numbers = true)]
     steps: u32,
     /// Print nothing when it is done.
     #[arg(long)]
