@@ -253,8 +253,12 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         Some(_) => Vec::new(),
     };
     // Why a rank is late is worth more than further kernels.
-    let part = if left < 30 && late.is_none() { 5 } else { 4 };
-    let for_hosts = if late.is_some() { left.div_ceil(part) } else { left / part }.max(1);
+    let for_hosts = match late {
+        Some(_) => left.div_ceil(4),
+        None if left < 30 => left / 5,
+        None => left / 4,
+    };
+    let for_hosts = for_hosts.max(1);
     let hosts = match view.look.is_reading {
         true => Vec::new(),
         false => hosts(view, rows.get(chosen), late.map(|(late, _)| late), for_hosts, width),

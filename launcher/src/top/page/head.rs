@@ -65,7 +65,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
 
 const BEFORE: &str = "stage2 top  ";
 
-/// So many whole seconds without GPU work are no pause between calls.
+/// After so many whole seconds without GPU work, the program is idle: pauses between calls are shorter.
 const IDLE_S: usize = 3;
 
 /// A text behind the name of the run, which has the columns that are left.
