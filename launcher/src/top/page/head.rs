@@ -106,7 +106,7 @@ fn without_work(view: &View) -> String {
     let idle = |busy_ns: &[u64]| busy_ns.iter().rev().take_while(|busy_ns| **busy_ns == 0).count();
     let least = growing().map(|of| idle(&of.window.minute.busy_ns)).min();
     match least.filter(|seconds| *seconds >= IDLE_S && view.ended.is_none()) {
-        Some(seconds) if seconds as u64 >= MINUTE_S => ", none in the last minute".to_owned(),
+        Some(seconds) if seconds as u64 >= MINUTE_S => ", none for over 1 min".to_owned(),
         Some(seconds) => format!(", none for {seconds} s"),
         None => String::new(),
     }

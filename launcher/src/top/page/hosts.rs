@@ -1,7 +1,6 @@
 //! What the host did while no work ran -> lines of the page.
 
 use ratatui::text::Line;
-use stage2_contract::order::Order as _;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
 use stage2_model::{HostCause, HostCauseKind};
@@ -64,13 +63,17 @@ pub(super) fn hosts<'v>(
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let mut causes = if is_late(process) { with_one_gil(host) } else { singly(host) };
+        let mut causes =
+            if is_late(process) { with_one_gil(host, for_causes) } else { singly(host) };
         causes.retain(|(percent, _)| *percent >= 0.05);
         causes.truncate(for_causes);
         (who(process), unused, causes, why.cloned(), each)
     });
     host_lines(&place, rows, width)
 }
+
+/// Percent of the time without work that make waits for the GIL worth a line.
+const GIL_LEAST: f64 = 5.0;
 
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
@@ -80,8 +83,8 @@ fn singly(host: &HostIdle) -> Causes {
 }
 
 /// The same, with all waits for the GIL as one cause: a rank that others delay this way waits at many places, for a
-/// short time at each.
-fn with_one_gil(host: &HostIdle) -> Causes {
+/// short time at each. Unless that is little, it is among those that are shown.
+fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
     let is_gil = |cause: &HostCause| cause.kind == HostCauseKind::Gil;
     let mut causes = singly(host);
     let waits = host.causes.iter().filter(|cause| is_gil(cause)).map(|cause| cause.percent);
@@ -89,8 +92,10 @@ fn with_one_gil(host: &HostIdle) -> Causes {
     if places > 1 {
         let mut is_other = host.causes.iter().map(|cause| !is_gil(cause));
         causes.retain(|_| is_other.next().unwrap_or(true));
-        causes.push((waits.sum(), format!("waiting for the GIL, at {places} places")));
-        causes.order_by(|a, b| b.0.total_cmp(&a.0));
+        let percent: f64 = waits.sum();
+        let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
+        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1)) } else { at };
+        causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
     }
     causes
 }
