@@ -242,7 +242,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
     let late = late_process(view, rows.get(chosen));
-    let processes = processes(view, rows.get(chosen), late.clone(), for_processes, width);
+    let processes = processes(view, rows.get(chosen), late, for_processes, width);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
