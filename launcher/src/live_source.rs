@@ -20,7 +20,9 @@ use stage2_live::{FileState, Look, Options, Source, Watch, Watched};
 
 use crate::bundle::{newest_below, not_a_run, run_named};
 use crate::cli::WatchOptions;
-use crate::control::{ControlSocket, DoneWindow, Target, ask, find, since_1970, together};
+use crate::control::{
+    AskError, ControlSocket, DoneWindow, Target, ask, find, since_1970, together,
+};
 use crate::failure::Failure;
 use crate::threads;
 pub(crate) use ports::PATH as LIVE_PATH;
@@ -36,6 +38,8 @@ pub(crate) const STEP: Duration = Duration::from_millis(100);
 const LISTED: usize = 8;
 /// Where a run has its trace files.
 const COLLECTOR: &str = "collector";
+/// How long processes may take to start or stop before the page shows what they do instead.
+const SWITCHING: Duration = Duration::from_secs(10);
 /// Between two questions to the sockets.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
@@ -63,6 +67,11 @@ impl ProcessStatus {
 pub(crate) enum Switch {
     Start(usize),
     Stop(usize),
+}
+
+/// Whether a process in this phase is one that `s` stops.
+pub(crate) fn records(phase: &str) -> bool {
+    matches!(phase, "on" | "starting")
 }
 
 /// What the thread that asks tells.
@@ -273,8 +282,7 @@ impl LiveSource {
             self.said = Some("no process has a socket: files are only read".to_owned());
             return None;
         }
-        let records = |of: &&ProcessStatus| matches!(of.phase.as_str(), "on" | "starting");
-        Some(match self.standings.iter().filter(records).count() {
+        Some(match self.standings.iter().filter(|of| records(&of.phase)).count() {
             0 => Switch::Start(self.standings.len()),
             some => Switch::Stop(some),
         })
@@ -592,7 +600,11 @@ fn answer_for(targets: &[Target], inbox: &Receiver<Verb>, tell: &Sender<News>) -
         };
         let found: Vec<ControlSocket> = targets.iter().flat_map(find).flatten().collect();
         if let Some(verb) = verb {
-            let said: Vec<String> = found.iter().map(|found| told(found, &verb)).collect();
+            // All are asked before the first one is waited for.
+            let asked: Vec<_> = found.iter().map(|found| (found, ask(found, &verb))).collect();
+            let until = Instant::now() + SWITCHING;
+            let told = |(found, answer)| told(found, answer, &verb, until);
+            let said: Vec<String> = asked.into_iter().map(told).collect();
             let nobody = "no process answers".to_owned();
             let text = if said.is_empty() { nobody } else { said.join("; ") };
             tell.send(News::Said(text)).ok()?;
@@ -601,21 +613,32 @@ fn answer_for(targets: &[Target], inbox: &Receiver<Verb>, tell: &Sender<News>) -
     }
 }
 
-fn told(found: &ControlSocket, verb: &Verb) -> String {
+/// What has become of a process that was asked to start or stop: its answer says only that it will.
+fn told(
+    found: &ControlSocket,
+    answer: Result<Answer, AskError>,
+    verb: &Verb,
+    until: Instant,
+) -> String {
     let pid = found.pid;
-    let said = match ask(found, verb) {
-        Ok(answer) => match answer.get("error").or(answer.get("said")) {
-            Some(said) => said.to_owned(),
-            // What has become of it.
-            None => match ask(found, &Verb::Status).map(|now| standing(pid, &now).phase) {
-                Ok(phase) if phase == "on" => "recording".to_owned(),
-                Ok(phase) if phase == "dormant" => "stopped".to_owned(),
-                Ok(phase) => phase,
-                Err(error) => error.to_string(),
-            },
-        },
-        Err(error) => error.to_string(),
+    let (wanted, done) = match verb {
+        Verb::Stop => ("dormant", "stopped"),
+        _ => ("on", "recording"),
     };
+    let outcome = |answer: Answer| -> Result<String, AskError> {
+        if let Some(error) = answer.get("error") {
+            return Ok(error.to_owned());
+        }
+        loop {
+            let phase = standing(pid, &ask(found, &Verb::Status)?).phase;
+            match phase == wanted {
+                true => return Ok(done.to_owned()),
+                false if Instant::now() >= until => return Ok(phase),
+                false => std::thread::sleep(STEP),
+            }
+        }
+    };
+    let said = answer.and_then(outcome).unwrap_or_else(|error| error.to_string());
     visible(format!("{pid}: {said}").as_bytes())
 }
 

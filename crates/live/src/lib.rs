@@ -26,7 +26,9 @@ pub use follow::FileState;
 pub use host::HostIdle;
 pub use look::{Look, Watched};
 pub use message::{read as read_message, write as write_message};
-pub use numbers::{BUCKETS_S, Counts, DeviceBusy, KernelRow, Minute, StageNumbers, Window};
+pub use numbers::{
+    BUCKETS_S, Counts, DeviceBusy, KernelRow, MINUTE_S, Minute, StageNumbers, Window,
+};
 pub use process::{GpuState, Options};
 pub use tables::class_label;
 pub use watch::{Source, Watch};

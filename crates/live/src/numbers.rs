@@ -246,7 +246,7 @@ pub struct Window {
     pub minute: Minute,
 }
 
-/// The last minute of a process: a value for each second, the newest last. A process that is younger has
+/// The last minute of a process: a value for each whole second, the newest last. A process that is younger has
 /// fewer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minute {
@@ -288,7 +288,8 @@ pub(crate) type Kind = (u16, u32);
 pub(crate) const SLOT_NS: u64 = 1_000_000_000;
 /// Slots that are kept: the window, and what is newer than its end.
 const KEPT: u64 = WINDOW_S + 12;
-const MINUTE_S: u64 = 60;
+/// Seconds of the charts.
+pub const MINUTE_S: u64 = 60;
 /// Kernels of a slot that have their own row.
 const KERNELS: usize = 2_048;
 
@@ -392,8 +393,8 @@ impl Slots {
         self.all.range((last + 1).saturating_sub(WINDOW_S)..=last).map(|(_, slot)| slot)
     }
 
-    /// The minute that ends with the second of `end`, without what is before `begin`. `step`: what the steps of a stage
-    /// are, if not its instances.
+    /// The whole seconds of the minute before `end` that began after `begin`: of a part of one, little would look like
+    /// an idle GPU. `step`: what the steps of a stage are, if not its instances.
     pub(crate) fn minute(
         &self,
         begin: u64,
@@ -401,9 +402,9 @@ impl Slots {
         name: impl Fn(u16) -> String,
         step: impl Fn(u16) -> Option<u32>,
     ) -> Minute {
-        let last = end / SLOT_NS;
-        let first = (last + 1).saturating_sub(MINUTE_S).max(begin / SLOT_NS).min(last);
-        let length = (last - first + 1) as usize;
+        let end = end / SLOT_NS;
+        let first = end.saturating_sub(MINUTE_S).max(begin.div_ceil(SLOT_NS)).min(end);
+        let length = (end - first) as usize;
         let mut minute = Minute { busy_ns: vec![0; length], ..Minute::default() };
         let mut take = |second: u64, slot: &PastSlot| {
             let at = (second - first) as usize;
@@ -420,8 +421,8 @@ impl Slots {
                 }
             }
         };
-        self.past.range(first..=last).for_each(|(second, slot)| take(*second, slot));
-        for (second, slot) in self.all.range(first..=last) {
+        self.past.range(first..end).for_each(|(second, slot)| take(*second, slot));
+        for (second, slot) in self.all.range(first..end) {
             take(*second, &PastSlot::of(slot));
         }
         minute
@@ -491,13 +492,17 @@ mod tests {
         let of = |begin: u64, end: u64| {
             slots.minute(begin * SLOT_NS, end * SLOT_NS, |id| format!("stage {id}"), |_| None)
         };
-        let minute = of(100, 296);
+        let minute = of(100, 297);
         assert_eq!(minute.busy_ns, (237..=296).collect::<Vec<u64>>(), "idle GPUs do not count");
         let steps: Vec<(u64, u64)> =
             (237..=296).map(|second| (second % 3, second % 3 * second)).collect();
         assert_eq!(minute.steps, [("stage 1".to_owned(), steps)].into());
-        assert_eq!(of(290, 296).busy_ns.len(), 7, "a young process");
-        assert_eq!(of(500, 296).busy_ns.len(), 1, "clocks that contradict each other");
+        assert_eq!(of(290, 297).busy_ns.len(), 7, "a young process");
+        assert_eq!(of(500, 297), Minute::default(), "clocks that contradict each other");
+        let parts = [(290 * SLOT_NS + 1, 297 * SLOT_NS), (290 * SLOT_NS, 297 * SLOT_NS - 1)];
+        let whole = parts.map(|(begin, end)| slots.minute(begin, end, |_| String::new(), |_| None));
+        let seconds = [(291..=296).collect::<Vec<u64>>(), (290..=295).collect()];
+        assert_eq!(whole.map(|of| of.busy_ns), seconds, "no part of a second");
         assert!(slots.past.len() as u64 <= MINUTE_S, "{}", slots.past.len());
     }
 

@@ -482,7 +482,7 @@ impl Process {
             host: self.host_idle(slots().map(|slot| &slot.host)),
             minute: self.slots.minute(
                 begin,
-                last,
+                self.settled,
                 |id| self.tables.stage_name(id).to_owned(),
                 |id| steps_within.get(&id).copied(),
             ),

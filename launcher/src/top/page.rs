@@ -17,7 +17,7 @@ use gpus::{counters, gpus};
 use head::{head, nothing};
 use help::help;
 use hosts::hosts;
-use processes::{processes, sorted_processes, waits};
+use processes::{late_process, processes, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
@@ -142,13 +142,13 @@ struct Row {
 
 /// Columns of a stage and their widths. The last ones need a wide terminal, or stages without tokens.
 const STAGE_TITLES: [(&str, usize); 13] = [
-    ("PER", 5),
+    ("PER", 4),
     ("P50 ms", 7),
     ("P99 ms", 7),
-    ("BUSY", 6),
+    ("BUSY", 5),
     (WAIT, 7),
-    ("GAPS", 6),
-    ("IDLE", 6),
+    ("GAPS", 5),
+    ("IDLE", 5),
     (TOKENS, 8),
     (REQUESTS, 5),
     (RATE, 7),
@@ -236,12 +236,13 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let seen = &*seen(view);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
-    let foot = foot(view, width);
+    let foot = foot(view, &rows, width);
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
     let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
-    let processes = processes(view, rows.get(chosen), for_processes, width);
+    let late = late_process(view, rows.get(chosen));
+    let processes = processes(view, rows.get(chosen), late, for_processes, width);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
@@ -251,10 +252,16 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         None => counters(seen, (left / 8).max(1), width),
         Some(_) => Vec::new(),
     };
-    let for_hosts = (if left < 30 { left / 5 } else { left / 4 }).max(1);
+    // Why a rank is late is worth more than further kernels.
+    let for_hosts = match late {
+        Some(_) => left.div_ceil(4),
+        None if left < 30 => left / 5,
+        None => left / 4,
+    };
+    let for_hosts = for_hosts.max(1);
     let hosts = match view.look.is_reading {
         true => Vec::new(),
-        false => hosts(view, rows.get(chosen), for_hosts, width),
+        false => hosts(view, rows.get(chosen), late.map(|(late, _)| late), for_hosts, width),
     };
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);

@@ -6,13 +6,15 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, wrapped_at_most};
 use stage2_live::Look;
 
-use super::{View, bold, plain};
-use crate::live_source::Switch;
+use super::{Row, View, bold, plain};
+use crate::live_source::{Switch, records};
 
-/// Keys, for terminals that are wide enough, and for others. The second one is for runs that go on.
-const KEYS: [&str; 3] =
-    ["q quit", "  s record", "  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help"];
-const FEW_KEYS: [&str; 3] = ["q quit", "  s record", "  ? more keys"];
+/// Keys after `q` and `s`, for terminals that are wide enough, and for others.
+const KEYS: [&str; 3] = [
+    "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w write  ? help",
+    "  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help",
+    "  ? more keys",
+];
 
 /// Lines of a message.
 const SAID_LINES: usize = 2;
@@ -20,7 +22,7 @@ const SAID_LINES: usize = 2;
 /// Lines of what a recording costs.
 const COST_LINES: usize = 4;
 
-pub(super) fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
+pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let problem = match look.hosts {
         // Each host that does not answer is named.
@@ -40,13 +42,28 @@ pub(super) fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     };
     let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
     lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
-    let keys = [KEYS, FEW_KEYS].map(|[quit, switch, more]| {
-        let switch = if view.ended.is_none() { switch } else { "" };
-        format!("{quit}{switch}{more}")
-    });
+    let what_differs = view.ended.as_ref().and_then(|_| differs(rows));
+    lines.extend(what_differs.map(|text| plain(text, width)));
+    let switch = match () {
+        // It would do nothing.
+        () if view.phases.is_empty() => "",
+        () if view.phases.iter().any(|(_, phase)| records(phase)) => "  s stop",
+        () => "  s record",
+    };
+    let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[1]), width));
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[2]), width));
     lines
+}
+
+/// Why a report of a run that has ended has other numbers.
+fn differs(rows: &[Row]) -> Option<&'static str> {
+    let timed = || rows.iter().filter(|row| row.p50_ns.is_some());
+    let is_of_one = timed().any(|row| row.sum.steps_with_requests > 0 && row.processes > 1);
+    timed().next().map(|_| match is_of_one {
+        true => "A report's numbers can differ: they exclude outliers and are of one process",
+        false => "A report's numbers can differ: they exclude outliers",
+    })
 }
 
 fn left_out(look: &Look) -> Option<String> {

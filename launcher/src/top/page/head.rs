@@ -4,7 +4,7 @@ use ratatui::style::Color;
 use ratatui::text::Line;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::shorten;
-use stage2_live::{Look, Watched};
+use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
     View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, part, plain,
@@ -65,6 +65,9 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
 
 const BEFORE: &str = "stage2 top  ";
 
+/// After so many whole seconds without GPU work, the program is idle: pauses between calls are shorter.
+const IDLE_S: usize = 3;
+
 /// A text behind the name of the run, which has the columns that are left.
 fn named(view: &View, text: &str, width: usize) -> String {
     let besides = BEFORE.len() + 2 + text.chars().count();
@@ -89,11 +92,24 @@ fn whole(view: &View, width: usize) -> Line<'static> {
         0 => String::new(),
         skipped => format!("  {skipped} MB skipped"),
     };
-    let work = count(work);
-    let text =
-        format!("placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{skipped}");
+    let (work, none) = (count(work), without_work(view));
+    let text = format!(
+        "placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{none}{skipped}"
+    );
     let text = plain(&text, width);
     if lost == "0" { text } else { coloured(text, Color::Yellow, view) }
+}
+
+/// For so long no GPU has worked, though the trace files go on: the data is not old, the program is idle.
+fn without_work(view: &View) -> String {
+    let growing = || view.look.processes.iter().filter(|of| of.is_growing() && of.counts.work > 0);
+    let idle = |busy_ns: &[u64]| busy_ns.iter().rev().take_while(|busy_ns| **busy_ns == 0).count();
+    let least = growing().map(|of| idle(&of.window.minute.busy_ns)).min();
+    match least.filter(|seconds| *seconds >= IDLE_S && view.ended.is_none()) {
+        Some(seconds) if seconds as u64 >= MINUTE_S => ", none for over 1 min".to_owned(),
+        Some(seconds) => format!(", none for {seconds} s"),
+        None => String::new(),
+    }
 }
 
 /// How far the files are read.

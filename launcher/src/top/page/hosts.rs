@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
+use stage2_model::{HostCause, HostCauseKind};
 
 use super::processes::sorted_processes;
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
@@ -12,10 +13,12 @@ const CAUSES: usize = 3;
 const CAUSES_WIDE: usize = 6;
 
 /// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
-/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
+/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none. Those of a late rank
+/// are worth more than other ranks.
 pub(super) fn hosts<'v>(
     view: &'v View,
     row: Option<&Row>,
+    late: Option<&Watched>,
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -38,31 +41,75 @@ pub(super) fn hosts<'v>(
     if hosts.is_empty() {
         return Vec::new();
     }
-    let shown = hosts.len().min(height);
-    let each = (height / shown.max(1)).clamp(1, most);
+    let late = late.map(id);
+    let is_late = |of: &Watched| late.as_ref() == Some(&id(of));
+    let late_at = hosts.iter().position(|(of, _)| is_late(of));
+    let others = hosts.len() - usize::from(late_at.is_some());
+    let for_late = match late_at {
+        Some(_) => height.saturating_sub(others).max(CAUSES.min(height.saturating_sub(1))).max(1),
+        None => 0,
+    };
+    let for_late = for_late.min(most);
+    let others = others.min(height.saturating_sub(for_late));
+    let each = (height.saturating_sub(for_late) / others.max(1)).clamp(1, most);
+    let shown = others + usize::from(late_at.is_some());
+    if let Some(at) = late_at.filter(|at| *at >= shown) {
+        hosts.swap(at, shown - 1);
+    }
     let rows = hosts.into_iter().take(shown).map(|(process, host)| {
+        let each = if is_late(process) { for_late } else { each };
         let unused = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let causes = host.causes.iter().filter(|cause| cause.percent >= 0.05).take(for_causes);
-        let causes = causes.map(|cause| (cause.percent, cause.text(true))).collect();
-        (who(process), unused, causes, why.cloned())
+        let mut causes =
+            if is_late(process) { with_one_gil(host, for_causes) } else { singly(host) };
+        causes.retain(|(percent, _)| *percent >= 0.05);
+        causes.truncate(for_causes);
+        (who(process), unused, causes, why.cloned(), each)
     });
-    host_lines(&place, rows, each, width)
+    host_lines(&place, rows, width)
+}
+
+/// Percent of the time without work that make waits for the GIL worth a line.
+const GIL_LEAST: f64 = 5.0;
+
+/// Shares with what they are of.
+type Causes = Vec<(f64, String)>;
+
+fn singly(host: &HostIdle) -> Causes {
+    host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect()
+}
+
+/// The same, with all waits for the GIL as one cause: a rank that others delay this way waits at many places, for a
+/// short time at each. Unless that is little, it is among those that are shown.
+fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
+    let is_gil = |cause: &HostCause| cause.kind == HostCauseKind::Gil;
+    let mut causes = singly(host);
+    let waits = host.causes.iter().filter(|cause| is_gil(cause)).map(|cause| cause.percent);
+    let places = waits.clone().count();
+    if places > 1 {
+        let mut is_other = host.causes.iter().map(|cause| !is_gil(cause));
+        causes.retain(|_| is_other.next().unwrap_or(true));
+        let percent: f64 = waits.sum();
+        let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
+        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1)) } else { at };
+        causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
+    }
+    causes
 }
 
 /// Columns in front of a cause.
 const BEFORE_CAUSE: usize = 27;
 
-/// Who, which part of the time no work ran, shares of that by what the host did, and why there are none.
-type HostRow = (String, String, Vec<(f64, String)>, Option<String>);
+/// Who, which part of the time no work ran, shares of that by what the host did, why there are none, and the most
+/// lines.
+type HostRow = (String, String, Causes, Option<String>, usize);
 
 fn host_lines(
     place: &str,
     rows: impl IntoIterator<Item = HostRow>,
-    each: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
     let line_of = |who: &str, unused: &str, of: &str, text: &str| {
@@ -75,7 +122,7 @@ fn host_lines(
     let fits = |title: &&String| title.chars().count() <= text_width;
     let title = titles.iter().find(fits).unwrap_or(&titles[2]);
     let mut lines = vec![bold(&line_of("PROCESS", UNUSED, "SHARE", title), width)];
-    for (who, unused, causes, why) in rows {
+    for (who, unused, causes, why, each) in rows {
         let room = each.saturating_sub(causes.len());
         let causes = causes
             .into_iter()

@@ -96,19 +96,27 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
     all
 }
 
+/// The process that the others wait for in a stage, and why.
+pub(super) fn late_process<'v>(
+    view: &'v View,
+    row: Option<&Row>,
+) -> Option<(&'v Watched, &'static str)> {
+    let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
+    let (at, why) = late(&waits(view, &row.filter(has_some)?.name))?;
+    Some((view.look.processes.get(at)?, why))
+}
+
 pub(super) fn processes(
     view: &View,
     row: Option<&Row>,
+    late: Option<(&Watched, &str)>,
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
     let has_work = |process: &Watched| process.counts.work > 0;
-    let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
-    let (late, why) = row.filter(has_some).and_then(|_| late(&waits)).unzip();
-    let late = late.and_then(|at| view.look.processes.get(at));
-    let why = late.zip(why).map(|(late, why)| format!("  * {} {why}", who(late)));
-    let late = late.map(id);
+    let why = late.map(|(late, why)| format!("  * {} {why}", who(late)));
+    let late = late.map(|(late, _)| id(late));
     let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).collect();
     let has_waits = waits.values().any(Option::is_some);
     let by = view.state.processes_by;

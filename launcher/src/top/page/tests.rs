@@ -147,7 +147,7 @@ fn all_that_matters_fits_into_80_by_24_without_colour() {
     let decode = shown.iter().find(|line| line.starts_with("> decode")).expect("a row");
     let numbers: Vec<&str> = decode.split_whitespace().skip(2).collect();
     // 200 steps in 10 s, of 40 to 60 ms and 32 requests; 70 % of the time in steps busy, 10 % in gaps.
-    let expected = ["step", "49.8", "59.2", "70.0%", "10.0%", "20.0%", "32.0", "20.0"];
+    let expected = ["step", "49.8", "59.2", "70.0%", "10.0%", "20.0%", "32.0", "20.0", "800"];
     assert_eq!(numbers, expected, "{decode}");
     let small = text(&view(), 80, 16).join("\n");
     assert!(small.contains(" others ") && small.contains("q quit"), "{small}");
@@ -304,8 +304,12 @@ fn a_run_that_has_ended_says_what_to_do_next() {
     view.ended = Some("The run has ended (q quits): w writes its reports".into());
     view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7".into()];
     let shown = text(&view, 80, 24);
-    assert_eq!((shown[22].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
-    assert!(shown[21].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
+    assert_eq!((shown[21].as_str(), shown.len()), (view.ended.as_deref().expect("told"), 24));
+    assert!(shown[20].contains("damaged at byte 7") && shown[23].starts_with("q quit"));
+    let of_one = "A report's numbers can differ: they exclude outliers and are of one process";
+    assert_eq!(shown[22], of_one);
+    view.look.processes.truncate(1);
+    assert_eq!(text(&view, 80, 24)[22], "A report's numbers can differ: they exclude outliers");
 }
 
 /// Hazard (Watching what runs): Several hosts are watched, and some do not answer.
@@ -358,7 +362,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
     let shown = text(&view, 80, 24).join("\n");
     assert!(shown.contains(" (11.1%)* ") && shown.contains(" (44.4%)  "), "{shown}");
     // Waiting is a part of the busy time, as in a report.
-    assert!(shown.contains("  70.0% (27.8%)  10.0%  20.0%"), "{shown}");
+    assert!(shown.contains(" 70.0% (27.8%) 10.0% 20.0%"), "{shown}");
     assert!(shown.contains("  * rank 1 waits less than the other rank"), "{shown}");
     let first = |view: &View| {
         let lines = text(view, 80, 24);
@@ -480,6 +484,86 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let wide = text(&view, 200, 50).join("\n");
     let whole = "waiting for the GIL held by 'detokenizer' in Scheduler.schedule (scheduler.py:99)";
     assert!(wide.contains(whole), "{wide}");
+}
+
+/// Processes of which the last one is late.
+fn with_late_rank(ranks: u64) -> View {
+    let mut view = view();
+    view.look.processes = (0..ranks).map(|rank| process(71 + rank as u32, rank)).collect();
+    for process in &mut view.look.processes {
+        let is_late = process.rank == Some(ranks - 1);
+        let kernel = &mut process.window.kernels[0];
+        kernel.ns = if is_late { 2_000_000_000 } else { 5_000_000_000 };
+        kernel.quick_ns = Some(1_000_000);
+        let decode = process.window.stages.get_mut("decode").expect("a stage");
+        (decode.tokens, decode.steps_with_tokens) = (6_400, 200);
+    }
+    view
+}
+
+/// Hazard (Watching what runs): The cause of a late rank is one of several, and the terminal is small.
+/// Promise: The late rank has three lines, however many ranks there are, and the columns of its stage are whole.
+#[test]
+fn a_late_rank_has_more_causes_than_the_others() {
+    for ranks in [2, 8] {
+        let shown = text(&with_late_rank(ranks), 80, 24);
+        let late = format!("    rank {} ", ranks - 1);
+        let hosts = of_hosts(&shown);
+        let at = hosts.iter().position(|line| line.starts_with(&late)).expect("the late rank");
+        assert!(hosts[0].starts_with("    rank 0 ") && hosts.len() == 5, "{shown:#?}");
+        assert!(hosts.len() - at == 3 && hosts[at + 1].contains("GIL held by"), "{shown:#?}");
+        let stages = shown.iter().find(|line| line.contains("STAGE")).expect("a title");
+        assert!(stages.contains("(WAIT)") && stages.ends_with(" REQS"), "{stages}");
+        let late_in_wide = of_hosts(&text(&with_late_rank(ranks), 200, 50)).len();
+        assert!(late_in_wide > 4, "{late_in_wide}");
+    }
+    // It waits for the GIL at many places, for a short time at each.
+    let mut view = with_late_rank(2);
+    for process in &mut view.look.processes {
+        let gil = process.window.host.causes.remove(1);
+        let places = (0..5).map(|_| HostCause { percent: 2.5, ..gil.clone() });
+        process.window.host.causes.extend(places);
+    }
+    let shown = text(&view, 80, 24);
+    let gil = "                    12.5%  waiting for the GIL, at 5 places";
+    assert!(of_hosts(&shown).contains(&gil), "{shown:#?}");
+    // Larger ones do not hide it.
+    for process in &mut view.look.processes {
+        process.window.host.causes.iter_mut().take(3).for_each(|cause| cause.percent = 13.0);
+    }
+    assert_eq!(of_hosts(&text(&view, 80, 24)).last(), Some(&gil));
+}
+
+/// Hazard (Watching what runs): A server that waits for requests looks like one whose data is old.
+/// Promise: The page says that no GPU has worked, and for how long; after a run, it says nothing of that.
+#[test]
+fn an_idle_program_is_not_old_data() {
+    let mut view = view();
+    let second = |view: &View| text(view, 80, 24).swap_remove(1);
+    for process in &mut view.look.processes {
+        process.window.minute.busy_ns = [[7].repeat(10), [0].repeat(8)].concat();
+    }
+    assert!(second(&view).ends_with("GPU work 2,000,000, none for 8 s"), "{}", second(&view));
+    // One of them works.
+    view.look.processes[1].window.minute.busy_ns = vec![7, 0, 0];
+    assert!(second(&view).ends_with("GPU work 2,000,000"), "{}", second(&view));
+    view.look.processes.truncate(1);
+    view.look.processes[0].window.minute.busy_ns = vec![0; 60];
+    assert!(second(&view).ends_with(", none for over 1 min"), "{}", second(&view));
+    view.ended = Some("The run has ended".into());
+    assert!(second(&view).ends_with("GPU work 1,000,000"), "{}", second(&view));
+}
+
+#[test]
+fn the_keys_are_those_that_do_something() {
+    let keys = |phases: &[(u32, &str)], width: usize| {
+        let phases = phases.iter().map(|(pid, phase)| (*pid, (*phase).to_owned())).collect();
+        text(&View { phases, ..view() }, width, 24).swap_remove(23)
+    };
+    assert!(keys(&[(71, "dormant"), (72, "on")], 80).starts_with("q quit  s stop  j/k stage"));
+    assert!(keys(&[(71, "dormant")], 80).starts_with("q quit  s record  j/k stage"));
+    assert!(keys(&[], 80).starts_with("q quit  j/k stage"));
+    assert!(keys(&[(71, "dormant")], 200).contains("  PgUp/PgDn kernels  "));
 }
 
 #[test]
