@@ -2,7 +2,7 @@
 
 use super::page::{
     COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
-    longest, opening, paragraphs, top_kernel, verdict_stage,
+    longest, opening, page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -146,9 +146,11 @@ pub(super) fn in_full(report: &Report) -> String {
 
 fn screen(report: &Report) -> Option<String> {
     let facts = facts(report)?;
-    let all = answer_lines(report);
+    let all = page_lines(report);
     let others = all.iter().filter(|line| is_other(line));
-    let items = facts.iter().chain(others).map(|AnswerLine { label, text }| match label.as_str() {
+    let (coverage, known) = facts.split_last()?;
+    let lines = known.iter().chain(others).chain([coverage]);
+    let items = lines.map(|AnswerLine { label, text }| match label.as_str() {
         FIRST => item("first", text),
         label => item(label, text),
     });
