@@ -159,10 +159,33 @@ async function useTimeline(browser, problems) {
   for (let at = 0; at < 4; at++) await browser.key("+");
   await browser.key("n");
   await browser.pause(200);
+  // By the buttons, after which the keys work as well.
+  await browser.value(`${box}.querySelector('button[aria-label="Zoom in"]').focus({preventScroll: true})`);
+  const seen = `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(), b = ${box}.querySelector(".picked").getBoundingClientRect(); return b.right > s.left && b.left < s.right; })()`;
+  for (let at = 0; at < 3; at++) {
+    await browser.value(`document.activeElement.click()`);
+    if (!(await browser.value(seen))) problems.push(`the chosen bar leaves the picture in zoom ${at + 1}`);
+  }
+  const chosen = () => browser.value(`[...${box}.querySelectorAll(".lane rect")].findIndex((rect) => rect.matches(".picked"))`);
+  const first = await chosen();
+  await browser.key("p");
+  await browser.key("n");
+  const [height, second] = [await browser.value(`${box}.querySelector(".tools").getBoundingClientRect().height`), await chosen()];
+  await browser.key("p");
+  if ((await chosen()) === second && second > 0) problems.push(`p does nothing after a click on a button: bars ${first} and ${second}`);
+  await browser.value(`${box}.querySelector("output").textContent = "nvjet_sm90_tst ".repeat(40)`);
+  const long = await browser.value(`${box}.querySelector(".tools").getBoundingClientRect().height`);
+  if (Math.abs(long - height) > 0.5) problems.push(`a long name moves the timeline by ${long - height} px`);
+  await browser.key("n");
+  await browser.pause(200);
   const [wide, named, lost] = await browser.value(
     `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); const seen = (e) => { const b = e.getBoundingClientRect(); return Math.min(b.right, s.right) - Math.max(b.left, s.left); }; const count = (what, is) => [...${box}.querySelectorAll(what)].filter(is).length; return [count(".lane rect[data-n]", (r) => seen(r) > 100), count(".bar-names text", (t) => seen(t) > 10), count("svg.range", (r) => seen(r) > 100 && seen(r.querySelector("text")) < 10)]; })()`,
   );
   if (named < wide) problems.push(`${named} of ${wide} wide bars have their names`);
+  const letters = await browser.value(
+    `[...${box}.querySelectorAll("svg.range")].filter((r) => r.querySelector("text").getAttribute("visibility") !== "hidden" && r.querySelector("text").textContent.length > 3 && r.getBoundingClientRect().width < 20).length`,
+  );
+  if (letters > 0) problems.push(`${letters} narrow ranges have a letter or two of their names`);
   if (lost > 0) problems.push(`${lost} ranges have no name where a part of them is seen`);
   await browser.key("0");
   const all = await width();
@@ -322,6 +345,14 @@ async function useKernels(browser, problems) {
   }
 }
 
+// A table that needs a bar to scroll hides its last columns.
+async function fitsDesk(browser, problems) {
+  const cut = await browser.value(
+    `[...document.querySelectorAll(".table")].filter((t) => t.checkVisibility({ contentVisibilityAuto: true }) && t.scrollWidth > t.clientWidth + 1).map((t) => t.scrollWidth + " in " + t.clientWidth + " px: " + [...t.querySelectorAll("thead th")].map((h) => h.textContent).slice(0, 3))`,
+  );
+  if (cut.length > 0) problems.push(`${cut.length} tables scroll on a screen of ${DESK.width} px: ${cut.slice(0, 4).join("; ")}`);
+}
+
 // What leads nowhere, and what should stand above the pictures.
 async function readTop(browser, problems) {
   const dead = await browser.value(
@@ -381,6 +412,8 @@ async function readOnPhone(browser, problems) {
   if ((await contents()) > 60) problems.push(`the contents take ${await contents()} px of a phone before they are opened`);
   await browser.value('document.querySelector("nav summary").click()');
   if ((await contents()) < 60) problems.push("the contents of a phone do not open");
+  const ticks = await browser.value(`document.querySelector(".stage .timeline")?.checkVisibility({ contentVisibilityAuto: true }) ? document.querySelectorAll(".stage .timeline .axis text").length : 2`);
+  if (ticks < 2) problems.push(`${ticks} times on the axis of a phone`);
   await browser.value("document.querySelectorAll('details').forEach((d) => { d.open = true; })");
   // Tables of ranks, which are compared down a column, scroll below the names of the ranks.
   const cells = `[...document.querySelectorAll("table:not(.heat) td.n")].filter((c) => c.getClientRects().length)`;
@@ -511,6 +544,7 @@ async function check(browser, page, pictures, firstScreenFile) {
   await browser.show(DESK);
   await browser.open(url);
   if (firstScreenFile) await compareFirstScreen(browser, firstScreenFile, problems);
+  await fitsDesk(browser, problems);
   await readTop(browser, problems);
   await useTimeline(browser, problems);
   await openStage(browser, problems);

@@ -1,9 +1,11 @@
 //! What the numbers say, what to do about it, and what they do not cover: whole for report.md, in brief
 //! for the summary.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::table::{ROWS, Table, more, more_in, none, paragraph, sentence, text};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, percent1, time_scale};
 use stage2_contract::text::{code, cut, plain};
 use stage2_model::{
@@ -25,7 +27,7 @@ pub(crate) const RULES: &str = "Rules of the takeaways";
 const TAKEAWAYS: usize = 3;
 const RECOMMENDATIONS: usize = 3;
 const FINDINGS: usize = 4;
-const LINE_CHARS: usize = 140;
+const LINE_CHARS: usize = 130;
 
 pub(crate) fn takeaways(report: &Report) -> String {
     let rows: Vec<_> = alike(&report.insight.takeaways).into_iter().enumerate().collect();
@@ -213,12 +215,19 @@ fn numbered(lines: impl Iterator<Item = String>) -> String {
     items + "\n"
 }
 
+/// The findings, those first that matter most.
+pub(crate) fn worst_first(report: &Report) -> Vec<&Finding> {
+    let mut findings: Vec<&Finding> = report.findings.iter().collect();
+    findings.order_by_key(|finding| Reverse(finding.severity));
+    findings
+}
+
 /// What is missing or uncertain, at most so many.
 pub(crate) fn findings(report: &Report, most: usize) -> String {
     if report.findings.is_empty() {
         return none("nothing is known to be missing or uncertain", "");
     }
-    let items: String = report.findings.iter().take(most).map(Finding::item).collect();
+    let items: String = worst_first(report).into_iter().take(most).map(Finding::item).collect();
     format!("{items}\n{}", more(report.findings.len(), most, "finding"))
 }
 
@@ -227,7 +236,8 @@ pub(crate) fn findings_in_brief(report: &Report) -> String {
     if report.findings.is_empty() {
         return paragraph("Nothing is known to be missing or uncertain.");
     }
-    let serious = report.findings.iter().filter(|f| f.severity != Severity::Note).take(FINDINGS);
+    let serious = worst_first(report);
+    let serious = serious.into_iter().filter(|f| f.severity != Severity::Note).take(FINDINGS);
     let shown = serious.clone().count();
     let item = |finding: &Finding| {
         if finding.severity == Severity::Error {

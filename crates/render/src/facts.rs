@@ -2,7 +2,7 @@
 
 use super::page::{
     COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
-    longest, opening, paragraphs, top_kernel, verdict_stage,
+    longest, opening, page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -19,6 +19,7 @@ const STAGE_CHARS: usize = 40;
 pub(super) const KERNEL_CHARS: usize = 44;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
+const NEARLY_ALL_PERCENT: f64 = 90.0;
 /// Label of what to do first.
 pub(super) const FIRST: &str = "FIRST";
 
@@ -45,13 +46,17 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         .distance
         .value()
         .map(|times| format!("; {times:.1}x the {}'s floor", found.of));
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
+    let late = late.find(|late| late.delays.is_some());
+    let waited = late.and_then(|late| waited_for(found, late, number));
     let bound = format!(
-        "{}{stage} is bound by {}: {} of {} {scaled} per {}{}",
+        "{}{stage} is bound by {}: {} of {} {scaled} per {}{}{}",
         report.answer.lead,
         bound.kind.label(),
         number(bound.ns as f64),
         number(found.ns as f64),
         found.of,
+        waited.unwrap_or_default(),
         floor.unwrap_or_default()
     );
     let kernel = top_kernel(report, |of, loss, lost, _| {
@@ -71,14 +76,12 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
             }
         }
     });
-    let late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
-    let late = late.into_iter().find_map(late_fact);
     let lines = [
         (VERDICT, Some(bound)),
         ("time", Some(times(report, answer, step))),
         ("where", Some(parts(found))),
         ("host", host_fact(report)),
-        ("late", late),
+        ("late", late.and_then(late_fact)),
         ("kernel", kernel),
         (FIRST, first),
     ];
@@ -146,9 +149,11 @@ pub(super) fn in_full(report: &Report) -> String {
 
 fn screen(report: &Report) -> Option<String> {
     let facts = facts(report)?;
-    let all = answer_lines(report);
+    let all = page_lines(report);
     let others = all.iter().filter(|line| is_other(line));
-    let items = facts.iter().chain(others).map(|AnswerLine { label, text }| match label.as_str() {
+    let (coverage, known) = facts.split_last()?;
+    let lines = known.iter().chain(others).chain([coverage]);
+    let items = lines.map(|AnswerLine { label, text }| match label.as_str() {
         FIRST => item("first", text),
         label => item(label, text),
     });
@@ -227,6 +232,25 @@ fn part_label(kind: BottleneckKind) -> &'static str {
     }
 }
 
+/// `, and 0.86 for rank 0, which is late on the host`: behind the time in which the GPU waits for the host, how long it
+/// waits for the rank that is late for the same reason.
+fn waited_for(
+    found: &Bottleneck,
+    late: &LateRow,
+    number: impl Fn(f64) -> String,
+) -> Option<String> {
+    found.first().filter(|bound| bound.kind == BottleneckKind::Host)?;
+    let delays = late.delays.as_ref().filter(|delays| delays.cause() == LateCause::Host)?;
+    let mut parts = found.parts.iter();
+    let ranks = parts.find(|part| part.kind == BottleneckKind::Ranks)?;
+    let who = shorten(&late.who, STAGE_CHARS);
+    let time = number(ranks.ns as f64);
+    // Of the waiting, next to nothing may be for another rank.
+    let is_it =
+        found.percent(ranks) >= PART_PERCENT && delays.waiting_percent >= NEARLY_ALL_PERCENT;
+    is_it.then(|| format!(", and {time} for {who}, which is late on the host"))
+}
+
 /// `rank 0 in 190 of 191 steps, by 1.60 ms (median), on the host`; nothing where that is noise.
 fn late_fact(late: &LateRow) -> Option<String> {
     let delays = late.delays.as_ref()?;
@@ -247,4 +271,31 @@ fn late_fact(late: &LateRow) -> Option<String> {
         }
     };
     Some(format!("{who} {often}, {on}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_model::LateDelays;
+
+    #[test]
+    fn the_wait_for_a_rank_is_named_where_it_is_for_that_rank() {
+        let part = |kind, ns| BottleneckPart { kind, ns };
+        let parts = vec![part(BottleneckKind::Host, 1_110), part(BottleneckKind::Ranks, 860)];
+        let mut found = Bottleneck { ns: 3_170, parts, ..Bottleneck::default() };
+        let late = |work_ns, waiting_percent| {
+            let delays =
+                LateDelays { total_ns: 100, work_ns, waiting_percent, ..LateDelays::default() };
+            LateRow { who: "rank 0".into(), delays: Some(delays), ..LateRow::default() }
+        };
+        let told = |found: &Bottleneck, late: &LateRow| {
+            waited_for(found, late, |ns| format!("{:.2}", ns / 1e3))
+        };
+        let expected = ", and 0.86 for rank 0, which is late on the host";
+        assert_eq!(told(&found, &late(0, 99.0)).as_deref(), Some(expected));
+        assert_eq!(told(&found, &late(100, 99.0)), None, "its GPU is slow");
+        assert_eq!(told(&found, &late(0, 60.0)), None, "others are late, too");
+        found.parts.reverse();
+        assert_eq!(told(&found, &late(0, 99.0)), None, "the ranks come first");
+    }
 }

@@ -206,8 +206,9 @@ mod tests {
             assert!(short.evidence.contains(&whole), "{:#?}", short.evidence);
         }
         let page = crate::facts::brief_screen(&report);
-        let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Coverage:** complete: \
-                   no record is known to be lost\n\nFloor: the least time that the GPU needs for the work of a \
+        let end = "- **First:** use CUDA graphs (saves up to 1.70 ms per token)\n- **Warnings:** 20, the \
+                   first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0\n\
+                   - **Coverage:** complete: no record is known to be lost\n\nFloor: the least time that the GPU needs for the work of a \
                    token.\n\n";
         assert!(page.ends_with(end), "{page}");
         let head = "- **Verdict:** simulated GPU: decode is bound by launches: 1.70 of 2.15 ms per token; ";

@@ -8,7 +8,7 @@ use stage2_model::kernels::{
     ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
 };
 use stage2_model::{
-    AnswerLine, HostCause, Report, Rule, StageAnswer, StageRow, WarmRow, WindowKind,
+    AnswerLine, HostCause, Report, Rule, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
 };
 
 /// What a simulated device means for the numbers.
@@ -31,6 +31,27 @@ pub(super) fn answer_lines(report: &Report) -> Vec<AnswerLine> {
     if let Some(text) = loses_most(report) {
         let at = lines.iter().position(|line| line.label == "first").unwrap_or(lines.len() - 1);
         lines.insert(at, AnswerLine { label: "kernel".to_owned(), text });
+    }
+    lines
+}
+
+/// Label of the line on what has to be read with care.
+pub(super) const WARNINGS: &str = "warnings";
+/// Characters of a warning on the first screen.
+const WARNING_CHARS: usize = 160;
+
+/// [`answer_lines`] as pages have them: how many warnings there are, and the first one, in front of the coverage.
+pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
+    let mut lines = answer_lines(report);
+    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
+    if let Some(first) = all().next() {
+        let first = shorten(&first.what, WARNING_CHARS);
+        let text = match all().count() {
+            1 => first,
+            number => format!("{number}, the first: {first}"),
+        };
+        let at = lines.len().saturating_sub(1);
+        lines.insert(at, AnswerLine { label: WARNINGS.to_owned(), text });
     }
     lines
 }
@@ -242,7 +263,7 @@ pub(super) fn is_answered(report: &Report) -> bool {
 
 /// Right below the title: simulated or not, an early end of the workload, the answer in full, ranks.
 pub(super) fn first_screen(report: &Report) -> String {
-    opening(report) + &paragraphs(&answer_lines(report)) + &head_of_ranks(report)
+    opening(report) + &paragraphs(&page_lines(report)) + &head_of_ranks(report)
 }
 
 /// Four lines of report.html.
@@ -408,13 +429,15 @@ mod tests {
     use stage2_report::conclusions::Shown;
 
     #[test]
-    fn every_page_opens_with_the_same_five_lines() {
+    fn every_page_opens_with_the_same_lines() {
         let mut report = Report { simulated: true, answer: answer(), ..rich() };
         report.answer.lines[0].text = "decode <b>2 ms</b>?".into();
-        let five = "**Time:** decode &lt;b&gt;2 ms&lt;/b&gt;?\n\n\
+        let lines = "**Time:** decode &lt;b&gt;2 ms&lt;/b&gt;?\n\n\
                     **Window:** decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %.\n\n\
                     **Floor:** decode 0.420 ms per token: 5.1x the floor.\n\n\
                     **First:** decode up to 4.9x faster if launch gaps vanish: use CUDA graphs.\n\n\
+                    **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, \
+                    e.g. in stage0.\n\n\
                     **Coverage:** complete: no record is known to be lost, and every kernel record is attributed.\n\n";
         let operators = operators::operators_md(&report, &Operators::default(), 5);
         for page in [
@@ -427,7 +450,7 @@ mod tests {
             let page = page.replacen(&run_line(&report, true), "", 1);
             let page = page.replacen(&run_line(&report, false), "", 1);
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
-            assert!(page.starts_with(&format!("{above}{five}")), "{page}");
+            assert!(page.starts_with(&format!("{above}{lines}")), "{page}");
         }
     }
 

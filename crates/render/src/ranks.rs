@@ -114,7 +114,8 @@ fn stages(rows: &[RankStageRow]) -> String {
         .right("transfer_ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .with_note(
             "The slowest rank of each stage comes first: the one that waited least for the others, where that is \
-             known, and else the one with the longest host time.",
+             known, and else the one with the longest host time. Unless a heading says `without first`, values are of \
+             all calls, with the cold ones.",
         )
 }
 

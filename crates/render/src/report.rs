@@ -235,7 +235,7 @@ fn stages_by_device(report: &Report) -> String {
         .right("gpu_busy_ms", |(_, device)| ms3(device.gpu_busy_ns))
         .right("kernels", |(_, device)| device.kernels.to_string())
         .right("kernel_sum_ms", |(_, device)| ms3(device.kernel_sum_ns))
-        .markdown()
+        .with_note("Times and kernels are of all calls, with the cold ones.")
 }
 
 fn paths(report: &Report) -> String {

@@ -7,8 +7,27 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 pub(crate) fn html(markdown: &str) -> String {
     let html = push(events(markdown));
     let html = html.replace("<td style=\"text-align: right\">", "<td class=\"n\">");
-    unbroken(&html.replace("<th style=\"text-align: right\">", "<th class=\"n\">"))
+    let html = html.replace("<th style=\"text-align: right\">", "<th class=\"n\">");
+    unbroken(&with_words(&html))
 }
+
+/// Numbers stay on one line; a cell that says in words why it has none may take several.
+fn with_words(html: &str) -> String {
+    const CELL: &str = "<td class=\"n\">";
+    let mut cells = html.split(CELL);
+    let mut out = cells.next().unwrap_or_default().to_owned();
+    for cell in cells {
+        let content = cell.split('<').next().unwrap_or_default();
+        let is_word = |word: &&str| word.starts_with(char::is_alphabetic);
+        let words = content.split(' ').filter(is_word).count();
+        out.push_str(if words < WORDS { CELL } else { "<td class=\"n words\">" });
+        out.push_str(cell);
+    }
+    out
+}
+
+/// So many words are a text; a number has a unit at most.
+const WORDS: usize = 3;
 
 /// Browsers end a line behind a dash: options, and words of commands, stay whole where a line has room for them.
 pub(crate) fn unbroken(html: &str) -> String {
@@ -106,6 +125,15 @@ mod tests {
             found,
             format!("<p><code>{name} {option} x</code> takes {seqs} and a-b - --</p>\n")
         );
+    }
+
+    #[test]
+    fn words_in_a_column_of_numbers_may_take_several_lines() {
+        let found = html(
+            "| x | ms |\n| --- | ---: |\n| 1 | no sample, below 0.022 |\n| 2 | 0.35 ± 0.05 ms |\n",
+        );
+        assert!(found.contains("<td class=\"n words\">no sample, below 0.022</td>"), "{found}");
+        assert!(found.contains("<td class=\"n\">0.35 ± 0.05 ms</td>"), "{found}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub(super) fn parts(
         let percent = (ns * 1_000.0 / all_ns).round() / 10.0;
         idle_percent -= percent;
         let label = format!("{IDLE}{}", shorten(&cause.text(true), NAME_CHARS));
-        parts.push(Part { label, mark, ns, percent, to: section("host") });
+        parts.push(Part { label, mark, ns, percent, to: section("causes") });
     }
     if named_ns > 0.0 {
         let rest_ns = idle_ns - named_ns;
@@ -154,7 +154,7 @@ pub(super) fn parts(
             true => String::new(),
             false => format!(" ({}\u{2026})", largest.concat()),
         };
-        let to = section("host");
+        let to = section("causes");
         parts.push(Part {
             label: format!("{IDLE}smaller causes{largest}"),
             mark: "i-5",

@@ -33,6 +33,7 @@ use stage2_model::{
     StageAnswer, Status, StepSeries, StepTimeline, StepTimes, StepUnit, WindowKind,
 };
 
+use crate::advice::worst_first;
 use crate::facts::{self, facts, host_fact};
 use crate::host::{late_md, stage_md};
 use crate::html::chart::{latency, roofline, sampled, step_times};
@@ -41,8 +42,8 @@ use crate::html::markdown::{attribute, foreign, html, text, unbroken};
 use crate::html::tables::{Kernels, SHORT_CHARS, by_class, ranks_by_stage, table, top_losses};
 use crate::html::timeline::{beyond, first_shown, timelines};
 use crate::page::{
-    COMMAND_CHARS, COVERAGE, Page, SIMULATED, VERDICT, answer_lines, busy_in_stages, command_line,
-    host_ahead, is_idle, run_line, verdict_stage,
+    COMMAND_CHARS, COVERAGE, Page, SIMULATED, VERDICT, WARNINGS, busy_in_stages, command_line,
+    host_ahead, is_idle, page_lines, run_line, verdict_stage,
 };
 use crate::stages::{idle_kinds, step_relation};
 use crate::{engine, host, ranks, steps};
@@ -134,6 +135,8 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
         kind: Kind::Open,
     };
     let of_whole = |title: &&str| whole.sections.iter().find(|(known, _)| known == title);
+    let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
+    let all_kernels = table(report, kernels, &pictured);
     let first = FIRST.iter().filter_map(of_whole).filter(|(_, markdown)| !markdown.is_empty());
     let mut parts: Vec<Part> =
         first.map(|(title, markdown)| open(&slug(title), title, html(markdown))).collect();
@@ -141,18 +144,18 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
     for part in &mut parts {
         match part.id.as_str() {
             "findings" => {
-                part.html = with_anchors(&part.html, &report.findings);
+                part.html = with_anchors(&part.html, &worst_first(report));
                 part.kind = if is_serious { Kind::Open } else { Kind::Folded };
             }
             // The recommendations have them as reasons.
             "takeaways" => part.kind = Kind::Folded,
             "recommendations" => {
-                part.html = first_rows(&kernels.linked_rows(&part.html), ADVISED, ADVICE)
+                part.html =
+                    first_rows(&kernels.linked_rows(&part.html, &all_kernels), ADVISED, ADVICE)
             }
             _ => part.html = kernels.linked(std::mem::take(&mut part.html), SHORT_CHARS),
         }
     }
-    let pictured: Vec<&str> = stages.iter().copied().take(STAGES).collect();
     // On the second screen at the latest: what to do first is on the first one.
     let top = top_losses(report, kernels).map(|table| open("top-kernels", "Top kernels", table));
     parts.splice(0..0, top);
@@ -175,7 +178,7 @@ fn parts(report: &Report, kernels: &Kernels<'_>, pages: [&Page; 3]) -> Vec<Part>
         parts.push(open("more-stages", "More stages", text));
     }
     parts.extend(ranks().filter(|_| !is_late));
-    parts.push(open("all-kernels", "Kernels", table(report, kernels, &pictured)));
+    parts.push(open("all-kernels", "Kernels", all_kernels));
     let brief = summary.sections.iter().filter(|(title, _)| !SAID_IN_FULL.contains(title));
     let known = whole.sections.iter();
     let known = known.filter(|(title, _)| !SAID_ALREADY.contains(title) && !FIRST.contains(title));
@@ -241,7 +244,7 @@ fn has_host(report: &Report, pictured: &[&str]) -> bool {
 }
 
 /// The list of findings, each with its id as the place that links lead to, and as its hint.
-fn with_anchors(list: &str, findings: &[Finding]) -> String {
+fn with_anchors(list: &str, findings: &[&Finding]) -> String {
     let items: Vec<&str> = list.split("<li>").collect();
     let Some((before, items)) = items.split_first().filter(|_| items.len() == findings.len() + 1)
     else {
@@ -349,7 +352,7 @@ fn header(report: &Report, kernels: &Kernels<'_>, title: &str, parts: &[Part]) -
         Status::Empty => "bad",
     };
     let of_lead = lead_section(report).unwrap_or_default();
-    let (host_code, why_late) = (format!("{of_lead}-host"), format!("{of_lead}-late"));
+    let (host_code, why_late) = (format!("{of_lead}-causes"), format!("{of_lead}-late"));
     let line = |AnswerLine { label, text: said }: &AnswerLine, late: &str, name_chars: usize| {
         let class = if label == COVERAGE { kind } else { "line" };
         let stop = if said.ends_with(['.', '!', '?']) { "" } else { "." };
@@ -372,8 +375,7 @@ fn header(report: &Report, kernels: &Kernels<'_>, title: &str, parts: &[Part]) -
         let label = to.map_or(label.clone(), |to| format!("<a href=\"#{to}\">{label}</a>"));
         format!("<div class=\"{class}\"><dt>{label}</dt><dd>{said}{stop}{link}</dd></div>\n")
     };
-    let mut lines = answer_lines(report);
-    lines.splice(lines.len() - 1..lines.len() - 1, warnings(report));
+    let mut lines = page_lines(report);
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
     // Behind a verdict comes what it is about.
     if lines.iter().any(|known| known.label == VERDICT) {
@@ -466,7 +468,6 @@ fn lead_section(report: &Report) -> Option<String> {
 const FIRST_STEP: &str = "first";
 const LATE: &str = "late rank";
 const WHY_LATE: &str = "why late";
-const WARNINGS: &str = "warnings";
 const HOST_CODE: &str = "host code";
 /// Lines that come first behind a verdict.
 const LEADING: [&str; 4] = [VERDICT, LATE, FIRST_STEP, "kernel"];
@@ -484,20 +485,6 @@ fn explained_at(label: &str) -> Option<&'static str> {
         COVERAGE => "coverage",
         _ => return None,
     })
-}
-
-/// Characters of a warning on the first screen.
-const WARNING_CHARS: usize = 160;
-
-/// How many warnings there are, and the first one.
-fn warnings(report: &Report) -> Option<AnswerLine> {
-    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
-    let first = shorten(&all().next()?.what, WARNING_CHARS);
-    let text = match all().count() {
-        1 => first,
-        number => format!("{number}, the first: {first}"),
-    };
-    Some(AnswerLine { label: WARNINGS.to_owned(), text })
 }
 
 /// `has_bar`: how busy the GPU is, the bar of the mean step shows.
@@ -673,8 +660,9 @@ fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> S
     };
     let causes = html(&stage_md(&told)).replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
-        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}{}{picture}",
+        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}<div id=\"{}\">\n{}</div>\n{picture}",
         id("host"),
+        id("causes"),
         first_rows(&causes, CAUSES, "more row")
     )
 }

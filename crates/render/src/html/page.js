@@ -57,7 +57,7 @@
       }
     }
     let zoom = 1;
-    const said = make("output", { textContent: "Point at a bar, tap it, or press n and p to step through." });
+    const said = make("output", { textContent: "Point at a bar or tap it. After a click in the picture, n and p step through the bars." });
     const button = (label, text, act) => {
       const made = make("button", { type: "button", textContent: text });
       made.setAttribute("aria-label", label);
@@ -71,7 +71,7 @@
       const width = picture.clientWidth || 1;
       const from = (scroll.scrollLeft / width) * length;
       const to = from + (scroll.clientWidth / width) * length;
-      const rough = (to - from) / Math.max(2, Math.floor(scroll.clientWidth / 110));
+      const rough = (to - from) / Math.max(3, Math.floor(scroll.clientWidth / 110));
       const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
       const step = Math.max(1, [1, 2, 5, 10].map((by) => by * power).find((ns) => ns >= rough) || rough);
       axis.replaceChildren();
@@ -90,6 +90,7 @@
     const NAME_Y = 12;
     const CHAR_PX = 6.5;
     const FEWEST_CHARS = 8;
+    const FEWEST_OF_RANGE = 4;
     const part = (element) => ["x", "width"].map((name) => parseFloat(element.getAttribute(name)) / 100);
     const ranges = [...picture.querySelectorAll("svg.range")].map((range) => [range.querySelector("text"), ...part(range)]);
     const lanes = [...picture.querySelectorAll(".lane")].map((lane) => {
@@ -102,7 +103,14 @@
     const labelBars = () => {
       const [width, left] = [picture.clientWidth || 1, scroll.scrollLeft];
       const right = left + scroll.clientWidth;
-      for (const [label, x] of ranges) label.setAttribute("x", String(3 + Math.max(0, left - x * width)));
+      for (const [label, x, wide] of ranges) {
+        const from = Math.max(left, x * width);
+        label.setAttribute("x", String(3 + from - x * width));
+        // A letter or two say nothing.
+        const room = Math.min(right, (x + wide) * width) - from - 3;
+        const fits = room >= CHAR_PX * Math.min(FEWEST_OF_RANGE, label.textContent.length);
+        label.setAttribute("visibility", fits ? "visible" : "hidden");
+      }
       for (const [labels, bars] of lanes) {
         const shown = [];
         for (const [name, x, wide] of bars) {
@@ -144,7 +152,15 @@
     const moved = () => {
       box.dispatchEvent(new CustomEvent("moved", { bubbles: true, detail: { zoom, left: scroll.scrollLeft } }));
     };
-    const zoomTo = (wanted, x = scroll.clientWidth / 2) => {
+    // What stays in its place: the chosen bar where it is seen, else the middle.
+    let picked = null;
+    const kept = () => {
+      const { left, right } = scroll.getBoundingClientRect();
+      const bar = picked?.getBoundingClientRect();
+      const seen = bar && bar.right > left && bar.left < right;
+      return (seen ? (Math.max(bar.left, left) + Math.min(bar.right, right)) / 2 : (left + right) / 2) - left;
+    };
+    const zoomTo = (wanted, x = kept()) => {
       zoomAlone(wanted, x);
       moved();
     };
@@ -154,7 +170,6 @@
     });
 
     const ns = (element, name) => Math.round((parseFloat(element.getAttribute(name)) / 100) * length);
-    let picked = null;
     const pick = (rect) => {
       if (!rect) return;
       if (picked) picked.classList.remove("picked");
@@ -248,8 +263,9 @@
       const middle = (event.touches[0].clientX + event.touches[1].clientX) / 2;
       zoomTo(pinch[1] * (apart(event.touches) / Math.max(1, pinch[0])), inBox(middle));
     }, { passive: false });
-    scroll.addEventListener("keydown", (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // Also of a button that was clicked; what is typed in the search is text.
+    box.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target === find) return;
       const act = {
         "+": () => zoomTo(zoom * 2), "=": () => zoomTo(zoom * 2), "-": () => zoomTo(zoom / 2),
         0: () => zoomTo(1), n: () => step(1), p: () => step(-1),

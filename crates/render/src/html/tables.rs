@@ -63,28 +63,42 @@ impl<'k> Kernels<'k> {
 
     /// The text with links from the names of kernels of the lead stage, of at most `chars`, to their rows.
     pub(super) fn linked(&self, html: String, chars: usize) -> String {
-        with_links(html, &self.links(chars))
+        let lead = self.lead.map(|lead| self.links(&lead.stage, chars));
+        with_links(html, &lead.unwrap_or_default())
     }
 
-    /// [`Self::linked`] in the rows of a table that are of the lead stage: another stage may run the same kernels.
-    pub(super) fn linked_rows(&self, html: &str) -> String {
-        let Some(lead) = self.lead else { return html.to_owned() };
-        let (links, of_lead) = (self.links(SHORT_CHARS), format!("<td>{}: ", text(&lead.stage)));
-        let row = |row: &str| match row.contains(&of_lead) {
-            true => with_links(row.to_owned(), &links),
-            false => row.to_owned(),
+    /// The rows of a table with links to those of `all`, the table of kernels: each to kernels of the stage that it is
+    /// about, as another one may run the same.
+    pub(super) fn linked_rows(&self, html: &str, all: &str) -> String {
+        let row = |row: &str| {
+            let is_about =
+                |loss: &&Loss<'_>| row.contains(&format!("<td>{}: ", text(&loss.kernel.row.stage)));
+            let Some(of) = self.losses.iter().find(is_about) else { return row.to_owned() };
+            let mut links = self.links(&of.kernel.row.stage, SHORT_CHARS);
+            links.retain(|(_, anchor)| all.contains(&format!("id=\"{anchor}\"")));
+            with_links(row.to_owned(), &links)
         };
         html.split_inclusive("</tr>").map(row).collect()
     }
 
-    /// Names of kernels of the lead stage with the places of their rows.
-    fn links(&self, chars: usize) -> Vec<(String, String)> {
+    /// Names of kernels of a stage with the places of their rows.
+    fn links(&self, stage: &str, chars: usize) -> Vec<(String, String)> {
         let link = |loss: &Loss<'_>| {
             let name = text(&shorten_kernel(&loss.kernel.row.kernel, chars));
-            (name, anchor(loss.kernel))
+            (name, self.anchor(loss.kernel))
         };
-        let lead = self.lead.into_iter().flat_map(|lead| self.of_stage(&lead.stage));
-        lead.take(TOP).map(link).collect()
+        self.of_stage(stage).take(TOP).map(link).collect()
+    }
+
+    /// Identifier of the row of a kernel. Stages may share kernels: those of the lead stage have the short one.
+    fn anchor(&self, kernel: &Kernel<'_>) -> String {
+        let row = kernel.row;
+        let of = match self.lead.is_some_and(|lead| lead.stage == row.stage) {
+            true => String::new(),
+            false => format!("-{}", row.stage),
+        };
+        let id = format!("k-{}{of}", row.kernel_id);
+        attribute(&id).replace(char::is_whitespace, "-")
     }
 }
 
@@ -106,7 +120,6 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         stages.iter().position(|known| *known == stage).unwrap_or(stages.len())
     };
     losses.order_by_key(place);
-    let lead = kernels.lead.map(|answer| answer.stage.as_str());
     let has_counters =
         losses.iter().any(|loss| loss.attainable.is_some() || loss.kernel.known_bound().is_some());
     let several = report.devices.len() > 1;
@@ -140,14 +153,11 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         };
         let small = percent.is_some_and(|percent| percent < SMALL_PERCENT);
         format!(
-            "<tr{}{} data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
+            "<tr{} id=\"{}\" data-id=\"{id}\" title=\"kernel {id}\"><td><code>{}</code></td><td>{}</td><td>{}</td>\
              {of_counters}<td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>{devices}</tr>\n",
             if small { " class=\"small\"" } else { "" },
-            match lead == Some(row.stage.as_str()) {
-                true => format!(" id=\"{}\"", anchor(loss.kernel)),
-                false => String::new(),
-            },
+            kernels.anchor(loss.kernel),
             kernel_name(report, loss.kernel, section),
             foreign(&shorten(&row.stage, 60)),
             text(&row.class),
@@ -206,11 +216,6 @@ fn named(report: &Report, kernel: &Kernel<'_>, to: Option<String>) -> String {
     let full = full.filter(|name| !name.is_empty()).unwrap_or(&row.kernel);
     let full = format!(" title=\"{}\"", attribute(&shorten(full, NAME_CHARS)));
     link(to, &full, foreign(&shorten_kernel(&row.kernel, SHORT_CHARS)))
-}
-
-/// Identifier of the row of a kernel of the lead stage.
-fn anchor(kernel: &Kernel<'_>) -> String {
-    format!("k-{}", attribute(&kernel.row.kernel_id).replace(char::is_whitespace, "-"))
 }
 
 /// Neither tags nor links that are there already change, and a name that is a part of a longer one stays.
@@ -334,7 +339,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
         format!(
             "<tr><td><code>{}</code></td><td>{}</td>{of_counters}<td class=\"n\">{}</td><td class=\"n\">{}</td>\
              </tr>\n",
-            named(report, loss.kernel, Some(format!("#{}", anchor(loss.kernel)))),
+            named(report, loss.kernel, Some(format!("#{}", kernels.anchor(loss.kernel)))),
             text(&row.class),
             or_absent(loss.ns_of_step, ms_of),
             or_absent(*percent, percent1),
@@ -562,8 +567,7 @@ fn late_and_waiting(report: &Report) -> String {
         "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
          these. Late in, median and max count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
-         arrived; transfer: the rest of that time. All times leave out the first, cold call where there are others. Of a \
-         stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
+         arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
          similar host times: report.md has them.",
     );
     if rows.len() > RANKS {
@@ -585,7 +589,8 @@ fn late_and_waiting(report: &Report) -> String {
     format!(
         "<div class=\"table{}\"><table id=\"ranks-table\" class=\"heat\">\
          <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\
-         </tbody></table></div>\n<details><summary>What the columns are</summary><p class=\"note\">{}</p></details>\n",
+         </tbody></table></div>\n<p class=\"note\">Without the first, cold calls where there are others.</p>\n<details><summary>What the columns \
+         are</summary><p class=\"note\">{}</p></details>\n",
         if rows.len() > MOST_UNROLLED { " tall" } else { "" },
         head.map(|name| format!("<th scope=\"col\" class=\"n\">{name}</th>")).concat(),
         rows.iter().take(RANKS).map(line).collect::<String>(),

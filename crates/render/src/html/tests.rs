@@ -341,7 +341,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     let links: Vec<String> = rects.iter().filter_map(|a| a.attribute("href")).collect();
     assert!(links.iter().any(|link| link == "#all-kernels"), "{links:?}");
     // The fixture has samples of the host: the idle time is divided by its causes.
-    assert!(links.iter().any(|link| link == "#stage-1-host"), "{links:?}");
+    assert!(links.iter().any(|link| link == "#stage-1-causes"), "{links:?}");
     links.iter().for_each(|link| drop(page.by_id(link.trim_start_matches('#'))));
     let widths = bar
         .all("rect")
@@ -379,7 +379,7 @@ fn the_mean_step_is_a_bar_whose_parts_lead_to_what_explains_them() {
     let lists = header.all("dl");
     assert_eq!(labels(&lists[0]), ["first", "host code", "kernel", "time", "coverage"]);
     let code = &lists[0].all("div")[1];
-    assert_eq!(code.one("a").attribute("href").as_deref(), Some("#stage-1-host"));
+    assert_eq!(code.one("a").attribute("href").as_deref(), Some("#stage-1-causes"));
     assert!(code.text().contains("Scheduler.schedule (scheduler.py:212"), "{}", code.text());
     let folded = labels(&header.one("details"));
     assert_eq!(folded, ["verdict", "first", "kernel", "time", "window", "floor", "coverage"]);

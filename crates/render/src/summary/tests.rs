@@ -241,7 +241,7 @@ fn a_full_page() {
     let page = summary_md(&full(""), &shown());
     compare("stakeholder_summary.md", &page);
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 8));
-    let first_screen: Vec<&str> = page.lines().take(9).collect();
+    let first_screen: Vec<&str> = page.lines().take(11).collect();
     assert!(first_screen.iter().any(|line| line.contains("SIMULATED")));
     assert!(first_screen.iter().any(|line| line.starts_with("**Coverage:** 27 kernels")));
 }
@@ -298,9 +298,10 @@ fn a_page_without_aggregates_says_what_they_lack() {
 fn the_answer_comes_first_and_replaces_the_sentences() {
     let report = Report { answer: answer(), ..full("") };
     let page = summary_md(&report, &shown());
-    let screen: Vec<&str> = page.lines().filter(|line| line.starts_with("**")).take(6).collect();
+    let screen: Vec<&str> = page.lines().filter(|line| line.starts_with("**")).take(7).collect();
     let labels: Vec<&str> = screen.iter().filter_map(|line| line.split(':').next()).collect();
-    let expected = ["**Ended early", "**Time", "**Window", "**Floor", "**First", "**Coverage"];
+    let expected = ["Ended early", "Time", "Window", "Floor", "First", "Warnings", "Coverage"];
+    let expected = expected.map(|label| format!("**{label}"));
     assert_eq!(labels, expected, "{page}");
     assert!(!page.contains("To do first:"), "the sentences are for reports without an answer");
     let row = "| `decode` | `decode/step` | 2.150 | 2.310 | 2.160 | 0.041 |";
