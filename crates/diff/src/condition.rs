@@ -46,8 +46,8 @@ pub(crate) enum Direction {
 pub enum ConditionError {
     /// There is neither `>` nor `<`.
     #[error(
-        "it has neither > nor <, which a shell takes for itself: put the whole condition into quotes, \
-             'STAGE.METRIC>+LIMIT' or 'STAGE.METRIC<-LIMIT', for instance 'decode.step_ms>+5%+0.2ms'"
+        "it has neither > nor <: without quotes, the shell takes them. Put the whole condition into \
+             quotes: 'STAGE.METRIC>+LIMIT' or 'STAGE.METRIC<-LIMIT', for instance 'decode.step_ms>+5%+0.2ms'"
     )]
     NoOperator,
     /// There is nothing in front of the sign.

@@ -149,8 +149,8 @@ pub(crate) struct DiffArgs {
     /// Also write a page for a browser: one file to mail, with bars
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, otherwise as
-    /// Markdown (with --json: write JSON)
+    /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, and as Markdown if
+    /// it ends in .md or .txt, or has no ending (with --json: JSON, .json)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
