@@ -171,7 +171,7 @@ fn the_first_line_says_whether_anything_changed() {
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode step";
     assert!(
-        better.contains(said) && better.contains(" -28.2 %  [-28."),
+        better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"
     );
     assert!(
