@@ -73,8 +73,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let is_no_run = |word: &&&PathBuf| {
         let folder = run_named(word);
-        let holds = |name: &&str| folder.join(name).exists();
-        folder.is_dir() && ![METRICS, RUN_JSON, COLLECTOR_DIR].iter().any(|name| holds(&name))
+        let mut known = [METRICS, RUN_JSON, COLLECTOR_DIR].iter();
+        folder.is_dir() && !known.any(|name| folder.join(name).exists())
     };
     if let Some(other) = words.iter().find(is_no_run) {
         return Err(Failure::Usage(not_a_run_among(other, &words)));
