@@ -213,12 +213,12 @@ impl LiveSource {
             Some(None) if !Path::new(&self.name).exists() => Err(Failure::Usage(format!(
                 "{} does not answer: it ends now, or is stopped; name the folder of its run or its trace file{}",
                 self.name,
-                newest_below(Path::new("."))
+                newest_below(Path::new("."), &[])
             ))),
             Some(None) => Err(Failure::Usage(format!(
                 "no trace file (HOST-PID.s2t) is in {}, and no process writes there now; name a process, the folder of a run, or a trace file{}",
                 self.name,
-                newest_below(Path::new(&self.name))
+                newest_below(Path::new(&self.name), &[])
             ))),
         }
     }

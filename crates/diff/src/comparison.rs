@@ -388,31 +388,45 @@ pub struct MetricChange {
 }
 
 impl MetricChange {
-    /// What decided on the change; nothing where it is not judged, exact, or has no percentage.
+    /// The change in percent of the value before; nothing for a share, whose change is in percentage points.
+    pub fn relative_percent(&self) -> Option<f64> {
+        self.change_percent.filter(|_| self.unit != MetricUnit::Percent)
+    }
+
+    /// What decided on the change, in the unit of its percentage; nothing where it is not judged, exact, or has no
+    /// percentage.
     pub fn noise_text(&self) -> Option<NoiseText> {
-        let before = self.before.filter(|before| *before != 0.0)?.abs();
-        let least = self.noise.threshold? * 100.0 / before;
+        let is_share = self.unit == MetricUnit::Percent;
+        let (scale, unit, digits) = match self.before.filter(|before| *before != 0.0) {
+            _ if is_share => (1.0, " points", self.digits()),
+            before => (100.0 / before?.abs(), " %", 1),
+        };
+        let least = self.noise.threshold? * scale;
+        let text = |value: f64| format!("{value:.digits$}{unit}");
         let Some(ends) = self.interval else {
             let is_known =
                 matches!(self.noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
-            return is_known.then_some(NoiseText::Within(least));
+            return is_known.then(|| NoiseText::Within(text(least)));
         };
-        let ends = ends.map(|end| end * 100.0 / before);
+        let ends = ends.map(|end| end * scale);
         let is_apart = ends.iter().all(|end| *end > 0.0) || ends.iter().all(|end| *end < 0.0);
         match self.verdict {
-            Verdict::None if is_apart && self.change_percent?.abs() <= least => {
-                Some(NoiseText::Below(least))
+            Verdict::None if is_apart && self.change?.abs() * scale <= least => {
+                Some(NoiseText::Below(text(least)))
             }
             // Another number decided.
             Verdict::None if is_apart => None,
             _ => {
-                // An end next to 0 keeps its sign.
-                let all = ends.iter().all(|end| end.abs() < 10.0);
-                let digits = usize::from(all || ends.iter().any(|end| end.abs() < 1.0));
                 let [a, b] = ends.map(|end| signed(end, digits));
-                Some(NoiseText::Interval(format!("[{a}, {b}]")))
+                Some(NoiseText::Interval(format!("[{a}, {b}]"), unit))
             }
         }
+    }
+
+    /// Digits behind the point of a difference of its values.
+    pub fn digits(&self) -> usize {
+        let values = [self.before, self.after].into_iter().flatten();
+        values.map(|value| self.unit.digits(value)).max().unwrap_or_default()
     }
 
     /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
@@ -475,23 +489,23 @@ impl MetricChange {
     }
 }
 
-/// What decided on a change, in percent of the value before.
+/// What decided on a change, in percent of the value before, or in percentage points of a share.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseText {
     /// Of one run per side, the noise: `± 7.0 %`.
-    Within(f64),
-    /// Of several, the changes that they allow: `[-45, -18]`.
-    Interval(String),
+    Within(String),
+    /// Of several, the changes that they allow, and their unit: `[-45.1, -18.0]`, ` %`.
+    Interval(String, &'static str),
     /// The change is smaller than the least one that counts.
-    Below(f64),
+    Below(String),
 }
 
 impl std::fmt::Display for NoiseText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            NoiseText::Within(least) => write!(f, "± {least:.1} %"),
-            NoiseText::Interval(ends) => f.write_str(ends),
-            NoiseText::Below(least) => write!(f, "below {least:.1} %"),
+            NoiseText::Within(least) => write!(f, "± {least}"),
+            NoiseText::Interval(ends, _) => f.write_str(ends),
+            NoiseText::Below(least) => write!(f, "below {least}"),
         }
     }
 }

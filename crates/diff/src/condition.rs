@@ -46,13 +46,13 @@ pub(crate) enum Direction {
 pub enum ConditionError {
     /// There is neither `>` nor `<`.
     #[error(
-        "it has neither > nor <; write STAGE.METRIC>+LIMIT or STAGE.METRIC<-LIMIT, for instance \
-             decode.step_ms>+5%+0.2ms"
+        "it has neither > nor <: without quotes, the shell takes them. Put the whole condition into \
+             quotes: 'STAGE.METRIC>+LIMIT' or 'STAGE.METRIC<-LIMIT', for instance 'decode.step_ms>+5%+0.2ms'"
     )]
     NoOperator,
     /// There is nothing in front of the sign.
     #[error(
-        "nothing stands before {0}; write STAGE.METRIC there, for instance decode.step_ms>+10%"
+        "nothing stands before {0}; write STAGE.METRIC there, for instance 'decode.step_ms>+10%'"
     )]
     NoName(char),
     /// There is no dot, or nothing at a side of it.
@@ -72,7 +72,7 @@ pub enum ConditionError {
         instead: String,
     },
     /// The limit has no sign; with it, it is this.
-    #[error("the limit has no sign: write {0}")]
+    #[error("the limit has no sign: write '{0}'")]
     NoSign(String),
     /// The limit cannot be read.
     #[error("the limit `{limit}` cannot be read: {why}; write one or both of {form}")]
@@ -100,7 +100,7 @@ impl FromStr for Condition {
         }
         let (stage, metric) = split_name(name)?;
         let unit = find_unit(stage.is_none(), metric)?;
-        let (relative, absolute) = parse_limit(limit, direction, unit)?;
+        let (relative, absolute) = parse_limit(name, limit, direction, unit)?;
         Ok(Self {
             text: visible(text.trim().as_bytes()),
             expected: false,
@@ -192,6 +192,9 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
         let of = if of_run { " of the whole run" } else { "" };
         let other = OTHER_NAMES.iter().find(|(name, ours)| *name == metric && names.contains(ours));
         let instead = match other {
+            Some((name, ours)) if name.contains("call") => {
+                format!("; for a time `per call`, use `{ours}`")
+            }
             Some((_, ours)) => format!("; did you mean `{ours}`?"),
             None => instead(metric, &names),
         };
@@ -200,7 +203,13 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
 }
 
 /// What people and other tools call a metric.
-const OTHER_NAMES: [(&str, &str); 8] = [
+const OTHER_NAMES: [(&str, &str); 14] = [
+    ("call_ms", "step_ms"),
+    ("call_mean_ms", "step_mean_ms"),
+    ("call_p99_ms", "step_p99_ms"),
+    ("per_call", "step_ms"),
+    ("per_step", "step_ms"),
+    ("per_token", "token_ms"),
     ("p50", "step_ms"),
     ("median", "step_ms"),
     ("latency", "step_ms"),
@@ -213,6 +222,7 @@ const OTHER_NAMES: [(&str, &str); 8] = [
 
 /// Percent, and a number in the unit of the metric.
 fn parse_limit(
+    name: &str,
     limit: &str,
     direction: Direction,
     unit: MetricUnit,
@@ -240,9 +250,10 @@ fn parse_limit(
     }
     if !limit.starts_with(sign) {
         let with_sign = format!("{sign}{limit}");
-        if parse_limit(&with_sign, direction, unit).is_ok() {
+        if parse_limit(name, &with_sign, direction, unit).is_ok() {
             let operator = if direction == Direction::Growth { '>' } else { '<' };
-            return Err(ConditionError::NoSign(format!("{operator}{with_sign}")));
+            let meant = format!("{}{operator}{with_sign}", shown(name));
+            return Err(ConditionError::NoSign(meant));
         }
         return Err(bad(match direction {
             Direction::Growth => "after > a limit begins with + (growth)",
@@ -415,8 +426,8 @@ fn undecided(metric: &MetricChange) -> Option<String> {
         (NoiseMethod::OneRunEach, _) => {
             "one run per side does not show the noise of this number".to_owned()
         }
-        (_, Some(NoiseText::Interval(ends))) => {
-            format!("within noise (its interval {ends} % holds 0)")
+        (_, Some(NoiseText::Interval(ends, unit))) => {
+            format!("within noise (its interval {ends}{unit} holds 0)")
         }
         (_, Some(text)) => format!("within noise ({text})"),
         (_, None) => "within noise".to_owned(),
@@ -532,18 +543,20 @@ mod tests {
     fn what_is_no_condition_says_what_to_write() {
         for (text, part) in [
             ("", "neither > nor <"),
-            ("decode.step_ms", "neither > nor <"),
+            ("decode.step_ms", "for instance 'decode.step_ms>+5%+0.2ms'"),
             ("step_ms>+5%", "not STAGE.METRIC"),
             (".step_ms>+5%", "not STAGE.METRIC"),
             ("decode.>+5%", "not STAGE.METRIC"),
             (">10%", "nothing stands before >; write STAGE.METRIC"),
             ("decode.stepms>5%", "no metric `stepms`; did you mean `step_ms`?"),
             ("decode.p50>+5%", "no metric `p50`; did you mean `step_ms`?"),
+            ("decode.call_ms>+5%", "no metric `call_ms`; for a time `per call`, use `step_ms`"),
+            ("decode.per_token>+5%", "no metric `per_token`; did you mean `token_ms`?"),
             ("run.p50>+5%", "no metric `p50` of the whole run; there are"),
             ("decode.x>+5%", "no metric `x`; there are step_ms, step_mean_ms"),
             ("run.step_ms>+5%", "no metric `step_ms` of the whole run"),
             ("decode.step_ms>", "it is empty"),
-            ("decode.step_ms>5%", "has no sign: write >+5%"),
+            ("decode.step_ms>5%", "has no sign: write 'decode.step_ms>+5%'"),
             ("decode.step_ms>-5%", "begins with +"),
             ("decode.tokens_per_s<+5%", "begins with -"),
             ("decode.step_ms>+5", "no unit"),

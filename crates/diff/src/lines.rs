@@ -112,15 +112,18 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
     let rate = times.first().and_then(|(stage, _)| throughput(stage, is_open));
+    let (rate, rate_text) = rate.unzip();
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
-    texts.splice(texts.len().min(1)..texts.len().min(1), rate);
+    texts.splice(texts.len().min(1)..texts.len().min(1), rate_text);
     if more > 0 {
         texts.push(counted(more as u64, "more stage"));
     }
-    let named = texts.len();
+    // What says that something changed.
+    let is_rate_other = rate.is_some_and(|rate| rate.verdict.is_change());
+    let named = texts.len() - usize::from(is_same && is_rate_other);
     let is_timed_alike = stages.iter().all(|stage| stage.own_times.is_none());
     if is_same && is_timed_alike {
-        texts.extend(other_metrics(of, &stages).into_iter().chain(changed_work(&stages)));
+        texts.extend(other_metrics(of, &stages, rate).into_iter().chain(changed_work(&stages)));
     }
     texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
@@ -221,9 +224,9 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
         _ if is_of_two && metric.verdict.is_change() => {
             format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
-        Some(NoiseText::Interval(ends)) => format!("{change} % {ends}"),
-        Some(noise @ NoiseText::Within(_)) => format!("{change} % (within {noise})"),
-        Some(noise @ NoiseText::Below(_)) => format!("{change} % ({noise})"),
+        Some(NoiseText::Interval(ends, _)) => format!("{change} % {ends}"),
+        Some(noise @ NoiseText::Within(..)) => format!("{change} % (within {noise})"),
+        Some(noise @ NoiseText::Below(..)) => format!("{change} % ({noise})"),
         None if is_of_two && is_open => format!("{change} %"),
         None if is_of_two => format!("{change} % (not judged)"),
         None => format!("{change} % ({})", metric.word()),
@@ -239,9 +242,9 @@ fn opposed_mean(stage: &StageChange, time: &MetricChange) -> Option<String> {
 }
 
 /// What became of the tokens per second of a stage.
-fn throughput(stage: &StageChange, is_open: bool) -> Option<String> {
+fn throughput(stage: &StageChange, is_open: bool) -> Option<(&MetricChange, String)> {
     let metric = stage.metric("tokens_per_s").filter(|metric| metric.change.is_some())?;
-    Some(format!("{} tokens/s {}", name(stage), held(metric, is_open)))
+    Some((metric, format!("{} tokens/s {}", name(stage), held(metric, is_open))))
 }
 
 impl StageChange {
@@ -259,8 +262,13 @@ pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static st
     })
 }
 
-/// How many metrics other than the times of the stages changed, with the largest of those that got worse.
-fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
+/// How many metrics other than the times of the stages, and the one that is `told`, changed, with the largest of those
+/// that got worse.
+fn other_metrics(
+    of: &Comparison,
+    stages: &[&StageChange],
+    told: Option<&MetricChange>,
+) -> Option<String> {
     let of_stages = stages.iter().flat_map(|stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
         let metrics = stage.metrics.iter().filter(|_| stage.other_work.is_none());
@@ -273,7 +281,9 @@ fn other_metrics(of: &Comparison, stages: &[&StageChange]) -> Option<String> {
         let values = [metric.before, metric.after];
         values.iter().flatten().any(|&value| metric.unit.shown(value) != metric.unit.shown(0.0))
     };
-    let is_changed = |metric: &MetricChange| metric.verdict.is_change() && is_seen(metric);
+    let is_told = |metric: &MetricChange| told.is_some_and(|told| std::ptr::eq(told, metric));
+    let is_changed =
+        |metric: &MetricChange| metric.verdict.is_change() && is_seen(metric) && !is_told(metric);
     let changed: Vec<(String, &MetricChange)> =
         all.filter(|(_, metric)| is_changed(metric)).collect();
     let mut worse: Vec<&(String, &MetricChange)> =

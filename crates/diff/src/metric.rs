@@ -41,7 +41,7 @@ const STAGE_METRICS: &[Kind] = &[
     kind("tokens_per_s", "tokens per second", PerSecond, Higher),
     kind("host_ms", "mean host time", Ms, Lower),
     kind("window_ms", "window", Ms, Lower),
-    kind("gpu_busy_ms", "GPU busy", Ms, Neither),
+    kind("gpu_busy_ms", "GPU busy", Ms, Lower),
     kind("gpu_busy_percent", "GPU busy", Percent, Neither),
     kind("idle_ms", "GPU idle", Ms, Lower),
     kind("launch_gaps_ms", "launch gaps", Ms, Lower),
@@ -136,6 +136,17 @@ pub(crate) struct Measured {
     pub(crate) exact: bool,
 }
 
+/// Times of a step, and amounts of it over its time.
+const OF_STEPS: [&str; 7] = [
+    "step_ms",
+    "step_mean_ms",
+    "token_ms",
+    "ttft_ms",
+    "tokens_per_s",
+    "mfu_percent",
+    "mbu_percent",
+];
+
 /// What is known of the noise of two numbers of single runs.
 pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measured>) -> Expected {
     let spread = |number: Option<Measured>| number.and_then(|number| number.spread);
@@ -143,6 +154,7 @@ pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measu
     match spread(before).zip(spread(after)) {
         _ if is_share_of_window(name) => Expected::Share,
         _ if exact(before) && exact(after) => Expected::Count,
+        Some((a, b)) if OF_STEPS.contains(&name) => Expected::Steps(a, b),
         Some((a, b)) => Expected::Spread(a, b),
         None => Expected::OneValue,
     }
@@ -159,7 +171,7 @@ pub(crate) fn of_stage(
     classes: &BTreeMap<String, KernelTime>,
 ) -> BTreeMap<String, Measured> {
     let mut found = Found::default();
-    let error_of_mean = of_steps(view, &mut found);
+    let error_of_steps = of_steps(view, &mut found);
     let mut kernels = KernelTime::default();
     classes.values().for_each(|time| kernels.add(*time));
     of_window(view, units, kernels.relative_error(), &mut found);
@@ -178,8 +190,8 @@ pub(crate) fn of_stage(
         }
     }
     // Amounts of a step over its time.
-    found.noisy("mfu_percent", view.mfu_percent(), error_of_mean);
-    found.noisy("mbu_percent", view.mbu_percent(), error_of_mean);
+    found.noisy("mfu_percent", view.mfu_percent(), error_of_steps);
+    found.noisy("mbu_percent", view.mbu_percent(), error_of_steps);
     of_energy(view, units, &mut found);
     for (part, kind) in WINDOW_METRICS {
         let Some(window) = view.window() else { break };
@@ -189,20 +201,21 @@ pub(crate) fn of_stage(
     found.0
 }
 
-/// Standard error of a mean relative to it, and the observations behind it.
+/// Standard error of a number relative to it, and the observations behind it.
 pub(crate) type RelativeError = Option<(f64, u64)>;
 
+/// Adds the times of the steps and what follows from them. All have the error of the median, the larger one: what is one
+/// measurement has one judgement.
 fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
-    let mut error_of_mean = None;
+    let mut error_of_steps = None;
     let relative = |error: Option<f64>, of: f64| error.filter(|_| of > 0.0).map(|error| error / of);
     if let Some(steps) = view.steps() {
         let error = steps.std_ns.map(|std| std / (steps.count.max(1) as f64).sqrt());
         let (mean, median) = (steps.mean_ns, steps.p50_ns);
         let of_median = relative(error, median).map(|error| (error * MEDIAN_ERROR, steps.count));
-        let of_mean = mean.and_then(|mean| relative(error, mean)).map(|error| (error, steps.count));
-        error_of_mean = of_mean;
+        error_of_steps = of_median;
         found.noisy("step_ms", Some(median / NS_PER_MS), of_median);
-        found.noisy("step_mean_ms", mean.map(|ns| ns / NS_PER_MS), of_mean);
+        found.noisy("step_mean_ms", mean.map(|ns| ns / NS_PER_MS), of_median);
         // Of few steps the tail is one or two of them: it is known no better than to its distance
         // from the median.
         let of_tail = steps.p99_ns.and_then(|p99| {
@@ -214,7 +227,7 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         found.noisy("token_ms", token, of_median);
         let first = view.time_to_first_token_ns().map(|ns| ns / NS_PER_MS);
         found.noisy("ttft_ms", first, of_median);
-        found.noisy("tokens_per_s", view.tokens_per_s(), of_mean);
+        found.noisy("tokens_per_s", view.tokens_per_s(), of_median);
     } else {
         found.add("ttft_ms", view.time_to_first_token_ns().map(|ns| ns / NS_PER_MS));
         found.add("tokens_per_s", view.tokens_per_s());
@@ -224,7 +237,7 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
         (closed > 0).then(|| total as f64 / closed as f64)
     });
     found.add("host_ms", closed.map(|ns| ns / NS_PER_MS));
-    error_of_mean
+    error_of_steps
 }
 
 /// Adds the window, the busy time and the idle time of a stage, of its warm instances where these are known. Window

@@ -21,6 +21,12 @@ pub(crate) struct Spread {
     pub(crate) count: u64,
 }
 
+impl Spread {
+    fn relative_to(self, value: f64) -> Self {
+        Self { standard_error: self.standard_error / value.abs(), ..self }
+    }
+}
+
 /// What is known of the noise of a number before it is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Expected {
@@ -29,6 +35,9 @@ pub(crate) enum Expected {
     OneValue,
     /// It is of many samples (steps, calls), with their noise in each run.
     Spread(Spread, Spread),
+    /// It is a time of steps, or an amount of a step over its time, with the noise of the steps in each run. A time and its
+    /// reciprocal come to the same.
+    Steps(Spread, Spread),
     /// It is a count that repeats exactly.
     Count,
     /// One value of a run that is a share, percent: of small shares 5 % are less than anybody cares about.
@@ -64,8 +73,14 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
             of(NoiseMethod::OneRunEach, None, None, false)
         }
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
-        (1, 1, Expected::Spread(x, y)) => {
-            let within = combined(x, y);
+        (1, 1, Expected::Spread(x, y) | Expected::Steps(x, y)) => {
+            let within = match expected {
+                // Relative to the larger value, as the 5 % are: a reciprocal differs by the same share of it.
+                Expected::Steps(..) if a != 0.0 && b != 0.0 => {
+                    combined(x.relative_to(a), y.relative_to(b)) * larger
+                }
+                _ => combined(x, y),
+            };
             let method = match within > share {
                 true => NoiseMethod::Instances,
                 false => NoiseMethod::FivePercent,
@@ -244,6 +259,21 @@ mod tests {
         assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
         let share = judge(&[20.0], &[40.0], Expected::Share);
         assert_eq!((share.0, share.1.method), (Verdict::None, NoiseMethod::OneRunEach));
+    }
+
+    #[test]
+    fn a_rate_is_judged_as_the_time_that_it_is_the_reciprocal_of() {
+        let mut seen = [false; 2];
+        for (at, error) in (1..100).flat_map(|at| [(at, 0.02), (at, 0.06), (at, 0.1)]) {
+            let (a, b) = (14.0, 14.0 * (0.5 + f64::from(at) / 50.0));
+            let of = |value: f64| Spread { standard_error: error * value, count: 8 };
+            let time = judge(&[a], &[b], Expected::Steps(of(a), of(b)));
+            let rates = Expected::Steps(of(512.0 / a), of(512.0 / b));
+            let rate = judge(&[512.0 / a], &[512.0 / b], rates);
+            assert_eq!(time.0.is_change(), rate.0.is_change(), "{b} ± {error}");
+            seen[usize::from(time.0.is_change())] = true;
+        }
+        assert_eq!(seen, [true; 2]);
     }
 
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {

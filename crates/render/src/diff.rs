@@ -211,6 +211,9 @@ const REPEATS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
 /// Share of the stage's kernel time below which a change of a class is left out, percent.
 const LEAST_OF_CLASS_PERCENT: f64 = 1.0;
 
+/// Where the rows are that a page counts.
+const REST: &str = "Rows that are only counted here are in the JSON of `diff --json`.";
+
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
     let page = |of: &Comparison| {
@@ -219,7 +222,7 @@ pub fn markdown(diff: &Diff) -> String {
         format!("# {title}\n\n```text\n{screen}\n```\n\n{}{}", sides(of), body(of))
     };
     let pages: String = diff.comparisons.iter().map(page).collect();
-    format!("{pages}Written by {}.\n", plain(&diff.generator))
+    format!("{pages}Written by {}. {REST}\n", plain(&diff.generator))
 }
 
 /// A comparison without its title and its screen.
@@ -290,7 +293,7 @@ fn differences(rows: &[Difference]) -> String {
         .left("before", |row| text(&row.before))
         .left("after", |row| text(&row.after))
         .left("what it means", |row| text(&row.meaning))
-        .markdown_with_rest_in("the JSON (--json)")
+        .markdown_with_rest_in("the JSON")
 }
 
 /// Libraries.
@@ -311,7 +314,7 @@ fn libraries(rows: &[LibraryChange]) -> String {
         .right("vanished", |row| number(row.vanished))
         .right("under another name", |row| number(row.renamed))
         .right("with another time", |row| number(row.changed))
-        .markdown_with_rest_in("the JSON (--json)")
+        .markdown_with_rest_in("the JSON")
 }
 
 /// The time of a stage, the first that both sides have, and which value it is.
@@ -378,20 +381,21 @@ fn stages(of: &Comparison) -> String {
             own(row, 1).or_else(|| of_metric(row, |m| value_cell(m.after, m.unit)))
         })
         .right("change", |row| of_metric(row, difference_cell))
-        .right("change %", |row| of_metric(row, |m| percent_cell(m.change_percent)))
+        .right("change %", |row| of_metric(row, percent_cell))
         .left("difference", verdict)
         .left(NOISE, |row| match (row.0.presence, own(row, 0)) {
             (Presence::Both, Some(_)) => row.0.other_work.as_deref().map(text),
             (Presence::Both, None) => of_metric(row, noise_cell),
             _ => None,
         })
-        .markdown_with_rest_in("the JSON (--json)");
+        .left(NAME, |row| of_metric(row, |m| code(&m.metric)))
+        .markdown_with_rest_in("the JSON");
     let apart = of.stages.len() - of_model.len();
     if apart == 0 {
         return table;
     }
     let apart = counted(apart as u64, "range");
-    table + &paragraph(&format!("{apart} outside of the model (warm-ups, operators): see --json."))
+    table + &paragraph(&format!("{apart} outside of the model (warm-ups, operators)."))
 }
 
 fn details(stage: &StageChange) -> String {
@@ -435,7 +439,7 @@ fn details(stage: &StageChange) -> String {
     let left_out = stage.metrics.len() - shown.len();
     if left_out > 0 {
         out.push_str(&paragraph(&format!(
-            "{} within noise, small, or repeating one of these: see --json.",
+            "{} within noise, small, or repeating one of these.",
             counted(left_out as u64, "more metric")
         )));
     }
@@ -454,7 +458,7 @@ fn host(stage: &StageChange) -> String {
     let others = match others {
         0 => String::new(),
         _ => paragraph(&format!(
-            "{} of idle time within noise, or smaller: see --json.",
+            "{} of idle time within noise, or smaller.",
             counted(others as u64, "more cause")
         )),
     };
@@ -482,12 +486,12 @@ fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
         .right("before", |row| value_cell(row.before, row.unit))
         .right("after", |row| value_cell(row.after, row.unit))
         .right("change", |row| difference_cell(row))
-        .right("change %", |row| percent_cell(row.change_percent))
+        .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
             stage.map_or_else(|| row.word(), |stage| stage.word(row)).to_owned()
         })
         .left(NOISE, |row| noise_cell(row))
-        .left("name in a condition", |row| code(&row.metric))
+        .left(NAME, |row| code(&row.metric))
         .markdown()
 }
 
@@ -496,7 +500,7 @@ fn work(stage: &StageChange) -> String {
     let different = stage.work.iter().filter(|row| row.change_ns != 0.0).count();
     if different == 0 {
         let all = counted(stage.work.len() as u64, "row");
-        return paragraph(&format!("All GPU work takes the same time ({all}: see --json)."));
+        return paragraph(&format!("All GPU work takes the same time ({all})."));
     }
     let is_change = |row: &&WorkChange| row.verdict.is_change();
     let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
@@ -520,7 +524,7 @@ fn work(stage: &StageChange) -> String {
         false => String::new(),
     };
     let rest = paragraph(&format!(
-        "{} of GPU work changed by {} together{beyond}: see --json.",
+        "{} of GPU work changed by {} together{beyond}.",
         counted(others.len() as u64, "more row"),
         signed_time(others.iter().map(|row| row.change_ns).sum()),
     ));
@@ -594,8 +598,9 @@ pub fn html(diff: &Diff) -> String {
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{parts}\
-         <footer>Written by {}. Changes are after minus before.</footer>\n</main>\n</body>\n</html>\n",
-        escaped(&diff.generator)
+         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
+        escaped(&diff.generator),
+        REST.replace('`', "")
     )
 }
 
@@ -820,13 +825,12 @@ fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {
 
 /// With the digits of the values that it is a difference of.
 fn difference_cell(metric: &MetricChange) -> String {
-    let values = [metric.before, metric.after].into_iter().flatten();
-    let digits = values.map(|value| metric.unit.digits(value)).max().unwrap_or_default();
-    cell(metric.change, |change| signed(change, digits))
+    let points = if metric.unit == MetricUnit::Percent { " points" } else { "" };
+    cell(metric.change, |change| format!("{}{points}", signed(change, metric.digits())))
 }
 
-fn percent_cell(value: Option<f64>) -> String {
-    cell(value, |value| signed(value, 1))
+fn percent_cell(metric: &MetricChange) -> String {
+    cell(metric.relative_percent(), |value| signed(value, 1))
 }
 
 fn us_cell(ns: Option<f64>) -> String {
@@ -845,6 +849,9 @@ fn calls_cell(value: Option<f64>) -> String {
     })
 }
 
+/// The head of the names of metrics.
+const NAME: &str = "name in a condition";
+
 /// The head of [`noise_cell`].
 const NOISE: &str = "± or interval";
 
@@ -858,7 +865,7 @@ fn noise_cell(metric: &MetricChange) -> String {
         (NoiseMethod::OneRunEach, ..) => ONE_VALUE.to_owned(),
         (NoiseMethod::NotCompared, ..) => metric.why_absent().unwrap_or(ABSENT).to_owned(),
         (NoiseMethod::Exact, ..) => "exact count".to_owned(),
-        (_, Some(NoiseText::Interval(ends)), _) => format!("{ends} %"),
+        (_, Some(NoiseText::Interval(ends, unit)), _) => format!("{ends}{unit}"),
         (_, Some(text), _) => text.to_string(),
         (_, None, Some([a, b])) if metric.verdict.is_change() => {
             format!("[{}, {}]{}", digits(a), digits(b), metric.unit.difference_suffix())

@@ -77,7 +77,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
                     visible_path(above)
                 );
             }
-            let newest = newest_below(path);
+            let newest = newest_below(path, given);
             format!("{shown} is not the folder of a run: it holds no {RUN_JSON}{newest}")
         }
         Ok(_) if is_run(above) => {
@@ -114,12 +114,20 @@ fn instead(path: &Path, folders: &[&Path], given: &[&PathBuf]) -> String {
     }
 }
 
-/// The newest runs in a folder that is none, and in the default one.
-pub(crate) fn newest_below(folder: &Path) -> String {
+/// The newest runs in a folder that is none, and in the default one; where it has none, in the working directory. Those that
+/// are `given` are not meant.
+pub(crate) fn newest_below(folder: &Path, given: &[&PathBuf]) -> String {
     let mut runs = runs_in(&[folder, FOLDER_OF_RUNS.as_ref(), &folder.join(FOLDER_OF_RUNS)]);
+    if !runs.iter().any(|(_, run)| run.starts_with(folder) && !is_empty(run)) {
+        let here = runs_in(&[Path::new("")]).into_iter();
+        let other: Vec<_> =
+            here.filter(|(_, run)| runs.iter().all(|(_, known)| is_other(known, run))).collect();
+        runs.extend(other);
+    }
     // It is not that one, by whatever name.
-    let own = folder.canonicalize().ok();
-    runs.retain(|(_, run)| own.is_none() || run.canonicalize().ok() != own);
+    let named = given.iter().map(|run| run_named(run)).chain([folder.to_owned()]);
+    let named: Vec<PathBuf> = named.filter_map(|run| run.canonicalize().ok()).collect();
+    runs.retain(|(_, run)| run.canonicalize().is_ok_and(|run| !named.contains(&run)));
     newest_of(runs)
 }
 

@@ -129,12 +129,12 @@ pub(crate) struct DiffArgs {
     /// Runs after the change: several on each side show the noise between runs
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) against: Vec<PathBuf>,
-    /// Exit with 1 if this got worse, for instance decode.step_ms>+5%+0.2ms (by more than 5 % and by
-    /// more than 0.2 ms) or decode.tokens_per_s<-5%; may be repeated
+    /// Exit with 1 if this got worse, for instance 'decode.step_ms>+5%+0.2ms' (by more than 5 % and by
+    /// more than 0.2 ms) or 'decode.tokens_per_s<-5%'. Quote it: a shell redirects at < and >. May be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) fail_if: Vec<Condition>,
     /// Exit with 1 unless this changed by more than the limit and beyond noise, for instance
-    /// decode.step_ms<-20%; may be repeated
+    /// 'decode.step_ms<-20%' (in quotes); may be repeated
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true)]
     pub(crate) expect: Vec<Condition>,
     /// With --fail-if: also fail for a change beyond the limit that may be noise
@@ -149,8 +149,8 @@ pub(crate) struct DiffArgs {
     /// Also write a page for a browser: one file to mail, with bars
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, otherwise as
-    /// Markdown (with --json: write JSON)
+    /// Also write the whole page to this file: for a browser if its name ends in .html or .htm, and as Markdown if
+    /// it ends in .md or .txt, or has no ending (with --json: JSON, .json)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

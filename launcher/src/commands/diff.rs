@@ -71,11 +71,20 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         }
         return Err(Failure::Usage(not_a_run_among(absent, &words)));
     }
+    let is_no_run = |word: &&&PathBuf| {
+        let folder = run_named(word);
+        let mut known = [METRICS, RUN_JSON, COLLECTOR_DIR].iter();
+        folder.is_dir() && !known.any(|name| folder.join(name).exists())
+    };
+    if let Some(other) = words.iter().find(is_no_run) {
+        return Err(Failure::Usage(not_a_run_among(other, &words)));
+    }
     let runs = groups(&args.runs, terminal)?;
     let against = groups(&args.against, terminal)?;
     let inputs = || runs.iter().chain(&against).flatten();
-    for (out, _) in outputs {
+    for (out, option) in outputs {
         refuse_input(out, inputs())?;
+        refuse_ending(out, option, args.json)?;
     }
     let pairs = match against.is_empty() {
         true => first_and_others(&runs),
@@ -149,6 +158,29 @@ fn damaged_record(input: &Input) -> Option<Finding> {
     let what = format!("{} is damaged, or of a newer version", visible_path(&path));
     let why = "the numbers of its metrics.json are compared, but `stage2-launch report` cannot write them again";
     Some(Id::RunFileUnusable.found(what, why, ""))
+}
+
+/// Refuses a name whose ending promises something else than what is written. Any content may have a name without one.
+fn refuse_ending(out: &Path, option: &str, is_json: bool) -> Result<(), Failure> {
+    let Some(ending) = out.extension().map(|ending| ending.to_string_lossy().to_lowercase()) else {
+        return Ok(());
+    };
+    let fitting: &[&str] = match (option, is_json) {
+        ("--html", _) => &["html", "htm"],
+        (_, true) => &["json", "txt"],
+        (_, false) => &["html", "htm", "md", "markdown", "txt"],
+    };
+    if fitting.contains(&ending.as_str()) {
+        return Ok(());
+    }
+    let shown = visible_path(out);
+    let what = match (option, is_json) {
+        ("--html", _) => "a page for a browser, named .html or .htm",
+        (_, true) => "JSON, named .json or .txt",
+        (_, false) if ending == "json" => "a page; for JSON, add --json",
+        (_, false) => "a page for a browser, named .html or .htm, or Markdown, named .md or .txt",
+    };
+    Err(Failure::Usage(format!("{option} {shown}: diff writes {what}")))
 }
 
 /// Whether the name of an output asks for a page for a browser.

@@ -171,7 +171,7 @@ fn the_first_line_says_whether_anything_changed() {
     let better = screen(&sandbox, &[&sides[..], &["--html", "better.html"]].concat());
     let said = "Better (4 against 4 runs, p = 0.029, the smallest possible): decode step";
     assert!(
-        better.contains(said) && better.contains("  -28.2 %  [-28, -28]    better\n"),
+        better.contains(said) && better.contains(" -28.2 % [-28.2, -28.2] better\n"),
         "{better}"
     );
     assert!(
@@ -384,6 +384,14 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     sandbox.write("mine.json", &whole);
     refused(&["mine.json", &good, "-o", "mine.json"], 2, "one of the reports that are compared");
     assert_eq!(common::read(&sandbox.path("mine.json")), whole);
+    for (option, name, said) in [
+        ("-o", "d.pdf", "-o d.pdf: diff writes a page for a browser, named .html"),
+        ("-o", "d.json", "for JSON, add --json"),
+        ("--html", "d.md", "--html d.md: diff writes a page for a browser"),
+    ] {
+        refused(&[&good, &good, option, name], 2, said);
+        assert!(!sandbox.path(name).exists(), "{name}");
+    }
     for option in ["-o", "--html"] {
         let why = format!(
             "the folder nowhere does not exist; make it, or choose another path with {option}"

@@ -121,11 +121,16 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     let widths = |rows: &[[String; 5]]| -> [usize; 5] {
         std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
     };
-    let fits = |rows: &[[String; 5]]| {
+    let fits = |rows: &[[String; 5]], gap: &str| {
         let columns = widths(rows).into_iter().filter(|width| *width > 0);
-        columns.map(|width| width + GAP.len()).sum::<usize>() < width + GAP.len()
+        columns.map(|width| width + gap.len()).sum::<usize>() < width + gap.len()
     };
-    if !fits(&rows) {
+    if !fits(&rows, GAP) {
+        // The words of what is not judged say it, too.
+        rows.iter_mut().filter(|row| row[3] == ONE_VALUE).for_each(|row| row[3].clear());
+    }
+    let gap = if fits(&rows, GAP) || !fits(&rows, NARROW_GAP) { GAP } else { NARROW_GAP };
+    if !fits(&rows, gap) {
         // The verdict has the noise as well.
         rows.iter_mut().for_each(|row| row[3].clear());
     }
@@ -136,16 +141,16 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
             2 => format!("{:>1$}", row[at], columns[at]),
             _ => format!("{:1$}", row[at], columns[at]),
         });
-        let line = cells.collect::<Vec<_>>().join(GAP);
+        let line = cells.collect::<Vec<_>>().join(gap);
         shorten(line.trim_end(), width - 1)
     };
-    let mut lines: Vec<String> = match fits(&rows) {
+    let mut lines: Vec<String> = match fits(&rows, gap) {
         true => rows.iter().map(|row| line(row, &[0, 1, 2, 3, 4])).collect(),
         // Two lines for each stage; the verdict has the rate of the first.
         false => {
             let times = rows.iter().filter(|row| !row[0].is_empty());
             let below = |row: &[String; 5]| {
-                let indent = " ".repeat(columns[0] + GAP.len());
+                let indent = " ".repeat(columns[0] + gap.len());
                 format!("{indent}{}", line(row, &[2, 4]))
             };
             let two = times.flat_map(|row| [line(row, &[0, 1]), below(row)]);
@@ -159,8 +164,9 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     lines
 }
 
-/// Between two columns.
+/// Between two columns, and where one more would not fit otherwise.
 const GAP: &str = "  ";
+const NARROW_GAP: &str = " ";
 
 /// The name, both values, the change, its noise, and what it comes to.
 fn row(
@@ -171,7 +177,7 @@ fn row(
     stage: &StageChange,
 ) -> [String; 5] {
     let [a, b] = [metric.before, metric.after].map(|value| value_cell(value, metric.unit));
-    let percent = metric.change_percent.map(|percent| format!("{} %", signed(percent, 1)));
+    let percent = metric.relative_percent().map(|percent| format!("{} %", signed(percent, 1)));
     let is_one = metric.noise.method == NoiseMethod::OneRunEach && metric.change != Some(0.0);
     let why = || if is_one { ONE_VALUE } else { metric.why_absent().unwrap_or_default() };
     let noise = metric.noise_text().map_or_else(|| why().to_owned(), |text| text.to_string());
