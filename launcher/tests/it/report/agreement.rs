@@ -171,7 +171,8 @@ fn every_place_has_the_lines_of_the_answer() {
         let words = |text: &str| unescaped(text).split_whitespace().collect::<Vec<_>>().join(" ");
         let console = words(console);
         for line in summary.lines().filter(|line| is_plain(line)) {
-            let Some((label, fact)) = line.strip_prefix("- **").and_then(|of| of.split_once(":** "))
+            let Some((label, fact)) =
+                line.strip_prefix("- **").and_then(|of| of.split_once(":** "))
             else {
                 continue;
             };
