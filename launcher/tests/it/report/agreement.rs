@@ -171,10 +171,15 @@ fn every_place_has_the_lines_of_the_answer() {
         let words = |text: &str| unescaped(text).split_whitespace().collect::<Vec<_>>().join(" ");
         let console = words(console);
         for line in summary.lines().filter(|line| is_plain(line)) {
-            let Some((_, fact)) = line.strip_prefix("- **").and_then(|of| of.split_once(":** "))
+            let Some((label, fact)) =
+                line.strip_prefix("- **").and_then(|of| of.split_once(":** "))
             else {
                 continue;
             };
+            // The console shows warnings when they come up.
+            if label == "Warnings" {
+                continue;
+            }
             // Of a list at the end of the page, too, which the console leaves out.
             let is_of_head = summary.split("## ").next().is_some_and(|head| head.contains(line));
             let said = !is_of_head || told.name == "empty" || console.contains(&words(fact));
