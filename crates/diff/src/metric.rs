@@ -212,7 +212,8 @@ fn of_steps(view: &StageView<'_>, found: &mut Found) -> RelativeError {
     if let Some(steps) = view.steps() {
         let error = steps.std_ns.map(|std| std / (steps.count.max(1) as f64).sqrt());
         let (mean, median) = (steps.mean_ns, steps.p50_ns);
-        let of_median = relative(error, median).map(|error| (error * MEDIAN_ERROR, steps.count));
+        let of_median = relative(error, mean.unwrap_or(median));
+        let of_median = of_median.map(|error| (error * MEDIAN_ERROR, steps.count));
         error_of_steps = of_median;
         found.noisy("step_ms", Some(median / NS_PER_MS), of_median);
         found.noisy("step_mean_ms", mean.map(|ns| ns / NS_PER_MS), of_median);

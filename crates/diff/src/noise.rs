@@ -21,6 +21,12 @@ pub(crate) struct Spread {
     pub(crate) count: u64,
 }
 
+/// What makes a difference of two values one of their logarithms. That of their reciprocals is as large.
+fn logarithmic_mean(a: f64, b: f64) -> f64 {
+    let ratio = (b / a).ln();
+    if ratio.abs() < 1e-9 { a } else { (b - a) / ratio }
+}
+
 impl Spread {
     fn relative_to(self, value: f64) -> Self {
         Self { standard_error: self.standard_error / value.abs(), ..self }
@@ -75,9 +81,8 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
         (1, 1, Expected::Spread(x, y) | Expected::Steps(x, y)) => {
             let within = match expected {
-                // Relative to the larger value, as the 5 % are: a reciprocal differs by the same share of it.
-                Expected::Steps(..) if a != 0.0 && b != 0.0 => {
-                    combined(x.relative_to(a), y.relative_to(b)) * larger
+                Expected::Steps(..) if a > 0.0 && b > 0.0 => {
+                    combined(x.relative_to(a), y.relative_to(b)) * logarithmic_mean(a, b)
                 }
                 _ => combined(x, y),
             };
@@ -264,8 +269,8 @@ mod tests {
     #[test]
     fn a_rate_is_judged_as_the_time_that_it_is_the_reciprocal_of() {
         let mut seen = [false; 2];
-        for (at, error) in (1..100).flat_map(|at| [(at, 0.02), (at, 0.06), (at, 0.1)]) {
-            let (a, b) = (14.0, 14.0 * (0.5 + f64::from(at) / 50.0));
+        for (at, error) in (1..100).flat_map(|at| [(at, 0.02), (at, 0.06), (at, 0.1), (at, 0.6)]) {
+            let (a, b) = (14.0, 14.0 * (0.02 + f64::from(at) / 50.0));
             let of = |value: f64| Spread { standard_error: error * value, count: 8 };
             let time = judge(&[a], &[b], Expected::Steps(of(a), of(b)));
             let rates = Expected::Steps(of(512.0 / a), of(512.0 / b));

@@ -325,7 +325,8 @@ impl Host {
         slot: &mut HostSlot,
     ) {
         let Final { samples, stacks, calls, busy } = known;
-        self.add_calls(calls, thread, idle, tables, slot);
+        let free = without(idle, busy);
+        self.add_calls(calls, thread, (idle, &free), tables, slot);
         for sample in samples {
             if !self.is_of(sample.thread, thread) || !holds(spans, sample.at.0) {
                 continue;
@@ -357,12 +358,12 @@ impl Host {
         named.map_or_else(|| self.counts(thread), |named| named == thread)
     }
 
-    /// Adds the idle time in calls.
+    /// Adds the idle time in calls: what no work ran in is theirs, and the rest that of the other work.
     fn add_calls(
         &mut self,
         calls: &[HostCall],
         thread: Option<u32>,
-        idle: &[(u64, u64)],
+        (idle, free): (Spans<'_>, Spans<'_>),
         tables: &Tables,
         slot: &mut HostSlot,
     ) {
@@ -370,20 +371,19 @@ impl Host {
             if !self.is_of(call.thread, thread) {
                 continue;
             }
-            let first = idle.partition_point(|span| span.1 <= call.begin.0);
-            let within = idle.iter().skip(first).take_while(|span| span.0 < call.end.0);
-            let ns: u64 = within
-                .map(|span| span.1.min(call.end.0).saturating_sub(span.0.max(call.begin.0)))
-                .sum();
+            let ns = part_in(idle, call);
             if ns == 0 {
                 continue;
             }
             slot.launched(call.thread);
+            let own_ns = part_in(free, call);
+            let other = slot.cause(Key { kind: HostCauseKind::OtherWork, ..Key::default() });
+            other.1 = other.1.saturating_add(ns - own_ns);
             let kind = self.kind(call.stack, HostState::Driver, tables);
             let line = self.row(call.stack, tables);
             let call = Some(call.name).filter(|_| kind == HostCauseKind::CudaCall);
             let known = slot.cause(Key { kind, line, thread: None, call });
-            known.1 = known.1.saturating_add(ns);
+            known.1 = known.1.saturating_add(own_ns);
         }
     }
 
@@ -537,6 +537,13 @@ fn without(spans: &[(u64, u64)], busy: &[(u64, u64)]) -> Vec<(u64, u64)> {
         free.extend((from < end).then_some((from, end)));
     }
     free
+}
+
+/// How much of `spans` is in a call, ns.
+fn part_in(spans: Spans<'_>, call: &HostCall) -> u64 {
+    let first = spans.partition_point(|span| span.1 <= call.begin.0);
+    let within = spans.iter().skip(first).take_while(|span| span.0 < call.end.0);
+    within.map(|span| span.1.min(call.end.0).saturating_sub(span.0.max(call.begin.0))).sum()
 }
 
 fn holds(spans: &[(u64, u64)], at: u64) -> bool {

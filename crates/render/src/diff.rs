@@ -739,7 +739,7 @@ fn bar_word(word: &'static str) -> &'static str {
 }
 
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
-/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of unlike sides; hollow: not judged.
+/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, of unlike sides, or of a kernel that took over from others; hollow: not judged.
 fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
     let Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
@@ -783,11 +783,9 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
                 &screen::work_name(work, usize::MAX),
             );
             let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
-            // The bar of one that took over from others would be longer than that of its class, and mean less.
-            let bar = match part.is_swap(work) {
-                true => String::new(),
-                false => bar(work.change_ns, work.verdict, true),
-            };
+            // The change of one that took over from others says little of its class: grey, whatever its verdict.
+            let verdict = if part.is_swap(work) { Verdict::None } else { work.verdict };
+            let bar = bar(work.change_ns, verdict, true);
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
         };

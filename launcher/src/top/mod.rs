@@ -34,9 +34,6 @@ const ERROR: &str = "stage2-launch: error: ";
 /// A message goes after this time, unless what it tells of still goes on.
 const SAID_FOR: Duration = Duration::from_secs(10);
 
-/// Kernels that a key scrolls by: as many as a page of 24 lines shows.
-const SCROLLED: usize = 5;
-
 /// Runs `stage2-launch top`: one page, pages as plain text, or a screen that goes on.
 pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     let mut watched = LiveSource::open(args.watching)?;
@@ -178,6 +175,7 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
         has_colour: AutoStream::choice(&io::stdout()) != ColorChoice::Never,
         is_text,
         ended: None,
+        ..View::default()
     };
     if is_over(&view) && !view.look.is_reading {
         view.ended = Some(what_next(watched, !is_text));
@@ -231,9 +229,9 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         KeyCode::Char('f') => state.frozen = !state.frozen,
         KeyCode::Up | KeyCode::Char('k') => state.chosen = state.chosen.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.chosen = state.chosen.saturating_add(1),
-        KeyCode::PageUp => state.above = state.above.saturating_sub(SCROLLED),
+        KeyCode::PageUp => state.above = state.above.saturating_sub(view.kernels_shown.get()),
         KeyCode::PageDown => {
-            let above = state.above.saturating_add(SCROLLED);
+            let above = state.above.saturating_add(view.kernels_shown.get());
             view.state.above = above.min(kernels(view).saturating_sub(1));
         }
         KeyCode::Left | KeyCode::Right => {

@@ -9,6 +9,7 @@ mod hosts;
 mod processes;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use clap::ValueEnum;
@@ -103,6 +104,8 @@ pub(crate) struct View {
     pub(crate) is_text: bool,
     /// That the run has ended, and what to do next.
     pub(crate) ended: Option<String>,
+    /// Kernels that the page showed last: a key scrolls by as many.
+    pub(crate) kernels_shown: Cell<usize>,
 }
 
 /// Names get no more columns: numbers stay near to them on a wide terminal.
@@ -530,6 +533,7 @@ fn kernel_table(view: &View, row: Option<&Row>, height: usize, width: usize) -> 
     let shown = height.saturating_sub(1);
     // The last line is the sum of those that have no room.
     let single = if kernels.len() > shown { shown.saturating_sub(1) } else { kernels.len() };
+    view.kernels_shown.set(single.max(1));
     let (top, rest) = kernels.split_at_checked(single).unwrap_or((&[], &kernels));
     let beyond = rest.iter().fold((0u64, 0u64), |sum, (_, (ns, n))| {
         (sum.0.saturating_add(*ns), sum.1.saturating_add(*n))

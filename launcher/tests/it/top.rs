@@ -187,8 +187,10 @@ impl Drop for Tmux {
 fn the_page_fits_a_small_and_a_wide_terminal() {
     at_once([(80, 24), (200, 50)], |size: (u16, u16)| {
         let mut guest = Guest::new("on", &[("STAGE2_FLUSH_MS", "10")]);
+        // The charts have whole seconds.
         for turn in 1..=6 {
             guest.tell(&format!("work decode {turn}"));
+            std::thread::sleep(Duration::from_millis(500));
         }
         let top = guest.launch(&["top", &guest.pid()]);
         let Some(tmux) = Tmux::run(size, &top) else { return };

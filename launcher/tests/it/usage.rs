@@ -115,7 +115,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["diff", "a", "b", "--threshold", "5"], "did you mean `--fail-if CONDITION`?"),
         (&["diff", "a", "b", "--format", "json"], "did you mean `--json`?"),
         (&["diff", "a", "--baseline", "main"], "did you mean `baseline:NAME`?"),
-        (&["diff", "a", "b", "--fail-if", "x.step_ms>5%"], "the limit has no sign: write >+5%"),
+        (
+            &["diff", "a", "b", "--fail-if", "x.step_ms>5%"],
+            "the limit has no sign: write 'x.step_ms>+5%'",
+        ),
         (
             &["diff", "a", "b", "--fail-if", "x.step_ms>+5 percent"],
             "its metric has no unit `percent`",

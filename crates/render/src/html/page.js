@@ -491,7 +491,7 @@
       if (words.length > 0) say(found ? `${found} of ${frames.length} frames, ${percent.toFixed(1)} % of the time; Enter and Shift+Enter step through them` : "No match");
     });
     find.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || !find.value) return;
+      if (event.key !== "Enter" || !frames.some((frame) => frame.matches(".found"))) return;
       event.preventDefault();
       step(event.shiftKey ? -1 : 1);
     });

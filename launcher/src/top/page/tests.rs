@@ -220,6 +220,11 @@ fn kernels_below_the_first_ones_can_be_scrolled_to() {
     assert_eq!(shown(&view), (false, false));
     view.state.above = 5;
     assert_eq!(shown(&view), (true, true));
+    // A key scrolls by what is shown, so that none is passed over: the last line is the sum of the others.
+    let lines = text(&view, 80, 24);
+    let at = lines.iter().position(|line| line.contains("KERNEL IN")).expect("a title");
+    let others = lines[at + 1..].iter().position(|line| line.contains(" others"));
+    assert_eq!(view.kernels_shown.get(), others.unwrap_or(4), "{lines:#?}");
     view.state.above = 99;
     assert!(
         text(&view, 80, 24).join("\n").contains("KERNEL IN decode, from 9"),

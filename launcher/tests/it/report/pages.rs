@@ -111,7 +111,7 @@ fn tables_are_whole_and_nothing_is_html() {
         let page = folder.text(name);
         let rows = check_markdown(&page);
         assert!(rows.len() > 5);
-        let screen: String = page.lines().take(18).collect();
+        let screen: String = page.lines().take(20).collect();
         assert!(
             screen.contains("PARTIAL") && screen.contains("SIMULATED"),
             "first screen of {name}"
