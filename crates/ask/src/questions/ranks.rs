@@ -65,9 +65,8 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
     let has_steps = |(_, row): &(usize, &LateRow)| {
         row.delays.as_ref().is_some_and(|delays| delays.steps.is_some())
     };
-    // One unit for all rows: nobody's numbers are left out.
-    let in_steps = rows.iter().any(has_steps)
-        && rows.iter().all(|row| row.1.delays.is_none() || has_steps(row));
+    // One unit for all rows, that of the first late rank. What has no steps, such as work outside of ranges, has its sum.
+    let in_steps = rows.iter().find(|(_, row)| row.delays.is_some()).is_some_and(has_steps);
     let rows = rows.iter().map(|(at, row)| {
         let delays = row.delays.as_ref();
         let steps = delays.and_then(|delays| delays.steps.as_ref());
