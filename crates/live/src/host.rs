@@ -377,8 +377,10 @@ impl Host {
             }
             slot.launched(call.thread);
             let own_ns = part_in(free, call);
-            let other = slot.cause(Key { kind: HostCauseKind::OtherWork, ..Key::default() });
-            other.1 = other.1.saturating_add(ns - own_ns);
+            if ns > own_ns {
+                let other = slot.cause(Key { kind: HostCauseKind::OtherWork, ..Key::default() });
+                other.1 = other.1.saturating_add(ns - own_ns);
+            }
             let kind = self.kind(call.stack, HostState::Driver, tables);
             let line = self.row(call.stack, tables);
             let call = Some(call.name).filter(|_| kind == HostCauseKind::CudaCall);

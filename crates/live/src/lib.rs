@@ -36,7 +36,7 @@ pub use watch::{Source, Watch};
 /// How far behind the last event of a file its numbers are final: a collector writes once a second, and of the traces of
 /// the samples no record of a GPU comes more than 0.95 s late.
 pub const SETTLE_NS: u64 = 1_500_000_000;
-/// The same, once a record of the process came later than that.
+/// [`SETTLE_NS`] of a process of which a record came later than that.
 pub const SETTLE_LATE_NS: u64 = 3_000_000_000;
 /// A process that wrote nothing for so long has ended, and could not say so.
 pub const SILENT_NS: u64 = 15_000_000_000;

@@ -82,7 +82,7 @@ fn singly(host: &HostIdle) -> Causes {
     host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect()
 }
 
-/// The same, with all waits for the GIL as one cause: a rank that others delay this way waits at many places, for a
+/// The causes of the idle time, largest first, with all waits for the GIL as one: a rank that others delay this way waits at many places, for a
 /// short time at each. Unless that is little, it is among those that are shown.
 fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
     let is_gil = |cause: &HostCause| cause.kind == HostCauseKind::Gil;
