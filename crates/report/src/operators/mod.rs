@@ -644,7 +644,7 @@ mod tests {
             assert_eq!(serde_json::to_value(annotation).expect("JSON"), annotation.word());
         }
         let refused = "torch_ops".parse::<Annotation>().expect_err("no such word");
-        assert!(refused.to_string().contains("torch-ops or prefill-decode"), "{refused}");
+        assert!(refused.to_string().contains("use torch-ops, prefill-decode"), "{refused}");
     }
 
     #[test]
