@@ -5,9 +5,8 @@
             run="tmp/stage2/latest", baseline="baseline:main", fail_if=["decode.step_ms>+5%+0.2ms"]
         )
 
-Name the arguments: the gate takes the new run first, and `stage2.diff` the old one. The failure
-message is the output of `stage2-launch diff`. The option `--stage2-fail-if CONDITION` adds a
-condition to every gate of the session.
+All arguments are keywords. The failure message is the output of `stage2-launch diff`. The option
+`--stage2-fail-if CONDITION` adds a condition to every gate of the session.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class Gate(Protocol):
 
     def __call__(
         self,
+        *,
         run: str | os.PathLike[str],
         baseline: str | os.PathLike[str],
         fail_if: Sequence[str] = (),
-        *,
         timeout_s: float = 600,
     ) -> str:
         """Return the comparison, which may take `timeout_s` seconds."""
@@ -53,10 +52,10 @@ def stage2_gate(pytestconfig: pytest.Config) -> Gate:
     of_session = pytestconfig.getoption("--stage2-fail-if")
 
     def gate(
+        *,
         run: str | os.PathLike[str],
         baseline: str | os.PathLike[str],
         fail_if: Sequence[str] = (),
-        *,
         timeout_s: float = 600,
     ) -> str:
         conditions = [fail_if] if isinstance(fail_if, str) else list(fail_if)

@@ -58,7 +58,8 @@ def test_a_gate_fails_with_the_comparison(
     launcher.write_text(f'#!/bin/sh\necho "told: $*"\nexit {status}\n')
     launcher.chmod(0o755)
     monkeypatch.setattr(_install, "_launchers", lambda: iter([launcher]))
-    pytester.makepyfile(f"def test_it(stage2_gate): stage2_gate('new', 'old', [{fails_if}])")
+    words = f"run='new', baseline='old', fail_if=[{fails_if}]"
+    pytester.makepyfile(f"def test_it(stage2_gate): stage2_gate({words})")
     options = ["--stage2-fail-if", "prefill.busy>1"] if fails_if else []
     result = pytester.runpytest_inprocess("-p", "stage2.pytest_plugin", *options)
     if said is None:
