@@ -2,8 +2,7 @@
 //!
 //! The options that decide what counts as a result are [`Acceptance`].
 
-use stage2_model::finding::Id;
-use stage2_model::{Finding, PassStatus, Status};
+use stage2_model::{PassStatus, Status};
 
 use crate::bundle::PassRecord;
 use crate::cli::{Acceptance, FailOn, RequiredPass};
@@ -64,9 +63,10 @@ impl Acceptance {
         self.require.iter().filter_map(|required| required.unmet(passes, read)).collect()
     }
 
-    /// Required passes that a plan has not, or whose program is not there.
-    pub(crate) fn foreseen(&self, plan: &Plan) -> Vec<Finding> {
-        self.require.iter().filter_map(|required| required.foreseen(plan)).collect()
+    /// Required passes that a plan has not, or whose program is not there: the name of each, and why.
+    pub(crate) fn foreseen(&self, plan: &Plan) -> Vec<(String, String)> {
+        let foreseen = |required: &RequiredPass| Some((required.name(), required.foreseen(plan)?));
+        self.require.iter().filter_map(foreseen).collect()
     }
 
     /// Whether the reports are what the user takes for a result.
@@ -124,17 +124,16 @@ impl RequiredPass {
     }
 
     /// Why a run of this plan would leave no result of the pass.
-    fn foreseen(self, plan: &Plan) -> Option<Finding> {
+    fn foreseen(self, plan: &Plan) -> Option<String> {
         let name = self.name();
-        let (why, remedy) = match plan.passes.iter().find(|pass| pass.name == name) {
-            None => ("the plan has no such pass".to_owned(), self.how_to_plan()),
-            Some(pass) => match (&pass.skip, pass.profiler.as_ref()?.executable()) {
-                (Some(why), _) => (format!("it is left out: {why}"), ""),
-                (None, program) => (workload::find(program.as_os_str()).err()?.finding.what, ""),
-            },
+        let Some(pass) = plan.passes.iter().find(|pass| pass.name == name) else {
+            return Some(format!("the plan has no such pass ({})", self.how_to_plan()));
         };
-        let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");
-        Some(Id::RunWouldFail.found(what, why, remedy))
+        if let Some(why) = &pass.skip {
+            return Some(format!("it is left out: {why}"));
+        }
+        let program = pass.profiler.as_ref()?.executable();
+        Some(workload::find(program.as_os_str()).err()?.finding.what)
     }
 
     /// What makes a run have the pass.

@@ -141,7 +141,7 @@ fn gain(
     });
     if let Some((step, gain)) = step.and_then(|step| Some((step, told(step)?))) {
         let stage = step.stage.as_deref().unwrap_or("the run");
-        return Some(Gain::Known(format!("{stage} {gain}")));
+        return Some(Gain::Known(format!("{stage}: {gain}")));
     }
     if let Some(Experiment::Change { at_best_percent: Some(percent), grows: true, .. }) =
         &advice.first.experiment
@@ -149,7 +149,9 @@ fn gain(
         // Tokens per second are the only metric that advice makes grow.
         let stage = advice.first.stage.as_deref().unwrap_or_default();
         let factor = times_faster(1.0 + percent / 100.0);
-        return Some(Gain::Known(format!("{stage} up to {factor} the tokens/s")));
+        return Some(Gain::Known(format!(
+            "{stage}: up to {factor} the tokens/s if a larger step takes no longer"
+        )));
     }
     if let Some((saved, error)) = saved_percent(advice.first) {
         let of_step = of_mean_step(report, advice.first, saved, Some(error));
@@ -157,7 +159,7 @@ fn gain(
         let of_window = || {
             let about = about(error);
             let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
-            format!("{stage} {about} {}{error} % of its window", percent1(saved))
+            format!("{stage}: saves {about} {}{error} % of its window", percent1(saved))
         };
         return Some(Gain::Known(of_step.unwrap_or_else(of_window)));
     }
@@ -206,7 +208,7 @@ fn of_mean_step(
     let about = about(error);
     let error = error.map(|error| format!(" ± {:.decimals$}", all * error / 100.0));
     let error = error.unwrap_or_default();
-    Some(format!("{stage} {about} {part:.decimals$}{error} {of_all}"))
+    Some(format!("{stage}: saves {about} {part:.decimals$}{error} {of_all}"))
 }
 
 fn numbered(lines: impl Iterator<Item = String>) -> String {

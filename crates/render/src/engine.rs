@@ -407,7 +407,7 @@ mod tests {
         let brief = section(&report, true);
         assert!(brief.contains("decode: 3 timed of 4 steps at a mean of 16.0 requests"), "{brief}");
         assert!(brief.contains(TIMED), "{brief}");
-        assert!(!text.contains("Requests"));
+        assert!(!text.contains("**Requests**"), "{text}");
         assert_eq!(section(&Report::default(), false), "");
     }
 

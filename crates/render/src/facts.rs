@@ -69,7 +69,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         let name = shorten_kernel(&row.kernel, KERNEL_CHARS);
         let name = format!("{name} ({}{place})", row.class);
         match (lost, gain_by_floor(report, of, unit)) {
-            (Some(lost), _) => format!("{name} loses {lost} per {unit}"),
+            (Some(lost), _) => format!("{name}: {lost} per {unit} is above its floor"),
             (None, Some(bound)) => format!("{bound}; the {} is {name}", longest(report, of)),
             (None, None) => {
                 format!("{name}: {} per {unit}", or_absent(loss.ns_of_step, shown_time))

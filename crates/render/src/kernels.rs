@@ -29,6 +29,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let gpus = Gpus::of(report);
     let is_profiled = shown.iter().any(|kernel| kernel.known_bound().is_some());
     let table = Table::new(shown)
+        .exact_names()
         .left("kernel_name", |kernel| code(&kernel.row.kernel))
         .right("total_ms", |kernel| kernel.usual_ns.map(ms3))
         .right("calls", |kernel| kernel.usual_calls.to_string())

@@ -89,6 +89,7 @@ pub(super) fn table<'r>(
     let all_ns = gpu_total_ns.filter(|&all| all > 0);
     let share = move |ns: u64| Some(percent1(ns as f64 * 100.0 / all_ns? as f64));
     Table::first(most, rows)
+        .exact_names()
         .left("op_name", |row| code(&row.op_name))
         .right("total_time_ms", |row| row.host_total_ns.map(ms3))
         .right("cuda_time_ms", |row| row.gpu_inclusive_ns.map(ms3))

@@ -270,20 +270,22 @@ pub(super) fn first_screen(report: &Report) -> String {
 pub(super) const COMMAND_CHARS: usize = 400;
 
 /// The command, in a form that a shell takes.
-pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
+pub(super) fn command_line(report: &Report) -> Option<String> {
     let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
     let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-    let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
+    let rest = words.get(1..).unwrap_or_default();
     let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
     let line = shlex::try_join(words());
     Some(line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" ")))
 }
 
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
-/// 10:15 UTC ``. `arguments`: with those of the command. Nothing where nothing of it is known.
-pub(super) fn run_line(report: &Report, arguments: bool) -> String {
+/// 10:15 UTC ``. `with_command`: what
+/// others get does not show it. Nothing where nothing of it is known.
+pub(super) fn run_line(report: &Report, with_command: bool) -> String {
     let run = &report.run;
-    let command = command_line(report, arguments)
+    let command = command_line(report)
+        .filter(|_| with_command)
         .map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
     let (gpus, started) = (report.gpus(), run.started_minute());
@@ -475,7 +477,7 @@ mod tests {
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
         assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
-        assert_eq!(run_line(&report, false), format!("`python3` · {rest}"));
+        assert_eq!(run_line(&report, false), rest);
         report.run.started = Some("yesterday".into());
         assert!(run_line(&report, false).ends_with(" · yesterday\n\n"));
     }

@@ -619,7 +619,7 @@ mod tests {
         report.coverage.total.kernels = 3;
         let text = coverage(&report);
         assert!(
-            text.starts_with("| what | count |\n| --- | ---: |\n| kernels | 3 |\n\n"),
+            text.starts_with("| What | Count |\n| --- | ---: |\n| kernels | 3 |\n\n"),
             "{text}"
         );
         assert!(text.contains("Counted as zero: copies; fills; "), "{text}");

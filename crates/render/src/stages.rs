@@ -130,7 +130,9 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
     let p99 = match rows.iter().any(|row| row.p99_ns.is_some()) {
-        true => format!(" A p99 needs {TAIL_VALUES} values."),
+        true => {
+            format!(" Of fewer than {TAIL_VALUES} values, the longest stands in place of a p99.")
+        }
         false => String::new(),
     };
     let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };

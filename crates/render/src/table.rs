@@ -17,6 +17,7 @@ pub struct Table<'r, T> {
     rows: &'r [T],
     left_out: usize,
     columns: Vec<Column>,
+    exact_names: bool,
 }
 
 #[derive(Debug)]
@@ -36,7 +37,13 @@ impl<'r, T> Table<'r, T> {
     pub fn first(most: usize, all: &'r [T]) -> Self {
         let (rows, left_out) = all.split_at(most.min(all.len()));
         let left_out = left_out.len();
-        Self { rows, left_out, columns: Vec::new() }
+        Self { rows, left_out, columns: Vec::new(), exact_names: false }
+    }
+
+    /// Heads the columns with their names as given, for tables that programs have always read.
+    pub fn exact_names(mut self) -> Self {
+        self.exact_names = true;
+        self
     }
 
     /// Adds a column of text; a cell without a value shows the mark for absence.
@@ -95,7 +102,12 @@ impl<'r, T> Table<'r, T> {
     /// The table as Markdown. It names `file` as the place of the rows that are left out.
     pub fn markdown_with_rest_in(self, file: &str) -> String {
         let columns = &self.columns;
-        let mut out = line(columns.iter().map(|column| column.name.as_str()));
+        let heads = columns.iter().map(|column| match self.exact_names {
+            true => column.name.clone(),
+            false => heading(&column.name),
+        });
+        let heads: Vec<String> = heads.collect();
+        let mut out = line(heads.iter().map(String::as_str));
         out.push_str(&line(columns.iter().map(|column| column.alignment)));
         for row in 0..self.rows.len() {
             let cells =
@@ -106,6 +118,48 @@ impl<'r, T> Table<'r, T> {
         }
         format!("{out}\n{}", more_in(file, self.left_out, "row"))
     }
+}
+
+/// Units that end the name of a column.
+const UNITS: [&str; 9] = ["ms", "us", "%", "MiB", "W", "J", "GB/s", "°C", "MHz"];
+
+/// The name of a column as people read it: `kernel_sum_ms (may exceed wall)` is
+/// `Kernel sum, may exceed wall (ms)`. The name of a variable stays as it is.
+pub(crate) fn heading(name: &str) -> String {
+    if name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_') {
+        return name.to_owned();
+    }
+    let (bare, note) = match name.split_once(" (") {
+        Some((bare, note)) if bare.contains('_') => (bare, Some(note.trim_end_matches(')'))),
+        _ => (name, None),
+    };
+    let without = |unit: &str| {
+        let ends = [format!("_{unit}"), format!(", {unit}"), format!(" {unit}")];
+        let end = ends.iter().find_map(|end| bare.strip_suffix(end.as_str()));
+        let rest = end.or_else(|| bare.strip_prefix(unit)?.strip_prefix(' ')).map(str::to_owned);
+        rest.or_else(|| {
+            let (before, after) = bare.split_once(&format!("_{unit} "))?;
+            Some(format!("{before} {after}"))
+        })
+    };
+    let found = UNITS.iter().find_map(|unit| Some((without(unit)?, *unit)));
+    let (text, unit) = found.map_or((bare.to_owned(), None), |(text, unit)| (text, Some(unit)));
+    let words: Vec<&str> = (text.split(['_', ' ']))
+        .map(|word| match word {
+            "gpu" => "GPU",
+            "cuda" => "CUDA",
+            "pid" => "PID",
+            "uuid" => "UUID",
+            word => word,
+        })
+        .collect();
+    let keeps = ["nsys", "ncu", "p50", "p90", "p99", "ms"];
+    let text = words.join(" ");
+    let is_kept = words.first().is_some_and(|first| keeps.contains(first));
+    let text = if is_kept { text } else { capitalised(&text) };
+    let note = note.map_or_else(String::new, |note| format!(", {note}"));
+    let unit = unit.map_or_else(String::new, |unit| format!(" ({unit})"));
+    format!("{text}{note}{unit}")
 }
 
 fn line<'c>(cells: impl Iterator<Item = &'c str>) -> String {
@@ -202,10 +256,36 @@ mod tests {
         let table = table.left("name", |row| row.1.map(str::to_owned));
         assert_eq!(
             table.markdown_with_rest_in("x.csv"),
-            "| ms | name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n2 more rows are in x.csv.\n\n"
+            "| ms | Name |\n| ---: | --- |\n| 1 | – |\n| 2 | b |\n\n2 more rows are in x.csv.\n\n"
         );
         let table = Table::first(3, &rows).right("ms", |row| row.0.to_string());
         assert!(table.markdown().ends_with("\n\n1 more row is in metrics.json.\n\n"));
+    }
+
+    #[test]
+    fn headings_are_words_with_their_unit_at_the_end() {
+        for (name, shown) in [
+            ("stage", "Stage"),
+            ("p99_ms", "p99 (ms)"),
+            ("p50 (ms)", "p50 (ms)"),
+            ("late ms", "Late (ms)"),
+            ("late, %", "Late (%)"),
+            ("gpu_busy_%", "GPU busy (%)"),
+            ("ms inclusive", "Inclusive (ms)"),
+            ("kernel_sum_ms exclusive", "Kernel sum exclusive (ms)"),
+            ("their kernel_sum_ms (median)", "Their kernel sum, median (ms)"),
+            ("waiting_ms (without first)", "Waiting, without first (ms)"),
+            ("bus_GB/s", "Bus (GB/s)"),
+            ("nsys_calls", "nsys calls"),
+            ("% in launch gaps", "In launch gaps (%)"),
+            ("CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+            ("#", "#"),
+        ] {
+            assert_eq!(heading(name), shown);
+        }
+        let rows = [1];
+        let table = Table::new(&rows).exact_names().right("mean_ms", |row| row.to_string());
+        assert!(table.markdown().starts_with("| mean_ms |"));
     }
 
     #[test]
@@ -217,9 +297,9 @@ mod tests {
             first().left("second", |row| text(row.1)).left("none", |_| ABSENT.to_owned());
         assert_eq!(with_marks.markdown_with_rest_in("x").lines().nth(2), Some("| a |"));
         let page = first().left("second", |row| text(row.1)).markdown();
-        assert_eq!(page, "| first |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
+        assert_eq!(page, "| First |\n| --- |\n| a |\n\n1 more row is in metrics.json.\n\n");
         let none: [u8; 0] = [];
-        assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| first |"));
+        assert!(Table::new(&none).left("first", |_| None).markdown().starts_with("| First |"));
     }
 
     #[test]

@@ -184,13 +184,14 @@ fn list(folder: &Path) -> Result<String, Failure> {
         };
         format!("{name:24} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
     };
-    Ok(names.iter().map(line).collect())
+    let head = format!("{:24} {:>8}  {}\n", "NAME", "RUNS", "STARTED, GPU, COMMAND OF THE FIRST");
+    Ok(head + &names.iter().map(line).collect::<String>())
 }
 
 /// When a run started, on which GPU, and what it ran.
 fn told(report: &Report) -> String {
-    let started =
-        report.run.started.as_deref().map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
+    let started = report.run.started_minute();
+    let started = started.map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
     let command = report.run.command.as_ref().map(|words| words.join(" "));
     let gpu = gpu.map(|text| shorten(&visible(text.as_bytes()), 60));

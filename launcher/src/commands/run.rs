@@ -24,7 +24,7 @@ use crate::bundle::{
 use crate::cli::{Acceptance, BrowserOptions, RunArgs, RunOptions};
 use crate::config::{self, Composed, Config, Run};
 use crate::env::{self, GpuFacts, relevant_variables};
-use crate::failure::Failure;
+use crate::failure::{EXIT_NO_RESULT, Failure};
 use crate::hook::Hook;
 use crate::plan::{self, Inherited, LIBRARY, Pass, Plan};
 use crate::redaction;
@@ -294,7 +294,11 @@ impl Job {
     fn show_plan(&self, composed: &Composed, terminal: &Terminal) -> Result<u8, Failure> {
         let PreparedRun { plan, folder, .. } = self.prepare(composed)?;
         let foreseen = self.foreseen_failures(&plan, &folder);
-        let required = self.acceptance.foreseen(&plan);
+        let required = self.acceptance.foreseen(&plan).into_iter().map(|(name, why)| {
+            let what = format!("a run would exit with status {EXIT_NO_RESULT}: --require {name}");
+            Id::RunWouldFail.found(what, why, "")
+        });
+        let required: Vec<Finding> = required.collect();
         for finding in plan.findings.iter().chain(&foreseen).chain(&required) {
             terminal.finding(finding);
         }
@@ -322,6 +326,27 @@ impl Job {
             findings.extend(plan.passes.iter().find_map(|pass| without_samples(pass, command)));
         }
         findings
+    }
+
+    /// Refuses a run that cannot leave what `--require` names, before the workload runs for nothing.
+    fn refuse_unmeetable(
+        &self,
+        composed: &Composed,
+        folder: &RunFolder,
+        library: &Path,
+    ) -> Result<(), Failure> {
+        if self.acceptance.require.is_empty() {
+            return Ok(());
+        }
+        let plan = self.plan(composed, &folder.path(), library.to_owned(), plan::plan)?;
+        let unmet: Vec<String> = (self.acceptance.foreseen(&plan).into_iter())
+            .map(|(name, why)| format!("{name}: {why}"))
+            .collect();
+        if unmet.is_empty() {
+            return Ok(());
+        }
+        let what = "the run cannot leave what --require names, so the workload was not started";
+        Err(NotRunnable::new(EXIT_NO_RESULT, what, unmet.join("; "), "").into())
     }
 
     pub(super) fn find_program(&self) -> Result<PathBuf, NotRunnable> {
@@ -354,6 +379,7 @@ impl Job {
         if !self.dry_run {
             // What cannot run leaves no bundle, and `latest` as it is.
             self.find_program()?;
+            self.refuse_unmeetable(composed, &folder, &library)?;
         }
         let access = Access::of(config.run.group.as_deref())?;
         let folder = if self.dry_run { folder } else { folder.create(&access)? };

@@ -196,8 +196,7 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         "<p class=\"note\">One row for each kernel of a stage, over all GPUs and the whole run; shares are of \
          the stage's kernel time, and like all other numbers leave out the first, cold call of each process where \
          there are others. {counters}A name leads to the timeline where its median step has the \
-         kernel (bars have no #number), and its tooltip is the full name, which copying gives as \
-         well.{more}</p>\n\
+         kernel (bars have no #number). Its tooltip, and what you copy, is the full name.{more}</p>\n\
          <div class=\"table tall\"><table id=\"kernels\" class=\"sortable\"><thead><tr>{}</tr></thead>\n\
          <tbody>\n{}</tbody></table></div>\n",
         head.collect::<String>(),

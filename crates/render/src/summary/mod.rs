@@ -130,7 +130,7 @@ fn matters(key: &str) -> bool {
 fn shown_key(key: &str) -> &str {
     match key {
         "gpu.driver" => "driver",
-        "gpu.cuda_driver" => "newest CUDA of the driver",
+        "gpu.cuda_driver" => "newest CUDA version of the driver",
         other => other,
     }
 }

@@ -316,7 +316,7 @@ fn a_recommendation_gains_what_the_answer_says() {
     report.insight.takeaways[0].rule = Rule::LaunchBound;
     let page = summary_md(&report, &shown());
     // The words are the answer's, too.
-    let gain = "Launch less often: CUDA graphs. Gain: decode up to 4.9x faster if launch gaps vanish: \
+    let gain = "Launch less often: CUDA graphs. Gain: decode: up to 4.9x faster if launch gaps vanish: \
                 launch gaps 79.6 % of the window.";
     assert!(page.contains(gain), "{page}");
     report.answer = Answer::default();

@@ -28,7 +28,7 @@ use stage2_read::trace::stats::mean;
 /// Kernels of a stage that rules look at.
 const TOP_KERNELS: usize = 5;
 /// What ends the caveat of a stage from whose times nothing is advised.
-pub(crate) const NO_GROUND: &str = ": no ground for advice";
+pub(crate) const NO_GROUND: &str = ": not a basis for advice";
 /// Work outside of ranges (loading a model, say) is looked at where it takes at least this part of
 /// the kernel time, percent.
 const OUTSIDE_PERCENT: f64 = 10.0;
@@ -841,7 +841,7 @@ mod tests {
         let said = label(Origin::Collector, |row| {
             row.outliers = Some(Outliers { count: 1, percent: 22.5, ..Outliers::default() });
         });
-        assert_eq!(said, "an outlier is in its times: no ground for advice");
+        assert_eq!(said, "an outlier is in its times: not a basis for advice");
         let said = label(Origin::Collector, |row| {
             row.outliers = Some(Outliers { left_out: true, ..Outliers::default() });
         });
@@ -850,7 +850,7 @@ mod tests {
 
     #[test]
     fn few_cold_or_inflated_instances_are_in_doubt() {
-        let outside = "launched outside of every range, start-up included: no ground for advice";
+        let outside = "launched outside of every range, start-up included: not a basis for advice";
         type Change = fn(&mut StageRow);
         let cases: [(Change, &str); 10] = [
             (|_| (), ""),
@@ -858,10 +858,10 @@ mod tests {
             (|row| row.instances = None, ""),
             (|row| row.kind = PathKind::OutsideRanges, outside),
             (|row| row.recorded_instances = Some(4), ""),
-            (|row| row.instances = Some(1), "one call, a cold one: no ground for advice"),
+            (|row| row.instances = Some(1), "one call, a cold one: not a basis for advice"),
             (|row| row.instances = Some(2), "two calls, "),
             (|row| row.recorded_instances = Some(1), "one recorded call: "),
-            (|row| row.recorded_instances = Some(2), "two recorded calls: no ground for advice"),
+            (|row| row.recorded_instances = Some(2), "two recorded calls: not a basis for advice"),
             (
                 |row| row.host_warm_instances = Some(0),
                 "no call but the first, cold one of each process",

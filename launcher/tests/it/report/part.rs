@@ -62,7 +62,7 @@ fn a_sample_is_scaled_per_path_and_says_so_everywhere() {
         "{html}"
     );
     let whole = read("report.md");
-    assert!(whole.contains("- kernels: 24\n") && !whole.contains("gpu_idle_ms |\n"), "{whole}");
+    assert!(whole.contains("- kernels: 24\n") && !whole.contains("GPU idle (ms) |\n"), "{whole}");
     let said = "busy and idle are over the recorded instances; kernels and their sums are scaled";
     assert!(whole.contains(said) && summary.contains(said), "{summary}");
     assert!(read("kernels.csv").lines().nth(1).unwrap().contains(",6,collector,"));

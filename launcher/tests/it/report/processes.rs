@@ -43,7 +43,7 @@ fn side_by_side_no_idle_time_is_given() {
     let said = takeaways(&report);
     assert!(!said.iter().any(|text| text.contains("idle")), "{said:?}");
     assert!(pages.contains("2 processes used 0 NVIDIA H200 at the same time"), "{pages}");
-    let busy = "| GPU | gpu_busy_ms |\n| --- | ---: |\n\
+    let busy = "| GPU | GPU busy (ms) |\n| --- | ---: |\n\
                 | 0 NVIDIA H200, summed over 2 processes | 0.200 |";
     assert!(pages.contains(busy), "neither idle time nor a share: {pages}");
 }

@@ -146,7 +146,10 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
         }
         // More requests make no step shorter.
         (_, Some(factor)) if first.is_in_tokens() => {
-            format!(" (up to {} the tokens/s)", times_faster(factor))
+            format!(
+                " (up to {} the tokens/s if a larger step takes no longer)",
+                times_faster(factor)
+            )
         }
         (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
             format!(" (the GPU is idle for {saved})")

@@ -340,7 +340,7 @@ impl Speaker<'_> {
             ];
             return Some(say(Rule::LaunchBound, deciding, text, Some(LAUNCH_LESS_OFTEN)));
         }
-        let by_graphs = if graphs { ", most of them from CUDA graphs" } else { "" };
+        let by_graphs = if graphs { ", mostly from CUDA graphs" } else { "" };
         let most = s
             .host_causes
             .iter()
@@ -382,7 +382,7 @@ impl Speaker<'_> {
         let spread = (!most.is_main()).then(|| {
             let how = if s.host_never_waits {
                 let graphs = if graphs { "" } else { ", such as with CUDA graphs" };
-                let why = "the host never waits for the GPU, so another order of its work does not help";
+                let why = "the host never waits for the GPU, so reordering its work does not help";
                 match &s.more_requests {
                     Some(MoreRequests { then, .. }) => format!("{then}. Or give the host less per step{graphs}: {why}"),
                     None => format!(
@@ -682,8 +682,7 @@ impl Speaker<'_> {
         let unknown = top.bound.is_none();
         let short = shorten_kernel(&top.kernel, NAME_CHARS);
         let then = format!(
-            "Profile {short} with counters (the ncu pass; pipeline.ncu.stage chooses the stage) to see what \
-             limits it."
+            "Profile {short} with ncu (deep mode; pipeline.ncu.stage chooses the stage) to see what limits it."
         );
         let source = self.kernel_source(place, "kernel_time_percent");
         let share = Evidence::number("kernel_time_percent", percent, "percent", source);

@@ -291,12 +291,12 @@ fn what_the_host_did_is_no_cause_where_it_was_ahead() {
 
 #[test]
 fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
-    let caveat = Some("one call, a cold one: no ground for advice".to_owned());
+    let caveat = Some("one call, a cold one: not a basis for advice".to_owned());
     let mut counted = kernel("k", KernelClass::Gemm, 40.0);
     (counted.bound, counted.attainable_share) = (Some(Bound::Compute), Some(0.1));
     let stage = StageMeasurements { caveat, decode: false, ..eager_decode() };
     let said = of(vec![StageMeasurements { top_kernels: vec![counted], ..stage.clone() }]);
-    assert!(said.iter().all(|t| t.text.ends_with("no ground for advice)")), "{said:?}");
+    assert!(said.iter().all(|t| t.text.ends_with("not a basis for advice)")), "{said:?}");
     assert!(said.iter().all(|t| t.concerns_percent.is_none()), "{said:?}");
     assert!(text(&said, GpuIdle).contains("idle 79.5 %"), "{said:?}");
     // What counters say of a kernel does not depend on the times of its stage.
