@@ -77,9 +77,14 @@ fn serious(report: &Report) -> String {
     let of = |severity| report.findings.iter().filter(move |f| f.severity == severity);
     let errors: String =
         of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
-    let number = |severity, noun| counted(of(severity).count() as u64, noun);
-    let (warnings, notes) = (number(Severity::Warning, "warning"), number(Severity::Note, "note"));
-    let line = format!("**Findings:** {warnings} and {notes}.\n\n");
+    let numbers =
+        [(Severity::Warning, "warning"), (Severity::Note, "note")].map(|(severity, noun)| {
+            let number = of(severity).count() as u64;
+            (number > 0).then(|| counted(number, noun))
+        });
+    let numbers = numbers.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let numbers = if numbers.is_empty() { "none".to_owned() } else { numbers };
+    let line = format!("**Findings:** {numbers}.\n\n");
     if errors.is_empty() { line } else { format!("{errors}\n{line}") }
 }
 

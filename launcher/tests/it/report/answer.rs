@@ -222,9 +222,9 @@ fn idle_time_is_told_by_the_gaps_of_warm_instances() {
         (
             [(100, [64_600].as_slice()); 4],
             Rule::HostGaps,
-            "one begins every 66.6 us; kernel records do not show why",
+            "one starts every 66.6 us on average; kernel records do not show why",
         ),
-        ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one begins every 21.6 us"),
+        ([(1, mixed.as_slice()); 4], Rule::HostGaps, "one starts every 21.6 us on average"),
         // The first instance compiles for a second; the others keep the GPU busy.
         (compiled, Rule::GpuBusy, "busy 95.2 % of the window of 3 warm calls"),
     ] {

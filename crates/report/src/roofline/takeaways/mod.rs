@@ -290,7 +290,7 @@ impl Speaker<'_> {
         let digits = |k: f64| if k < 10.0 { 2 } else { 0 };
         let per_token = s.kernels_per_token.map(|k| format!(", {k:.*} per token", digits(k)));
         let numbers = format!(
-            "{waits}: {} kernels{}, {mean_us:.1} us of GPU time each; on average one begins every {interval_us:.1} us",
+            "{waits}: {} kernels{}, {mean_us:.1} us of GPU time each; one starts every {interval_us:.1} us on average",
             count(kernels),
             per_token.unwrap_or_default()
         );
