@@ -100,18 +100,18 @@ fn stages(rows: &[RankStageRow]) -> String {
         .left("stage", |row| name(&row.stage))
         .left("who", |row| plain(&row.who).replace("rank ", "rank\u{a0}"))
         .right("instances", |row| row.instances.to_string())
-        .right("host total, ms", |row| row.host_total_ns.map(ms3))
         .right("host median, ms (without first)", |row| row.host_warm_median_ns.map(ms3))
+        .right("waiting, ms (without first)", |row| row.warm_waiting_ns.map(ms3))
+        .right("transfer, ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .right("GPU busy, ms", |row| row.gpu_busy_ns.map(ms3))
         .right("GPU idle, ms", |row| row.gpu_idle_ns.map(ms3))
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
+        .right("host total, ms", |row| row.host_total_ns.map(ms3))
+        .right("waiting, ms", |row| row.waiting_ns.map(ms3))
+        .right("transfer, ms", |row| row.transfer_ns.map(ms3))
         .right("communication, ms (waiting included)", |row| {
             row.communication_ns.filter(|&ns| ns > 0).map(ms3)
         })
-        .right("waiting, ms", |row| row.waiting_ns.map(ms3))
-        .right("transfer, ms", |row| row.transfer_ns.map(ms3))
-        .right("waiting, ms (without first)", |row| row.warm_waiting_ns.map(ms3))
-        .right("transfer, ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .with_note(
             "The slowest rank of each stage comes first: the one that waited least for the others, where that is \
              known, and else the one with the longest host time. Unless a heading says `without first`, values are of \

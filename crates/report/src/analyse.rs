@@ -12,7 +12,7 @@ use crate::join::{
 };
 use crate::roofline::hardware::{self, Catalogue};
 use crate::workload_config::Workload;
-use crate::{sampled, step_timeline, workload_end};
+use crate::{host, sampled, step_timeline, workload_end};
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 use stage2_contract::text::visible;
@@ -150,6 +150,8 @@ impl Captures {
         }
         report.findings.extend(counters.map(overhead::of_counters_pass).unwrap_or_default());
         report.findings.extend(overhead::counters_that_ended_early(&report));
+        let overloaded = report.host.as_ref().map(host::overloaded);
+        report.findings.extend(overloaded.unwrap_or_default());
         add_regions(&mut report, run_dir, config);
         read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
         read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));

@@ -439,7 +439,8 @@
     table.classList.add("labelled");
     for (const row of table.tBodies[0].rows) {
       [...row.cells].forEach((cell, at) => {
-        if (at > 0) cell.dataset.label = heads[at];
+        // `2 GPUs` needs no label.
+        if (at > 0 && !cell.textContent.endsWith(` ${heads[at]}`)) cell.dataset.label = heads[at];
         if (at === 0 || cell.textContent.length > 24) cell.classList.add("wide");
       });
     }
