@@ -462,26 +462,26 @@
       box.dataset.from = String(x);
     };
     // Of several frames in one, the tooltip has the names, and the picture that of the innermost: what was searched for is
-    // shown in its place.
+    // shown in front of it.
     let wanted = [];
     const folded = (frame) => {
       const [shown, ...names] = about(frame).split("\n");
       const is = (text) => wanted.length > 0 && wanted.some((word) => text.toLowerCase().includes(word));
-      return is(shown) ? [] : names.filter(is);
+      return is(shown) ? "" : names.filter(is).at(-1) ?? "";
     };
     const named = (frame) => {
       const label = frame.querySelector("text");
       label.dataset.name ??= label.textContent;
-      const names = folded(frame);
-      label.textContent = names.length ? `${names.join(", ")} in ${label.dataset.name}` : label.dataset.name;
+      const name = folded(frame);
+      label.textContent = name ? `${name} in ${label.dataset.name}` : label.dataset.name;
     };
     let picked = null;
     const pick = (frame) => {
       if (picked) picked.classList.remove("picked");
       picked = frame;
       frame.classList.add("picked");
-      const names = folded(frame);
-      say(`${names.length ? `${names.join(", ")} in ` : ""}${about(frame).split("\n")[0]}`);
+      const name = folded(frame);
+      say(`${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
     };
     const zoomInto = (frame) => {
       if (!frame) return;
