@@ -4,6 +4,9 @@
 /// costs the host, from a few microseconds in C++ to some tens in eager Python.
 pub const BACK_TO_BACK_NS: u64 = 50_000;
 
+/// Ranges that repeat within a stage are its steps if they cover at least this part of its time, percent.
+pub const STEPS_COVER_PERCENT: u8 = 90;
+
 /// How long any interval of a set ran: their union.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {

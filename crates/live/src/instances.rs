@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use stage2_contract::stats::STEPS_COVER_PERCENT;
 use stage2_contract::trace::{RANGE_OUTSIDE, RangeOpen};
 
 use crate::numbers::{Batch, Kind};
@@ -24,8 +25,6 @@ const THREADS: usize = 1 << 10;
 /// Kinds of ranges right within the instances of all stages, and within one instance, that may be their steps.
 const KINDS: usize = 1 << 10;
 const KINDS_WITHIN: usize = 64;
-/// Part of the time of a stage that ranges within it have to cover to be its steps, as in a report, percent.
-const COVERED_PERCENT: u128 = 90;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Root {
@@ -298,7 +297,7 @@ impl Instances {
         }
         let covers = |stage: &u16, ns: u64| {
             let all_ns = all_ns.get(stage).copied().unwrap_or(u64::MAX);
-            u128::from(ns) * 100 >= u128::from(all_ns) * COVERED_PERCENT
+            u128::from(ns) * 100 >= u128::from(all_ns) * u128::from(STEPS_COVER_PERCENT)
         };
         let most = most.into_iter().filter(|(stage, (ns, _))| covers(stage, *ns));
         most.map(|(stage, (_, name))| (stage, name)).collect()

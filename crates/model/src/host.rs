@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::counted;
 
+use crate::late::more_samples;
+
 /// The fewest samples of the idle time of a stage for which shares are given.
 pub const HOST_SAMPLES_LEAST: u64 = 30;
 /// A row is a finding if its share is at least this many standard errors: chance alone gives one row in
@@ -25,6 +27,18 @@ pub struct HostUse {
     pub processes: Vec<HostProcess>,
     /// Frames and states. The stacks of the stages hold indices into this list.
     pub names: Vec<String>,
+}
+
+impl HostUse {
+    /// How to get more samples.
+    pub fn more_samples(&self) -> &'static str {
+        more_samples(asked_hz(&self.processes))
+    }
+}
+
+/// The lowest rate of sampling that was requested for any of the processes, Hz.
+pub fn asked_hz(processes: &[HostProcess]) -> Option<f64> {
+    processes.iter().filter_map(|process| process.asked_hz).reduce(f64::min)
 }
 
 /// The idle time of a stage, divided among causes.

@@ -51,6 +51,9 @@ pub struct LateHost {
     pub other_ranks: bool,
     /// Samples in all these steps.
     pub samples: u64,
+    /// The lowest rate of sampling that was requested for any of the processes, Hz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_hz: Option<f64>,
     /// Functions, and what the threads waited for, the largest difference first.
     pub rows: Vec<LateHostRow>,
 }
@@ -111,6 +114,19 @@ impl LateHostRow {
             .text(short)
     }
 
+    /// Whether it is of the same kind and the same function as a cause of idle time.
+    pub fn is_in(&self, cause: &HostCause) -> bool {
+        let function = |frame: &Option<HostFrame>| {
+            frame.as_ref().map(|frame| (frame.function.clone(), frame.file.clone()))
+        };
+        self.kind == cause.kind && function(&self.frame) == function(&cause.frame)
+    }
+
+    /// Without what the threads that held the GIL ran.
+    fn without_holder(&self) -> Self {
+        Self { held_in: Vec::new(), thread: None, ..self.clone() }
+    }
+
     /// Whether there are enough samples to rely on the difference.
     pub fn is_sure(&self) -> bool {
         self.longer_ns() as f64 >= self.error_ns as f64 * LATE_ERRORS_SURE
@@ -144,6 +160,16 @@ impl LateHost {
     /// differ by chance.
     pub fn errors_least(&self) -> f64 {
         if self.other_ranks { LATE_ERRORS_SURE } else { HOST_ERRORS_LEAST }
+    }
+
+    /// `10 samples are few: record for longer, or with profiling.collector.host=1000`.
+    pub fn few_samples(&self, row: &LateHostRow) -> String {
+        format!("{} are few: {}", counted(row.samples, "sample"), self.more_samples())
+    }
+
+    /// How to get more samples.
+    pub fn more_samples(&self) -> &'static str {
+        more_samples(self.asked_hz)
     }
 
     /// By how much its host takes longer in each step than those of the other ranks, and the standard error of that, ns:
@@ -207,6 +233,21 @@ pub struct LateSteps {
     pub median_number: Option<u64>,
     /// The most, ns.
     pub max_ns: u64,
+    /// How much later than another rank it begins its steps; null: it does not, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins: Option<LateBegin>,
+}
+
+/// How much later than that of another rank a step begins on the host, and by how much longer it takes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LateBegin {
+    /// The other rank, in words.
+    pub after: String,
+    /// The median of all steps, ns.
+    pub ns: u64,
+    /// By how much the median host time of its steps is longer, ns; null: it is not.
+    pub longer_ns: Option<u64>,
 }
 
 /// In which instances of a range something happens.
@@ -303,22 +344,22 @@ impl LateRow {
 
     /// Which code of its host has a part in it, for one line of a page.
     pub fn code_line(&self) -> Option<String> {
-        let code = self.longer(Form::Line).map(|longer| {
-            let rest = self.not_explained_ns().map_or_else(String::new, |ns| {
-                format!("; samples do not explain the other {}", shown_time(ns))
-            });
-            format!("Its host spends {longer}{rest}")
-        });
-        code.or_else(|| self.host_sentence())
+        match self.longer(Form::Line) {
+            Some(longer) => Some(format!("{}{longer}{}", self.carried_over(), self.rest())),
+            None => self.host_sentence(),
+        }
+    }
+
+    /// Who it is, as the first word of a sentence. A name of the workload stays as it is.
+    fn who_first(&self) -> String {
+        match self.who.strip_prefix("rank ") {
+            Some(number) => format!("Rank {number}"),
+            None => self.who.clone(),
+        }
     }
 
     fn why(&self) -> Option<String> {
-        let delays = self.delays.as_ref()?;
-        // A name of the workload stays as it is.
-        let who = match self.who.strip_prefix("rank ") {
-            Some(number) => format!("Rank {number}"),
-            None => self.who.clone(),
-        };
+        let (delays, who) = (self.delays.as_ref()?, self.who_first());
         Some(match delays.cause() {
             LateCause::Host => {
                 format!("{who} is late on the host: its GPU has no more work than the others")
@@ -333,25 +374,46 @@ impl LateRow {
         })
     }
 
-    /// Of the median delay, what the code that was found does not explain, ns; `None`: nothing was found, or nothing is
-    /// left.
-    fn not_explained_ns(&self) -> Option<f64> {
+    /// That it begins its steps late by most of its delay, which then is not of the code of these steps alone: where the
+    /// host of the other rank runs ahead, each step takes over the delay of the one before.
+    fn carried(&self) -> Option<(&LateSteps, &LateBegin)> {
         let steps = self.delays.as_ref()?.steps.as_ref()?;
-        let (longer_ns, _) = self.host.as_ref()?.longer_than_others()?;
-        Some(steps.median_ns as f64 - longer_ns).filter(|ns| *ns > 0.0)
+        let begins = steps.begins.as_ref()?;
+        (begins.ns.saturating_mul(2) > steps.median_ns).then_some((steps, begins))
     }
 
-    /// `about 0.35 of the 1.64 ms that it is late; samples do not explain the rest`: what its host spends more than the
-    /// others, of the median delay. `None`: that is not known, or it is all of it.
-    pub fn saved(&self) -> Option<String> {
-        self.not_explained_ns()?;
-        let (longer_ns, _) = self.host.as_ref()?.longer_than_others()?;
-        let late_ns = self.delays.as_ref()?.steps.as_ref()?.median_ns as f64;
-        let (scale, unit, decimals) = time_scale(late_ns);
-        let [longer, late] = [longer_ns, late_ns].map(|ns| format!("{:.decimals$}", ns / scale));
-        Some(format!(
-            "about {longer} of the {late} {unit} that it is late; samples do not explain the rest"
-        ))
+    /// `Rank 0 begins its step 1.75 ms after rank 1 (median), so the delay is carried over from step to step. `
+    fn carried_over(&self) -> String {
+        self.carried().map_or_else(String::new, |(LateSteps { noun, .. }, begins)| {
+            let (who, by) = (self.who_first(), shown_time(begins.ns as f64));
+            let after = &begins.after;
+            format!(
+                "{who} begins its {noun} {by} after {after} (median), so the delay is carried over from {noun} to {noun}. "
+            )
+        })
+    }
+
+    /// What the code that was found does not explain, ns: of the time that its host takes longer if the delay is carried
+    /// over, else of the median delay. `None`: nothing was found, or nothing is left.
+    fn not_explained_ns(&self) -> Option<f64> {
+        let (found_ns, error_ns) = self.host.as_ref()?.longer_than_others()?;
+        match self.carried() {
+            Some((_, begins)) => Some(begins.longer_ns? as f64 - found_ns)
+                .filter(|ns| *ns > error_ns * LATE_ERRORS_SURE),
+            None => {
+                let steps = self.delays.as_ref()?.steps.as_ref()?;
+                Some(steps.median_ns as f64 - found_ns).filter(|ns| *ns > 0.0)
+            }
+        }
+    }
+
+    /// `. Samples do not explain the other 1.30 ms: record for longer`.
+    fn rest(&self) -> String {
+        let rest = self.not_explained_ns().zip(self.host.as_ref());
+        rest.map_or_else(String::new, |(ns, host)| {
+            let (other, more) = (shown_time(ns), host.more_samples());
+            format!(". Samples do not explain the other {other}: {more}")
+        })
     }
 
     /// `Of the 2.21 ms on average, 0.92 ± 0.41 ms are in f (a.py:3) (10 samples)`, and what to do where samples are
@@ -362,7 +424,7 @@ impl LateRow {
             return host.other_ranks.then(|| {
                 let samples = counted(host.samples, "sample");
                 let seen = NOT_SHOWN.replacen('s', "S", 1);
-                format!("{seen} ({samples}): {MORE_SAMPLES}")
+                format!("{}{seen} ({samples}): {}", self.carried_over(), host.more_samples())
             });
         };
         let of = self.late_ns().map_or_else(
@@ -376,52 +438,36 @@ impl LateRow {
         let parts: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(part).collect();
         let few = match first.is_sure() {
             true => String::new(),
-            false => format!(". {}", few_samples(first)),
+            false => format!(". {}", host.few_samples(first)),
         };
         if let Some(longer) = self.longer(Form::Whole) {
-            let steps = self.delays.as_ref().and_then(|delays| delays.steps.as_ref());
-            let rest = self.not_explained_ns().zip(steps);
-            let rest = rest.map_or_else(String::new, |(ns, steps)| {
-                format!(", {} in the median {}", shown_time(ns), steps.noun)
-            });
             return Some(format!(
-                "Its host spends {longer}. Without these, a step is about as much shorter; samples do not \
-                 explain the rest of the delay{rest}"
+                "{}{longer}. Without these, a step is about as much shorter{}",
+                self.carried_over(),
+                self.rest()
             ));
         }
         let parts = parts.join(" and ");
         Some(format!("{of}, its host spends {parts} than in its other steps{few}"))
     }
 
-    /// How much longer its host takes than the others, and in which code. `None`: it was compared with its own steps, or
-    /// nothing is found.
+    /// How much longer its host takes than the others, and in which code, as a sentence without its end. `None`: it was
+    /// compared with its own steps, or nothing is found.
     fn longer(&self, form: Form) -> Option<String> {
         let host = self.host.as_ref()?;
         let (ns, error_ns) = host.longer_than_others()?;
         // In the unit of the delay, as all around it.
         let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
         let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
-        let all = format!("{} ± {} {unit}", shown(ns), shown(error_ns));
-        let all = format!("{all} more per step than the others");
         let found: Vec<&LateHostRow> = host.findings().collect();
         let text = |row: &LateHostRow| match form {
-            Form::Action | Form::Line => {
-                LateHostRow { held_in: Vec::new(), thread: None, ..row.clone() }.text(true)
-            }
+            Form::Line => row.without_holder().text(true),
             Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
         };
         let text = |row: &LateHostRow| match row.kind {
             HostCauseKind::Gil => text(row),
             _ => format!("in {}", text(row)),
         };
-        match found[..] {
-            [one] => return Some(format!("{all} {}", text(one))),
-            [first, ..] if form == Form::Action => {
-                let part = shown(first.longer_ns() as f64);
-                return Some(format!("{all}, {part} of it {}", text(first)));
-            }
-            _ => {}
-        }
         // Differences of rounded sums, which add up to the whole.
         let rounded = |ns: f64| {
             let step = scale / 10f64.powi(decimals as i32);
@@ -432,33 +478,56 @@ impl LateRow {
         for row in found.iter().take(FUNCTIONS_NAMED) {
             let before_ns = rounded(sum_ns);
             sum_ns += row.longer_ns() as f64;
-            parts.push(format!("{} {}", shown(rounded(sum_ns) - before_ns), text(row)));
+            let part = shown(rounded(sum_ns) - before_ns);
+            let text = text(row);
+            parts.push(if found.len() == 1 { text } else { format!("{part} {text}") });
         }
         if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
             parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
         }
-        Some(match form {
-            Form::Line => format!("{all}: {}", parts.join(" and ")),
-            Form::Action | Form::Whole => format!("{all}: {}", parts.join(", and ")),
+        let parts = parts.join(if form == Form::Line { " and " } else { ", and " });
+        let colon = if found.len() == 1 { "" } else { ":" };
+        let all = format!("{} ± {}", shown(ns), shown(error_ns));
+        // The time of the whole steps has no error of sampling.
+        let whole = self.carried().and_then(|(_, begins)| Some((begins, begins.longer_ns? as f64)));
+        Some(match whole.filter(|(_, whole_ns)| *whole_ns > ns) {
+            Some((LateBegin { after, .. }, whole_ns)) => format!(
+                "Its host takes {} longer per step than that of {after}; of it, samples explain {all} {unit}{colon} {parts}",
+                shown_time(whole_ns)
+            ),
+            None => {
+                format!("Its host spends {all} {unit} more per step than the others{colon} {parts}")
+            }
         })
     }
 
-    /// What the code that takes longest more in late steps accounts for: `0.92 ± 0.41 of the 2.21 ms that it is late by
-    /// in f (a.py:3)`.
-    pub fn explained(&self) -> Option<(&LateHostRow, String)> {
+    /// Where to look for the code that makes it late: `what the host of rank 1 does for longer than the others: f (a.py:3)`,
+    /// `what the host of rank 1 does for longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it is late by)`.
+    /// `holder`: with what holds the GIL. `None`: samples show no such code.
+    pub fn look_at(&self, who: &str, holder: bool) -> Option<String> {
         let host = self.host.as_ref()?;
-        let row = host.finding()?;
-        if let Some(longer) = self.longer(Form::Action) {
-            return Some((row, longer));
+        let text = |row: &LateHostRow| match holder {
+            true => row.text(true),
+            false => row.without_holder().text(true),
+        };
+        let first = host.finding()?;
+        if host.other_ranks {
+            let found: Vec<String> = host.findings().take(FUNCTIONS_NAMED).map(text).collect();
+            let and = if holder { ", and " } else { " and " };
+            let found = found.join(and);
+            return Some(format!(
+                "what the host of {who} does for longer than the others: {found}"
+            ));
         }
         let of = match self.late_ns() {
             Some(ns) => {
                 let of = shown_time(ns as f64);
-                format!("{} of the {of} that it is late by", self.part(row, false))
+                format!("{} of the {of} that it is late by", self.part(first, false))
             }
-            None => format!("{} more", self.part(row, true)),
+            None => format!("{} more", self.part(first, true)),
         };
-        Some((row, format!("{of} in {}", row.text(true))))
+        let code = text(first);
+        Some(format!("what the host of {who} does for longer in its late steps: {code} ({of})"))
     }
 
     /// By how much it is late in a late step, on average, ns.
@@ -482,11 +551,10 @@ impl LateRow {
 /// How the code that makes a rank late is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// `0.35 ± 0.05 ms more per step than the others, 0.24 of it in f (a.py:3)`
-    Action,
-    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
+    /// `Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) and 0.11 in g (a.py:7)`
     Line,
-    /// `0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g (a.py:7) (14 samples)`
+    /// `Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g
+    /// (a.py:7) (14 samples)`
     Whole,
 }
 
@@ -497,12 +565,16 @@ const FUNCTIONS_NAMED: usize = 2;
 pub const NOT_SHOWN: &str =
     "samples do not show what its host does for longer than those of the others";
 /// ... and what to do then.
-pub const MORE_SAMPLES: &str = "record for longer, or with profiling.collector.host=1000";
-
-/// `10 samples are few: record for longer, or with profiling.collector.host=1000`.
-pub fn few_samples(row: &LateHostRow) -> String {
-    format!("{} are few: {MORE_SAMPLES}", counted(row.samples, "sample"))
+pub(crate) const fn more_samples(asked_hz: Option<f64>) -> &'static str {
+    match asked_hz {
+        Some(OFTEN_HZ..) => "record for longer",
+        _ => "record for longer, or with profiling.collector.host=1000",
+    }
 }
+
+/// A host that is sampled as often as this is not to be sampled more often, 1/s: a bit less than what is advised, which
+/// intervals of whole ns do not meet exactly.
+const OFTEN_HZ: f64 = 999.0;
 
 impl LateDelays {
     /// Why the rank is late.
@@ -598,6 +670,7 @@ mod tests {
             median_ns: 10_684_000,
             median_number: None,
             max_ns: 30_000_000,
+            begins: None,
         };
         let even = LateSteps { late: 12, max_ns: 12_000_000, noun: "step".into(), ..steps.clone() };
         let in_steps = LateDelays { steps: Some(even), ..delays.clone() };
@@ -639,8 +712,11 @@ mod tests {
                     longer, or with profiling.collector.host=1000";
         assert!(why.ends_with(said), "{why}");
         assert_eq!(
-            row.explained().map(|(_, of)| of).as_deref(),
-            Some("0.92 ± 0.31 of the 2.21 ms that it is late by in f (a.py:3)")
+            row.look_at("it", false).as_deref(),
+            Some(
+                "what the host of it does for longer in its late steps: f (a.py:3) (0.92 ± 0.31 of the 2.21 ms that it \
+                 is late by)"
+            )
         );
         let others = |row: &LateRow, rows| {
             let host = LateHost { other_ranks: true, samples: 90, rows, ..LateHost::default() };
@@ -661,20 +737,66 @@ mod tests {
         let known = others(&row, vec![gil, function("g", 104_972, 30_634, 14)]);
         let said = ". Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 waiting for the GIL, which \
                     another thread of its process holds (send, out.py:57; get, out.py:57) (33 samples), and 0.11 in g \
-                    (a.py:3) (14 samples). Without these, a step is about as much shorter; samples do not explain the \
-                    rest of the delay, 10.34 ms in the median call";
+                    (a.py:3) (14 samples). Without these, a step is about as much shorter. Samples do not explain the \
+                    other 10.34 ms: record for longer, or with profiling.collector.host=1000";
         assert!(known.sentence().is_some_and(|why| why.ends_with(said)), "{known:?}");
         assert_eq!(
-            known.explained().map(|(_, spends)| spends).as_deref(),
-            Some("0.35 ± 0.05 ms more per step than the others, 0.24 of it waiting for the GIL")
+            known.look_at("it", false).as_deref(),
+            Some(
+                "what the host of it does for longer than the others: waiting for the GIL and g (a.py:3)"
+            )
+        );
+        let look = known.look_at("it", true).expect("found");
+        assert!(
+            look.contains(": waiting for the GIL, which another thread of its process"),
+            "{look}"
         );
         let line = known.line("; meanwhile, rank 0 waits").expect("late");
         let said = "rank 1 is late in 10 of 96 calls, every eighth step, by 10.68 ms in the median one (up to \
                     30.00 ms), in decode/step; meanwhile, rank 0 waits. 8.000 ms of that is because its GPU has more \
                     work than the others, and the rest is on the host. Its host spends 0.35 ± 0.05 ms \
-                    more per step than the others: 0.24 waiting for the GIL and 0.11 in g (a.py:3); samples do not explain \
-                    the other 10.34 ms";
-        assert_eq!(line, said);
+                    more per step than the others: 0.24 waiting for the GIL and 0.11 in g (a.py:3)";
+        let often = "record for longer, or with profiling.collector.host=1000";
+        let rest = |more| format!(". Samples do not explain the other 10.34 ms: {more}");
+        assert_eq!(line, format!("{said}{}", rest(often)));
+        // Sampled as often as is advised; and it begins late already.
+        let mut sampled = known.clone();
+        sampled.host.as_mut().expect("host").asked_hz = Some(1e9 / 1_000_001.0);
+        let code = |row: &LateRow| row.code_line().expect("late");
+        assert!(code(&sampled).ends_with(&rest("record for longer")), "{sampled:?}");
+        let begins = |row: &mut LateRow, ns, longer_ns| {
+            let steps = row.delays.as_mut().and_then(|delays| delays.steps.as_mut());
+            let after = "rank 0".to_owned();
+            steps.expect("steps").begins = Some(LateBegin { after, ns, longer_ns });
+        };
+        // The delay of the step before is no code of this one, and no sample explains it.
+        begins(&mut sampled, 5_342_001, Some(450_000));
+        let said = "Rank 1 begins its call 5.34 ms after rank 0 (median), so the delay is carried over from call to call. \
+                    Its host takes 0.45 ms longer per step than that of rank 0; of it, samples explain 0.35 ± 0.05 ms: \
+                    0.24 waiting for the GIL and 0.11 in g (a.py:3)";
+        assert_eq!(code(&sampled), said);
+        let whole = sampled.sentence().expect("late");
+        assert!(whole.ends_with("a step is about as much shorter"), "{whole}");
+        begins(&mut sampled, 5_342_001, Some(900_000));
+        assert!(
+            code(&sampled)
+                .ends_with(". Samples do not explain the other 0.55 ms: record for longer")
+        );
+        begins(&mut sampled, 5_342_001, None);
+        assert!(code(&sampled).contains(". Its host spends 0.35 ± 0.05 ms more per step than"));
+        begins(&mut sampled, 5_342_000, None);
+        assert_eq!(
+            code(&sampled),
+            format!(
+                "Its host{}",
+                code(&known)
+                    .split_once("Its host")
+                    .expect("it")
+                    .1
+                    .replace(often, "record for longer")
+            ),
+            "half of it is not most"
+        );
         let rows = vec![function("f", 200_000, 40_000, 33), function("g", 50_000, 20_000, 8)];
         let known = others(&row, rows);
         let found = known.host.as_ref().and_then(LateHost::longer_than_others);

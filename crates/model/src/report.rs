@@ -132,10 +132,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// The GPUs that recorded work ran on; all of them if none has any.
+    pub fn used_devices(&self) -> impl Iterator<Item = &DeviceRow> {
+        let is_used = |device: &&DeviceRow| device.processes > 0 || device.kernels > 0;
+        let any = self.devices.iter().any(|device| is_used(&device));
+        self.devices.iter().filter(move |device| !any || is_used(device))
+    }
+
     /// Its GPUs by their names: `2x NVIDIA H200`.
     pub fn gpus(&self) -> Option<String> {
         let mut gpus: Vec<(&str, usize)> = Vec::new();
-        for device in &self.devices {
+        for device in self.used_devices() {
             let name = device.name.as_deref().unwrap_or("GPU of unknown name");
             match gpus.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, number)) => *number += 1,
@@ -199,9 +206,9 @@ impl Report {
 pub struct RunInfo {
     /// Name of the run's folder.
     pub name: String,
-    /// The workload's argv.
+    /// The workload's argv. Of merged captures, that of the process with the most GPU work.
     pub command: Option<Vec<String>>,
-    /// When it started, as the run's file states it.
+    /// When it started, as the run's file states it. Of merged captures, when the first of them began.
     pub started: Option<String>,
     /// How the workload ended early; null: it ended normally, or its end is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

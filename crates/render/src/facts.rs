@@ -1,8 +1,8 @@
 //! A report -> its answer in short: a fact in each line, for a terminal and for the head of pages.
 
 use super::page::{
-    COVERAGE, VERDICT, answer_lines, coverage, first_screen, gain_by_floor, head_of_ranks, idle_of,
-    longest, opening, page_lines, paragraphs, top_kernel, verdict_stage,
+    COVERAGE, VERDICT, WARNINGS, coverage, gain_by_floor, head_of_ranks, idle_of, longest, opening,
+    page_lines, paragraphs, top_kernel, verdict_stage,
 };
 use super::table::capitalised;
 use stage2_contract::text::numbers::{
@@ -10,8 +10,8 @@ use stage2_contract::text::numbers::{
 };
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::{
-    AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateRow, LateSteps, Report,
-    Role, StageAnswer, Status, StepTimes,
+    AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
+    LateSteps, Report, Role, StageAnswer, Status, StepTimes,
 };
 
 // Of names, and of the parts of a step.
@@ -116,7 +116,16 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
             format!(", averaged over {all} ranks"),
         ),
     };
-    Some(format!("{}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}", cause.text(true)))
+    // The others take as long in it.
+    let mut late = report.ranks.late.iter().filter(|late| late.stage == answer.stage);
+    let compared = late.find_map(|late| Some((late, late.host.as_ref()?)));
+    let is_why = |host: &LateHost| host.findings().any(|row| row.is_in(cause));
+    let elsewhere = compared.filter(|(_, host)| host.other_ranks && !is_why(host));
+    let elsewhere = elsewhere.map_or_else(String::new, |(late, _)| {
+        format!("; not why {} is late", shorten(&late.who, STAGE_CHARS))
+    });
+    let cause = cause.text(true);
+    Some(format!("{cause}{in_rank}: {time} of idle GPU per {of}{mean}{meanwhile}{elsewhere}"))
 }
 
 /// Of a complete capture without the counts; what was left out on purpose stays.
@@ -136,15 +145,22 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
 const IN_FACTS: [&str; 8] =
     [VERDICT, "time", "window", "host", "late rank", "floor", "kernel", "first"];
 
-/// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the answer in
-/// full.
+/// Right below the title of a page: a fact in each line, and what a floor is. Where these are not known, the lines of the
+/// answer in full.
 pub(super) fn brief_screen(report: &Report) -> String {
-    screen(report).unwrap_or_else(|| first_screen(report))
+    screen(report).unwrap_or_else(|| {
+        let lines = page_lines(report);
+        let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
+        format!("{}{items}\n{}", opening(report), head_of_ranks(report))
+    })
 }
 
 /// The answer in full, for a page that begins with [`brief_screen`]; empty where that has it already.
 pub(super) fn in_full(report: &Report) -> String {
-    facts(report).map_or_else(String::new, |_| paragraphs(&answer_lines(report)))
+    facts(report).map_or_else(String::new, |_| {
+        let lines = page_lines(report).into_iter().filter(|line| line.label != WARNINGS);
+        paragraphs(&lines.collect::<Vec<_>>())
+    })
 }
 
 fn screen(report: &Report) -> Option<String> {

@@ -8,7 +8,7 @@ use stage2_contract::text::{code_in_text, plain};
 use stage2_model::rule::IDLE_LOW_PERCENT;
 use stage2_model::{
     HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostLine, HostProcess, HostStage, HostUse,
-    LateHost, LateHostRow, LateRow, MORE_SAMPLES, Report, StageRow, few_samples,
+    LateHost, LateHostRow, LateRow, Report, StageRow,
 };
 
 /// Heading of the section.
@@ -32,7 +32,11 @@ pub(super) fn host_md(report: &Report) -> String {
     let stages = host.stages.iter().filter(|stage| !apart.contains(stage.stage.as_str()));
     for stage in stages.take(STAGES) {
         let late = late_md(report, &stage.stage);
-        out.push_str(&format!("### {}\n\n{}{late}", code_in_text(&stage.stage), stage_md(stage)));
+        out.push_str(&format!(
+            "### {}\n\n{}{late}",
+            code_in_text(&stage.stage),
+            stage_md(stage, host.more_samples())
+        ));
     }
     if host.stages.is_empty() {
         let remedy = "a sample counts if its thread opened the range of the stage, or if it launches GPU \
@@ -67,8 +71,8 @@ fn is_hardly_idle(stage: &HostStage) -> bool {
     times.is_some_and(|(idle, window)| idle as f64 * 100.0 <= IDLE_LOW_PERCENT * window as f64)
 }
 
-/// Returns the causes of the idle time of a stage.
-pub(super) fn stage_md(stage: &HostStage) -> String {
+/// Returns the causes of the idle time of a stage; `more` states how to get more samples.
+pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     let threads: Vec<String> = stage.threads.iter().map(|thread| code_in_text(thread)).collect();
     let of = if threads.is_empty() { String::new() } else { format!(" of {}", threads.join(", ")) };
     let times = stage.idle_ns.zip(stage.window_ns);
@@ -89,7 +93,7 @@ pub(super) fn stage_md(stage: &HostStage) -> String {
             "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
             count(stage.samples)
         );
-        return out + &none(&why, MORE_SAMPLES);
+        return out + &none(&why, more);
     }
     let ns = |row: &Row<'_>| {
         let idle_ns = stage.idle_ns?;
@@ -139,15 +143,14 @@ pub(super) fn late_md(report: &Report, stage: &str) -> String {
 }
 
 fn late_steps(late: &LateRow, host: &LateHost) -> String {
-    let result = match late.explained() {
-        Some((row, spends)) => {
-            let few = if row.is_sure() { String::new() } else { format!(". {}", few_samples(row)) };
-            format!("Its host spends {spends}{few}")
-        }
-        None => format!(
-            "Nothing takes longer in a late step by more than {:.0} standard errors: {MORE_SAMPLES}",
-            host.errors_least()
-        ),
+    let result = match host.finding() {
+        Some(row) if row.is_sure() => None,
+        Some(row) => Some(host.few_samples(row)),
+        None => Some(format!(
+            "Nothing takes longer in a late step by more than {:.0} standard errors: {}",
+            host.errors_least(),
+            host.more_samples()
+        )),
     };
     let head = format!(
         "{} of {} compared with {}, {}",
@@ -185,7 +188,8 @@ fn late_steps(late: &LateRow, host: &LateHost) -> String {
         ),
         false => String::new(),
     };
-    format!("**{}.** {}.\n\n{}{note}", plain(&head), plain(&result), table.markdown() + &rule)
+    let result = result.map_or_else(String::new, |result| format!(" {}.", plain(&result)));
+    format!("**{}.**{result}\n\n{}{note}", plain(&head), table.markdown() + &rule)
 }
 
 fn signed_ms(ns: i64) -> String {
@@ -300,7 +304,6 @@ mod tests {
         let found = told(vec![row(2_500_000), few.clone(), row(300_000)]);
         for words in [
             "**5 late steps of rank 1 compared with its 9 other steps, 40 host samples",
-            "Its host spends 1.80 ± 0.10 of the 1.80 ms that it is late by in f (a.py:3).\n",
             "| f (a.py:3) | 2.000 | 0.100 | 2.500 | 0.500 | 40 |",
             "| f (a.py:3 and 1 more line) | 0.900 | 0.310 | 0.900 | no sample, below 0.167 | 9 |",
             "Without a sample, the limit is the time of three samples",
@@ -309,7 +312,7 @@ mod tests {
             assert!(found.contains(words), "{words}: {found}");
         }
         let found = told(vec![few]);
-        let words = "0.90 ± 0.31 of the 1.80 ms that it is late by in f (a.py:3 and 1 more line). 9 samples are few: record";
+        let words = "9 samples are few: record for longer, or with profiling.collector.host=1000.";
         assert!(found.contains(words), "{found}");
         let found = told(vec![row(600_000)]);
         assert!(found.contains("Nothing takes longer in a late step by more than 2"), "{found}");
@@ -335,7 +338,7 @@ mod tests {
             window_ns: Some(10_000_000),
             ..busy.stages[0].clone()
         };
-        let markdown = stage_md(&busy.stages[0]);
+        let markdown = stage_md(&busy.stages[0], busy.more_samples());
         assert!(markdown.contains("hardly idle") && !markdown.contains("longer"), "{markdown}");
         let none = HostUse::default();
         let markdown = host_md(&Report { host: Some(none), ..Report::default() });

@@ -2,6 +2,7 @@
 
 use super::ranks;
 use crate::table::{capitalised, why_none};
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
 use stage2_model::kernels::{
@@ -40,7 +41,11 @@ pub(super) const WARNINGS: &str = "warnings";
 /// Characters of a warning on the first screen.
 const WARNING_CHARS: usize = 160;
 
-/// [`answer_lines`] as pages have them: how many warnings there are, and the first one, in front of the coverage.
+/// Lines that come first behind a verdict: what it is about.
+const LEADING: [&str; 4] = [VERDICT, "first", "late rank", "kernel"];
+
+/// [`answer_lines`] as pages have them: how many warnings there are, and the first one, in front of the coverage, and
+/// what a verdict is about right behind it.
 pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
     let mut lines = answer_lines(report);
     let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
@@ -52,6 +57,10 @@ pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
         };
         let at = lines.len().saturating_sub(1);
         lines.insert(at, AnswerLine { label: WARNINGS.to_owned(), text });
+    }
+    if lines.iter().any(|known| known.label == VERDICT) {
+        let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
+        lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
     }
     lines
 }
@@ -261,11 +270,6 @@ pub(super) fn is_answered(report: &Report) -> bool {
     report.answer.lines.iter().any(|line| line.label != COVERAGE)
 }
 
-/// Right below the title: simulated or not, an early end of the workload, the answer in full, ranks.
-pub(super) fn first_screen(report: &Report) -> String {
-    opening(report) + &paragraphs(&page_lines(report)) + &head_of_ranks(report)
-}
-
 /// Four lines of report.html.
 pub(super) const COMMAND_CHARS: usize = 400;
 
@@ -434,13 +438,13 @@ mod tests {
     fn every_page_opens_with_the_same_lines() {
         let mut report = Report { simulated: true, answer: answer(), ..rich() };
         report.answer.lines[0].text = "decode <b>2 ms</b>?".into();
-        let lines = "**Time:** decode &lt;b&gt;2 ms&lt;/b&gt;?\n\n\
-                    **Window:** decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %.\n\n\
-                    **Floor:** decode 0.420 ms per token: 5.1x the floor.\n\n\
-                    **First:** decode up to 4.9x faster if launch gaps vanish: use CUDA graphs.\n\n\
-                    **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, \
-                    e.g. in stage0.\n\n\
-                    **Coverage:** complete: no record is known to be lost, and every kernel record is attributed.\n\n";
+        let lines = "- **Time:** decode &lt;b&gt;2 ms&lt;/b&gt;?\n\
+                    - **Window:** decode: launch gaps 79.0 %, compute 20.9 %, copies 0.1 %\n\
+                    - **Floor:** decode 0.420 ms per token: 5.1x the floor\n\
+                    - **First:** decode up to 4.9x faster if launch gaps vanish: use CUDA graphs\n\
+                    - **Warnings:** 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, \
+                    e.g. in stage0\n\
+                    - **Coverage:** complete: no record is known to be lost, and every kernel record is attributed\n\n";
         let operators = operators::operators_md(&report, &Operators::default(), 5);
         for page in [
             kernels_md(&report, 5),

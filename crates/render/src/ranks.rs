@@ -98,20 +98,20 @@ fn late_ranks(report: &Report) -> String {
 fn stages(rows: &[RankStageRow]) -> String {
     Table::first(ROWS, rows)
         .left("stage", |row| name(&row.stage))
-        .left("who", |row| plain(&row.who))
+        .left("who", |row| plain(&row.who).replace("rank ", "rank\u{a0}"))
         .right("instances", |row| row.instances.to_string())
-        .right("host_total_ms", |row| row.host_total_ns.map(ms3))
-        .right("host_median_ms (without first)", |row| row.host_warm_median_ns.map(ms3))
-        .right("gpu_busy_ms", |row| row.gpu_busy_ns.map(ms3))
-        .right("gpu_idle_ms", |row| row.gpu_idle_ns.map(ms3))
+        .right("host median, ms (without first)", |row| row.host_warm_median_ns.map(ms3))
+        .right("waiting, ms (without first)", |row| row.warm_waiting_ns.map(ms3))
+        .right("transfer, ms (without first)", |row| row.warm_transfer_ns.map(ms3))
+        .right("GPU busy, ms", |row| row.gpu_busy_ns.map(ms3))
+        .right("GPU idle, ms", |row| row.gpu_idle_ns.map(ms3))
         .right("kernels", |row| row.kernels.map(|kernels| kernels.to_string()))
-        .right("communication_ms (waiting included)", |row| {
+        .right("host total, ms", |row| row.host_total_ns.map(ms3))
+        .right("waiting, ms", |row| row.waiting_ns.map(ms3))
+        .right("transfer, ms", |row| row.transfer_ns.map(ms3))
+        .right("communication, ms (waiting included)", |row| {
             row.communication_ns.filter(|&ns| ns > 0).map(ms3)
         })
-        .right("waiting_ms", |row| row.waiting_ns.map(ms3))
-        .right("transfer_ms", |row| row.transfer_ns.map(ms3))
-        .right("waiting_ms (without first)", |row| row.warm_waiting_ns.map(ms3))
-        .right("transfer_ms (without first)", |row| row.warm_transfer_ns.map(ms3))
         .with_note(
             "The slowest rank of each stage comes first: the one that waited least for the others, where that is \
              known, and else the one with the longest host time. Unless a heading says `without first`, values are of \
@@ -135,19 +135,19 @@ pub(super) fn collectives(report: &Report) -> String {
         })
         .right("bytes per call", bytes_per_call)
         .right("bytes in all", |row| row.bytes_total.map(|bytes| bytes.to_string()))
-        .right("time_ms", |row| ms3(row.time_ns))
-        .right("transfer_ms", |row| row.transfer_ns.map(ms3))
-        .right("waiting_ms", |row| row.waiting_ns.map(ms3))
-        .right("bus_GB/s", |row| row.bus_gb_per_s.map(ratio3))
+        .right("time, ms", |row| ms3(row.time_ns))
+        .right("transfer, ms", |row| row.transfer_ns.map(ms3))
+        .right("waiting, ms", |row| row.waiting_ns.map(ms3))
+        .right("bus GB/s", |row| row.bus_gb_per_s.map(ratio3))
         .right("not matched", |row| {
             let calls = row.unmatched.iter().fold(0u64, |sum, u| sum.saturating_add(u.calls));
             (calls > 0).then(|| calls.to_string())
         });
     let mut out = table.with_note(
-        "Calls, bytes and times are sums over the members; `time_ms` runs from the start of a call's \
+        "Calls, bytes and times are sums over the members; the time runs from the start of a call's \
          first kernel to the end of its last. Where all members were recorded, it splits into waiting \
          (before the last member arrived) and transfer (afterwards); operations that need not wait \
-         for all members are not split. `bus_GB/s` is as NCCL's tests define it (1e9 bytes), over the \
+         for all members are not split. Bus GB/s is as NCCL's tests define it (1e9 bytes), over the \
          time from the last arrival to the last end. Bytes are the sizes that NCCL states of its \
          messages: of AllGather, ReduceScatter and AllToAll those of one member's part.",
     );

@@ -12,7 +12,8 @@ use crate::join::{
 };
 use crate::roofline::hardware::{self, Catalogue};
 use crate::workload_config::Workload;
-use crate::{sampled, step_timeline, workload_end};
+use crate::{host, sampled, step_timeline, workload_end};
+use jiff::{Timestamp, Unit};
 use serde_json::Value;
 use stage2_contract::text::visible;
 use stage2_model::{Fact, Finding, Origin, Report, RunInfo};
@@ -125,6 +126,9 @@ impl Captures {
             Capture::default()
         };
         capture.redact(redactor);
+        if sources.merged {
+            recorded(&mut run, &capture);
+        }
         let tools = Tools::read(run_dir, settings);
         let given = WorkloadInputs { workload, configured, argv };
         Self { given, run, collected, capture, tools, findings }
@@ -146,6 +150,8 @@ impl Captures {
         }
         report.findings.extend(counters.map(overhead::of_counters_pass).unwrap_or_default());
         report.findings.extend(overhead::counters_that_ended_early(&report));
+        let overloaded = report.host.as_ref().map(host::overloaded);
+        report.findings.extend(overloaded.unwrap_or_default());
         add_regions(&mut report, run_dir, config);
         read.extend((!report.ncu_regions.is_empty()).then_some(NCU_DIR));
         read.extend((!report.coverage.processes.is_empty()).then_some(COLLECT));
@@ -183,6 +189,24 @@ impl JoinedReport {
             configured,
         };
         Analysis { report, top_n: settings.top_n, shown, read, workload }
+    }
+}
+
+/// Command and start of a merged run: those of what was recorded, not of the merge. Of several processes, the command of
+/// the one with the most GPU work. What is not known of them stays as it is.
+fn recorded(run: &mut RunInfo, capture: &Capture) {
+    let with_work = capture.processes.iter().filter(|process| process.counts.gpu_records() > 0);
+    let most = with_work.max_by_key(|process| process.counts.gpu_records());
+    let command = most.and_then(|most| most.process.as_ref()).map(|who| who.argv.iter());
+    let command = command.filter(|words| words.len() > 0);
+    if let Some(words) = command {
+        run.command = Some(words.map(|word| visible(word.as_bytes())).collect());
+    }
+    let anchors = capture.processes.iter().filter_map(|process| process.first_anchor.as_ref());
+    let begun = anchors.map(|anchor| anchor.wall.0).filter(|ns| *ns > 0).min();
+    let begun = begun.and_then(|ns| Timestamp::from_nanosecond(ns.into()).ok());
+    if let Some(at) = begun {
+        run.started = Some(format!("{:.3}", at.round(Unit::Millisecond).unwrap_or(at)));
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Sources {
     pub(crate) run: RunInfo,
     /// `run.json` says that the GPU is simulated.
     pub(crate) simulated: bool,
+    /// Its passes only merged captures, so that command and time of `run` are those of the merge.
+    pub(crate) merged: bool,
     /// Version of the Python package nvtx that the workload has.
     pub(crate) nvtx_package: Option<String>,
     /// The command of the collect pass, with what was added to it.
@@ -96,6 +98,7 @@ impl Sources {
             },
             nvtx_package: env.pointer("/python/packages/nvtx").and_then(scalar),
             simulated: run.get("simulated").and_then(Value::as_bool).unwrap_or(false),
+            merged: is_merged(&run),
             argv: collect_argv(&run),
             doctor: Doctor {
                 found: words(run.pointer("/doctor/found")).unwrap_or_default(),
@@ -134,6 +137,14 @@ fn collect_argv(run: &Value) -> Vec<String> {
     let mut passes = run.get("passes").and_then(Value::as_array).into_iter().flatten();
     let collect = passes.find(|pass| pass.get("name").and_then(Value::as_str) == Some("collect"));
     words(collect.and_then(|pass| pass.get("argv"))).unwrap_or_default()
+}
+
+fn is_merged(run: &Value) -> bool {
+    let passes = run.get("passes").and_then(Value::as_array);
+    let merged = |pass: &Value| pass.get("merged")?.as_object().map(|files| !files.is_empty());
+    passes.is_some_and(|passes| {
+        !passes.is_empty() && passes.iter().all(|pass| merged(pass) == Some(true))
+    })
 }
 
 fn libraries(config: &Value, findings: &mut Vec<Finding>) -> RangeNames {

@@ -12,6 +12,7 @@ use super::diff::{metrics_of, whole_report_of};
 use super::ending::printed;
 use crate::cli::NextArgs;
 use crate::failure::Failure;
+use crate::terminal::width;
 
 const INPUTS: &str = "inputs.yaml";
 const CONFIG: &str = "config.yaml";
@@ -40,7 +41,11 @@ pub(crate) fn next(args: NextArgs) -> Result<u8, Failure> {
         after: &after,
     };
     let found = experiment(&run, &files);
-    printed(&if args.json { found.to_json() + "\n" } else { found.to_markdown() })
+    printed(&match (args.json, width(&std::io::stdout())) {
+        (true, _) => found.to_json() + "\n",
+        (false, Some(columns)) => found.to_text(columns),
+        (false, None) => found.to_markdown(),
+    })
 }
 
 /// A file of the run; nothing if it cannot be read: the experiment then says less.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use stage2_contract::text::numbers::percent1;
-use stage2_contract::text::{code_in_text, plain, visible};
+use stage2_contract::text::{code_in_text, plain, visible, wrapped};
 use stage2_diff::{MetricChange, MetricUnit, NoiseMethod, Run, compare};
 use stage2_model::{
     Confidence, Evidence, EvidenceValue, Experiment, HostCause, HostFrame, Report, Rule, Takeaway,
@@ -203,7 +203,14 @@ pub fn next(run: &Run<'_>, files: &RunFiles<'_>) -> Next {
     let added = experiment.as_ref().map_or(&no_settings, |(settings, ..)| settings);
     let argv = command(report, files, added, &mut notes);
     // Otherwise it is that of `merge`.
-    let directory = files.directory.filter(|_| !argv.is_empty());
+    let is_own = files.command.is_none() || own_command(report, files).is_some();
+    let directory = files.directory.filter(|_| !argv.is_empty() && is_own);
+    if !argv.is_empty() && !is_own {
+        notes.push(
+            "the captures were taken elsewhere: start the command in the folder and with the variables that it had then"
+                .to_owned(),
+        );
+    }
     let shows = match &experiment {
         Some((_, pointer, value)) => Some(Shown { pointer: pointer.clone(), value: value.clone() }),
         None if metric.is_none() => {
@@ -305,7 +312,7 @@ impl Expected<'_> {
         };
         let at_best_percent = self.at_best_percent.filter(|_| grows == self.grows);
         let of = match (change.metric.starts_with("step_"), &stage.step) {
-            (true, Some(step)) => format!("one {step}"),
+            (true, Some(step)) => format!("per {step}"),
             _ => format!("{}: {}", stage.per.word(), stage.per_text),
         };
         let found = metric(change, at_best_percent, grows, stage_name, of)?;
@@ -380,6 +387,16 @@ fn noise_basis(method: NoiseMethod) -> &'static str {
     }
 }
 
+/// The command of the workload, letter by letter, if it is the one that the report shows: that of merged captures is of
+/// the process that was recorded.
+fn own_command<'f>(report: &Report, files: &RunFiles<'f>) -> Option<&'f [String]> {
+    let shown = report.run.command.as_deref()?;
+    files.command.filter(|exact| {
+        exact.len() == shown.len()
+            && exact.iter().zip(shown).all(|(exact, shown)| visible(exact.as_bytes()) == *shown)
+    })
+}
+
 /// The command of the next run; empty where that of the workload is not known.
 fn command(
     report: &Report,
@@ -388,16 +405,12 @@ fn command(
     notes: &mut Vec<String>,
 ) -> Vec<String> {
     let shown = report.run.command.as_deref().unwrap_or_default();
-    let is_shown = |exact: &&[String]| {
-        exact.len() == shown.len()
-            && exact.iter().zip(shown).all(|(exact, shown)| visible(exact.as_bytes()) == *shown)
-    };
-    let workload = files.command.filter(is_shown).unwrap_or(shown);
+    let workload = own_command(report, files).unwrap_or(shown);
     let program = workload.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     if program.is_none_or(|program| program == PROGRAM) {
         notes.push(
             "the command of the workload is not known: the captures were taken elsewhere. Start the workload as \
-             it was started then, under `stage2-launch run`"
+             it was started then, under stage2-launch run"
                 .to_owned(),
         );
         return Vec::new();
@@ -488,53 +501,81 @@ impl Next {
 
     /// As Markdown.
     pub fn to_markdown(&self) -> String {
-        let mut out = String::new();
+        let rows = self.rows(Form::Markdown).into_iter();
         // A report from elsewhere may hold anything.
-        let mut line = |label: &str, text: String| {
-            out.push_str(&format!("- **{label}:** {}\n", visible(text.as_bytes())));
+        let line = |(label, row): (&str, Row<'_>)| match row {
+            Row::Text(text) => format!("- **{label}:** {}\n", visible(text.as_bytes())),
+            Row::Command(words) => format!("- **{label}:** {}\n", code_in_text(&shell(words))),
         };
+        rows.map(line).collect()
+    }
+
+    /// For a terminal of a width: labels in one column, texts in another one. Lines of a command end as a shell expects
+    /// it, and never within a word.
+    pub fn to_text(&self, width: usize) -> String {
+        let rows = self.rows(Form::Terminal);
+        let label_width = rows.iter().map(|(label, _)| label.len() + 2).max().unwrap_or(0);
+        let room = width.saturating_sub(label_width).max(NARROWEST);
+        let mut out = String::new();
+        for (label, row) in rows {
+            let lines = match row {
+                Row::Text(text) => wrapped(&visible(text.as_bytes()), room),
+                Row::Command(words) => command_lines(words, room),
+            };
+            let mut label = format!("{label}:");
+            for line in lines {
+                out.push_str(&format!("{label:label_width$}{line}\n"));
+                label.clear();
+            }
+        }
+        out
+    }
+
+    fn rows(&self, form: Form) -> Vec<(&'static str, Row<'_>)> {
+        let mut rows: Vec<(&'static str, Row<'_>)> = Vec::new();
+        let mut line = |label, text: String| rows.push((label, Row::Text(text)));
+        let code = |text: &str| form.code(text);
+        let claim = self.quoting(&self.claim, form);
         line(
             "claim",
-            format!(
-                "{} ({}, confidence {})",
-                self.quoting(&self.claim),
-                self.takeaway_code(),
-                self.confidence
-            ),
+            format!("{claim} ({}, confidence {})", code(&self.takeaway), self.confidence),
         );
-        line("change", self.quoting(&self.change));
+        line("change", self.quoting(&self.change, form));
         for place in &self.places {
             let at = place.line.map_or_else(String::new, |line| format!(":{line}"));
-            let text = format!("{} ({}{at})", place.function, place.file);
-            line(
-                "place",
-                format!("{}, {} % of the idle time", code_in_text(&text), percent1(place.percent)),
-            );
+            let text = code(&format!("{} ({}{at})", place.function, place.file));
+            line("place", format!("{text}, {} % of the idle time", percent1(place.percent)));
         }
         if !self.argv.is_empty() {
-            line("run", code_in_text(&shell(&self.argv)));
+            rows.push(("run", Row::Command(&self.argv)));
         }
+        let mut line = |label, text: String| rows.push((label, Row::Text(text)));
         if let Some(folder) = &self.directory {
-            line("directory", code_in_text(folder));
+            line("directory", code(folder));
         }
         for (name, value) in &self.environment {
-            line("environment", code_in_text(&format!("{name}={value}")));
+            line("environment", code(&format!("{name}={value}")));
         }
         if let Some(metric) = &self.metric {
-            let Metric { unit, before, refuted_from, refuted, noise_basis, .. } = metric;
+            let Metric { unit, before, refuted_from, refuted, noise_basis, basis, .. } = metric;
             let best = metric.after_at_best.map(|after| match metric.after_error {
                 Some(error) => {
-                    format!(", about {} ± {} {unit} after", number(after), number(error))
+                    let after = number(after);
+                    let decimals = after.split_once('.').map_or(0, |(_, digits)| digits.len());
+                    format!(", about {after} ± {error:.decimals$} {unit} after")
                 }
                 None => format!(", at best {} {unit} after", number(after)),
             });
+            let of = match basis.starts_with("per ") {
+                true => form.plain(basis),
+                false => format!("({})", form.plain(basis)),
+            };
             line(
                 "metric",
                 format!(
-                    "{} is {} {unit} ({}){}; {} {unit} or {refuted} refutes the claim",
-                    code_in_text(&metric.name),
+                    "{} is {} {unit} {of}{}; {} {unit} or {refuted} refutes the claim",
+                    code(&metric.name),
                     number(*before),
-                    plain(&metric.basis),
                     best.unwrap_or_default(),
                     number(*refuted_from),
                 ),
@@ -542,11 +583,10 @@ impl Next {
             let noise = metric
                 .noise
                 .map_or_else(String::new, |noise| format!("{} {unit}: ", number(noise)));
+            let against = code("--against");
             line(
                 "noise",
-                format!(
-                    "{noise}{noise_basis}; {RUNS_A_SIDE} runs per side (`--against`) show that between runs"
-                ),
+                format!("{noise}{noise_basis}; {RUNS_A_SIDE} runs per side ({against}) show it"),
             );
         }
         if let Some(shown) = &self.shows {
@@ -554,37 +594,82 @@ impl Next {
                 None => "has a value".to_owned(),
                 Some(EvidenceValue::Number(value)) => format!("is {}", number(*value)),
                 Some(EvidenceValue::Flag(flag)) => format!("is {flag}"),
-                Some(EvidenceValue::State(state)) => format!("is `{}`", plain(state)),
+                Some(EvidenceValue::State(state)) => format!("is {}", code(state)),
             };
-            line("shows", format!("{} of its metrics.json {value}", code_in_text(&shown.pointer)));
+            line("shows", format!("{} of its metrics.json {value}", code(&shown.pointer)));
         }
-        line("check", code_in_text(&shell(&self.check)));
-        for note in &self.notes {
-            line("note", plain(note));
-        }
-        out
-    }
-
-    fn takeaway_code(&self) -> String {
-        code_in_text(&self.takeaway)
+        rows.push(("check", Row::Command(&self.check)));
+        rows.extend(self.notes.iter().map(|note| ("note", Row::Text(form.plain(note)))));
+        rows
     }
 
     /// A sentence of ours in which the name of the stage, which is one of the workload, is marked as such.
-    fn quoting(&self, text: &str) -> String {
+    fn quoting(&self, text: &str, form: Form) -> String {
         let Some(stage) = self.stage.as_deref().filter(|stage| !stage.is_empty()) else {
-            return plain(text);
+            return form.plain(text);
         };
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(stage) {
             let is_within_word =
                 before.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
-            out.push_str(&plain(before));
-            out.push_str(&if is_within_word { plain(stage) } else { code_in_text(stage) });
+            out.push_str(&form.plain(before));
+            out.push_str(&if is_within_word { form.plain(stage) } else { form.code(stage) });
             rest = after;
         }
-        out + &plain(rest)
+        out + &form.plain(rest)
     }
+}
+
+/// What an experiment is written for.
+#[derive(Clone, Copy)]
+enum Form {
+    Markdown,
+    Terminal,
+}
+
+impl Form {
+    fn code(self, text: &str) -> String {
+        match self {
+            Self::Markdown => code_in_text(text),
+            Self::Terminal => text.to_owned(),
+        }
+    }
+
+    fn plain(self, text: &str) -> String {
+        match self {
+            Self::Markdown => plain(text),
+            Self::Terminal => text.to_owned(),
+        }
+    }
+}
+
+enum Row<'n> {
+    Text(String),
+    Command(&'n [String]),
+}
+
+/// Columns that a text has at least, however narrow the terminal is.
+const NARROWEST: usize = 20;
+
+/// The words of a command in lines of a width, which a shell reads as one. A longer word has a line of its own.
+fn command_lines(words: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.iter().map(|word| shell_word(word)) {
+        match lines.last_mut() {
+            // Room for ` \` at the end.
+            Some(line) if line.chars().count() + word.chars().count() + 3 <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            Some(line) => {
+                line.push_str(" \\");
+                lines.push(word);
+            }
+            None => lines.push(word),
+        }
+    }
+    lines
 }
 
 /// Words as bash reads them.

@@ -122,9 +122,19 @@ fn half_of_what_is_expected_at_best_confirms() {
     for part in [
         "`stage2-launch run --light profiling.collector.host=off --run-dir runs/before-after -- python3 \
          'infer it.py'`",
-        "`decode.step_mean_ms` is 10 ms",
+        "`decode.step_mean_ms` is 10 ms per call",
         "at best 5 ms after; 7.5 ms or above refutes the claim",
         "`stage2-launch diff runs/before runs/before-after --expect 'decode.step_mean_ms<-25.0%'`",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // On a terminal no line is longer than it is wide, and a command can be copied.
+    let page = found.to_text(60);
+    assert!(page.lines().all(|line| line.chars().count() <= 60), "{page}");
+    for part in [
+        "run:         stage2-launch run --light \\\n             profiling.collector.host=off --run-dir \\\n",
+        "metric:      decode.step_mean_ms is 10 ms per call, at best\n             5 ms after;",
+        "environment: CUDA_VISIBLE_DEVICES=0\n",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
@@ -193,7 +203,7 @@ fn hostile_names_stay_data() {
     let files =
         RunFiles { directory: Some("/a\u{1b}[2J"), after: "b\u{202e}", ..RunFiles::default() };
     let found = next(&Run { label: "c\u{7}\n", report: &report, left_out: &[] }, &files);
-    for text in [found.to_json(), found.to_markdown()] {
+    for text in [found.to_json(), found.to_markdown(), found.to_text(80)] {
         let is_bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
         assert!(!text.chars().any(is_bad), "{text:?}");
     }
@@ -250,9 +260,12 @@ fn the_command_is_that_of_the_run_letter_by_letter() {
         "{}",
         found.to_markdown()
     );
-    // Another command than that of the report is none of its.
-    let other = ["python3".to_owned()];
-    assert_eq!(of(Some(&other)).argv, of(None).argv);
+    // Another command than that of the report is that of a merge, and so is its folder.
+    let merge = ["stage2-launch", "merge"].map(String::from);
+    let files = RunFiles { command: Some(&merge), directory: Some("/d"), ..RunFiles::default() };
+    let found = next(&run(&report), &files);
+    assert_eq!((&found.argv, &found.directory), (&of(None).argv, &None));
+    assert!(found.notes.iter().any(|note| note.contains("elsewhere")), "{:?}", found.notes);
     let output = std::process::Command::new("bash")
         .args(["-c", &format!("printf %s {}", shell(&[exact[2].clone()]))])
         .output()

@@ -219,6 +219,8 @@ ids! {
     // Cost of the profilers.
     OverheadHigh "overhead.high" Warning Numbers
         "a profiler slows stages so much that their times mostly show the profiler; a note if that is not certain";
+    HostOverloaded "host.overloaded" Warning Numbers
+        "threads that launch GPU work waited for a processor for much of the time, so times are longer than they have to be";
 
     // Kernels and timelines.
     KernelsLikened "kernels.likened" Note Object

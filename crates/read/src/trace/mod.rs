@@ -283,7 +283,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn gpu_records(&self) -> u64 {
+    /// Pieces of GPU work.
+    pub fn gpu_records(&self) -> u64 {
         let Self { kernels, copies, fills, graph_launches, .. } = *self;
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
     }

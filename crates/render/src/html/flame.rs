@@ -74,8 +74,9 @@ pub(super) fn flame(host: &HostUse, stage: &HostStage, id: &str) -> Option<Strin
          aria-label=\"Flame graph; arrow keys pan\">\n<svg class=\"stacks\" height=\"{height}\" \
          role=\"img\" aria-labelledby=\"{id}-title\">\n<title id=\"{id}-title\">Stacks of the launching \
          threads while the GPU is idle</title>\n{}</svg>\n</div>\n</div>\n<p class=\"note\">The width of a \
-         frame is its share of the idle time, as in the table above, from {from}. The outermost frames are at the top. The last frame of a stack is what the thread waited for, if it \
-         did.{without}{left_out}</p>\n",
+         frame is its share of the idle time, from {from}. It includes all that the frame called, also waits, which \
+         are separate rows of the table above, where its share can be smaller. The outermost frames are at the \
+         top. The last frame of a stack is what the thread waited for, if it did.{without}{left_out}</p>\n",
         picture.frames,
     ))
 }
@@ -187,11 +188,11 @@ mod tests {
         let picture = flame(&host, &stage, "flame").expect("a picture");
         assert!(picture.contains("<title>run: 100.0 %"), "{picture}");
         // Without a sample.
-        let from = "as in the table above, from calls whose times are known";
+        let from = "share of the idle time, from calls whose times are known";
         assert!(picture.contains(from), "{picture}");
         let stage = HostStage { samples: 40, ..stage };
         let picture = flame(&host, &stage, "flame").expect("a picture");
-        assert!(picture.contains("as in the table above, from 40 samples."), "{picture}");
+        assert!(picture.contains("share of the idle time, from 40 samples."), "{picture}");
         let few = HostStage { causes: Vec::new(), ..stage };
         assert_eq!(flame(&host, &few, "flame"), None, "too few samples for causes");
     }

@@ -1,7 +1,7 @@
 //! The mean step of a stage as one bar: kernels, communication, waiting and copies, and idle time by what the host did.
 //! Each part leads to the section that explains it.
 
-use stage2_contract::text::numbers::{percent1, shown_time};
+use stage2_contract::text::numbers::{grouped, percent1, shown_time, time_scale};
 use stage2_contract::text::shorten;
 use stage2_model::{
     Bottleneck, BottleneckKind, HostCause, HostCauseKind, Report, StageAnswer, WindowKind,
@@ -54,11 +54,12 @@ pub(super) fn bar(report: &Report) -> Option<String> {
     let stage = shorten(&answer.stage, NAME_CHARS);
     let sum = idle_sum(found, &parts).unwrap_or_default();
     let title = format!("The mean {} of {stage}: {}{sum}", found.of, shown_time(all_ns));
+    let shown = in_unit_of(all_ns);
     let mut at = 0.0;
     let (mut rects, mut legend) = (String::new(), String::new());
     for Part { label, mark, ns, percent, to } in &parts {
         let width = (ns * 100.0 / all_ns).clamp(0.0, (100.0_f64 - at).max(0.0));
-        let (label, time) = (text(label), shown_time(*ns));
+        let (label, time) = (text(label), shown(*ns));
         let inside = match width >= LABELLED_PERCENT {
             true => format!("<text x=\"{:.4}%\" y=\"1.25rem\">{time}</text>", at + width / 2.0),
             false => String::new(),
@@ -122,6 +123,7 @@ pub(super) fn parts(
     let mut idle_percent = idle().map(|(_, percent)| percent).sum::<f64>();
     let Idle { ns: idle_ns, causes } = idle_of(report, answer).unwrap_or_default();
     let all_ns = window.window_ns as f64 * scale;
+    let shown = in_unit_of(all_ns);
     let is_part = |(_, ns): &(&HostCause, f64)| ns * 100.0 >= LEAST_PERCENT * all_ns;
     let marks = ["i-0", "i-1", "i-2", "i-3", "i-4"];
     let mut named_ns = 0.0;
@@ -147,7 +149,7 @@ pub(super) fn parts(
                 let what = HostCause { frame: None, ..(*cause).clone() }.text(true);
                 let name = code.map_or(what, |frame| frame.function.clone());
                 let name = shorten(&name, SMALL_CHARS);
-                format!("{name} {}, ", shown_time(*ns))
+                format!("{name} {}, ", shown(*ns))
             })
             .collect();
         let largest = match largest.is_empty() {
@@ -170,6 +172,12 @@ pub(super) fn parts(
     // What would read 0.0 % takes room from what matters.
     parts.retain(|part| part.percent > 0.0);
     parts
+}
+
+/// Times of the parts in the unit and with the decimals of the whole.
+fn in_unit_of(all_ns: f64) -> impl Fn(f64) -> String {
+    let (scale, unit, decimals) = time_scale(all_ns);
+    move |ns| format!("{} {unit}", grouped(&format!("{:.decimals$}", ns / scale)))
 }
 
 /// Share of the idle time of which nothing is known, percent.

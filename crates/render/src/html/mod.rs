@@ -23,7 +23,6 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
-use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, ratio3, shown_rate, shown_time,
 };
@@ -377,11 +376,6 @@ fn header(report: &Report, kernels: &Kernels<'_>, title: &str, parts: &[Part]) -
     };
     let mut lines = page_lines(report);
     lines.extend(ranks::head(report).map(|text| AnswerLine { label: "ranks".into(), text }));
-    // Behind a verdict comes what it is about.
-    if lines.iter().any(|known| known.label == VERDICT) {
-        let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
-        lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
-    }
     let verdict = |text: &str| format!("<p class=\"verdict\">{}</p>\n", with_units(text));
     let list = |lines: &[AnswerLine], name_chars| -> String {
         let has_why = lines.iter().any(|known| known.label == WHY_LATE);
@@ -469,8 +463,6 @@ const FIRST_STEP: &str = "first";
 const LATE: &str = "late rank";
 const WHY_LATE: &str = "why late";
 const HOST_CODE: &str = "host code";
-/// Lines that come first behind a verdict.
-const LEADING: [&str; 4] = [VERDICT, LATE, FIRST_STEP, "kernel"];
 
 /// The section that explains a line.
 fn explained_at(label: &str) -> Option<&'static str> {
@@ -653,14 +645,15 @@ fn host_of(report: &Report, host: &HostUse, stage: &str, id: &impl Fn(&str) -> S
     let late = match late_md(report, stage) {
         late if late.is_empty() => late,
         late => format!(
-            "<div id=\"{}\">\n{}</div>\n",
+            "<div id=\"{}\">\n<h3>Host code of the late steps</h3>\n{}</div>\n",
             id("late"),
             first_rows(&html(&late), CAUSES, "more row")
         ),
     };
-    let causes = html(&stage_md(&told)).replace("<td>– of which", "<td class=\"part-of\">of which");
+    let causes = html(&stage_md(&told, host.more_samples()))
+        .replace("<td>– of which", "<td class=\"part-of\">of which");
     format!(
-        "<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}{late}<div id=\"{}\">\n{}</div>\n{picture}",
+        "{late}<h3 id=\"{}\">What the host does while the GPU idles</h3>\n{ahead}<div id=\"{}\">\n{}</div>\n{picture}",
         id("host"),
         id("causes"),
         first_rows(&causes, CAUSES, "more row")
@@ -777,18 +770,17 @@ fn over(basis: &str) -> String {
 /// The bar and its table, with idle time by cause where causes are known.
 fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Option<String> {
     let (split, times) = (answer.window.as_ref()?, answer.step.as_ref());
-    // As in the bar above.
-    let scale = answer
-        .bottleneck
-        .as_ref()
-        .map_or(1.0, |found| found.ns.max(1) as f64 / split.window_ns.max(1) as f64);
-    let parts = mean_step::parts(report, answer, split, number, scale);
     let unit = times.map_or("step", StepTimes::shown_unit);
     let tokens = times.filter(|_| split.steps.is_some()).and_then(|times| times.tokens_per_step);
-    let tokens = tokens.unwrap_or(1).max(1) as f64;
-    let ms = |ns: u64| grouped(&format!("{:.3}", split.per_step(ns) / tokens / 1e6));
-    let shown_ms = |part: &mean_step::Part| ms((part.ns / scale).round() as u64);
-    let all_ns = split.window_ns.max(1) as f64 * scale;
+    // As in the bar above.
+    let all_ns = match answer.bottleneck.as_ref() {
+        Some(found) => found.ns as f64,
+        None => split.per_step(split.window_ns) / tokens.unwrap_or(1).max(1) as f64,
+    };
+    let all_ns = all_ns.max(1.0);
+    let scale = all_ns / split.window_ns.max(1) as f64;
+    let parts = mean_step::parts(report, answer, split, number, scale);
+    let ms = |ns: f64| grouped(&format!("{:.3}", ns / 1e6));
     let (mut at, mut rects, mut rows) = (0.0, String::new(), String::new());
     for part in &parts {
         // Those of a broken report must not leave the bar.
@@ -806,7 +798,7 @@ fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Opt
         rows.push_str(&format!(
             "<tr><td><svg class=\"swatch\" aria-hidden=\"true\"><rect class=\"{mark}\" width=\"100%\" \
              height=\"100%\"/></svg>{label}</td><td class=\"n\">{}</td><td class=\"n\">{percent}</td></tr>\n",
-            shown_ms(part),
+            ms(part.ns),
         ));
     }
     let said: Vec<String> =
@@ -819,8 +811,9 @@ fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Opt
     };
     let is_by_cause = parts.iter().any(|part| part.label.starts_with(mean_step::IDLE));
     let kinds = split.parts.iter().filter(|part| is_idle(part.kind) && part.ns > 0 && is_by_cause);
-    let kinds: Vec<String> =
-        kinds.map(|part| format!("{} {} ms", part.kind.label(), ms(part.ns))).collect();
+    let kinds: Vec<String> = kinds
+        .map(|part| format!("{} {} ms", part.kind.label(), ms(part.ns as f64 * scale)))
+        .collect();
     let by_cause = match kinds.is_empty() {
         true => String::new(),
         false => format!("Idle time by cause; it is {}. ", kinds.join(" and ")),
@@ -832,8 +825,8 @@ fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Opt
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{rows}\
          <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
          </tbody></table></div>\n<p class=\"note\">{}{}{}</p>\n",
-        text(&format!("Where {of} of {} ms goes: {}", ms(split.window_ns), said.join(", "))),
-        ms(split.window_ns),
+        text(&format!("Where {of} of {} ms goes: {}", ms(all_ns), said.join(", "))),
+        ms(all_ns),
         text(&over),
         text(&by_cause),
         text(&idle_kinds()),

@@ -57,7 +57,7 @@
       }
     }
     let zoom = 1;
-    const said = make("output", { textContent: "Point at a bar or tap it. After a click in the picture, n and p step through the bars." });
+    const said = make("output", { textContent: "Point at a bar or tap it. Ctrl+wheel or pinch zooms. After a click in the picture: + and - zoom, 0 shows all, n and p step through the bars." });
     const button = (label, text, act) => {
       const made = make("button", { type: "button", textContent: text });
       made.setAttribute("aria-label", label);
@@ -439,7 +439,8 @@
     table.classList.add("labelled");
     for (const row of table.tBodies[0].rows) {
       [...row.cells].forEach((cell, at) => {
-        if (at > 0) cell.dataset.label = heads[at];
+        // `2 GPUs` needs no label.
+        if (at > 0 && !cell.textContent.endsWith(` ${heads[at]}`)) cell.dataset.label = heads[at];
         if (at === 0 || cell.textContent.length > 24) cell.classList.add("wide");
       });
     }
@@ -460,13 +461,27 @@
       scroll.scrollLeft = (x / 100) * picture.clientWidth;
       box.dataset.from = String(x);
     };
+    // Of several frames in one, the tooltip has the names, and the picture that of the innermost: what was searched for is
+    // shown in front of it.
+    let wanted = [];
+    const folded = (frame) => {
+      const [shown, ...names] = about(frame).split("\n");
+      const is = (text) => wanted.length > 0 && wanted.some((word) => text.toLowerCase().includes(word));
+      return is(shown) ? "" : names.filter(is).at(-1) ?? "";
+    };
+    const named = (frame) => {
+      const label = frame.querySelector("text");
+      label.dataset.name ??= label.textContent;
+      const name = folded(frame);
+      label.textContent = name ? `${name} in ${label.dataset.name}` : label.dataset.name;
+    };
     let picked = null;
     const pick = (frame) => {
       if (picked) picked.classList.remove("picked");
       picked = frame;
       frame.classList.add("picked");
-      // The names of several frames in one are in its tooltip only.
-      say(about(frame).split("\n")[0]);
+      const name = folded(frame);
+      say(`${name ? `${name} in ` : ""}${about(frame).split("\n")[0]}`);
     };
     const zoomInto = (frame) => {
       if (!frame) return;
@@ -477,11 +492,13 @@
     find.setAttribute("aria-label", "Mark the frames that contain a text");
     find.addEventListener("input", () => {
       const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+      wanted = words;
       let [found, percent, until] = [0, 0, -1];
       for (const frame of frames) {
         const text = about(frame).toLowerCase();
         const is = words.length > 0 && words.every((word) => text.includes(word));
         frame.classList.toggle("found", is);
+        named(frame);
         found += is ? 1 : 0;
         // What a marked frame called is part of its time already.
         if (!is || part(frame, "x") < until - 1e-3) continue;

@@ -155,8 +155,14 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let lane_y = |at: usize| gaps_y + (at as u64 + 1) * ROW;
     let height = lane_y(lanes.len());
 
-    let mut labels = vec![(AXIS, "host"), (gaps_y, "GPU idle")];
-    labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.as_str())));
+    let host = |depth: u64| match depth {
+        0 => "host".to_owned(),
+        depth => format!("host, depth {}", depth + 1),
+    };
+    let mut labels: Vec<(u64, String)> =
+        (0..=deepest).map(|depth| (AXIS + depth * ROW, host(depth))).collect();
+    labels.push((gaps_y, "GPU idle".to_owned()));
+    labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.clone())));
     let labels: String = (labels.iter())
         .map(|(y, label)| format!("<text x=\"0\" y=\"{}\">{}</text>\n", y + 13, text(label)))
         .collect();

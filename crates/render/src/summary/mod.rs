@@ -78,7 +78,7 @@ fn environment(report: &Report) -> String {
     let fact = |key: &str, value: String| Fact { key: key.to_owned(), value };
     let run = &report.run;
     let mut gpus: Vec<(String, u64)> = Vec::new();
-    for gpu in report.devices.iter().map(device) {
+    for gpu in report.used_devices().map(device) {
         match gpus.iter_mut().find(|(known, _)| *known == gpu) {
             Some((_, number)) => *number += 1,
             None => gpus.push((gpu, 1)),

@@ -243,7 +243,7 @@ fn a_full_page() {
     assert_eq!(structure(&page), (SECTIONS.map(str::to_owned).to_vec(), 8));
     let first_screen: Vec<&str> = page.lines().take(11).collect();
     assert!(first_screen.iter().any(|line| line.contains("SIMULATED")));
-    assert!(first_screen.iter().any(|line| line.starts_with("**Coverage:** 27 kernels")));
+    assert!(first_screen.iter().any(|line| line.starts_with("- **Coverage:** 27 kernels")));
 }
 
 #[test]
@@ -298,7 +298,8 @@ fn a_page_without_aggregates_says_what_they_lack() {
 fn the_answer_comes_first_and_replaces_the_sentences() {
     let report = Report { answer: answer(), ..full("") };
     let page = summary_md(&report, &shown());
-    let screen: Vec<&str> = page.lines().filter(|line| line.starts_with("**")).take(7).collect();
+    let screen = page.lines().filter_map(|line| line.strip_prefix("- ").or(Some(line)));
+    let screen: Vec<&str> = screen.filter(|line| line.starts_with("**")).take(7).collect();
     let labels: Vec<&str> = screen.iter().filter_map(|line| line.split(':').next()).collect();
     let expected = ["Ended early", "Time", "Window", "Floor", "First", "Warnings", "Coverage"];
     let expected = expected.map(|label| format!("**{label}"));

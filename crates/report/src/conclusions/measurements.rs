@@ -20,7 +20,7 @@ use stage2_model::rule::{
 use stage2_model::{
     CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow,
     KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
-    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, few_samples,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -276,16 +276,18 @@ fn waiting_of_busy(report: &Report, rows: &Rows<'_>, row: &StageRow) -> Option<(
 /// What to do about a late rank, by the cause that was found.
 fn late_remedy(late: &LateRow) -> Option<String> {
     let who = &late.who;
-    let host = match late.explained() {
-        Some((row, spends)) => {
-            let few = if row.is_sure() { String::new() } else { format!(" {}.", few_samples(row)) };
-            format!("Find out why the host of {who} spends {spends}.{few}")
+    let host = match (late.look_at(who, true), &late.host) {
+        (Some(code), Some(host)) => {
+            let few = host.finding().filter(|row| !row.is_sure());
+            let few = few.map_or_else(String::new, |row| format!(" {}.", host.few_samples(row)));
+            format!("Look at {code}.{few}")
         }
         // Compared, and nothing was found.
-        None if late.host.is_some() => format!(
-            "Record for longer, or with profiling.collector.host=1000, to see what the host of {who} does for longer than others."
+        (None, Some(host)) => format!(
+            "{}, to see what the host of {who} does for longer than others.",
+            host.more_samples().replacen('r', "R", 1)
         ),
-        None => format!("Find out what the host of {who} does before it communicates."),
+        (_, None) => format!("Find out what the host of {who} does before it communicates."),
     };
     let gpu = format!("Divide the work evenly: the GPU of {who} has more of it than the others.");
     Some(match late.delays.as_ref()?.cause() {
@@ -301,8 +303,8 @@ fn late_evidence(at: usize, late: &LateRow) -> Vec<Evidence> {
     let number = |name: &str, value: f64, unit: &str, field: &str| {
         Evidence::number(name, value, unit, format!("/ranks/late/{at}/{field}"))
     };
-    let host = late.explained().and_then(|(row, _)| {
-        let host = late.host.as_ref()?;
+    let host = late.host.as_ref().and_then(|host| {
+        let row = host.finding()?;
         let at = host.rows.iter().position(|of| std::ptr::eq(of, row))?;
         let (late_ns, error_ns) = (row.late_ns as f64, row.error_ns as f64);
         let late = number("late_host_ns", late_ns, "ns", &format!("host/rows/{at}/late_ns"));
@@ -625,7 +627,8 @@ mod tests {
             let delays = LateDelays { total_ns: 22_100_000, steps, ..LateDelays::default() };
             LateRow { host: Some(host), delays: Some(delays), ..late(0) }
         };
-        let found = "Find out why the host of rank 3 spends 0.90 ± 0.31 of the 2.21 ms that it is late by in sleeping.";
+        let found = "Look at what the host of rank 3 does for longer in its late steps: sleeping (0.90 ± 0.31 of the \
+                     2.21 ms that it is late by).";
         let few = " 10 samples are few: record for longer, or with profiling.collector.host=1000.";
         assert_eq!(said(&sampled(310_000, 10)), format!("{found}{few}"));
         assert_eq!(said(&sampled(300_000, 30)), found.replace("0.31", "0.30"));

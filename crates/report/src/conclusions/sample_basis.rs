@@ -97,8 +97,13 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             ),
         },
         (None, None) => {
-            let basis = row.only_words().unwrap_or_else(|| match all {
-                1 => format!("the only {noun}, a cold one"),
+            let basis = row.only_words().unwrap_or_else(|| match (all, row.unclosed.unwrap_or(0)) {
+                (1, _) => format!("the only {noun}, a cold one"),
+                (_, cut @ 1..) => format!(
+                    "mean of all {all} {noun}s, also of the first, cold one, and of {} that did not end, up to its last \
+                     GPU work",
+                    count(cut)
+                ),
                 _ => format!(
                     "mean of all {all} {noun}s, the first, cold one included: it could not be \
                      distinguished from the others"

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
 use stage2_contract::order::Order as _;
-use stage2_model::{HOST_SAMPLES_LEAST, HostCauseKind, HostFrame, LateHost, LateHostRow};
+use stage2_model::{HOST_SAMPLES_LEAST, HostCauseKind, HostFrame, LateHost, LateHostRow, asked_hz};
 use stage2_read::host_samples::Sum;
 use stage2_read::trace::host::StageIdle;
 
@@ -102,7 +102,8 @@ impl HostTotals {
         rows.order_by(|a, b| b.longer_ns().cmp(&a.longer_ns()));
         rows.truncate(ROWS);
         let (late_steps, other_steps) = (late_steps as u64, other_steps as u64);
-        Some(LateHost { late_steps, other_steps, other_ranks, samples, rows })
+        let asked_hz = asked_hz(&self.processes);
+        Some(LateHost { late_steps, other_steps, other_ranks, samples, asked_hz, rows })
     }
 
     /// Adds the samples in the steps to the functions that they are in.

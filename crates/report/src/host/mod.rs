@@ -14,9 +14,11 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible;
 use stage2_contract::trace::NONE;
 use stage2_contract::trace::host::{NOTE, OFF, PYTHON};
+use stage2_model::finding::Id;
 use stage2_model::{
-    HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostCauseProcess, HostFrame,
-    HostLine, HostProcess, HostStackTime, HostStage, HostUse, StageRow,
+    Evidence, Finding, HOST_ERRORS_LEAST, HOST_SAMPLES_LEAST, HostCause, HostCauseKind,
+    HostCauseProcess, HostFrame, HostLine, HostProcess, HostStackTime, HostStage, HostUse,
+    StageRow,
 };
 use stage2_read::host_cause::{Calls, doing, named_thread, waits_for};
 use stage2_read::trace::host::{Cause, HostCapture, Idle, Sum, Thread};
@@ -174,6 +176,38 @@ impl HostTotals {
         let stages: Vec<HostStage> = rows.iter().filter_map(finish).collect();
         Some(HostUse { stages, processes: self.processes, names: names.into_iter().collect() })
     }
+}
+
+/// Threads that launch are short of processors if they wait for one for at least this part of the time that they run or
+/// could run, percent, ...
+const WAITS_PERCENT: u64 = 25;
+/// ... and for as long in all, ns: short waits of a short run are not a property of the machine.
+const WAITS_NS: u64 = 1_000_000_000;
+
+/// That the launching threads of a process waited long for a processor, of each such process: exact times of the kernel.
+pub(crate) fn overloaded(host: &HostUse) -> Vec<Finding> {
+    let found = host.processes.iter().enumerate().filter_map(|(at, process)| {
+        let HostProcess { file, delay_ns, cpu_ns, .. } = process;
+        let all_ns = delay_ns.saturating_add(*cpu_ns);
+        let percent = u128::from(*delay_ns) * 100 / u128::from(all_ns.max(1));
+        if *delay_ns < WAITS_NS || percent < u128::from(WAITS_PERCENT) {
+            return None;
+        }
+        let number = |name: &str, ns: u64| {
+            Evidence::number(name, ns as f64, "ns", format!("/host/processes/{at}/{name}"))
+        };
+        let mut finding = Id::HostOverloaded.about(file).found(
+            format!(
+                "the processors are overloaded: the launching threads of {file} waited for one for {percent} % of the \
+                 time in which they could run"
+            ),
+            "times include these waits, and differ from run to run",
+            "end other programs, or give the process more processors, and run again",
+        );
+        finding.evidence = vec![number("delay_ns", *delay_ns), number("cpu_ns", *cpu_ns)];
+        Some(finding)
+    });
+    found.collect()
 }
 
 /// Returns a process whose trace file states why it was not sampled.
@@ -711,6 +745,24 @@ fn stack_times(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_long_waits_for_a_processor_are_a_warning() {
+        let found = |delay_ns, cpu_ns| {
+            let process = HostProcess { delay_ns, cpu_ns, ..HostProcess::default() };
+            let processes = vec![HostProcess::default(), process];
+            let found = overloaded(&HostUse { processes, ..HostUse::default() });
+            found.first().map(|found| (found.what.clone(), found.evidence[0].source.clone()))
+        };
+        let (what, source) = found(WAITS_NS, 3 * WAITS_NS).expect("a warning");
+        assert!(what.contains("waited for one for 25 % of the time"), "{what}");
+        assert_eq!(source, "/host/processes/1/delay_ns");
+        assert_eq!(
+            (found(WAITS_NS, 3 * WAITS_NS + 100_000_000), found(WAITS_NS - 1, 0)),
+            (None, None)
+        );
+        assert!(found(u64::MAX, u64::MAX).is_some());
+    }
 
     #[test]
     fn sums_of_any_times_stay_sums() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::join::kernels::percent;
 use crate::join::{Labels, Mapping, Tables};
 use crate::operators::{Annotation, OperatorSettings};
+use stage2_contract::stats::STEPS_COVER_PERCENT;
 use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_model::finding::Id;
 use stage2_model::{
@@ -20,8 +21,6 @@ use stage2_read::trace::{ProcessCapture, WholeProcess};
 
 /// Ranges that repeat within an instance of a stage are its steps where there are at least this many.
 const REPEATS: u64 = 2;
-/// Part of the host time of a stage that its steps cover at least, percent.
-const COVERED_PERCENT: u128 = 90;
 /// What covers less, and has not the name of a step, is not told where it is not a step.
 const TOLD_PERCENT: u128 = 50;
 
@@ -140,7 +139,7 @@ impl StepCandidates {
             let covers = |found: &Path, percent: u128| {
                 u128::from(found.of(warm).total_ns) * 100 >= u128::from(all.total_ns) * percent
             };
-            let step = candidate.filter(|(_, found)| covers(found, COVERED_PERCENT));
+            let step = candidate.filter(|(_, found)| covers(found, STEPS_COVER_PERCENT.into()));
             let (path, found) = step.unwrap_or((stage, own));
             let unit = if step.is_some() { StepUnit::RangeWithin } else { StepUnit::Instance };
             let label = labels.path(stage);
@@ -162,7 +161,11 @@ impl StepCandidates {
                 let times = self::times(alone, StepUnit::Instance, label)?;
                 Some(WholeCalls { times, series: series(stage, own) })
             });
-            let per_instance = found.of(warm).count as f64 / all.count as f64;
+            // Steps of an instance that never ended are in none of those that are counted.
+            let per_instance = match step {
+                Some((_, found)) => found.of(warm).per_instance.sum() as f64 / all.count as f64,
+                None => 1.0,
+            };
             let steps = StageSteps { times, per_instance, warm };
             let series = series(path, found);
             Some((label.to_owned(), Chosen { steps, series, whole_calls }))
@@ -181,7 +184,7 @@ fn passed_over(path: &str, stage: &str, steps: &Steps, of: &Steps) -> String {
     let percent = steps.total_ns as f64 * 100.0 / of.total_ns.max(1) as f64;
     format!(
         "times are of whole calls of {stage}, because {path} covers {} % of their host time, and \
-         a step has to cover {COVERED_PERCENT} %",
+         a step has to cover {STEPS_COVER_PERCENT} %",
         percent1(percent)
     )
 }

@@ -561,6 +561,8 @@ fn late_steps(
         median_ns,
         median_number: Some(number.into()),
         max_ns: ns.last()?.0,
+        // The starts of ranges are read later: see `step_timeline`.
+        begins: None,
     })
 }
 

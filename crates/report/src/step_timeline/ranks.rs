@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 
 use stage2_contract::order::Order as _;
-use stage2_model::{LateRow, Report, Step, StepTimeline, TimelineRank, TimelineWork};
+use stage2_model::{
+    LateBegin, LateRow, LateSteps, Report, Step, StepTimeline, TimelineRank, TimelineWork,
+};
 use stage2_read::trace::events::{Event, Span, TraceFile};
 
 use super::{StepEvents, Stop, read};
@@ -46,17 +48,25 @@ pub(super) fn add(report: &mut Report, files: &BTreeMap<String, TraceFile>) {
     let late = pairs.iter().map(|pair| (pair, pair.step)).collect();
     let mut late = timelines(files, late, 0);
     let waiting = pairs.iter().filter_map(|pair| {
-        let StepTimeline { start_ns, step, .. } = late.get(&pair.at)?;
+        let StepTimeline { start_ns, step, .. } = &late.get(&pair.at)?.timeline;
         let end_ns = start_ns.saturating_add_unsigned(step.host_ns);
         let beside = Which::At(Span { start_ns: *start_ns, end_ns });
         Some((pair, if let Which::Number(_) = pair.step { pair.step } else { beside }))
     });
     let waiting = waiting.collect();
     let mut waiting = timelines(files, waiting, 1);
-    for Pair { at, .. } in pairs {
-        let Some((mut late, mut waiting)) = late.remove(&at).zip(waiting.remove(&at)) else {
+    for pair in pairs {
+        let at = pair.at;
+        let Some((of_late, of_waiting)) = late.remove(&at).zip(waiting.remove(&at)) else {
             continue;
         };
+        if let Some(begins) = begins_later(&of_late.steps, &of_waiting.steps)
+            && begins.ns > report.ranks.clock_error_ns.unwrap_or(0)
+            && let Some(steps) = late_steps(report, &pair)
+        {
+            steps.begins = Some(LateBegin { after: pair.ranks[1].1.clone(), ..begins });
+        }
+        let (mut late, mut waiting) = (of_late.timeline, of_waiting.timeline);
         mark_waiting(&mut late, &mut waiting);
         for timeline in [late, waiting] {
             let own = report.step_timelines.get_mut(at);
@@ -70,12 +80,49 @@ pub(super) fn add(report: &mut Report, files: &BTreeMap<String, TraceFile>) {
     }
 }
 
+/// The timeline of the step of a rank, and all of its steps of that path, in their order.
+struct OfRank {
+    timeline: StepTimeline,
+    steps: Vec<Span>,
+}
+
+/// How much later than the steps of the same numbers those of the late rank begin, and how much longer the host takes
+/// for them. `None`: they do not, or the ranks have different numbers of steps.
+fn begins_later(late: &[Span], waiting: &[Span]) -> Option<LateBegin> {
+    if late.len() != waiting.len() {
+        return None;
+    }
+    // The first one is cold.
+    let pairs = || late.iter().zip(waiting).skip(1);
+    let later = pairs().map(|(late, other)| late.start_ns.saturating_sub(other.start_ns));
+    let ns = u64::try_from(median(later)?).ok().filter(|ns| *ns > 0)?;
+    let late_ns = median(pairs().map(|(late, _)| late.ns()))?;
+    let longer_ns = late_ns.saturating_sub(median(pairs().map(|(_, other)| other.ns()))?);
+    let longer_ns = u64::try_from(longer_ns).ok().filter(|ns| *ns > 0);
+    Some(LateBegin { ns, longer_ns, ..LateBegin::default() })
+}
+
+fn median(values: impl Iterator<Item = i64>) -> Option<i64> {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values.get(values.len().checked_sub(1)? / 2).copied()
+}
+
+/// The late steps of the first rank of a pair.
+fn late_steps<'r>(report: &'r mut Report, pair: &Pair) -> Option<&'r mut LateSteps> {
+    // Only then are the steps those of the timelines.
+    pair.late_ns?;
+    let mut rows = report.ranks.late.iter_mut();
+    let row = rows.find(|row| row.stage == pair.stage && row.file == pair.ranks[0].0)?;
+    row.delays.as_mut()?.steps.as_mut()
+}
+
 /// The timelines of these steps of the late rank (`of` is 0) or of the waiting one (1), by the places of their pairs.
 fn timelines(
     files: &BTreeMap<String, TraceFile>,
     wanted: Vec<(&Pair, Which)>,
     of: usize,
-) -> BTreeMap<usize, StepTimeline> {
+) -> BTreeMap<usize, OfRank> {
     let mut by_file: BTreeMap<&str, Vec<(&Pair, Which)>> = BTreeMap::new();
     for (pair, which) in wanted {
         by_file.entry(&pair.ranks[of].0).or_default().push((pair, which));
@@ -83,12 +130,13 @@ fn timelines(
     let mut found = BTreeMap::new();
     for (name, wanted) in by_file {
         let Some(file) = files.get(name) else { continue };
-        let steps = steps(file, &wanted);
-        let mut events: Vec<(usize, StepEvents)> = (steps.into_iter().enumerate())
-            .filter_map(|(at, step)| {
-                step.map(|(step, lasts_ns)| (at, StepEvents::of(step, lasts_ns)))
-            })
-            .collect();
+        let mut events: Vec<(usize, StepEvents)> = Vec::new();
+        let mut all: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
+        for (at, found) in steps(file, &wanted).into_iter().enumerate() {
+            let Some(found) = found else { continue };
+            events.push((at, StepEvents::of(found.step, found.lasts_ns)));
+            all.insert(at, found.all);
+        }
         // What cannot be read now was read before, and the stage has a timeline.
         if read(file, &mut events).is_err() {
             continue;
@@ -99,11 +147,10 @@ fn timelines(
             let (file, who) = pair.ranks[of].clone();
             let rank = Some(TimelineRank { who, is_late: of == 0, late_ns: pair.late_ns });
             let (stage, path) = (pair.stage.clone(), pair.path.clone());
-            found.extend(
-                timeline.map(|timeline| {
-                    (pair.at, StepTimeline { stage, path, file, rank, ..timeline })
-                }),
-            );
+            found.extend(timeline.map(|timeline| {
+                let timeline = StepTimeline { stage, path, file, rank, ..timeline };
+                (pair.at, OfRank { timeline, steps: all.remove(&at).unwrap_or_default() })
+            }));
         }
     }
     found
@@ -153,8 +200,17 @@ fn median_late(late: &LateRow, path: &str) -> Option<(u64, u64)> {
     Some((steps.median_number?, steps.median_ns))
 }
 
-/// The steps in a file, with [`StepTimeline::lasts_ns`].
-fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<(Step, Option<u64>)>> {
+/// A step of a file.
+struct Found {
+    step: Step,
+    /// [`StepTimeline::lasts_ns`].
+    lasts_ns: Option<u64>,
+    /// [`OfRank::steps`].
+    all: Vec<Span>,
+}
+
+/// The steps in a file.
+fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<Found>> {
     let mut all: Vec<Vec<(u64, Span)>> = wanted.iter().map(|_| Vec::new()).collect();
     let mut of_engine: BTreeMap<u64, u64> = BTreeMap::new();
     // Of a file that cannot be read to its end, what was read counts.
@@ -192,7 +248,11 @@ fn steps(file: &TraceFile, wanted: &[(&Pair, Which)]) -> Vec<Option<(Step, Optio
         };
         let &(range, span) = seen.get(number)?;
         let host_ns = u64::try_from(span.ns()).unwrap_or(0);
-        Some((Step { number: number as u64, range, host_ns }, of_engine.get(&range).copied()))
+        Some(Found {
+            step: Step { number: number as u64, range, host_ns },
+            lasts_ns: of_engine.get(&range).copied(),
+            all: seen.iter().map(|(_, span)| *span).collect(),
+        })
     };
     all.into_iter().zip(wanted).map(step).collect()
 }
@@ -258,6 +318,28 @@ mod tests {
         assert_eq!(waiting(&late), [0, 10]);
         // The first one waits for 1,600 - 1,110.
         assert_eq!(waiting(&early), [490, 0]);
+    }
+
+    #[test]
+    fn a_late_rank_begins_later_if_most_of_its_steps_do() {
+        let all = |spans: &[(i64, i64)]| -> Vec<Span> {
+            let span = |&(start_ns, ns): &(i64, i64)| Span { start_ns, end_ns: start_ns + ns };
+            spans.iter().map(span).collect()
+        };
+        let found = |late: &[(i64, i64)], waiting: &[(i64, i64)]| {
+            let found = begins_later(&all(late), &all(waiting))?;
+            Some((found.ns, found.longer_ns))
+        };
+        let waiting = [(0, 9), (100, 40), (200, 50), (300, 60)];
+        // The first steps are cold, and one step of many is no median.
+        assert_eq!(
+            found(&[(900, 9), (110, 55), (250, 55), (320, 70)], &waiting),
+            Some((20, Some(5)))
+        );
+        assert_eq!(found(&[(900, 9), (110, 50), (250, 50), (320, 50)], &waiting), Some((20, None)));
+        assert_eq!(found(&[(0, 9), (90, 50), (900, 50), (290, 50)], &waiting), None);
+        assert_eq!(found(&[(0, 9), (110, 50)], &waiting), None, "which ones belong together?");
+        assert_eq!(found(&[(9, 9)], &waiting[..1]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{AnsweredStage, list_stages, ranks_of, shown_time};
 use stage2_contract::text::numbers::{count, counted};
 use stage2_model::{
     Bottleneck, BottleneckKind, HOST_SAMPLES_LEAST, HostCause, HostCauseKind, HostStage, LateRow,
-    MORE_SAMPLES, RankIdle, Report, Rule, Takeaway,
+    RankIdle, Report, Rule, Takeaway,
 };
 
 /// Causes of a stage in the line.
@@ -23,7 +23,7 @@ pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Stri
     let sampled = report.host.as_ref()?;
     let by_stage: HashMap<&str, &HostStage> =
         sampled.stages.iter().map(|found| (found.stage.as_str(), found)).collect();
-    let ranks = ranks_of(report);
+    let (ranks, more) = (ranks_of(report), sampled.more_samples());
     let text = list_stages(stages.iter(), |told| {
         let found = by_stage.get(told.row.stage.as_str())?;
         let is_ahead = |said: &Takeaway| {
@@ -31,9 +31,9 @@ pub(super) fn host(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Stri
         };
         let ahead = report.insight.takeaways.iter().any(is_ahead);
         let mut texts =
-            (1..=HOST_CAUSES).rev().map(|most| host_of(told, found, &ranks, ahead, most));
+            (1..=HOST_CAUSES).rev().map(|most| host_of(told, found, more, &ranks, ahead, most));
         let fits = texts.find(|text| text.chars().count() <= HOST_LIMIT);
-        Some(fits.unwrap_or_else(|| host_of(told, found, &ranks, ahead, 1)))
+        Some(fits.unwrap_or_else(|| host_of(told, found, more, &ranks, ahead, 1)))
     });
     let why = || {
         let mut off = sampled.processes.iter().filter_map(|process| process.off.as_deref());
@@ -64,8 +64,8 @@ fn waits(found: &Bottleneck) -> String {
 
 /// If the hosts of ranks could not be compared, that it is not known what that of the late one does, and how to know.
 pub(super) fn why_not_known(report: &Report, late: &LateRow) -> Option<String> {
-    let how = match report.host {
-        Some(_) => MORE_SAMPLES,
+    let how = match &report.host {
+        Some(host) => host.more_samples(),
         None => "sample it with profiling.collector.host=on (without the launcher: STAGE2_HOST=on)",
     };
     late.host.is_none().then(|| format!("; why its host is late is not known: {how}"))
@@ -74,6 +74,7 @@ pub(super) fn why_not_known(report: &Report, late: &LateRow) -> Option<String> {
 fn host_of(
     told: &AnsweredStage<'_>,
     found: &HostStage,
+    more: &str,
     ranks: &HashMap<&str, Option<u64>>,
     ahead: bool,
     most: usize,
@@ -86,7 +87,7 @@ fn host_of(
         let samples = counted(found.samples, "sample");
         return format!(
             "{name}{idle}: too few samples to say more ({samples} of its idle time, and \
-             {HOST_SAMPLES_LEAST} are needed: {MORE_SAMPLES})"
+             {HOST_SAMPLES_LEAST} are needed: {more})"
         );
     }
     let findings = found.causes.iter().filter(|cause| cause.is_finding() && !other(cause));
@@ -169,7 +170,7 @@ mod tests {
         let host = HostStage { samples: 40, causes, ..HostStage::default() };
         let files = [("0.s2t", Some(0)), ("1.s2t", Some(1))].into();
         assert_eq!(
-            host_of(&told, &host, &files, false, HOST_CAUSES),
+            host_of(&told, &host, "more", &files, false, HOST_CAUSES),
             "decode waits 1.40 of 2.00 ms for the host in the mean step (rank 0 2.03 ms, rank 1 0.77 ms): 20 % \
              one (a.py:1) in rank 0, 20 % most (a.py:1) mostly in rank 0, 20 % both (a.py:1), 40 % in \
              other causes (of all ranks' GPU idle time; 40 samples)"
@@ -178,15 +179,15 @@ mod tests {
             Some(Bottleneck { ranks: idle(&[2_030_000, 9, 770_000]), ..found });
         let mut uncertain = host.clone();
         uncertain.causes.iter_mut().for_each(|cause| cause.error_percent = 6.0);
-        let said = host_of(&told, &uncertain, &files, false, HOST_CAUSES);
+        let said = host_of(&told, &uncertain, "more", &files, false, HOST_CAUSES);
         let begin = "; of all ranks' GPU idle time (± standard error, 40 samples): 20 ± 6 % one";
         assert!(said.contains(begin), "{said}");
         // Long names leave room for fewer of them, and never hide what is left.
-        let two = host_of(&told, &uncertain, &files, true, 2);
+        let two = host_of(&told, &uncertain, "more", &files, true, 2);
         let meanwhile =
             "; the host was ahead, and did meanwhile (± standard error, 40 samples): 20 ± 6 % one";
         assert!(two.contains(meanwhile) && two.ends_with(", 60 % in the rest"), "{two}");
-        let many = host_of(&told, &host, &HashMap::new(), false, HOST_CAUSES);
+        let many = host_of(&told, &host, "more", &HashMap::new(), false, HOST_CAUSES);
         assert!(
             many.starts_with(
                 "decode waits 1.40 of 2.00 ms for the host in the mean step (from rank 2 0.77 ms to rank 0 2.03 \

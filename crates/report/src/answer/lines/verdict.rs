@@ -134,11 +134,13 @@ fn first_of(first: &FirstStep, stage: &str) -> String {
 pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String {
     let is_bound = first.error_percent.is_none();
     let gain = match (first.saved(), first.factor) {
-        (Some(_), _) if first.rule == Rule::Waiting && !is_bound => {
+        (Some(saved), _) if first.rule == Rule::Waiting && !is_bound => {
             let late = first.stage.as_deref().and_then(|stage| late_rank(report, stage));
-            let saved = late.and_then(LateRow::saved);
-            // Else the same time was just stated.
-            format!(" (saves {})", saved.as_deref().unwrap_or("about as much"))
+            match late.and_then(|late| late.host.as_ref()).is_some_and(|host| host.other_ranks) {
+                true => format!(" (saves {saved})"),
+                // That time was just stated.
+                false => " (saves about as much)".to_owned(),
+            }
         }
         // More than one function has a part in it.
         (Some(saved), _) if first.rule == Rule::Waiting && is_bound => {
@@ -187,12 +189,13 @@ fn action(report: &Report, first: &FirstStep) -> String {
             _ => "",
         };
         let who = shorten(&late.who, NAME_CHARS);
-        if let Some((row, spends)) = late.explained() {
-            let few = match row.is_sure() {
-                true => String::new(),
-                false => format!(", as only {} show", counted(row.samples, "sample")),
-            };
-            return format!("find out why the host of {who} spends {spends}{few}");
+        if let Some(code) = late.look_at(&who, false) {
+            let few =
+                late.host.as_ref().and_then(|host| host.finding().filter(|row| !row.is_sure()));
+            let few = few.map_or_else(String::new, |row| {
+                format!("; only {} show it", counted(row.samples, "sample"))
+            });
+            return format!("look at {code}{few}");
         }
         return format!("find out what {whose}{who} does before it communicates");
     }
@@ -300,17 +303,15 @@ mod tests {
         let host = compared.ranks.late[0].host.as_mut().expect("a host");
         host.other_ranks = true;
         (host.rows[0].late_ns, host.rows[0].error_ns) = (350_000, 50_000);
-        let steps = compared.ranks.late[0].delays.as_mut().and_then(|late| late.steps.as_mut());
-        steps.expect("steps").median_ns = 1_640_000;
         let said = in_short(&compared, &sure);
-        let gain =
-            " (saves about 0.35 of the 1.64 ms that it is late; samples do not explain the rest)";
+        let gain = "for longer than the others: sleeping (saves about 2.00 ± 0.40 ms per step)";
         assert!(said.ends_with(gain), "{said}");
         job.ranks.late[0].delays.as_mut().expect("late").steps = None;
         let said = action(&job, &waiting);
         assert_eq!(
             said,
-            "find out why the host of rank 0 spends 0.90 ± 0.40 ms more in sleeping, as only 10 samples show"
+            "look at what the host of rank 0 does for longer in its late steps: sleeping (0.90 ± 0.40 ms more); only 10 \
+             samples show it"
         );
         let many = FirstStep { text: format!("{said}. {}", "More. ".repeat(60)), ..waiting };
         let line = lines(&job, &[], Some(&many)).into_iter().find(|line| line.label == "first");
