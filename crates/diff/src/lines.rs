@@ -6,12 +6,11 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, NoiseText, Per,
-    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per, Presence,
+    StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
-use crate::parts::Parts;
 
 const STAGES: usize = 3;
 /// Characters of a name in a line.
@@ -155,9 +154,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
                 true => "No clear difference",
                 false => "No difference beyond noise",
             };
+            let and_least = match has_too_small(&stages) {
+                true => format!(" and {}", least(of)),
+                false => String::new(),
+            };
             // What follows is one.
             let of = if texts.len() > named { " in the time of a stage" } else { "" };
-            format!("{what}{of} {basis}")
+            format!("{what}{and_least}{of} {basis}")
         }
     };
     let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
@@ -200,9 +203,21 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
 }
 
 fn is_unjudged(stage: &StageChange) -> bool {
-    let time = time_of(stage).map(|(metric, _)| (metric.noise.method, metric.change == Some(0.0)));
-    time == Some((NoiseMethod::OneRunEach, false))
+    time_of(stage).is_some_and(|(metric, _)| metric.word() == NOT_JUDGED)
 }
+
+/// Whether the time of a stage changed by too little to count, although the runs show it.
+fn has_too_small(stages: &[&StageChange]) -> bool {
+    stages.iter().any(|stage| stage.time().is_some_and(MetricChange::is_too_small))
+}
+
+/// The least change that counts.
+fn least(of: &Comparison) -> &'static str {
+    if of.before.len().min(of.after.len()) == 1 { "5 %" } else { "1 %" }
+}
+
+/// The word of [`MetricChange::word`] for what the runs cannot tell.
+const NOT_JUDGED: &str = "not judged";
 
 /// `decode step 12.7 % shorter`. `is_open`: nothing is judged, and another word states it.
 fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
@@ -224,9 +239,16 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
         _ if is_of_two && metric.verdict.is_change() => {
             format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
+        Some(NoiseText::Interval(ends, _)) if metric.is_too_small() => {
+            format!("{change} % {ends}, too small to count")
+        }
+        Some(NoiseText::Interval(ends, _)) if metric.word() == NOT_JUDGED && !is_open => {
+            format!("{change} % {ends}, not judged")
+        }
         Some(NoiseText::Interval(ends, _)) => format!("{change} % {ends}"),
         Some(noise @ NoiseText::Within(..)) => format!("{change} % (within {noise})"),
-        Some(noise @ NoiseText::Below(..)) => format!("{change} % ({noise})"),
+        Some(noise @ NoiseText::ExceedsValue) if is_open => format!("{change} % ({noise})"),
+        Some(noise @ NoiseText::ExceedsValue) => format!("{change} % (not judged, {noise})"),
         None if is_of_two && is_open => format!("{change} %"),
         None if is_of_two => format!("{change} % (not judged)"),
         None => format!("{change} % ({})", metric.word()),
@@ -553,14 +575,6 @@ fn comparable(of: &Comparison) -> String {
     let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
     let warnings: Vec<String> = warnings.into_iter().map(warning).collect();
-    if !warnings.is_empty() {
-        let notes = match notes.len() {
-            0 => String::new(),
-            n => format!("; and {}", counted(n as u64, "note")),
-        };
-        let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
-        return format!("{degree}: {}{notes}", warnings.join(", "));
-    }
     let both = notes.iter().filter(|note| note.before == note.after);
     let mut texts: Vec<String> = both.map(|note| format!("both {}", note.what)).collect();
     let differ: Vec<&str> = notes
@@ -571,9 +585,14 @@ fn comparable(of: &Comparison) -> String {
     if !differ.is_empty() {
         texts.push(format!("other {}", listed(&differ, NOTES)));
     }
-    match texts.is_empty() {
-        true => "yes".to_owned(),
-        false => format!("yes ({})", texts.join("; ")),
+    match (warnings.is_empty(), texts.is_empty()) {
+        (true, true) => "yes".to_owned(),
+        (true, false) => format!("yes ({})", texts.join("; ")),
+        (false, _) => {
+            let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
+            let warned = format!("{degree}: {}", warnings.join(", "));
+            std::iter::once(warned).chain(texts).collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
@@ -589,13 +608,21 @@ fn noise(of: &Comparison) -> String {
             let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
             // Those that have bars on a screen.
             let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
-            let has_open = |parts: Parts<'_>| {
-                parts.rows.iter().take(parts.told).any(|part| !part.is_judged())
-            };
-            let is_open = stages.iter().copied().any(is_unjudged) || pictured.into_iter().any(has_open);
-            let open = match is_open {
-                true => "; not judged (□): each run has only one value of it",
-                false => "",
+            // Whether their noise is not known, and whether it is as large as the number.
+            let open_parts = pictured.flat_map(|parts| {
+                let told = parts.rows.into_iter().take(parts.told);
+                told.filter(|part| !part.is_judged()).map(|part| part.noise.exceeds_value)
+            });
+            let open_times = stages.iter().copied().filter(|stage| is_unjudged(stage));
+            let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
+            let open: Vec<bool> = open_parts.chain(open_times).collect();
+            let open = match (open.contains(&false), open.contains(&true)) {
+                (true, true) => {
+                    "; not judged (□): each run has only one value of it, or its noise is as large as it"
+                }
+                (true, false) => "; not judged (□): each run has only one value of it",
+                (false, true) => "; not judged (□): its noise is as large as the number itself",
+                (false, false) => "",
             };
             format!("± is the noise of the steps and calls within these two runs, and at least 5 %{open}")
         }
@@ -615,6 +642,14 @@ fn noise(of: &Comparison) -> String {
               Mann-Whitney, at 0.05); 1 of 20 numbers that did not change may still pass"
             .to_owned(),
     }
+}
+
+/// Whether the tokens per second of the first stage changed.
+fn has_other_rate(of: &Comparison) -> bool {
+    let first = timed(of).into_iter().next();
+    first
+        .and_then(|stage| stage.metric("tokens_per_s"))
+        .is_some_and(|rate| rate.verdict.is_change())
 }
 
 /// Runs of a side from which a rank test can decide.
@@ -646,11 +681,20 @@ fn next(of: &Comparison) -> String {
         }
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
-        Outlook::Same | Outlook::NotJudged => "the times show no effect",
+        Outlook::NotJudged => "the runs of a side differ too much: find the reason, or record more",
+        Outlook::Same if has_too_small(&timed(of)) => {
+            return format!("the effect on the times is too small to count: below {}", least(of));
+        }
+        Outlook::Same if has_other_rate(of) => {
+            "the times show no effect, but tokens/s changed: does a step hold more sequences?"
+        }
+        Outlook::Same => "the times show no effect",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
-        false if of.outlook() == Outlook::Same => format!("{what}; more runs show smaller ones"),
+        false if of.outlook() == Outlook::Same && !has_other_rate(of) => {
+            format!("{what}; more runs show smaller ones")
+        }
         false => what.to_owned(),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use stage2_contract::order::Order as _;
 
 use crate::comparison::{
-    MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind, WorkSide,
+    MetricChange, Noise, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind,
+    WorkSide,
 };
 use crate::metric::class_metric;
 
@@ -86,8 +87,8 @@ pub struct PartChange<'c> {
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
-    /// How the noise is known.
-    pub method: NoiseMethod,
+    /// What it was compared with.
+    pub noise: Noise,
 }
 
 impl<'c> PartChange<'c> {
@@ -95,13 +96,15 @@ impl<'c> PartChange<'c> {
     fn work(sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> Self {
         let change_ns: f64 = work.iter().map(|row| row.change_ns).sum();
         let sum_ns = |side: fn(&WorkChange) -> &Option<WorkSide>| -> f64 {
-            work.iter().filter_map(|row| side(row).as_ref()).map(|side| side.ns).sum()
+            let sides = work.iter().filter_map(|row| side(row).as_ref());
+            // The sum of nothing is a negative zero.
+            sides.map(|side| side.ns).fold(0.0, |all, ns| all + ns)
         };
         let sides_ns = [sum_ns(|row| &row.before), sum_ns(|row| &row.after)];
-        let (verdict, method) = match (&work[..], sum) {
-            ([row], _) => (row.verdict, row.noise.method),
-            (_, Some(sum)) => (sum.verdict, sum.noise.method),
-            _ => (Verdict::None, NoiseMethod::OneRunEach),
+        let (verdict, noise) = match (&work[..], sum) {
+            ([row], _) => (row.verdict, row.noise),
+            (_, Some(sum)) => (sum.verdict, sum.noise),
+            _ => (Verdict::None, Noise { method: NoiseMethod::OneRunEach, ..Noise::default() }),
         };
         let (change, cause) = (change_ns, None);
         // Runs are judged by their medians, and rows are means.
@@ -113,15 +116,14 @@ impl<'c> PartChange<'c> {
             sides_ns,
             change_ns,
             verdict: if agrees { verdict } else { Verdict::None },
-            method,
+            noise,
         }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
         let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
         let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
-        let method = metric.noise.method;
-        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, method }
+        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise: metric.noise }
     }
 
     /// In a word, what became of it.
@@ -143,7 +145,7 @@ impl<'c> PartChange<'c> {
     /// Whether the runs tell if it is more than noise.
     pub fn is_judged(&self) -> bool {
         match self.verdict {
-            Verdict::None => self.method != NoiseMethod::OneRunEach,
+            Verdict::None => self.noise.is_judged(),
             verdict => verdict.is_change(),
         }
     }

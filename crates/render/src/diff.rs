@@ -16,7 +16,7 @@ use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Severity};
 
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
-use crate::table::{Table, name, paragraph, sentence, text};
+use crate::table::{Table, capitalised, name, paragraph, sentence, text};
 
 const LABEL_CHARS: usize = 60;
 /// Runs of a side that are named one by one.
@@ -471,7 +471,11 @@ fn host(stage: &StageChange) -> String {
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
-        + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
+        + &stage
+            .host_absent
+            .iter()
+            .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
+            .collect::<String>()
 }
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
@@ -569,6 +573,7 @@ fn work_word(row: &WorkChange) -> &'static str {
         (_, Verdict::Increased) => "longer",
         (_, Verdict::Decreased) => "shorter",
         _ if row.change_ns == 0.0 => "equal",
+        _ if !row.noise.is_judged() => "not judged",
         _ => "within noise",
     }
 }
@@ -785,14 +790,14 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
             let verdict = if part.is_swap(work) { Verdict::None } else { work.verdict };
-            let bar = bar(work.change_ns, verdict, true);
+            let bar = bar(work.change_ns, verdict, work.noise.is_judged());
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
         };
         large.map(kernel).collect()
     };
     let part = |part: &PartChange<'_>| {
-        let short = screen::part_name(part, BAR_NAME_CHARS);
+        let short = screen::part_name(stage, part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.verdict, part.is_judged());

@@ -95,9 +95,12 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     let all = of.of_model();
     let (shown, others) = all.split_at(STAGES.min(all.len()));
     let mut rows: Vec<[String; 5]> = Vec::new();
+    let is_shared = all.iter().any(|stage| stage.presence == Presence::Both);
     for stage in shown {
         let name = shorten(&stage.stage, STAGE_CHARS);
         let told = match (stage.presence, stage_time(stage)) {
+            // The verdict names them.
+            (Presence::New | Presence::Vanished, _) if is_shared => continue,
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => "vanished",
             (Presence::Both, None) => match stage.own_text() {
@@ -229,7 +232,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
             false if part.is_judged() => "░",
             false => "□",
         };
-        bar(part.change_ns, fill, sign_less(part.word()), &part_name(part, name_chars))
+        bar(part.change_ns, fill, sign_less(part.word()), &part_name(stage, part, name_chars))
     }));
     lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));
     lines
@@ -327,7 +330,7 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
-pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
+pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize) -> String {
     match (&part.work[..], part.cause) {
         ([row], _) => work_name(row, limit),
         ([first, ..], _) => {
@@ -343,7 +346,10 @@ pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
             }
         }
         ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
-        ([], None) => "GPU idle".to_owned(),
+        ([], None) => match stage.host_absent.as_deref().and_then(|why| why.split_once(':')) {
+            Some((why, _)) => shorten(&format!("GPU idle ({why})"), limit),
+            None => "GPU idle".to_owned(),
+        },
     }
 }
 
