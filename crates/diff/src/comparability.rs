@@ -8,7 +8,8 @@ use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{listed, shorten, visible};
 use stage2_model::rule::GRAPHS_USED_PERCENT;
 use stage2_model::{
-    ClockUse, EngineSteps, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
+    ClockUse, EngineSteps, HostCauseKind, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity,
+    Status, StepUnit,
 };
 
 use crate::compare::Run;
@@ -24,7 +25,12 @@ type TextOf = fn(&Run<'_>) -> Option<String>;
 
 /// What has to be known of a side although both may be alike: what it is, what it means, and the text of a
 /// run that it holds for.
-const OF_ONE_SIDE: [(&str, &str, TextOf); 3] = [
+const OF_ONE_SIDE: [(&str, &str, TextOf); 4] = [
+    (
+        "overloaded processors",
+        "launching threads waited for a processor: idle and host times are longer for that alone",
+        |run| overload(run.report),
+    ),
     (
         "coverage is partial",
         "what was not recorded is in no number: calls and times may be smaller for that alone",
@@ -77,6 +83,28 @@ fn clock(report: &Report, of: fn(&ClockUse) -> Option<ReadSpan>) -> Option<f64> 
     let (sum, reads) =
         read.fold((0.0, 0.0), |(sum, n), (mean, reads)| (sum + mean * reads, n + reads));
     (reads > 0.0).then(|| sum / reads)
+}
+
+/// Share of the time of a stage, percent, from which waiting for a processor is no accident.
+const OVERLOAD_PERCENT: f64 = 10.0;
+/// What the collector notes where it sampled less often for that reason.
+const OVERLOADED: &str = "processors are overloaded";
+
+/// What shows that the processors had too much to do.
+fn overload(report: &Report) -> Option<String> {
+    let host = report.host.as_ref()?;
+    let waits = host.stages.iter().filter_map(|stage| {
+        let (idle, window) = (stage.idle_ns?, stage.window_ns.filter(|window| *window > 0)?);
+        let causes = stage.causes.iter().filter(|cause| cause.kind == HostCauseKind::NotScheduled);
+        let percent = causes.map(|cause| cause.percent).sum::<f64>() * idle as f64 / window as f64;
+        (percent >= OVERLOAD_PERCENT).then(|| format!("{} {percent:.0} %", shown(&stage.stage)))
+    });
+    let waits: Vec<String> = waits.collect();
+    if !waits.is_empty() {
+        return Some(listed(&waits, NAMED));
+    }
+    let mut notes = host.processes.iter().filter_map(|process| process.note.as_deref());
+    notes.any(|note| note.contains(OVERLOADED)).then(|| "yes".to_owned())
 }
 
 /// Share of the readings from which a limit is one of the run, and no moment of it.

@@ -6,8 +6,8 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per, Presence,
-    StageChange, Verdict, WorkChange, signed, signed_time,
+    ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per,
+    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
@@ -206,9 +206,10 @@ fn is_unjudged(stage: &StageChange) -> bool {
     time_of(stage).is_some_and(|(metric, _)| metric.word() == NOT_JUDGED)
 }
 
-/// Whether the time of a stage changed by too little to count, although the runs show it.
+/// Whether the time that the verdict names changed by too little to count, although the runs show it.
 fn has_too_small(stages: &[&StageChange]) -> bool {
-    stages.iter().any(|stage| stage.time().is_some_and(MetricChange::is_too_small))
+    let mut both = stages.iter().filter(|stage| stage.presence == Presence::Both);
+    both.find_map(|stage| stage.time()).is_some_and(MetricChange::is_too_small)
 }
 
 /// The least change that counts.
@@ -644,6 +645,37 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
+/// Runs that are missing for a test, and the command that compares them with those that are there.
+fn more_runs(of: &Comparison) -> String {
+    let names = |side: &[ComparedRun], letter: char| -> Vec<String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+        let label = |run: &ComparedRun| {
+            // The runs of a baseline have one name.
+            let is_baseline = run.label.starts_with("baseline:");
+            let name = run.label.split('/').next().filter(|_| is_baseline).unwrap_or(&run.label);
+            let is_short = name.chars().count() <= NAME_TO_COPY;
+            (is_short && name.chars().all(plain)).then(|| name.to_owned())
+        };
+        let known: Option<Vec<String>> = side.iter().map(label).collect();
+        let mut known = known.unwrap_or_default();
+        let others = known.len() + 1..=side.len().max(ENOUGH_RUNS);
+        known.dedup();
+        known.into_iter().chain(others.map(|at| format!("{letter}{at}"))).collect()
+    };
+    let missing = [&of.before, &of.after].map(|side| ENOUGH_RUNS.saturating_sub(side.len()));
+    let what = match missing {
+        [a, b] if a == b => format!("{} per side", counted(a as u64, "more run")),
+        [0, b] => format!("{} after", counted(b as u64, "more run")),
+        [a, 0] => format!("{} before", counted(a as u64, "more run")),
+        [a, b] => format!("{a} more runs before and {b} after"),
+    };
+    let (before, after) = (names(&of.before, 'A').join(" "), names(&of.after, 'B').join(" "));
+    format!("record {what}, then: stage2-launch diff {before} --against {after}")
+}
+
+/// Characters of the name of a run in a command to copy.
+const NAME_TO_COPY: usize = 24;
+
 /// Whether the tokens per second of the first stage changed.
 fn has_other_rate(of: &Comparison) -> bool {
     let first = timed(of).into_iter().next();
@@ -666,14 +698,8 @@ fn next(of: &Comparison) -> String {
             return "compare runs of one engine, or record both sides with the same ranges"
                 .to_owned();
         }
-        _ if runs == 1 => {
-            return format!(
-                "record {ENOUGH_RUNS} runs per side, then: diff A1 .. A4 --against B1 .. B4"
-            );
-        }
-        Outlook::Changed if too_few(of) => {
-            return format!("record {ENOUGH_RUNS} runs per side to decide");
-        }
+        _ if runs == 1 => return more_runs(of),
+        Outlook::Changed if too_few(of) => return more_runs(of),
         Outlook::Better => "the change helps: keep it",
         Outlook::Worse => "the change costs time: change or drop it",
         Outlook::Mixed if timed(of).iter().any(|stage| stage.opposed().is_some()) => {

@@ -9,6 +9,7 @@ use crate::comparison::{
     WorkSide,
 };
 use crate::metric::class_metric;
+use crate::noise::{Expected, judge};
 
 impl StageChange {
     /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
@@ -17,7 +18,10 @@ impl StageChange {
         let whole = known("window_ms");
         let idle = known("idle_ms");
         let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() {
-            true => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
+            true => match idle.zip(known("launch_gaps_ms")) {
+                Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps).into(),
+                None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
+            },
             false => {
                 let causes = self.host.iter();
                 causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
@@ -126,6 +130,38 @@ impl<'c> PartChange<'c> {
         Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise: metric.noise }
     }
 
+    /// Idle time between consecutive launches, and all other idle time, where no cause is known.
+    fn gaps_and_others(idle: &MetricChange, gaps: &MetricChange) -> [Self; 2] {
+        let (all, gaps_part) = (Self::idle(idle, None), Self::idle(gaps, Some(LAUNCH_GAPS)));
+        let difference = |[of, part]: [f64; 2]| of - part;
+        let side = |of: &[f64], part: &[f64], only: [Option<f64>; 2]| -> Vec<f64> {
+            match (of.is_empty(), of.len() == part.len()) {
+                (true, _) => vec![difference(only.map(|ms| ms.unwrap_or(0.0)))],
+                (false, true) => of.iter().zip(part).map(|(of, part)| of - part).collect(),
+                // A run does not have both.
+                (false, false) => Vec::new(),
+            }
+        };
+        let before = side(&idle.before_runs, &gaps.before_runs, [idle.before, gaps.before]);
+        let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
+        let (verdict, noise) = judge(&before, &after, Expected::OneValue);
+        let change_ns = all.change_ns - gaps_part.change_ns;
+        // Medians do not subtract.
+        let is_opposed = matches!(
+            (verdict, change_ns > 0.0),
+            (Verdict::Increased, false) | (Verdict::Decreased, true)
+        );
+        let others = Self {
+            work: Vec::new(),
+            cause: Some(OTHER_IDLE),
+            sides_ns: std::array::from_fn(|at| all.sides_ns[at] - gaps_part.sides_ns[at]),
+            change_ns,
+            verdict: if is_opposed { Verdict::None } else { verdict },
+            noise,
+        };
+        [gaps_part, others]
+    }
+
     /// In a word, what became of it.
     pub fn word(&self) -> &'static str {
         let presence = match &self.work[..] {
@@ -159,6 +195,10 @@ impl<'c> PartChange<'c> {
     }
 }
 
+/// Idle time between consecutive launches.
+const LAUNCH_GAPS: &str = "launch gaps";
+/// Idle time of no known cause that is not between consecutive launches.
+pub const OTHER_IDLE: &str = "other";
 /// Share of the largest part below which a part stands among noise.
 const LEAST_PART: f64 = 0.02;
 /// Parts that are shown where all are noise.

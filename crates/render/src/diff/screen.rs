@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
-    Comparison, MetricChange, NoiseMethod, PartChange, Parts, Per, Presence, StageChange, Verdict,
-    WorkChange, signed, signed_time,
+    Comparison, MetricChange, NoiseMethod, OTHER_IDLE, PartChange, Parts, Per, Presence,
+    StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
 use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
@@ -345,11 +345,17 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
                 false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
             }
         }
+        ([], Some(OTHER_IDLE)) => shorten(&with_why(stage, "idle: other"), limit),
         ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
-        ([], None) => match stage.host_absent.as_deref().and_then(|why| why.split_once(':')) {
-            Some((why, _)) => shorten(&format!("GPU idle ({why})"), limit),
-            None => "GPU idle".to_owned(),
-        },
+        ([], None) => shorten(&with_why(stage, "GPU idle"), limit),
+    }
+}
+
+/// Idle time with the reason why its causes are not known.
+fn with_why(stage: &StageChange, name: &str) -> String {
+    match stage.host_absent.as_deref().and_then(|why| why.split_once(':')) {
+        Some((why, _)) => format!("{name} ({why})"),
+        None => name.to_owned(),
     }
 }
 
