@@ -227,7 +227,8 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         metrics.retain(|metric| change.per_of(&metric.metric).is_empty());
         change.metrics = metrics;
     }
-    let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
+    let rate = change.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
+    let has_moved = rate || time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
     if change.own_times.is_none() {
         change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
     }

@@ -434,7 +434,18 @@ impl MetricChange {
     /// Digits behind the point of a difference of its values.
     pub fn digits(&self) -> usize {
         let values = [self.before, self.after].into_iter().flatten();
-        values.map(|value| self.unit.digits(value)).max().unwrap_or_default()
+        match self.metric == DURATION {
+            true => 0,
+            false => values.map(|value| self.unit.digits(value)).max().unwrap_or_default(),
+        }
+    }
+
+    /// A value of it, without its unit.
+    pub fn shown(&self, value: f64) -> String {
+        match self.metric == DURATION {
+            true => grouped(&format!("{value:.0}")),
+            false => self.unit.shown(value),
+        }
     }
 
     /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
@@ -497,6 +508,9 @@ impl MetricChange {
         )
     }
 }
+
+/// It is measured in whole milliseconds.
+const DURATION: &str = "duration_ms";
 
 /// What decided on a change, in percent of the value before, or in percentage points of a share.
 #[derive(Clone, Debug, PartialEq)]

@@ -52,8 +52,8 @@ impl Comparison {
     /// What became of the times of its stages.
     pub fn outlook(&self) -> Outlook {
         let stages = timed(self);
-        let changed = stages.iter().filter_map(|stage| changed_time(stage));
-        let changed: Vec<Change> = changed.map(|(change, _)| change).collect();
+        let changed = stages.iter().filter_map(|stage| changed_stage(stage));
+        let changed: Vec<Change> = changed.map(|found| found.change).collect();
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
         let is_alone = |stage: &&StageChange| stage.presence != Presence::Both;
@@ -96,7 +96,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let outlook = of.outlook();
     // The head then states it once for all.
     let is_open = outlook == Outlook::NotJudged;
-    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_time(stage)?.1)));
+    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_stage(stage)?.text)));
     let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
     let times: Vec<(&StageChange, String)> = match is_same {
@@ -110,7 +110,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     };
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let rate = times.first().and_then(|(stage, _)| throughput(stage, is_open));
+    let rate = times.first().filter(|(stage, _)| is_same || changed_time(stage).is_some());
+    let rate = rate.and_then(|(stage, _)| throughput(stage, is_open));
     let (rate, rate_text) = rate.unzip();
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate_text);
@@ -129,9 +130,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
         (a, b) => {
-            let metric = |stage: &&StageChange| Some(time_of(stage)?.0.noise.p_value);
-            let moved = stages.iter().find(|stage| changed_time(stage).is_some());
-            let p = match moved.and_then(metric).flatten() {
+            let moved = stages.iter().find_map(|stage| changed_stage(stage));
+            let p = match moved.and_then(|found| found.p_value) {
                 // A p that is the least possible says that the sides do not mix, and no more.
                 Some(p) if p <= smallest_p(a, b) * 1.001 => {
                     format!(", p = {p:.3}, the smallest possible")
@@ -200,6 +200,36 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
         Some(text) => Some((change, format!("{} {} {text}", name(stage), step_name(stage, label)))),
         None => Some((change, time_change(stage, false)?)),
     }
+}
+
+/// What changed in a stage, as the verdict has it.
+struct Changed {
+    change: Change,
+    text: String,
+    p_value: Option<f64>,
+}
+
+/// What became of the time of a stage, or else of its tokens per second; nothing where both are noise or not known.
+fn changed_stage(stage: &StageChange) -> Option<Changed> {
+    if let Some((change, text)) = changed_time(stage) {
+        let p_value = time_of(stage).and_then(|(metric, _)| metric.noise.p_value);
+        return Some(Changed { change, text, p_value });
+    }
+    let (rate, text) = throughput(stage, false)?;
+    if !rate.verdict.is_change() || stage.other_work.is_some() {
+        return None;
+    }
+    let change = match rate.is_tested() {
+        false => Change::Untested,
+        true if rate.is_worse() => Change::Worse,
+        true => Change::Better,
+    };
+    // Several calls at a time: each takes as long as one alone.
+    let text = match time_change(stage, false) {
+        Some(time) => format!("{text}; {time}"),
+        None => text,
+    };
+    Some(Changed { change, text, p_value: rate.noise.p_value })
 }
 
 fn is_unjudged(stage: &StageChange) -> bool {
@@ -618,14 +648,12 @@ fn noise(of: &Comparison) -> String {
             let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
             let open: Vec<bool> = open_parts.chain(open_times).collect();
             let open = match (open.contains(&false), open.contains(&true)) {
-                (true, true) => {
-                    "; not judged (□): each run has only one value of it, or its noise is as large as it"
-                }
+                (true, true) => "; not judged (□): one value per run, or noise as large as the number",
                 (true, false) => "; not judged (□): each run has only one value of it",
-                (false, true) => "; not judged (□): its noise is as large as the number itself",
+                (false, true) => "; not judged (□): its noise is as large as the number",
                 (false, false) => "",
             };
-            format!("± is the noise of the steps and calls within these two runs, and at least 5 %{open}")
+            format!("± is the noise of steps within these two runs, at least 5 %{open}")
         }
         (1, n) | (n, 1) => format!(
             "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \
@@ -676,14 +704,6 @@ fn more_runs(of: &Comparison) -> String {
 /// Characters of the name of a run in a command to copy.
 const NAME_TO_COPY: usize = 24;
 
-/// Whether the tokens per second of the first stage changed.
-fn has_other_rate(of: &Comparison) -> bool {
-    let first = timed(of).into_iter().next();
-    first
-        .and_then(|stage| stage.metric("tokens_per_s"))
-        .is_some_and(|rate| rate.verdict.is_change())
-}
-
 /// Runs of a side from which a rank test can decide.
 const ENOUGH_RUNS: usize = 4;
 
@@ -711,16 +731,11 @@ fn next(of: &Comparison) -> String {
         Outlook::Same if has_too_small(&timed(of)) => {
             return format!("the effect on the times is too small to count: below {}", least(of));
         }
-        Outlook::Same if has_other_rate(of) => {
-            "the times show no effect, but tokens/s changed: does a step hold more sequences?"
-        }
         Outlook::Same => "the times show no effect",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
-        false if of.outlook() == Outlook::Same && !has_other_rate(of) => {
-            format!("{what}; more runs show smaller ones")
-        }
+        false if of.outlook() == Outlook::Same => format!("{what}; more runs show smaller ones"),
         false => what.to_owned(),
     }
 }

@@ -42,7 +42,7 @@ impl StageChange {
         let place = |part: &PartChange<'_>| match part.verdict.is_change() {
             _ if part.change_ns.abs() < LEAST_PART * largest => 2,
             true => 0,
-            false => 1 + u8::from(part.word() == "noise"),
+            false => 1 + u8::from(part.word() == "noise" || part.noise.exceeds_value),
         };
         rows.order_by(|a, b| {
             let of_both = place(a).cmp(&place(b));

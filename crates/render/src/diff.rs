@@ -487,8 +487,8 @@ fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
 fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
     Table::new(rows)
         .left("metric", |row| metric_name(row, stage))
-        .right("before", |row| value_cell(row.before, row.unit))
-        .right("after", |row| value_cell(row.after, row.unit))
+        .right("before", |row| cell(row.before, |value| row.shown(value)))
+        .right("after", |row| cell(row.after, |value| row.shown(value)))
         .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
@@ -596,13 +596,26 @@ const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 pub fn html(diff: &Diff) -> String {
     let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
     let page_title = escaped(&titles.join("; "));
-    let parts: String = diff.comparisons.iter().map(comparison).collect();
+    let parts = diff.comparisons.iter().enumerate();
+    let parts: String = parts.map(|(at, of)| comparison(of, at)).collect();
+    let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
+        let (title, verdict) = (breakable(title), escaped(&of.verdict));
+        format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
+    };
+    let contents: String = match diff.comparisons.len() {
+        0 | 1 => String::new(),
+        _ => {
+            let named = diff.comparisons.iter().zip(&titles).enumerate();
+            let entries: String = named.map(entry).collect();
+            format!("<nav>\n<ol>\n{entries}</ol>\n</nav>\n")
+        }
+    };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{parts}\
+         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{parts}\
          <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
         escaped(&diff.generator),
         REST.replace('`', "")
@@ -610,7 +623,7 @@ pub fn html(diff: &Diff) -> String {
 }
 
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
-fn comparison(of: &Comparison) -> String {
+fn comparison(of: &Comparison, at: usize) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
     let lines = |labels: &[&str]| -> String {
         let line = |line: &AnswerLine| {
@@ -639,7 +652,7 @@ fn comparison(of: &Comparison) -> String {
     let numbers: String = shown_stages(of).map(numbers).collect();
     let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
-        "<section>\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
+        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
          </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
         breakable(&page_title(of)),
         kind(of),

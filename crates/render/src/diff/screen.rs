@@ -45,6 +45,10 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
     let mut below: Vec<String> = Vec::new();
     for (label, most) in BELOW {
+        let most = if label == "next" { most } else { most.min(room) };
+        if most == 0 {
+            continue;
+        }
         let line = labelled(of, label, width, most);
         let is_news = label != "libraries" || !of.libraries.is_empty();
         if label == "next" || is_news && line.len() <= room {
@@ -296,7 +300,15 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let [a, b] = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
     let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
     let noise = if is_noise { ", within noise" } else { "" };
-    format!("mean {} {a} → {b} ms ({change}{noise}), of which", stage.per_word())
+    let opposed = stage.time().filter(|time| {
+        let signs = time.change.unwrap_or(0.0) * whole.change.unwrap_or(0.0);
+        signs < 0.0 && time.verdict.is_change() && time.metric != "host_ms"
+    });
+    let opposed = match opposed.and_then(MetricChange::relative_percent) {
+        Some(percent) => format!(", but median {} %", signed(percent, 1)),
+        None => String::new(),
+    };
+    format!("mean {} {a} → {b} ms ({change}{noise}{opposed}), of which", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
