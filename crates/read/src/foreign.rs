@@ -170,7 +170,7 @@ pub fn recognise(head: &[u8], given: Given) -> Option<Foreign> {
     }
     let Some(text) = text else {
         let is_export = given == Given::NsysExport;
-        let what = if is_export { NO_SQLITE } else { "a binary file, not a table" };
+        let what = if is_export { "no SQLite file" } else { "a binary file, not a table" };
         return is(what, given.instead());
     };
     if begins("<?xml") {
@@ -200,7 +200,7 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
             return is("a table of Nsight Compute (ncu)".into(), AS_NCU);
         }
         // The table may come behind all that a program printed.
-        _ if !is_whole && given != Given::NsysExport => return None,
+        _ if !is_whole => return None,
         _ => {}
     }
     let line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
@@ -218,12 +218,8 @@ fn of_text(text: &str, given: Given, is_whole: bool) -> Option<Foreign> {
         let what = "the text that ncu prints for reading, or its messages; --csv is missing";
         return is(what.into(), OF_NCU);
     }
-    // No other text is a database.
-    (given == Given::NsysExport)
-        .then(|| Foreign { what: NO_SQLITE.into(), instead: given.instead() })
+    None
 }
-
-const NO_SQLITE: &str = "no SQLite file";
 
 /// Whether a line has the column names of a table of ncu, whatever stands between them.
 fn is_head_of_ncu(line: &str) -> bool {
@@ -293,7 +289,6 @@ mod tests {
             (b"SQLite format 3\0", NcuTable, "--nsys"),
             (b"SQLite format 3\0", NsysTable, ".sqlite"),
             (b"\x7fELF\0", NsysExport, "no SQLite file"),
-            (b"no database", NsysExport, "no SQLite file"),
             (b"NVR\0\x01", NsysTable, ".ncu-rep"),
             (kernels.as_bytes(), NcuTable, "--nsys"),
             (kernels.as_bytes(), NsysExport, ".csv"),
@@ -315,6 +310,7 @@ mod tests {
             (b"Time (%)\tTotal Time (ns)\tInstances\tName\n1\t2\t1\tk\n", NsysTable),
             (b"Time (%);Total Time (ns);Instances;Name\n1;2;1;k\n", NsysTable),
             (b"SQLite format 3\0", NsysExport),
+            (b"no database", NsysExport),
             (b"", Spool),
             (b"report", Report),
         ] {
