@@ -431,7 +431,13 @@ impl Guard<'_> {
         }
         let column = name.rsplit('.').next().unwrap_or(name);
         let all = named.iter().flat_map(|table| table.columns).map(|column| column.name);
-        let near = did_you_mean(column, all);
+        let all: Vec<&str> = all.collect();
+        let synonym = SYNONYMS.iter().filter(|(word, _)| *word == column);
+        let synonym = synonym.map(|(_, ours)| *ours).find(|ours| all.contains(ours));
+        let near = match synonym {
+            Some(ours) => format!("; did you mean `{ours}`?"),
+            None => did_you_mean(column, all),
+        };
         let columns = named.iter().map(|table| {
             let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
             format!("{} has {}", table.name, names.join(", "))
@@ -441,6 +447,20 @@ impl Guard<'_> {
         format!("{near}{joined}{columns}")
     }
 }
+
+/// What the CSV files, Python and other tools call a column; the first that a table of the query has.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("kernel", "name"),
+    ("short", "name"),
+    ("kernel_name", "full_name"),
+    ("kernel_name", "name"),
+    ("demangled", "full_name"),
+    ("mangled", "mangled_name"),
+    ("count", "calls"),
+    ("duration_ns", "total_ns"),
+    ("median_ns", "p50_ns"),
+    ("percent", "stage_percent"),
+];
 
 fn tables_there() -> Vec<&'static str> {
     TABLES.iter().map(|table| table.name).collect()

@@ -8,7 +8,8 @@ use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{listed, shorten, visible};
 use stage2_model::rule::GRAPHS_USED_PERCENT;
 use stage2_model::{
-    ClockUse, EngineSteps, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
+    ClockUse, EngineSteps, HostCauseKind, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity,
+    Status, StepUnit,
 };
 
 use crate::compare::Run;
@@ -24,7 +25,12 @@ type TextOf = fn(&Run<'_>) -> Option<String>;
 
 /// What has to be known of a side although both may be alike: what it is, what it means, and the text of a
 /// run that it holds for.
-const OF_ONE_SIDE: [(&str, &str, TextOf); 3] = [
+const OF_ONE_SIDE: [(&str, &str, TextOf); 4] = [
+    (
+        "overloaded processors",
+        "launching threads waited for a processor: idle and host times are longer for that alone",
+        |run| overload(run.report),
+    ),
     (
         "coverage is partial",
         "what was not recorded is in no number: calls and times may be smaller for that alone",
@@ -79,6 +85,38 @@ fn clock(report: &Report, of: fn(&ClockUse) -> Option<ReadSpan>) -> Option<f64> 
     (reads > 0.0).then(|| sum / reads)
 }
 
+/// How many calls of each stage run at once on average, where that is more than one.
+fn calls_at_a_time(report: &Report) -> String {
+    let stages = report.answer.stages.iter().filter_map(|stage| {
+        let calls: f64 = stage.at_a_time()?.split(' ').next()?.parse().ok()?;
+        // Runs of the same code differ behind the point.
+        Some(format!("{} {calls:.0}", shown(&stage.stage)))
+    });
+    distinct(stages).unwrap_or_else(|| "1".to_owned())
+}
+
+/// Share of the time of a stage, percent, from which waiting for a processor counts as overload.
+const OVERLOAD_PERCENT: f64 = 10.0;
+/// What the collector notes where it sampled less often for that reason.
+const OVERLOADED: &str = "processors are overloaded";
+
+/// What shows that the processors had too much to do.
+fn overload(report: &Report) -> Option<String> {
+    let host = report.host.as_ref()?;
+    let waits = host.stages.iter().filter_map(|stage| {
+        let (idle, window) = (stage.idle_ns?, stage.window_ns.filter(|window| *window > 0)?);
+        let causes = stage.causes.iter().filter(|cause| cause.kind == HostCauseKind::NotScheduled);
+        let percent = causes.map(|cause| cause.percent).sum::<f64>() * idle as f64 / window as f64;
+        (percent >= OVERLOAD_PERCENT).then(|| format!("{} {percent:.0} %", shown(&stage.stage)))
+    });
+    let waits: Vec<String> = waits.collect();
+    if !waits.is_empty() {
+        return Some(listed(&waits, NAMED));
+    }
+    let mut notes = host.processes.iter().filter_map(|process| process.note.as_deref());
+    notes.any(|note| note.contains(OVERLOADED)).then(|| "yes".to_owned())
+}
+
 /// Share of the readings from which a limit is one of the run, and no moment of it.
 const LIMITED_PERCENT: f64 = 10.0;
 
@@ -123,7 +161,7 @@ fn kernels_of_graphs(report: &Report) -> impl Iterator<Item = String> {
 
 /// Facts of a run that its numbers depend on, with the weight and the meaning of a difference. The first
 /// [`IN_ORDER`] come in this order, as people ask for them; all others by name.
-const TOPICS: [(&str, Severity, &str); 33] = [
+const TOPICS: [(&str, Severity, &str); 34] = [
     ("simulated", Warning, "times of one side are those of a recording: do not compare them"),
     ("GPU", Warning, "times differ for that reason alone: calls can be compared, times cannot"),
     ("number of GPUs", Warning, "sums are over different numbers of GPUs"),
@@ -133,6 +171,11 @@ const TOPICS: [(&str, Severity, &str); 33] = [
     ("decode steps", Warning, "decode is compared per token; later tokens read a longer KV cache"),
     ("images per prompt", Warning, "a step does a different amount of work"),
     ("crops per image", Warning, "a step does a different amount of work"),
+    (
+        "calls at a time",
+        Warning,
+        "tokens per second and the mean step follow it, and the time of a call need not",
+    ),
     ("source of the rows", Warning, "tools measure differently: compare runs of one tool"),
     (
         "sampling",
@@ -175,7 +218,7 @@ const TOPICS: [(&str, Severity, &str); 33] = [
     ("CUPTI", Note, "versions may cost the workload differently"),
     ("CUPTI's activity API", Note, "its cost per launch differs"),
 ];
-const IN_ORDER: usize = 29;
+const IN_ORDER: usize = 30;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Topic {
@@ -492,6 +535,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ),
         ("collector settings", profiled("collector settings")),
         ("attribution", meta("attribution")),
+        ("calls at a time", Some(calls_at_a_time(report))),
         ("processes with GPU work", Some(with_work.to_string())),
         ("ranks", (report.ranks.seen > 0).then(|| report.ranks.seen.to_string())),
         ("GPU clock", device(|row| row.core_clock_khz.map(|khz| format!("{} MHz", khz / 1000)))),

@@ -227,7 +227,8 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         metrics.retain(|metric| change.per_of(&metric.metric).is_empty());
         change.metrics = metrics;
     }
-    let has_moved = time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
+    let rate = change.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
+    let has_moved = rate || time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
     if change.own_times.is_none() {
         change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
     }
@@ -299,6 +300,7 @@ fn host_causes(
     let least = LEAST_OF_IDLE * idle(of_a).max(idle(of_b));
     for change in changes.iter_mut().filter(|change| !has_moved || size(change) < least) {
         change.verdict = Verdict::None;
+        change.noise.exceeds_value = false;
     }
     changes.order_by(|a, b| size(b).total_cmp(&size(a)));
     changes
@@ -313,11 +315,20 @@ fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
         (side.iter().filter(has).count(), side.len())
     });
     let [(a, of_a), (b, of_b)] = with;
-    let is_partial = a + b > 0 && a + b < of_a + of_b;
-    is_partial.then(|| {
+    let is_sampled = sides.iter().all(|side| side.iter().all(|(view, _)| view.host.is_some()));
+    let (what, remedy) = match is_sampled {
+        true => ("too few host samples", "longer runs have more"),
+        false => ("no host samples", "record both sides with profiling.collector.host=true"),
+    };
+    let side = match (a < of_a, b < of_b) {
+        (true, false) => "before",
+        (false, true) => "after",
+        _ => "in some runs",
+    };
+    (a + b > 0 && a + b < of_a + of_b).then(|| {
         format!(
-            "What the host did in the idle time is not compared: {a} of {of_a} runs before and {b} of {of_b} \
-             after have samples of it; record both sides with profiling.collector.host=true"
+            "{what} {side}: what the host did in the idle time is known of {a} of {of_a} runs before and {b} of \
+             {of_b} after; {remedy}"
         )
     })
 }

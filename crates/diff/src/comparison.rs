@@ -249,7 +249,8 @@ pub struct StageChange {
     /// cause. Empty: a run was not sampled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host: Vec<MetricChange>,
-    /// Why causes of idle time are not compared although some runs have them; null: no run has them, or all have.
+    /// Why causes of idle time are not compared although some runs have them: in a few words, and behind a colon in full;
+    /// null: no run has them, or all have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_absent: Option<String>,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
@@ -402,31 +403,49 @@ impl MetricChange {
             before => (100.0 / before?.abs(), " %", 1),
         };
         let least = self.noise.threshold? * scale;
-        let text = |value: f64| format!("{value:.digits$}{unit}");
         let Some(ends) = self.interval else {
             let is_known =
                 matches!(self.noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
-            return is_known.then(|| NoiseText::Within(text(least)));
+            return is_known.then(|| match self.noise.exceeds_value && !is_share {
+                true => NoiseText::ExceedsValue,
+                false => NoiseText::Within(format!("{least:.digits$}{unit}")),
+            });
         };
-        let ends = ends.map(|end| end * scale);
-        let is_apart = ends.iter().all(|end| *end > 0.0) || ends.iter().all(|end| *end < 0.0);
-        match self.verdict {
-            Verdict::None if is_apart && self.change?.abs() * scale <= least => {
-                Some(NoiseText::Below(text(least)))
-            }
-            // Another number decided.
-            Verdict::None if is_apart => None,
-            _ => {
-                let [a, b] = ends.map(|end| signed(end, digits));
-                Some(NoiseText::Interval(format!("[{a}, {b}]"), unit))
-            }
-        }
+        // Otherwise another number decided.
+        let is_own = self.verdict != Verdict::None || !self.is_apart() || self.is_too_small();
+        is_own.then(|| {
+            let [a, b] = ends.map(|end| signed(end * scale, digits));
+            NoiseText::Interval(format!("[{a}, {b}]"), unit)
+        })
+    }
+
+    /// Whether no change is among those that several runs allow.
+    fn is_apart(&self) -> bool {
+        self.interval.is_some_and(|[least, most]| least > 0.0 || most < 0.0)
+    }
+
+    /// Whether several runs show a change, which is smaller than the least one that counts.
+    pub fn is_too_small(&self) -> bool {
+        let size = self.change.map(f64::abs).zip(self.noise.threshold);
+        let is_below = size.is_some_and(|(size, least)| size <= least);
+        self.verdict == Verdict::None && self.is_apart() && is_below
     }
 
     /// Digits behind the point of a difference of its values.
     pub fn digits(&self) -> usize {
         let values = [self.before, self.after].into_iter().flatten();
-        values.map(|value| self.unit.digits(value)).max().unwrap_or_default()
+        match self.metric == DURATION {
+            true => 0,
+            false => values.map(|value| self.unit.digits(value)).max().unwrap_or_default(),
+        }
+    }
+
+    /// A value of it, without its unit.
+    pub fn shown(&self, value: f64) -> String {
+        match self.metric == DURATION {
+            true => grouped(&format!("{value:.0}")),
+            false => self.unit.shown(value),
+        }
     }
 
     /// Whether there are enough runs for a test. Of fewer, a change is a judgement neither of the code nor of the verdict.
@@ -443,7 +462,8 @@ impl MetricChange {
                 (None, None) => "not known",
             },
             (Verdict::None, _) if self.change == Some(0.0) => "equal",
-            (Verdict::None, _) if self.noise.method == NoiseMethod::OneRunEach => "not judged",
+            (Verdict::None, _) if !self.noise.is_judged() => "not judged",
+            (Verdict::None, _) if self.is_too_small() => "too small",
             (Verdict::None, _) => "within noise",
             (_, Better::Lower | Better::Higher) if self.is_tested() => {
                 if self.is_worse() {
@@ -489,6 +509,9 @@ impl MetricChange {
     }
 }
 
+/// It is measured in whole milliseconds.
+const DURATION: &str = "duration_ms";
+
 /// What decided on a change, in percent of the value before, or in percentage points of a share.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoiseText {
@@ -496,8 +519,8 @@ pub enum NoiseText {
     Within(String),
     /// Of several, the changes that they allow, and their unit: `[-45.1, -18.0]`, ` %`.
     Interval(String, &'static str),
-    /// The change is smaller than the least one that counts.
-    Below(String),
+    /// It is as large as the value itself.
+    ExceedsValue,
 }
 
 impl std::fmt::Display for NoiseText {
@@ -505,7 +528,7 @@ impl std::fmt::Display for NoiseText {
         match self {
             NoiseText::Within(least) => write!(f, "± {least}"),
             NoiseText::Interval(ends, _) => f.write_str(ends),
-            NoiseText::Below(least) => write!(f, "below {least}"),
+            NoiseText::ExceedsValue => f.write_str("± over 100 %"),
         }
     }
 }
@@ -554,6 +577,16 @@ pub struct Noise {
     pub threshold: Option<f64>,
     /// Probability of such ranks if nothing changed; null: no rank test.
     pub p_value: Option<f64>,
+    /// There is no difference beyond noise, but the noise allows a change as large as the number before: the runs do not tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exceeds_value: bool,
+}
+
+impl Noise {
+    /// Whether the runs tell if a change is more than noise.
+    pub fn is_judged(self) -> bool {
+        self.method != NoiseMethod::OneRunEach && !self.exceeds_value
+    }
 }
 
 /// A kind of GPU work.
@@ -736,7 +769,8 @@ impl MetricUnit {
 
     /// A number of it, without the unit.
     pub fn shown(self, value: f64) -> String {
-        grouped(&format!("{value:.*}", self.digits(value)))
+        let text = grouped(&format!("{value:.*}", self.digits(value)));
+        if is_nothing(&text) { text.trim_start_matches('-').to_owned() } else { text }
     }
 
     /// Digits behind the point of a number of it.
@@ -780,13 +814,23 @@ pub enum Better {
 /// A number with its sign; what rounds to nothing has none.
 pub fn signed(value: f64, digits: usize) -> String {
     let text = grouped(&format!("{value:+.digits$}"));
-    let bare = text.trim_start_matches(['+', '-']);
-    if bare.chars().all(|c| c == '0' || c == '.') { bare.to_owned() } else { text }
+    if is_nothing(&text) { text.trim_start_matches(['+', '-']).to_owned() } else { text }
 }
 
-/// `+70.36 ms`.
+/// Whether all digits of a number are zeros.
+fn is_nothing(number: &str) -> bool {
+    number.chars().all(|c| matches!(c, '0' | '.' | '+' | '-'))
+}
+
+/// `+70.36 ms`; what rounds to nothing has no sign.
 pub fn signed_time(ns: f64) -> String {
-    format!("{}{}", if ns < 0.0 { '-' } else { '+' }, shown_time(ns.abs()))
+    let time = shown_time(ns.abs());
+    let number = time.split(' ').next().unwrap_or_default();
+    match ns < 0.0 {
+        _ if is_nothing(number) => time,
+        true => format!("-{time}"),
+        false => format!("+{time}"),
+    }
 }
 
 #[cfg(test)]
@@ -798,5 +842,39 @@ mod tests {
         assert_eq!(signed(-0.0001, 2), "0.00");
         assert_eq!(signed(0.5, 1), "+0.5");
         assert_eq!(signed(-12.0, 0), "-12");
+        assert_eq!(signed_time(-12.0), "0.0 us");
+        assert_eq!(signed_time(-70_360_000.0), "-70.36 ms");
+        assert_eq!(MetricUnit::Ms.shown(-0.0), "0.000");
+        assert_eq!(MetricUnit::Ms.shown(-0.001), "-0.001");
+    }
+
+    #[test]
+    fn a_sure_change_below_the_minimum_has_its_interval_and_a_word_of_its_own() {
+        let of = |interval, exceeds_value| MetricChange {
+            metric: "step_ms".to_owned(),
+            unit: MetricUnit::Ms,
+            better: Better::Lower,
+            before: Some(10.0),
+            after: Some(9.93),
+            change: Some(-0.07),
+            change_percent: Some(-0.7),
+            verdict: Verdict::None,
+            noise: Noise {
+                method: NoiseMethod::RankTest,
+                threshold: Some(0.1),
+                p_value: Some(0.029),
+                exceeds_value,
+            },
+            interval: Some(interval),
+            before_runs: vec![10.0; 4],
+            after_runs: vec![9.93; 4],
+        };
+        let said = |metric: MetricChange| {
+            let noise = metric.noise_text().map(|text| text.to_string()).unwrap_or_default();
+            (metric.word(), noise)
+        };
+        assert_eq!(said(of([-0.09, -0.05], false)), ("too small", "[-0.9, -0.5]".to_owned()));
+        assert_eq!(said(of([-0.3, 0.1], false)), ("within noise", "[-3.0, +1.0]".to_owned()));
+        assert_eq!(said(of([-9.0, 19.0], true)), ("not judged", "[-90.0, +190.0]".to_owned()));
     }
 }

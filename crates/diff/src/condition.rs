@@ -426,6 +426,12 @@ fn undecided(metric: &MetricChange) -> Option<String> {
         (NoiseMethod::OneRunEach, _) => {
             "one run per side does not show the noise of this number".to_owned()
         }
+        (_, Some(NoiseText::Interval(ends, unit))) if metric.is_too_small() => {
+            format!(
+                "too small to count (its interval is {ends}{unit}, and the change is below the minimum)"
+            )
+        }
+        _ if metric.noise.exceeds_value => "its noise is as large as the number itself".to_owned(),
         (_, Some(NoiseText::Interval(ends, unit))) => {
             format!("within noise (its interval {ends}{unit} holds 0)")
         }
@@ -505,7 +511,7 @@ mod tests {
             change: Some(after - 10.0),
             change_percent: Some((after - 10.0) * 10.0),
             verdict,
-            noise: Noise { method, threshold: Some(0.5), p_value: None },
+            noise: Noise { method, threshold: Some(0.5), ..Noise::default() },
             interval: None,
             before_runs: Vec::new(),
             after_runs: Vec::new(),

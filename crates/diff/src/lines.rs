@@ -6,12 +6,11 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseMethod, NoiseText, Per,
+    ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per,
     Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
-use crate::parts::Parts;
 
 const STAGES: usize = 3;
 /// Characters of a name in a line.
@@ -53,8 +52,8 @@ impl Comparison {
     /// What became of the times of its stages.
     pub fn outlook(&self) -> Outlook {
         let stages = timed(self);
-        let changed = stages.iter().filter_map(|stage| changed_time(stage));
-        let changed: Vec<Change> = changed.map(|(change, _)| change).collect();
+        let changed = stages.iter().filter_map(|stage| changed_stage(stage));
+        let changed: Vec<Change> = changed.map(|found| found.change).collect();
         let has = |change| changed.contains(&change);
         let is_unjudged = |stage: &&StageChange| is_unjudged(stage);
         let is_alone = |stage: &&StageChange| stage.presence != Presence::Both;
@@ -97,7 +96,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let outlook = of.outlook();
     // The head then states it once for all.
     let is_open = outlook == Outlook::NotJudged;
-    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_time(stage)?.1)));
+    let changed = stages.iter().filter_map(|stage| Some((*stage, changed_stage(stage)?.text)));
     let changed: Vec<(&StageChange, String)> = changed.collect();
     let is_same = changed.is_empty();
     let times: Vec<(&StageChange, String)> = match is_same {
@@ -111,7 +110,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     };
     let more = times.len().saturating_sub(STAGES);
     // What the first stage delivers says whether its time helps.
-    let rate = times.first().and_then(|(stage, _)| throughput(stage, is_open));
+    let rate = times.first().filter(|(stage, _)| is_same || changed_time(stage).is_some());
+    let rate = rate.and_then(|(stage, _)| throughput(stage, is_open));
     let (rate, rate_text) = rate.unzip();
     let mut texts: Vec<String> = times.into_iter().take(STAGES).map(|(_, text)| text).collect();
     texts.splice(texts.len().min(1)..texts.len().min(1), rate_text);
@@ -130,9 +130,8 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     let basis = match (of.before.len(), of.after.len()) {
         (1, 1) => "(one run per side)".to_owned(),
         (a, b) => {
-            let metric = |stage: &&StageChange| Some(time_of(stage)?.0.noise.p_value);
-            let moved = stages.iter().find(|stage| changed_time(stage).is_some());
-            let p = match moved.and_then(metric).flatten() {
+            let moved = stages.iter().find_map(|stage| changed_stage(stage));
+            let p = match moved.and_then(|found| found.p_value) {
                 // A p that is the least possible says that the sides do not mix, and no more.
                 Some(p) if p <= smallest_p(a, b) * 1.001 => {
                     format!(", p = {p:.3}, the smallest possible")
@@ -155,9 +154,13 @@ pub(crate) fn verdict(of: &Comparison) -> String {
                 true => "No clear difference",
                 false => "No difference beyond noise",
             };
+            let and_least = match has_too_small(&stages) {
+                true => format!(" and {}", least(of)),
+                false => String::new(),
+            };
             // What follows is one.
             let of = if texts.len() > named { " in the time of a stage" } else { "" };
-            format!("{what}{of} {basis}")
+            format!("{what}{and_least}{of} {basis}")
         }
     };
     let caution = if outlook == Outlook::Changed && of.is_of_two_runs() { TWO_RUNS } else { "" };
@@ -199,10 +202,53 @@ fn changed_time(stage: &StageChange) -> Option<(Change, String)> {
     }
 }
 
-fn is_unjudged(stage: &StageChange) -> bool {
-    let time = time_of(stage).map(|(metric, _)| (metric.noise.method, metric.change == Some(0.0)));
-    time == Some((NoiseMethod::OneRunEach, false))
+/// What changed in a stage, as the verdict has it.
+struct Changed {
+    change: Change,
+    text: String,
+    p_value: Option<f64>,
 }
+
+/// What became of the time of a stage, or else of its tokens per second; nothing where both are noise or not known.
+fn changed_stage(stage: &StageChange) -> Option<Changed> {
+    if let Some((change, text)) = changed_time(stage) {
+        let p_value = time_of(stage).and_then(|(metric, _)| metric.noise.p_value);
+        return Some(Changed { change, text, p_value });
+    }
+    let (rate, text) = throughput(stage, false)?;
+    if !rate.verdict.is_change() || stage.other_work.is_some() {
+        return None;
+    }
+    let change = match rate.is_tested() {
+        false => Change::Untested,
+        true if rate.is_worse() => Change::Worse,
+        true => Change::Better,
+    };
+    // Several calls at a time: each takes as long as one alone.
+    let text = match time_change(stage, false) {
+        Some(time) => format!("{text}; {time}"),
+        None => text,
+    };
+    Some(Changed { change, text, p_value: rate.noise.p_value })
+}
+
+fn is_unjudged(stage: &StageChange) -> bool {
+    time_of(stage).is_some_and(|(metric, _)| metric.word() == NOT_JUDGED)
+}
+
+/// Whether the time that the verdict names changed by too little to count, although the runs show it.
+fn has_too_small(stages: &[&StageChange]) -> bool {
+    let mut both = stages.iter().filter(|stage| stage.presence == Presence::Both);
+    both.find_map(|stage| stage.time()).is_some_and(MetricChange::is_too_small)
+}
+
+/// The least change that counts.
+fn least(of: &Comparison) -> &'static str {
+    if of.before.len().min(of.after.len()) == 1 { "5 %" } else { "1 %" }
+}
+
+/// The word of [`MetricChange::word`] for what the runs cannot tell.
+const NOT_JUDGED: &str = "not judged";
 
 /// `decode step 12.7 % shorter`. `is_open`: nothing is judged, and another word states it.
 fn time_change(stage: &StageChange, is_open: bool) -> Option<String> {
@@ -224,9 +270,16 @@ fn held(metric: &MetricChange, is_open: bool) -> String {
         _ if is_of_two && metric.verdict.is_change() => {
             format!("{} % {}", signed(percent.abs(), 1).replace('+', ""), metric.word())
         }
+        Some(NoiseText::Interval(ends, _)) if metric.is_too_small() => {
+            format!("{change} % {ends}, too small to count")
+        }
+        Some(NoiseText::Interval(ends, _)) if metric.word() == NOT_JUDGED && !is_open => {
+            format!("{change} % {ends}, not judged")
+        }
         Some(NoiseText::Interval(ends, _)) => format!("{change} % {ends}"),
         Some(noise @ NoiseText::Within(..)) => format!("{change} % (within {noise})"),
-        Some(noise @ NoiseText::Below(..)) => format!("{change} % ({noise})"),
+        Some(noise @ NoiseText::ExceedsValue) if is_open => format!("{change} % ({noise})"),
+        Some(noise @ NoiseText::ExceedsValue) => format!("{change} % (not judged, {noise})"),
         None if is_of_two && is_open => format!("{change} %"),
         None if is_of_two => format!("{change} % (not judged)"),
         None => format!("{change} % ({})", metric.word()),
@@ -553,14 +606,6 @@ fn comparable(of: &Comparison) -> String {
     let (warnings, notes): (Vec<&Difference>, Vec<&Difference>) =
         of.differences.iter().partition(|d| d.severity >= Severity::Warning);
     let warnings: Vec<String> = warnings.into_iter().map(warning).collect();
-    if !warnings.is_empty() {
-        let notes = match notes.len() {
-            0 => String::new(),
-            n => format!("; and {}", counted(n as u64, "note")),
-        };
-        let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
-        return format!("{degree}: {}{notes}", warnings.join(", "));
-    }
     let both = notes.iter().filter(|note| note.before == note.after);
     let mut texts: Vec<String> = both.map(|note| format!("both {}", note.what)).collect();
     let differ: Vec<&str> = notes
@@ -571,9 +616,14 @@ fn comparable(of: &Comparison) -> String {
     if !differ.is_empty() {
         texts.push(format!("other {}", listed(&differ, NOTES)));
     }
-    match texts.is_empty() {
-        true => "yes".to_owned(),
-        false => format!("yes ({})", texts.join("; ")),
+    match (warnings.is_empty(), texts.is_empty()) {
+        (true, true) => "yes".to_owned(),
+        (true, false) => format!("yes ({})", texts.join("; ")),
+        (false, _) => {
+            let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
+            let warned = format!("{degree}: {}", warnings.join(", "));
+            std::iter::once(warned).chain(texts).collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
@@ -589,15 +639,21 @@ fn noise(of: &Comparison) -> String {
             let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
             // Those that have bars on a screen.
             let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
-            let has_open = |parts: Parts<'_>| {
-                parts.rows.iter().take(parts.told).any(|part| !part.is_judged())
+            // Whether their noise is not known, and whether it is as large as the number.
+            let open_parts = pictured.flat_map(|parts| {
+                let told = parts.rows.into_iter().take(parts.told);
+                told.filter(|part| !part.is_judged()).map(|part| part.noise.exceeds_value)
+            });
+            let open_times = stages.iter().copied().filter(|stage| is_unjudged(stage));
+            let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
+            let open: Vec<bool> = open_parts.chain(open_times).collect();
+            let open = match (open.contains(&false), open.contains(&true)) {
+                (true, true) => "; not judged (□): one value per run, or noise as large as the number",
+                (true, false) => "; not judged (□): each run has only one value of it",
+                (false, true) => "; not judged (□): its noise is as large as the number",
+                (false, false) => "",
             };
-            let is_open = stages.iter().copied().any(is_unjudged) || pictured.into_iter().any(has_open);
-            let open = match is_open {
-                true => "; not judged (□): each run has only one value of it",
-                false => "",
-            };
-            format!("± is the noise of the steps and calls within these two runs, and at least 5 %{open}")
+            format!("± is the noise of steps within these two runs, at least 5 %{open}")
         }
         (1, n) | (n, 1) => format!(
             "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \
@@ -617,6 +673,37 @@ fn noise(of: &Comparison) -> String {
     }
 }
 
+/// Runs that are missing for a test, and the command that compares them with those that are there.
+fn more_runs(of: &Comparison) -> String {
+    let names = |side: &[ComparedRun], letter: char| -> Vec<String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+        let label = |run: &ComparedRun| {
+            // The runs of a baseline have one name.
+            let is_baseline = run.label.starts_with("baseline:");
+            let name = run.label.split('/').next().filter(|_| is_baseline).unwrap_or(&run.label);
+            let is_short = name.chars().count() <= NAME_TO_COPY;
+            (is_short && name.chars().all(plain)).then(|| name.to_owned())
+        };
+        let known: Option<Vec<String>> = side.iter().map(label).collect();
+        let mut known = known.unwrap_or_default();
+        let others = known.len() + 1..=side.len().max(ENOUGH_RUNS);
+        known.dedup();
+        known.into_iter().chain(others.map(|at| format!("{letter}{at}"))).collect()
+    };
+    let missing = [&of.before, &of.after].map(|side| ENOUGH_RUNS.saturating_sub(side.len()));
+    let what = match missing {
+        [a, b] if a == b => format!("{} per side", counted(a as u64, "more run")),
+        [0, b] => format!("{} after", counted(b as u64, "more run")),
+        [a, 0] => format!("{} before", counted(a as u64, "more run")),
+        [a, b] => format!("{a} more runs before and {b} after"),
+    };
+    let (before, after) = (names(&of.before, 'A').join(" "), names(&of.after, 'B').join(" "));
+    format!("record {what}, then: stage2-launch diff {before} --against {after}")
+}
+
+/// Characters of the name of a run in a command to copy.
+const NAME_TO_COPY: usize = 24;
+
 /// Runs of a side from which a rank test can decide.
 const ENOUGH_RUNS: usize = 4;
 
@@ -631,14 +718,8 @@ fn next(of: &Comparison) -> String {
             return "compare runs of one engine, or record both sides with the same ranges"
                 .to_owned();
         }
-        _ if runs == 1 => {
-            return format!(
-                "record {ENOUGH_RUNS} runs per side, then: diff A1 .. A4 --against B1 .. B4"
-            );
-        }
-        Outlook::Changed if too_few(of) => {
-            return format!("record {ENOUGH_RUNS} runs per side to decide");
-        }
+        _ if runs == 1 => return more_runs(of),
+        Outlook::Changed if too_few(of) => return more_runs(of),
         Outlook::Better => "the change helps: keep it",
         Outlook::Worse => "the change costs time: change or drop it",
         Outlook::Mixed if timed(of).iter().any(|stage| stage.opposed().is_some()) => {
@@ -646,7 +727,11 @@ fn next(of: &Comparison) -> String {
         }
         Outlook::Mixed => "decide which of the stages counts for you",
         Outlook::Changed => "compare runs with the same stages",
-        Outlook::Same | Outlook::NotJudged => "the times show no effect",
+        Outlook::NotJudged => "the runs of a side differ too much: find the reason, or record more",
+        Outlook::Same if has_too_small(&timed(of)) => {
+            return format!("the effect on the times is too small to count: below {}", least(of));
+        }
+        Outlook::Same => "the times show no effect",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),

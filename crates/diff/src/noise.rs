@@ -65,13 +65,21 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
         Expected::Count => 0.0,
         _ => least(LEAST_SHARE_OF_SEVERAL, LEAST_POINTS_OF_SEVERAL),
     };
-    let of = |method, threshold, p_value, differs: bool| {
+    let of = |method, threshold: Option<f64>, p_value, differs: bool| {
         let verdict = match (b > a, b < a) {
             (true, _) if differs => Verdict::Increased,
             (_, true) if differs => Verdict::Decreased,
             _ => Verdict::None,
         };
-        (verdict, Noise { method, threshold, p_value })
+        let is_wide = || {
+            let most = match interval(before, after, method) {
+                Some([least, most]) => Some(least.abs().max(most.abs())),
+                None => threshold,
+            };
+            most.is_some_and(|most| most >= a.abs())
+        };
+        let exceeds_value = verdict == Verdict::None && a != b && is_wide();
+        (verdict, Noise { method, threshold, p_value, exceeds_value })
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
@@ -264,6 +272,23 @@ mod tests {
         assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
         let share = judge(&[20.0], &[40.0], Expected::Share);
         assert_eq!((share.0, share.1.method), (Verdict::None, NoiseMethod::OneRunEach));
+    }
+
+    #[test]
+    fn noise_as_large_as_the_number_judges_nothing() {
+        let found = |before: f64, after: f64, standard_error: f64| {
+            let spread = Spread { standard_error, count: 30 };
+            let (verdict, noise) = judge(&[before], &[after], Expected::Spread(spread, spread));
+            (verdict, noise.exceeds_value)
+        };
+        assert_eq!(found(1.0, 2.0, 1.0), (Verdict::None, true));
+        assert_eq!(found(0.0, 0.1, 1.0), (Verdict::None, true));
+        assert_eq!(found(1.0, 1.2, 0.2), (Verdict::None, false), "it is noise");
+        assert_eq!(found(1.0, 9.0, 1.0), (Verdict::Increased, false), "larger than its noise");
+        assert_eq!(found(1.0, 1.0, 1.0), (Verdict::None, false), "equal");
+        let (wild, calm) = ([1.0, 20.0, 2.0, 30.0], [2.0, 2.1, 2.2, 2.3]);
+        assert!(!judge(&wild, &calm, Expected::OneValue).1.is_judged());
+        assert!(judge(&calm, &[2.0, 2.15, 2.2, 2.3], Expected::OneValue).1.is_judged());
     }
 
     #[test]

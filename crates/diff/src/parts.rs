@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use stage2_contract::order::Order as _;
 
 use crate::comparison::{
-    MetricChange, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind, WorkSide,
+    MetricChange, Noise, NoiseMethod, Presence, StageChange, Verdict, WorkChange, WorkKind,
+    WorkSide,
 };
 use crate::metric::class_metric;
+use crate::noise::{Expected, judge};
 
 impl StageChange {
     /// What its mean step changed by, in parts that add up to it: the window of that, as the bar of a report has it.
@@ -16,7 +18,10 @@ impl StageChange {
         let whole = known("window_ms");
         let idle = known("idle_ms");
         let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() {
-            true => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
+            true => match idle.zip(known("launch_gaps_ms")) {
+                Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps).into(),
+                None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
+            },
             false => {
                 let causes = self.host.iter();
                 causes.map(|cause| PartChange::idle(cause, Some(&cause.metric))).collect()
@@ -37,7 +42,7 @@ impl StageChange {
         let place = |part: &PartChange<'_>| match part.verdict.is_change() {
             _ if part.change_ns.abs() < LEAST_PART * largest => 2,
             true => 0,
-            false => 1 + u8::from(part.word() == "noise"),
+            false => 1 + u8::from(part.word() == "noise" || part.noise.exceeds_value),
         };
         rows.order_by(|a, b| {
             let of_both = place(a).cmp(&place(b));
@@ -86,8 +91,8 @@ pub struct PartChange<'c> {
     pub change_ns: f64,
     /// Whether that is beyond noise.
     pub verdict: Verdict,
-    /// How the noise is known.
-    pub method: NoiseMethod,
+    /// What it was compared with.
+    pub noise: Noise,
 }
 
 impl<'c> PartChange<'c> {
@@ -95,13 +100,15 @@ impl<'c> PartChange<'c> {
     fn work(sum: Option<&MetricChange>, work: Vec<&'c WorkChange>) -> Self {
         let change_ns: f64 = work.iter().map(|row| row.change_ns).sum();
         let sum_ns = |side: fn(&WorkChange) -> &Option<WorkSide>| -> f64 {
-            work.iter().filter_map(|row| side(row).as_ref()).map(|side| side.ns).sum()
+            let sides = work.iter().filter_map(|row| side(row).as_ref());
+            // The sum of nothing is a negative zero.
+            sides.map(|side| side.ns).fold(0.0, |all, ns| all + ns)
         };
         let sides_ns = [sum_ns(|row| &row.before), sum_ns(|row| &row.after)];
-        let (verdict, method) = match (&work[..], sum) {
-            ([row], _) => (row.verdict, row.noise.method),
-            (_, Some(sum)) => (sum.verdict, sum.noise.method),
-            _ => (Verdict::None, NoiseMethod::OneRunEach),
+        let (verdict, noise) = match (&work[..], sum) {
+            ([row], _) => (row.verdict, row.noise),
+            (_, Some(sum)) => (sum.verdict, sum.noise),
+            _ => (Verdict::None, Noise { method: NoiseMethod::OneRunEach, ..Noise::default() }),
         };
         let (change, cause) = (change_ns, None);
         // Runs are judged by their medians, and rows are means.
@@ -113,15 +120,46 @@ impl<'c> PartChange<'c> {
             sides_ns,
             change_ns,
             verdict: if agrees { verdict } else { Verdict::None },
-            method,
+            noise,
         }
     }
 
     fn idle(metric: &MetricChange, cause: Option<&'c str>) -> Self {
         let (change_ns, verdict) = (metric.change.unwrap_or(0.0) * 1e6, metric.verdict);
         let sides_ns = [metric.before, metric.after].map(|ms| ms.unwrap_or(0.0) * 1e6);
-        let method = metric.noise.method;
-        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, method }
+        Self { work: Vec::new(), cause, sides_ns, change_ns, verdict, noise: metric.noise }
+    }
+
+    /// Idle time between consecutive launches, and all other idle time, where no cause is known.
+    fn gaps_and_others(idle: &MetricChange, gaps: &MetricChange) -> [Self; 2] {
+        let (all, gaps_part) = (Self::idle(idle, None), Self::idle(gaps, Some(LAUNCH_GAPS)));
+        let difference = |[of, part]: [f64; 2]| of - part;
+        let side = |of: &[f64], part: &[f64], only: [Option<f64>; 2]| -> Vec<f64> {
+            match (of.is_empty(), of.len() == part.len()) {
+                (true, _) => vec![difference(only.map(|ms| ms.unwrap_or(0.0)))],
+                (false, true) => of.iter().zip(part).map(|(of, part)| of - part).collect(),
+                // A run does not have both.
+                (false, false) => Vec::new(),
+            }
+        };
+        let before = side(&idle.before_runs, &gaps.before_runs, [idle.before, gaps.before]);
+        let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
+        let (verdict, noise) = judge(&before, &after, Expected::OneValue);
+        let change_ns = all.change_ns - gaps_part.change_ns;
+        // Medians do not subtract.
+        let is_opposed = matches!(
+            (verdict, change_ns > 0.0),
+            (Verdict::Increased, false) | (Verdict::Decreased, true)
+        );
+        let others = Self {
+            work: Vec::new(),
+            cause: Some(OTHER_IDLE),
+            sides_ns: std::array::from_fn(|at| all.sides_ns[at] - gaps_part.sides_ns[at]),
+            change_ns,
+            verdict: if is_opposed { Verdict::None } else { verdict },
+            noise,
+        };
+        [gaps_part, others]
     }
 
     /// In a word, what became of it.
@@ -143,7 +181,7 @@ impl<'c> PartChange<'c> {
     /// Whether the runs tell if it is more than noise.
     pub fn is_judged(&self) -> bool {
         match self.verdict {
-            Verdict::None => self.method != NoiseMethod::OneRunEach,
+            Verdict::None => self.noise.is_judged(),
             verdict => verdict.is_change(),
         }
     }
@@ -157,6 +195,10 @@ impl<'c> PartChange<'c> {
     }
 }
 
+/// Idle time between consecutive launches.
+const LAUNCH_GAPS: &str = "launch gaps";
+/// Idle time of no known cause that is not between consecutive launches.
+pub const OTHER_IDLE: &str = "other";
 /// Share of the largest part below which a part stands among noise.
 const LEAST_PART: f64 = 0.02;
 /// Parts that are shown where all are noise.

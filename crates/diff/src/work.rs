@@ -56,7 +56,8 @@ pub(crate) fn changes(
         y.change_ns.abs().total_cmp(&x.change_ns.abs()).then_with(|| name(x).cmp(name(y)))
     });
     let sum = |of: fn(&WorkChange) -> Option<&WorkSide>| -> f64 {
-        rows.iter().filter_map(of).map(|side| side.ns).sum()
+        // The sum of nothing is a negative zero.
+        rows.iter().filter_map(of).map(|side| side.ns).fold(0.0, |all, ns| all + ns)
     };
     let before_ns = (!before.is_empty()).then(|| sum(|row| row.before.as_ref()));
     let after_ns = (!after.is_empty()).then(|| sum(|row| row.after.as_ref()));
@@ -143,7 +144,11 @@ fn row(
             let agrees = !verdict.is_change() || verdict == of_sign;
             (if agrees { verdict } else { Verdict::None }, noise)
         }
-        _ => (of_sign, Noise { method: NoiseMethod::Exact, threshold: Some(0.0), p_value: None }),
+        _ => {
+            let exact =
+                Noise { method: NoiseMethod::Exact, threshold: Some(0.0), ..Noise::default() };
+            (of_sign, exact)
+        }
     };
     let work = after.as_ref().or(before.as_ref()).map(|side| side.work);
     let (class, library) = work.map(|work| (work.class.clone(), work.library)).unwrap_or_default();

@@ -245,7 +245,11 @@ fn causes_of_idle_time_are_compared_whatever_their_line() {
     let stage = &partial.stages[0];
     assert_eq!(stage.host, []);
     let why = stage.host_absent.as_deref().expect("silence would look like no change");
-    assert!(why.contains("1 of 1 runs before and 0 of 1 after"), "{why}");
+    assert!(
+        why.starts_with("no host samples after:")
+            && why.contains("1 of 1 runs before and 0 of 1 after"),
+        "{why}"
+    );
     let warned = partial.differences.iter().find(|d| d.what == "samples of the host");
     let warned = warned.map(|d| (d.severity, &*d.before, &*d.after));
     assert_eq!(warned, Some((Severity::Warning, "yes", "no")));
@@ -1041,4 +1045,71 @@ fn the_mean_step_is_that_of_the_report() {
         }
     }
     assert!(seen >= 8, "{seen}");
+}
+
+#[test]
+fn tokens_per_second_decide_where_the_time_of_a_call_did_not_change() {
+    let of = |at: u64, rate: f64| {
+        let mut report = report(&[("decode", 9, 2_000_000 + at, vec![("k".into(), 9, 900)])]);
+        let tokens_per_s = Figure::Known(rate + at as f64 / 1e3);
+        report.answer.stages.push(StageAnswer { tokens_per_s, ..answer("decode") });
+        report
+    };
+    let side = |rate| [0, 100, 200, 300].map(|at| of(at, rate));
+    let (before, after) = (side(80.0), side(150.0));
+    let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
+    assert_eq!(found.outlook(), Outlook::Better, "{}", found.verdict);
+    let head =
+        "Better (4 against 4 runs, p = 0.029, the smallest possible): decode tokens/s +87.3 % [";
+    assert!(found.verdict.starts_with(head), "{}", found.verdict);
+    assert!(found.verdict.ends_with("; decode call equal"), "{}", found.verdict);
+    let worse = diff(&after.each_ref(), &before.each_ref(), &[], false);
+    assert_eq!(worse.outlook(), Outlook::Worse, "{}", worse.verdict);
+    let one = diff(&[&before[0]], &[&before[0]], &[], false);
+    assert_eq!(one.outlook(), Outlook::Same, "{}", one.verdict);
+}
+
+#[test]
+fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
+    let of = |gaps_ns: u64, others_ns: u64| {
+        let mut report = report(&[("decode", 4, 9_000_000, vec![("k".into(), 4, 4_000_000)])]);
+        let row = &mut report.stages[0];
+        row.gpu_busy_ns = Some(4_000_000);
+        row.gpu_window_ns = Some(4_000_000 + gaps_ns + others_ns);
+        row.gpu_idle_ns = Some(gaps_ns + others_ns);
+        row.gpu_short_gaps_ns = Some(gaps_ns);
+        report
+    };
+    let (before, after) = (of(20_000_000, 4_000_000), of(2_000_000, 3_000_000));
+    let found = diff(&[&before], &[&after], &[], false);
+    let parts = found.stages[0].parts();
+    let told = |part: &PartChange<'_>| (part.cause.map(str::to_owned), part.change_ns.round());
+    let told: Vec<_> = parts.rows.iter().map(told).collect();
+    let expected = [(Some("launch gaps".into()), -4.5e6), (Some("other".into()), -0.25e6)];
+    assert_eq!(told, expected);
+    assert!(parts.rows.iter().all(|part| part.word() == "not judged"), "one value per run");
+    let several = diff(&[&before; 4], &[&after; 4], &[], false);
+    let parts = several.stages[0].parts();
+    assert!(parts.rows.iter().all(|part| part.word() == "shorter"), "{:?}", parts.rows);
+}
+
+#[test]
+fn overloaded_processors_are_warned_of() {
+    let quiet = with_host(1, 40.0, 20.0);
+    let mut busy = with_host(1, 40.0, 20.0);
+    let stage = &mut busy.host.as_mut().expect("samples").stages[0];
+    (stage.window_ns, stage.idle_ns) = (Some(100), Some(60));
+    stage.causes.iter_mut().for_each(|cause| {
+        if cause.kind == HostCauseKind::Gil {
+            cause.kind = HostCauseKind::NotScheduled;
+        }
+    });
+    let warned = |a: &Report, b: &Report| {
+        let found = diff(&[a], &[b], &[], false);
+        let of = found.differences.into_iter().find(|of| of.what == "overloaded processors");
+        of.map(|of| (of.severity, of.before, of.after))
+    };
+    let expected = (Severity::Warning, "no".to_owned(), "decode 12 %".to_owned());
+    assert_eq!(warned(&quiet, &busy), Some(expected));
+    assert_eq!(warned(&quiet, &quiet), None);
 }

@@ -16,7 +16,7 @@ use stage2_model::finding::Id;
 use stage2_model::{AnswerLine, Finding, Severity};
 
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
-use crate::table::{Table, name, paragraph, sentence, text};
+use crate::table::{Table, capitalised, name, paragraph, sentence, text};
 
 const LABEL_CHARS: usize = 60;
 /// Runs of a side that are named one by one.
@@ -471,7 +471,11 @@ fn host(stage: &StageChange) -> String {
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
-        + &stage.host_absent.iter().map(|why| format!("{}\n\n", sentence(why))).collect::<String>()
+        + &stage
+            .host_absent
+            .iter()
+            .map(|why| format!("{}\n\n", sentence(&capitalised(why))))
+            .collect::<String>()
 }
 
 fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
@@ -483,8 +487,8 @@ fn metric_name(row: &MetricChange, stage: Option<&StageChange>) -> String {
 fn metrics(rows: &[&MetricChange], stage: Option<&StageChange>) -> String {
     Table::new(rows)
         .left("metric", |row| metric_name(row, stage))
-        .right("before", |row| value_cell(row.before, row.unit))
-        .right("after", |row| value_cell(row.after, row.unit))
+        .right("before", |row| cell(row.before, |value| row.shown(value)))
+        .right("after", |row| cell(row.after, |value| row.shown(value)))
         .right("change", |row| difference_cell(row))
         .right("change %", |row| percent_cell(row))
         .left("difference", |row| {
@@ -569,6 +573,7 @@ fn work_word(row: &WorkChange) -> &'static str {
         (_, Verdict::Increased) => "longer",
         (_, Verdict::Decreased) => "shorter",
         _ if row.change_ns == 0.0 => "equal",
+        _ if !row.noise.is_judged() => "not judged",
         _ => "within noise",
     }
 }
@@ -591,13 +596,26 @@ const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 pub fn html(diff: &Diff) -> String {
     let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
     let page_title = escaped(&titles.join("; "));
-    let parts: String = diff.comparisons.iter().map(comparison).collect();
+    let parts = diff.comparisons.iter().enumerate();
+    let parts: String = parts.map(|(at, of)| comparison(of, at)).collect();
+    let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
+        let (title, verdict) = (breakable(title), escaped(&of.verdict));
+        format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
+    };
+    let contents: String = match diff.comparisons.len() {
+        0 | 1 => String::new(),
+        _ => {
+            let named = diff.comparisons.iter().zip(&titles).enumerate();
+            let entries: String = named.map(entry).collect();
+            format!("<nav>\n<ol>\n{entries}</ol>\n</nav>\n")
+        }
+    };
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{parts}\
+         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{parts}\
          <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
         escaped(&diff.generator),
         REST.replace('`', "")
@@ -605,7 +623,7 @@ pub fn html(diff: &Diff) -> String {
 }
 
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
-fn comparison(of: &Comparison) -> String {
+fn comparison(of: &Comparison, at: usize) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
     let lines = |labels: &[&str]| -> String {
         let line = |line: &AnswerLine| {
@@ -634,7 +652,7 @@ fn comparison(of: &Comparison) -> String {
     let numbers: String = shown_stages(of).map(numbers).collect();
     let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
     format!(
-        "<section>\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
+        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
          </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
         breakable(&page_title(of)),
         kind(of),
@@ -785,14 +803,14 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
             let verdict = if part.is_swap(work) { Verdict::None } else { work.verdict };
-            let bar = bar(work.change_ns, verdict, true);
+            let bar = bar(work.change_ns, verdict, work.noise.is_judged());
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
         };
         large.map(kernel).collect()
     };
     let part = |part: &PartChange<'_>| {
-        let short = screen::part_name(part, BAR_NAME_CHARS);
+        let short = screen::part_name(stage, part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.verdict, part.is_judged());

@@ -9,6 +9,7 @@ use stage2_contract::text::{most_like, visible_path};
 
 use super::folder::LATEST;
 use super::{RUN_JSON, RunRecord};
+use crate::commands::diff::METRICS;
 use crate::failure::Failure;
 use crate::plan;
 use stage2_read::foreign::kind_of;
@@ -140,8 +141,12 @@ fn newest_of(mut runs: Vec<(SystemTime, PathBuf)>) -> String {
     // The link to the latest one is no further run.
     runs.retain(|(_, run)| !run.is_symlink());
     runs.sort();
+    // Those with a report first: every command that reads a run takes them.
     let with_work = runs.iter().rev().filter(|(_, run)| !is_empty(run));
-    let shown = with_work.take(NAMED).map(|(_, run)| visible_path(run));
+    let (reported, others): (Vec<_>, Vec<_>) =
+        with_work.partition(|(_, run)| run.join(METRICS).exists());
+    let shown = if reported.is_empty() { others } else { reported };
+    let shown = shown.into_iter().take(NAMED).map(|(_, run)| visible_path(run));
     let shown: Vec<String> = shown.collect();
     match shown.as_slice() {
         [] if let Some((_, last)) = runs.last() => {
@@ -249,5 +254,9 @@ mod tests {
         let said = not_a_run_among(&at("befroe"), &[&given[0], &given[1]]);
         let newest = format!("the newest runs are {}, {}", shown("middle"), shown("oldest"));
         assert!(said.ends_with(&newest), "{said}");
+        // What no command could read is not proposed where others are.
+        fs::write(at("oldest/metrics.json"), "{}").expect("a file");
+        let said = not_a_run(&at("xyz"));
+        assert!(said.ends_with(&format!("the newest run is {}", shown("oldest"))), "{said}");
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use arguments::{
     SchemaArgs, SkillArgs, SummariseArgs, Times, TopArgs, WatchOptions,
 };
 pub(crate) use ctl::{AnswerOptions, CtlArgs, CtlVerb, SnapshotArgs, WhyArgs};
-pub(crate) use words::{OF_DEMO, is_of_demo, is_setting};
+pub(crate) use words::{OF_DEMO, in_words, is_of_demo, is_setting};
 
 const DOCTOR_HELP: &str = "\
 Exit status: 0 when all checks are ok, warnings or not checked; 1 when one is a
@@ -234,7 +234,10 @@ fn by_purpose() -> clap::Command {
 fn is_help_of_program(command: &clap::Command, typed: &[OsString], error: &clap::Error) -> bool {
     is_help(error)
         && error.kind() != ErrorKind::DisplayVersion
-        && words::subcommand(command, typed).is_none_or(|name| typed == std::slice::from_ref(name))
+        && words::subcommand(command, typed).is_none_or(|name| {
+            let has_verbs = command.find_subcommand(name).is_some_and(|of| of.has_subcommands());
+            typed == std::slice::from_ref(name) && !has_verbs
+        })
 }
 
 fn print_by_purpose(typed: &[OsString], to_stderr: bool) -> std::io::Result<()> {

@@ -160,7 +160,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    let message = said_once(message.strip_prefix("error: ").unwrap_or(&message), error);
     let told = tell(command, words);
     let of = told.subcommand.and_then(|at| words.get(at)).map(|word| word.to_string_lossy());
     let name = of
@@ -168,6 +168,9 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         .filter(|name| *name != "help")
         .map_or_else(String::new, |name| format!(" {name}"));
     let named = told.subcommand.and_then(|at| command.find_subcommand(words.get(at)?));
+    if let Some(text) = named.and_then(|named| without_verb(named, words, error)) {
+        return text;
+    }
     if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
         return format!("{message}; {order}");
     }
@@ -183,7 +186,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
         return instead;
     }
     let meant = other_verb(named, words, error)
-        .or_else(|| other_name(named.unwrap_or(command), error))
+        .or_else(|| other_name(named.unwrap_or(command), words, error))
         .or(setting)
         .or_else(|| meant(command, error))
         .or_else(|| with_option(named?, words, error));
@@ -206,6 +209,64 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     };
     let read = if meant.is_empty() { "; see" } else { " See" };
     format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
+}
+
+/// A message of the parser that names the wrong value once, and not again in our reason for it.
+fn said_once(message: &str, error: &clap::Error) -> String {
+    let message = in_words(message);
+    match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => {
+            let message = message.replacen(&format!(": {value:?} is not "), ": it is not ", 1);
+            message.replacen(&format!(": {value} is not in "), ": it is not in ", 1)
+        }
+        _ => message,
+    }
+}
+
+/// A reason of the parser without terms of Rust.
+pub(crate) fn in_words(message: &str) -> String {
+    let takes_none = message
+        .strip_prefix("unexpected value ")
+        .and_then(|rest| rest.strip_suffix(" found; no more were expected"))
+        .and_then(|rest| rest.split_once(" for "));
+    if let Some((value, option)) = takes_none {
+        return format!("{option} takes no value, and {value} was given");
+    }
+    let message = message.replace("invalid digit found in string", "it is not a whole number");
+    message.replace("..=", " to ").replace("cannot parse integer from empty string", "it is empty")
+}
+
+/// What to type where a verb is missing, or mistyped so that it was taken for the target.
+fn without_verb(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
+    // A mistyped verb in front of the target is taken for the target, and the target for a verb.
+    let is_misplaced = error.kind() == ErrorKind::UnknownArgument
+        && named.get_positionals().any(|arg| arg.get_id() == "target")
+        && !words.iter().any(|word| named.find_subcommand(word).is_some());
+    let is_option_unknown = matches!(
+        error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(word)) if word.starts_with('-')
+    );
+    if error.kind() != ErrorKind::MissingSubcommand && (!is_misplaced || is_option_unknown) {
+        return None;
+    }
+    let verbs = named.get_subcommands().map(Command::get_name).filter(|verb| *verb != "help");
+    let verbs = verbs.collect::<Vec<_>>().join(", ");
+    let name = named.get_name();
+    let typed = words.iter().skip(1).find(|word| *word != name && !is_option(word));
+    let see = format!("See `stage2-launch {name} --help`");
+    Some(match (typed, other_verb(Some(named), words, error)) {
+        (Some(word), Some(verb)) => {
+            let word = word.to_string_lossy();
+            format!("`{word}` is not a verb of {name}; did you mean `{verb}`? {see}")
+        }
+        (Some(word), None) => {
+            let word = shown(word);
+            format!(
+                "the verb is missing: stage2-launch {name} {word} VERB; it is one of {verbs}. {see}"
+            )
+        }
+        (None, _) => format!("the verb is missing; it is one of {verbs}. {see}"),
+    })
 }
 
 /// What each argument that is missing accepts, where that is a list.
@@ -273,15 +334,24 @@ fn target_behind(named: &Command, words: &[OsString], error: &clap::Error) -> Op
 /// the target.
 fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) -> Option<String> {
     let verbs = || named.into_iter().flat_map(Command::get_subcommands).map(Command::get_name);
-    if error.kind() == ErrorKind::MissingSubcommand {
-        let bare = words.iter().skip(1).find(|word| !is_option(word))?.to_string_lossy();
-        return most_like(&bare, verbs()).map(str::to_owned);
+    let has_verb =
+        named.is_some_and(|named| words.iter().any(|w| named.find_subcommand(w).is_some()));
+    let is_missing = error.kind() == ErrorKind::MissingSubcommand
+        || error.kind() == ErrorKind::UnknownArgument && !has_verb;
+    if is_missing {
+        let of = |word: &&OsString| named.is_some_and(|named| **word == *named.get_name());
+        let bare = words.iter().skip(1).find(|word| !of(word) && !is_option(word))?;
+        let bare = bare.to_string_lossy();
+        let other = OTHER_VERBS.iter().find(|(name, _)| *name == bare).map(|(_, ours)| *ours);
+        let other = other.filter(|ours| verbs().any(|verb| verb == *ours));
+        return other.or_else(|| most_like(&bare, verbs())).map(str::to_owned);
     }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let (_, ours) = OTHER_VERBS.into_iter().find(|(name, _)| name == word)?;
-    verbs().find(|verb| *verb == ours).map(str::to_owned)
+    let other = OTHER_VERBS.iter().find(|(name, _)| name == word).map(|(_, ours)| *ours);
+    let other = other.filter(|ours| verbs().any(|verb| verb == *ours));
+    other.or_else(|| most_like(word, verbs())).map(str::to_owned)
 }
 
 /// What other programs call a verb of `ctl` or `baseline`.
@@ -297,7 +367,7 @@ const OTHER_VERBS: [(&str, &str); 8] = [
 ];
 
 /// The option that this program has under another name.
-fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
+fn other_name(named: &Command, words: &[OsString], error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
         let (_, ours) = OTHER_FORMATS.into_iter().find(|(name, _)| name == value)?;
@@ -307,6 +377,14 @@ fn other_name(named: &Command, error: &clap::Error) -> Option<String> {
     let ours = match word.as_str() {
         "--lite" => "--light".to_owned(),
         "--duration" if has("timeout") => "--timeout".to_owned(),
+        // A process is a word of its own.
+        "--pid" | "-p" | "--attach" if named.get_name() == "ctl" => {
+            let verb = words.iter().find_map(|word| named.find_subcommand(word));
+            format!("ctl PID {}", verb.map_or("VERB", Command::get_name))
+        }
+        "--pid" | "-p" | "--attach" if has("target") || has("targets") => {
+            format!("{} PID", named.get_name())
+        }
         // A process that runs already is no workload.
         "--pid" | "--attach" if takes_workload(named) => "ctl PID start` or `top PID".to_owned(),
         // A condition belongs to a comparison.
@@ -375,7 +453,8 @@ fn near_value(error: &clap::Error) -> Option<String> {
         return None;
     };
     let text = error.render().to_string();
-    let (_, values) = text.split_once("; use ")?;
+    // What follows is not about the value.
+    let (_, values) = text.split("\n\n").next()?.split_once("; use ")?;
     let values = || values.split_whitespace().map(|value| value.trim_end_matches(','));
     let first = |value: &'_ str| value.split('-').next().unwrap_or_default().to_owned();
     let firsts: Vec<String> = values().map(first).collect();
@@ -403,6 +482,10 @@ fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String
     let word = words.get(at).map(|word| word.to_string_lossy()).unwrap_or_default();
     if let Some(instead) = without_tool(words, at) {
         return Some(instead);
+    }
+    // A run is no program.
+    if Path::new(&*word).is_dir() {
+        return None;
     }
     Some(match near_subcommand(command, &word).filter(|_| told.subcommand.is_none()) {
         Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
@@ -433,8 +516,15 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
                  `stage2-launch {name} --help`"
             ));
         }
-        Some(_) => format!("`{word}` is not KEY=VALUE."),
-        None => match near_subcommand(command, &word) {
+        Some(named) => match as_option(named, &word) {
+            Some(option) => format!("`{word}` is not KEY=VALUE; did you mean `{option}`?"),
+            None => format!("`{word}` is not KEY=VALUE."),
+        },
+        None => match other_subcommand(&word)
+            .map(str::to_owned)
+            .or_else(|| as_option(command, &word))
+            .or_else(|| near_subcommand(command, &word).map(str::to_owned))
+        {
             Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
             None => format!("{}.", neither(&word)),
         },
@@ -445,6 +535,12 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
     } else {
         format!("{wrong} To run a program: {}", with_command(words, at))
     })
+}
+
+/// The option that a word is the name of.
+fn as_option(named: &Command, word: &str) -> Option<String> {
+    let has = |arg: &Arg| arg.get_long() == Some(word) && !arg.is_hide_set();
+    named.get_arguments().any(has).then(|| format!("--{word}"))
 }
 
 /// Where options of the demo's workload go.
@@ -462,7 +558,20 @@ fn neither(word: &str) -> String {
 }
 
 /// What other programs call a subcommand of ours.
-const OTHER_NAMES: [(&str, &str); 20] = [
+const OTHER_NAMES: [(&str, &str); 35] = [
+    ("trace", "run"),
+    ("collect", "run"),
+    ("capture", "run"),
+    ("launch", "run"),
+    ("exec", "run"),
+    ("snapshot", "ctl TARGET snapshot"),
+    ("flush", "ctl TARGET flush"),
+    ("mark", "ctl TARGET mark"),
+    ("sql", "query"),
+    ("info", "ask RUN summary"),
+    ("inspect", "ask RUN summary"),
+    ("convert", "export RUN --format perfetto"),
+    ("check", "doctor"),
     ("attach", "ctl TARGET start"),
     ("start", "ctl TARGET start"),
     ("stop", "ctl TARGET stop"),
@@ -474,9 +583,11 @@ const OTHER_NAMES: [(&str, &str); 20] = [
     ("stats", "ask RUN summary"),
     ("summary", "ask RUN summary"),
     ("analyze", "ask RUN summary"),
-    ("show", "report --open"),
-    ("open", "report --open"),
-    ("view", "report --open"),
+    ("show", "report RUN --open"),
+    ("open", "report RUN --open"),
+    ("view", "report RUN --open"),
+    ("perfetto", "export RUN --format perfetto"),
+    ("timeline", "export RUN --format perfetto"),
     ("monitor", "top"),
     ("watch", "top"),
     ("list", "ls tmp/stage2"),
@@ -485,11 +596,16 @@ const OTHER_NAMES: [(&str, &str); 20] = [
     ("version", "--version"),
 ];
 
+/// What other programs call a subcommand, as it is typed here.
+fn other_subcommand(word: &str) -> Option<&'static str> {
+    OTHER_NAMES.into_iter().find(|(name, _)| *name == word).map(|(_, ours)| ours)
+}
+
 /// The subcommand that a mistyped word, or one of another program, may stand for.
 fn near_subcommand<'a>(command: &'a Command, word: &str) -> Option<&'a str> {
     let seen = command.get_subcommands().filter(|known| !known.is_hide_set());
-    let other = OTHER_NAMES.into_iter().find(|(name, _)| *name == word).map(|(_, ours)| ours);
-    other.or_else(|| most_like(word, seen.flat_map(Command::get_name_and_visible_aliases)))
+    other_subcommand(word)
+        .or_else(|| most_like(word, seen.flat_map(Command::get_name_and_visible_aliases)))
 }
 
 /// What to type for a program under another profiler, which is given without it: CUPTI accepts one tool at a time.
@@ -514,6 +630,12 @@ fn with_command(words: &[impl AsRef<OsStr>], at: usize) -> String {
     for (index, word) in words.iter().map(AsRef::as_ref).enumerate() {
         // One that stands at the end has nothing behind it.
         if word == "--" {
+            continue;
+        }
+        let text = word.to_string_lossy();
+        if index == at && text.contains(' ') && text.split(' ').all(|part| shown(part) == part) {
+            // A whole command line in quotes.
+            line.push_str(&format!(" -- {text}"));
             continue;
         }
         let is_script = index == at && Path::new(word).extension().is_some_and(|of| of == "py");

@@ -21,8 +21,9 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
             if Path::new(&args.question).exists() && !args.run.exists() {
                 let run = crate::plan::quote(&args.question);
                 let word = args.run.to_string_lossy();
-                let wrong = if word.parse::<Question>().is_ok() {
-                    format!("the run comes before the question: stage2-launch ask {run} {word}")
+                let asked = word.parse::<Question>().ok().map(|_| word.as_ref());
+                let wrong = if let Some(asked) = asked.or_else(|| meant(&word)) {
+                    format!("the run comes before the question: stage2-launch ask {run} {asked}")
                 } else {
                     printed(&format!("{}\n", Question::list()))?;
                     let word = visible(word.as_bytes());
@@ -86,8 +87,17 @@ fn meant(asked: &str) -> Option<&'static str> {
     let stem = asked.trim_end_matches('s');
     let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
     let names = Question::names();
-    names.iter().copied().find(has_it).or_else(|| most_like(asked, names.iter().copied()))
+    let near = || most_like(asked, names.iter().copied());
+    let by_part = || {
+        let parts = names.iter().flat_map(|name| name.split('-'));
+        let part = most_like(asked, parts.filter(|part| part.len() >= LEAST_OF_PART))?;
+        names.iter().copied().find(|name| name.split('-').any(|of| of == part))
+    };
+    names.iter().copied().find(has_it).or_else(near).or_else(by_part)
 }
+
+/// Letters of a part of a question that a mistyped word may stand for.
+const LEAST_OF_PART: usize = 4;
 
 /// The report of a run.
 pub(super) fn read_run(given: &Path, terminal: &Terminal) -> Result<ReadReport, Failure> {

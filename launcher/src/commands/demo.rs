@@ -78,7 +78,7 @@ fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
     let lines = said.lines().map(str::trim).take_while(|line| !line.starts_with("Usage"));
     let lines = lines.filter(|line| !line.starts_with("For more information"));
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    let text = lines.join("; ").replacen("error: ", "", 1);
+    let text = cli::in_words(&lines.join("; ").replacen("error: ", "", 1));
     let (text, see) = match text.split_once("; tip: a similar argument exists: ") {
         Some((text, meant)) => {
             (text, format!("; did you mean `{}`? See", meant.trim_matches('\'')))

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use anstyle::AnsiColor;
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
@@ -16,6 +17,7 @@ use super::ending::printed;
 use crate::bundle::{RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
+use crate::plan;
 use crate::terminal::{Terminal, width};
 use stage2_render::diff as view;
 
@@ -41,6 +43,13 @@ type Group = Vec<Input>;
 pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     if args.against.is_empty() && args.runs.len() < 2 {
         let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
+        if only.contains(',') && args.runs.iter().all(|run| !run.exists()) {
+            let runs: Vec<&str> = only.split(',').filter(|run| !run.is_empty()).collect();
+            let runs = runs.join(" ");
+            return Err(Failure::Usage(format!(
+                "the runs of diff are separate words: stage2-launch diff {runs}"
+            )));
+        }
         return Err(Failure::Usage(format!(
             "diff needs two runs, and only {only} was given: name the run before the change and the run \
              after it; several on each side: diff A1 A2 --against B1 B2"
@@ -96,6 +105,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         refuse_counted_twice(pair)?;
     }
     let same: Vec<bool> = pairs.iter().map(are_same).collect();
+    let is_any_same = same.contains(&true);
     let mut diff = diff_of(pairs, &conditions, args.strict)?;
     let compared = diff.comparisons.iter_mut().zip(same);
     for (comparison, _) in compared.filter(|(_, is_same)| *is_same) {
@@ -114,7 +124,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
-        view::screens(&diff, width(&std::io::stdout()).unwrap_or(view::WIDTH))
+        screens(&diff)
     };
     if let Some(path) = &args.html {
         write(path, &view::html(&diff), terminal)?;
@@ -122,7 +132,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => {
             write(path, &text, terminal)?;
-            printed(&view::screens(&diff, width(&std::io::stdout()).unwrap_or(view::WIDTH)))?;
+            printed(&screens(&diff))?;
         }
         None => drop(printed(&text)?),
     }
@@ -131,6 +141,21 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     }
     view::unlike(&diff).iter().for_each(|finding| terminal.finding(finding));
+    if is_any_same && !conditions.is_empty() {
+        let what = "both sides of the conditions are the same run";
+        let why = "a condition on a run and itself cannot fail";
+        terminal.finding(&Id::DiffUnlike.found(what, why, "name the run before the change first"));
+    }
+    if args.against.is_empty() && args.runs.len() >= GROUPS_LIKELY {
+        let (a, b) = args.runs.split_at(args.runs.len() / 2);
+        let names = |side: &[PathBuf]| side.iter().map(plan::quote).collect::<Vec<_>>().join(" ");
+        terminal.result(&format!(
+            "the first run was compared with each of the others; for two groups of runs: stage2-launch diff {} \
+             --against {}",
+            names(a),
+            names(b)
+        ));
+    }
     for (what, remedy) in conditions.iter().filter_map(Condition::reversed) {
         terminal.finding(&Id::DiffReversed.found(what, "", remedy));
     }
@@ -146,6 +171,27 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let fails = outcomes.iter().any(|(outcome, _)| outcome.fails());
     Ok(if fails { EXIT_CONDITION } else { 0 })
+}
+
+/// Runs without `--against` from which two groups of runs were probably meant.
+const GROUPS_LIKELY: usize = 4;
+
+/// What a terminal shows, with the judgements in colour.
+fn screens(diff: &Diff) -> String {
+    let text = view::screens(diff, width(&std::io::stdout()).unwrap_or(view::WIDTH));
+    let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
+    let coloured = |line: &str| {
+        for (head, tail, style) in [("Better", " better", good), ("Worse", " worse", bad)] {
+            if let Some(rest) = line.strip_prefix(head).filter(|rest| rest.starts_with(" (")) {
+                return format!("{style}{head}{style:#}{rest}\n");
+            }
+            if let Some(rest) = line.strip_suffix(tail) {
+                return format!("{rest}{style}{tail}{style:#}\n");
+            }
+        }
+        format!("{line}\n")
+    };
+    text.lines().map(coloured).collect()
 }
 
 /// That the record of a run cannot be read, for which `report` refuses the run. Its report is compared all the same.

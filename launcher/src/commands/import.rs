@@ -11,6 +11,7 @@ use stage2_contract::text::{listed, visible_path};
 use stage2_model::finding::{Id, Severity};
 use stage2_model::{Finding, PassStatus, Tool};
 use stage2_read::files::{self, write_whole};
+use stage2_read::foreign::kind_of;
 use stage2_read::private;
 use stage2_read::trace::file::files_of;
 use stage2_report::llm::command_model::copy_models;
@@ -75,7 +76,7 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for (kind, files) in [(Kind::Trace, traces), (Kind::Nsys, nsys), (Kind::Ncu, ncu)] {
         for file in files {
-            match copy_inputs::check(kind, file) {
+            match copy_inputs::check(kind, file).and_then(|()| check_export(kind, file)) {
                 Ok(()) => return Ok(()),
                 // No colon behind the name: what follows one that ends in `passwd` would pass for a secret.
                 Err(why) => problems.push(format!("{} ({why:#})", file.display())),
@@ -84,6 +85,17 @@ fn check_inputs(captures: &Captures) -> Result<(), Failure> {
     }
     let text = format!("no capture can be merged, so no bundle was made: {}", problems.join("; "));
     Err(Failure::Usage(text))
+}
+
+/// Refuses what has the name of a SQLite export and is none, before a copy of it fails.
+fn check_export(kind: Kind, file: &Path) -> anyhow::Result<()> {
+    if !matches!(kind, Kind::Nsys) || file.extension().is_none_or(|ending| ending != "sqlite") {
+        return Ok(());
+    }
+    let (what, option) = kind_of(file)?;
+    let made = "`nsys export --type=sqlite` makes one";
+    anyhow::ensure!(option.is_some(), "it is {what}, not a SQLite export: {made}");
+    Ok(())
 }
 
 /// Files that are named where they are told; run.json has them all.

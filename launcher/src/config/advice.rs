@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ConfigError;
 use stage2_config::hydra::Origin;
-use stage2_contract::text::did_you_mean;
+use stage2_contract::text::{did_you_mean, listed, most_like};
 
 /// Keys of Hydra workloads, and what is below them: those of ours that look alike stand elsewhere.
 const OF_WORKLOADS: &[&str] = &[
@@ -78,6 +78,9 @@ const TOOLS: &[(&str, &str)] = &[
     ("collector", "profiling.collector"),
 ];
 
+/// Keys of a part of the configuration that an error lists.
+const LISTED: usize = 12;
+
 /// More keys than this that could be meant do not help.
 const MOST_CHOICES: usize = 4;
 
@@ -135,6 +138,7 @@ impl Keys {
         let root = dotted.split('.').next();
         let ours = self.all().any(|known| known.split(['.', '/']).next() == root);
         let near = did_you_mean(key, self.all());
+        let near = if ours { self.of_part(&dotted).unwrap_or(near) } else { near };
         let of_workload = match (ours, near.is_empty()) {
             (true, _) => "",
             (false, true) => "; settings of the workload go after `--`",
@@ -167,6 +171,18 @@ impl Keys {
         } else {
             ours.to_owned()
         }
+    }
+
+    /// What there is in the part of the configuration that an unknown key names rightly; nothing where the key is like one in
+    /// it.
+    fn of_part(&self, dotted: &str) -> Option<String> {
+        let (part, _) = dotted.rsplit_once('.')?;
+        let inside = self.all().filter_map(|known| known.strip_prefix(part)?.strip_prefix('.'));
+        let inside: BTreeSet<&str> = inside.filter_map(|rest| rest.split('.').next()).collect();
+        let near =
+            most_like(dotted, self.all()).is_some_and(|near| within(near, part) && near != part);
+        let names: Vec<&str> = inside.into_iter().collect();
+        (!near && !names.is_empty()).then(|| format!("; `{part}` has {}", listed(&names, LISTED)))
     }
 
     /// The keys that `short` is the end of, where they are few.

@@ -4,6 +4,8 @@ use super::listed;
 
 /// Likeness (Jaro-Winkler) below which nobody meant the other word.
 const LEAST_LIKENESS: f64 = 0.78;
+/// Letters from which the beginning of a word stands for it.
+const LEAST_BEGUN: usize = 3;
 /// Names in a message of at most three lines.
 const LISTED: usize = 24;
 const LISTED_BEHIND_THE_NEAREST: usize = 8;
@@ -28,7 +30,10 @@ pub fn instead(word: &str, names: &[&str]) -> String {
 pub fn most_like<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let likely = |candidate: &'a str| {
-        let likeness = likeness(&word, &candidate.to_lowercase());
+        let lower = candidate.to_lowercase();
+        // A word that was not typed to its end.
+        let is_begun = word.chars().count() >= LEAST_BEGUN && lower.starts_with(&word);
+        let likeness = likeness(&word, &lower) + if is_begun { 1.0 } else { 0.0 };
         (likeness >= LEAST_LIKENESS).then_some((likeness, candidate))
     };
     let likely = candidates.into_iter().filter_map(likely);
@@ -79,6 +84,7 @@ mod tests {
             ("ASK", "ask"),
             ("rnu", "run"),
             ("rn", "run"),
+            ("exp", "export"),
         ] {
             assert_eq!(most_like(word, commands), Some(meant), "{word}");
         }
@@ -87,6 +93,7 @@ mod tests {
         }
         assert_eq!(did_you_mean("sumary", ["summary", "time"]), "; did you mean `summary`?");
         assert_eq!(did_you_mean("x", []), "");
+        assert_eq!(most_like("stat", ["status", "start"]), Some("status"));
         let tables = ["kernels", "stages"];
         assert_eq!(
             instead("kernel", &tables),

@@ -341,7 +341,7 @@ pub enum ReadError {
     },
     /// Another kind of file.
     #[error(
-        "{0:?} is not a spool: it does not begin as one; name a file HOST-PID.s2t that a \
+        "{0:?} is not a trace file: it does not begin as one; name a file HOST-PID.s2t that a \
          collector wrote"
     )]
     NotATraceFile(PathBuf),

@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
-    Comparison, MetricChange, NoiseMethod, PartChange, Parts, Per, Presence, StageChange, Verdict,
-    WorkChange, signed, signed_time,
+    Comparison, MetricChange, NoiseMethod, OTHER_IDLE, PartChange, Parts, Per, Presence,
+    StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
 use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
@@ -45,6 +45,10 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
     let mut below: Vec<String> = Vec::new();
     for (label, most) in BELOW {
+        let most = if label == "next" { most } else { most.min(room) };
+        if most == 0 {
+            continue;
+        }
         let line = labelled(of, label, width, most);
         let is_news = label != "libraries" || !of.libraries.is_empty();
         if label == "next" || is_news && line.len() <= room {
@@ -95,9 +99,12 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     let all = of.of_model();
     let (shown, others) = all.split_at(STAGES.min(all.len()));
     let mut rows: Vec<[String; 5]> = Vec::new();
+    let is_shared = all.iter().any(|stage| stage.presence == Presence::Both);
     for stage in shown {
         let name = shorten(&stage.stage, STAGE_CHARS);
         let told = match (stage.presence, stage_time(stage)) {
+            // The verdict names them.
+            (Presence::New | Presence::Vanished, _) if is_shared => continue,
             (Presence::New, _) => "new",
             (Presence::Vanished, _) => "vanished",
             (Presence::Both, None) => match stage.own_text() {
@@ -229,7 +236,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
             false if part.is_judged() => "░",
             false => "□",
         };
-        bar(part.change_ns, fill, sign_less(part.word()), &part_name(part, name_chars))
+        bar(part.change_ns, fill, sign_less(part.word()), &part_name(stage, part, name_chars))
     }));
     lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));
     lines
@@ -293,7 +300,15 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let [a, b] = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
     let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
     let noise = if is_noise { ", within noise" } else { "" };
-    format!("mean {} {a} → {b} ms ({change}{noise}), of which", stage.per_word())
+    let opposed = stage.time().filter(|time| {
+        let signs = time.change.unwrap_or(0.0) * whole.change.unwrap_or(0.0);
+        signs < 0.0 && time.verdict.is_change() && time.metric != "host_ms"
+    });
+    let opposed = match opposed.and_then(MetricChange::relative_percent) {
+        Some(percent) => format!(", but median {} %", signed(percent, 1)),
+        None => String::new(),
+    };
+    format!("mean {} {a} → {b} ms ({change}{noise}{opposed}), of which", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
@@ -327,7 +342,7 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.
-pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
+pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize) -> String {
     match (&part.work[..], part.cause) {
         ([row], _) => work_name(row, limit),
         ([first, ..], _) => {
@@ -342,8 +357,17 @@ pub(super) fn part_name(part: &PartChange<'_>, limit: usize) -> String {
                 false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
             }
         }
+        ([], Some(OTHER_IDLE)) => shorten(&with_why(stage, "idle: other"), limit),
         ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
-        ([], None) => "GPU idle".to_owned(),
+        ([], None) => shorten(&with_why(stage, "GPU idle"), limit),
+    }
+}
+
+/// Idle time with the reason why its causes are not known.
+fn with_why(stage: &StageChange, name: &str) -> String {
+    match stage.host_absent.as_deref().and_then(|why| why.split_once(':')) {
+        Some((why, _)) => format!("{name} ({why})"),
+        None => name.to_owned(),
     }
 }
 

@@ -270,7 +270,7 @@ fn what_is_no_capture_is_refused_with_what_it_is_and_what_to_give() {
         ("--nsys", csv, &two_decimals, ["decimal points", "3,5"]),
         ("--nsys", csv, of_ncu, ["Nsight Compute", "--ncu"]),
         ("--nsys", "a.sqlite", lfs, ["Git LFS", "!passwords"]),
-        ("--nsys", "a.sqlite", "something else\n", ["no SQLite file", "not in the bundle"]),
+        ("--nsys", "a.sqlite", "something else\n", ["not a SQLite export", "no bundle was made"]),
         ("--nsys", "a.sqlite", "<!DOCTYPE html>", ["HTML", "nsys export"]),
         ("--nsys", "a.qdrep", "report", [not_read, "nsys export"]),
         ("--ncu", "a.qdrep", "report", ["Nsight Systems", "--nsys"]),
