@@ -311,6 +311,7 @@ fn dormant(view: &View) -> usize {
 
 fn rows(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
+    let of_engine = of_engine(view);
     for process in shown(view) {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.each().0 > 0 || sum.launches > 0);
@@ -319,7 +320,13 @@ fn rows(view: &View) -> Vec<Row> {
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
             row.processes += 1;
-            row.sum.add(sum);
+            let is_other = sum.run.is_some()
+                && sum.steps_with_requests > 0
+                && of_engine.as_ref().is_some_and(|of_engine| *of_engine != id(process));
+            match is_other {
+                true => row.sum.add(&StageNumbers { run: None, ..sum.clone() }),
+                false => row.sum.add(sum),
+            }
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
@@ -337,17 +344,33 @@ fn rows(view: &View) -> Vec<Row> {
     rows
 }
 
+/// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
+/// steps, so one with the most steps stands for all.
+fn of_engine(view: &View) -> Option<(String, u32)> {
+    let steps = |process: &&Watched| {
+        let stages = process.window.stages.values();
+        let of_engine = stages.filter(|sum| sum.run.is_some() && sum.steps_with_requests > 0);
+        of_engine.map(|sum| sum.steps).fold(0, u64::saturating_add)
+    };
+    // The first one of those that have as many.
+    let all: Vec<&Watched> = shown(view).filter(|process| steps(process) > 0).collect();
+    all.into_iter().rev().max_by_key(steps).map(id)
+}
+
 impl Row {
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
         let processes = self.processes.max(1) as f64;
         self.each_per_s = self.each_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
+        if let Some(run) = self.sum.run.as_ref().filter(|_| self.sum.steps_with_requests > 0) {
+            self.tokens_per_s = run.tokens_per_s();
+        }
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
-        self.p50_ns = self.sum.step_times.percentile(50);
-        let has_p99 = self.sum.timed.0 >= P99_VALUES;
-        self.p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
+        self.p50_ns = self.sum.step_time(50);
+        let has_p99 = self.sum.timed_steps() >= P99_VALUES;
+        self.p99_ns = self.sum.step_time(99).filter(|_| has_p99);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
         // Where no GPU work at all is recorded, how busy the GPU is is not known.
@@ -436,7 +459,7 @@ fn stage_table(
             or_dash(row.requests.map(short)),
             or_dash(row.each_per_s.map(short)),
             short(row.launches_per_s),
-            or_dash(row.sum.step_times.percentile(90).map(ms)),
+            or_dash(row.sum.step_time(90).map(ms)),
             or_dash(per_each.map(short)),
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));

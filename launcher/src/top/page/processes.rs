@@ -75,7 +75,7 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
     match view.state.processes_by {
         ProcessOrder::Rank => {}
         ProcessOrder::StepTime => all.order_by_cached_key(|process| {
-            Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
+            Reverse(of_stage(process, row).and_then(|sum| sum.step_time(50)))
         }),
         ProcessOrder::Busy => all.order_by(|a, b| {
             let busy =
@@ -173,7 +173,7 @@ pub(super) fn processes(
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
-            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
+            or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
             or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),
