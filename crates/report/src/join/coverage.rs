@@ -7,9 +7,9 @@ use crate::join::{META_INCOMPLETE, empty, is_simulated};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3};
 use stage2_contract::text::{listed, visible};
-use stage2_contract::trace::ending;
 use stage2_contract::trace::pieces::ROTATE;
 use stage2_contract::trace::window::{self, FirstSteps};
+use stage2_contract::trace::{GPU_OFF, ending};
 use stage2_model::finding::Id;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
@@ -324,7 +324,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
         Some(Id::GpuNotRecorded.about(&process.file).found(
             format!("{}: GPU work was not recorded: {why}", process.file),
             "only its ranges are here",
-            match why == empty::GPU_OFF {
+            match why == GPU_OFF {
                 true => empty::UNSET_GPU,
                 false => "follow this message and run again; docs/limits.md lists what CUPTI needs",
             },
