@@ -279,7 +279,8 @@ impl LiveSource {
     /// What the user may want now: to stop, where any process records. `None`: no process can be asked.
     pub(crate) fn possible_switch(&mut self) -> Option<Switch> {
         if self.requests.is_none() || self.standings.is_empty() {
-            self.said = Some("no process has a socket: files are only read".to_owned());
+            self.said =
+                Some("no process answers here: recording cannot be started or stopped".to_owned());
             return None;
         }
         Some(match self.standings.iter().filter(|of| records(&of.phase)).count() {

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::Histogram;
+use stage2_model::{
+    OUTLIER_TIMES_MEDIAN, OUTLIER_TIMES_NEXT, OUTLIERS_AMONG, OUTLIERS_MOST, OUTLIERS_ONE_IN,
+    OUTLIERS_PERCENT,
+};
 use stage2_read::engine::StepWork;
 use stage2_read::trace::stats::{EXACT_VALUES, Series};
 
@@ -226,6 +230,19 @@ impl RunSteps {
         self.times.merge(&other.times);
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.requests = self.requests.saturating_add(other.requests);
+    }
+
+    /// Whether a report may find some of them to be outliers, whose time its shares leave out: those are far longer than
+    /// most, and hold a part of the time.
+    pub fn may_have_outliers(&self) -> bool {
+        let longest = self.times.max().unwrap_or(0) as f64;
+        let times =
+            |factor: f64, of: Option<u64>| of.is_some_and(|ns| longest >= ns as f64 * factor);
+        let part = longest * OUTLIERS_MOST as f64 * 100.0;
+        self.times.count() >= OUTLIERS_AMONG
+            && times(OUTLIER_TIMES_MEDIAN, self.times.median())
+            && times(OUTLIER_TIMES_NEXT as f64, self.times.percentile(100 - 100 / OUTLIERS_ONE_IN))
+            && part >= self.times.sum() as f64 * OUTLIERS_PERCENT as f64
     }
 
     /// Tokens per second of the steps.
@@ -553,6 +570,24 @@ mod tests {
         sum.add(&second);
         assert_eq!(sum, whole);
         assert_eq!(sum.busy_share(), None);
+    }
+
+    #[test]
+    fn outliers_are_possible_where_few_steps_hold_a_part_of_the_time() {
+        let may = |times: &[(u64, u64)]| {
+            let mut run = RunSteps::default();
+            for &(count, ns) in times {
+                for _ in 0..count {
+                    run.times.push(ns);
+                }
+            }
+            run.may_have_outliers()
+        };
+        assert!(may(&[(100, 10), (1, 90)]));
+        assert!(!may(&[(100, 10), (1, 39)]), "less than four times the median");
+        assert!(!may(&[(90, 10), (10, 31), (1, 90)]), "the tail has no gap");
+        assert!(!may(&[(5, 10), (1, 90)]), "too few");
+        assert!(!may(&[(20_000, 10), (1, 90)]), "no part of the time");
     }
 
     #[test]

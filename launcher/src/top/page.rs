@@ -114,6 +114,9 @@ const STAGE_LEAST: usize = 16;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
+/// Lines that the tables share, from which kernels are among them.
+const KERNELS_FROM: usize = 10;
+
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
@@ -243,7 +246,10 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
-    let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
+    // Where kernels have no room, processes have theirs.
+    let is_low = left < KERNELS_FROM;
+    let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
+    let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
     let late = late_process(view, rows.get(chosen));
     let processes = processes(view, rows.get(chosen), late, for_processes, width);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
@@ -271,6 +277,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let others = for_stages + processes.len() + for_hosts + minute.len() + counters.len();
     // The titles of the kernels and of the processes have their lines, too.
     let mut for_kernels = (left + 2).saturating_sub(others + states.len());
+    // A title and a sum say nothing: stages have the lines.
+    let for_stages = match for_kernels {
+        0..3 => (for_stages + std::mem::take(&mut for_kernels)).min(rows.len()),
+        _ => for_stages,
+    };
     if for_kernels <= KERNELS_LEAST && states.len() > 1 {
         states = gpus(seen, 1, width);
         for_kernels = (left + 2).saturating_sub(others + states.len());
@@ -363,9 +374,7 @@ impl Row {
         let processes = self.processes.max(1) as f64;
         self.each_per_s = self.each_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
-        if let Some(run) = self.sum.run.as_ref().filter(|_| self.sum.steps_with_requests > 0) {
-            self.tokens_per_s = run.tokens_per_s();
-        }
+        self.tokens_per_s = run_tokens_per_s(&self.sum).or(self.tokens_per_s);
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
         self.p50_ns = self.sum.step_time(50);
@@ -379,6 +388,11 @@ impl Row {
         self.gaps = self.sum.gap_share().filter(|_| has_work);
         self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
     }
+}
+
+/// Of the steps of an engine whose run has ended, as in a report.
+fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
+    sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
 }
 
 /// What a call is called, as in a report.
@@ -464,7 +478,7 @@ fn stage_table(
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         let text = match shown.all(|(cell, _)| cell == "-") {
-            true => format!("{start}  in no call: no times, kernels only"),
+            true => format!("{mark} {:name_width$}  in no call: no times, kernels only", row.name),
             false => line_of(start, &cells),
         };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };

@@ -46,7 +46,13 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let all = counted(rows.len() as u64, "process");
     let is_known = view.ended.is_none() && !look.is_reading;
     let on = if is_known { format!(", {on} recording") } else { String::new() };
-    let (state, span) = (format!("{all}{on}{dormant}  {age}{frozen}"), span(view));
+    // Before the files are open, none is known.
+    let all = if rows.is_empty() && look.is_reading {
+        String::new()
+    } else {
+        format!("{all}{on}{dormant}  ")
+    };
+    let (state, span) = (format!("{all}{age}{frozen}"), span(view));
     let whole_state = format!("{state}{span}");
     let all = match look.hosts.filter(|(_, all)| *all > 1) {
         // Hosts that do not answer are worth more than the time.
@@ -94,7 +100,7 @@ fn whole(view: &View, width: usize) -> Line<'static> {
     };
     let (work, none) = (count(work), without_work(view));
     let text = format!(
-        "placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{none}{skipped}"
+        "lost {lost}  GPU work {work}{none}  placed {coverage}  in ranges {in_ranges}{skipped}"
     );
     let text = plain(&text, width);
     if lost == "0" { text } else { coloured(text, Color::Yellow, view) }

@@ -94,7 +94,8 @@ fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
         causes.retain(|_| is_other.next().unwrap_or(true));
         let percent: f64 = waits.sum();
         let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
-        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1)) } else { at };
+        // The largest cause is always the first.
+        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1).max(1)) } else { at };
         causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
     }
     causes

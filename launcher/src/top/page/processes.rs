@@ -12,8 +12,8 @@ use stage2_live::{FileState, StageNumbers, Watched};
 
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
-    share, short, state, who,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of,
+    run_tokens_per_s, seconds, share, short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -54,8 +54,8 @@ fn late(waits: &[Option<f64>]) -> Option<(usize, &'static str)> {
     let (median, _) = others.get(others.len() / 2)?;
     let is_late = median - least >= LATE && *median >= 2.0 * least;
     let why = match others.len() {
-        1 => "waits less than the other rank, which waits for it",
-        _ => "waits least for the other ranks: they wait for it",
+        1 => "is late: the other rank waits for it",
+        _ => "is late: the other ranks wait for it",
     };
     is_late.then_some((at, why))
 }
@@ -168,6 +168,7 @@ pub(super) fn processes(
         let per_s = sum
             .filter(|sum| sum.steps_with_tokens > 0)
             .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
+        let per_s = sum.and_then(run_tokens_per_s).or(per_s);
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
