@@ -336,6 +336,9 @@ pub struct Counts {
 pub struct Window {
     /// It is the whole recording, without the first call of each stage that has others.
     pub is_whole: bool,
+    /// It is the last of several windows of recording of the process.
+    #[serde(default)]
+    pub is_last: bool,
     /// Its length, ns; 0: there is no data. Of a whole recording: the time in calls, if there are any.
     pub ns: u64,
     /// When it ends, ns since the Unix epoch; nothing where no clock reading says it.

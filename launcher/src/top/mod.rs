@@ -41,6 +41,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     if args.once {
         watched.read_all();
         watched.require_traces()?;
+        watched.require_answer()?;
         return show(&watched, state).map(|_| 0);
     }
     let stop = Stop::on_signals()?;
@@ -49,6 +50,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     if args.plain || dumb || !is_screen {
         watched.tick();
         watched.require_traces()?;
+        watched.require_answer()?;
         while !stop.is_set() {
             let began = Instant::now();
             watched.tick();

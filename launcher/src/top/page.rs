@@ -317,7 +317,21 @@ fn without_numbers(view: &View) -> Cow<'_, View> {
 
 /// Processes that wait for a start.
 fn dormant(view: &View) -> usize {
-    view.phases.iter().filter(|(_, phase)| phase == "dormant").count()
+    view.phases.iter().filter(|of| is_dormant(of) && !is_stopped(view, of.0)).count()
+}
+
+/// Processes that were recorded, and wait for a start.
+fn stopped(view: &View) -> usize {
+    view.phases.iter().filter(|of| is_dormant(of) && is_stopped(view, of.0)).count()
+}
+
+fn is_dormant((_, phase): &(u32, String)) -> bool {
+    phase == "dormant"
+}
+
+fn is_stopped(view: &View, pid: u32) -> bool {
+    let ended = |of: &Watched| of.pid == pid && of.state == FileState::Ended;
+    view.look.processes.iter().any(ended)
 }
 
 fn rows(view: &View) -> Vec<Row> {
@@ -727,7 +741,9 @@ fn state(view: &View, process: &Watched) -> String {
         (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
-        (FileState::Ended, Some((_, phase))) if phase == "on" => "stopped".to_owned(),
+        (FileState::Ended, Some((_, phase))) if phase == "on" || phase == "dormant" => {
+            "stopped".to_owned()
+        }
         (FileState::Ended, Some((_, phase))) => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
         // Of a run that is over, one word is enough.

@@ -10,8 +10,9 @@ use super::{Row, View, bold, plain};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
-const KEYS: [&str; 3] = [
+const KEYS: [&str; 4] = [
     "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgDn kernels  o,t sort  w report  ? help",
     "  j/k stage  ←/→ process  o,t sort  f freeze  w report  ? help",
     "  ? more keys",
 ];
@@ -54,7 +55,7 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>
     };
     let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[2]), width));
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines
 }
 

@@ -535,6 +535,25 @@ fn a_late_rank_has_more_causes_than_the_others() {
     assert_eq!(of_hosts(&text(&view, 80, 24)).last(), Some(&gil));
 }
 
+/// Hazard (Watching what runs): Recording was stopped, and the page takes the process for one that was never recorded, or
+///  its last window for the whole run.
+/// Promise: The process is `stopped`, and the first line names what the numbers are of.
+#[test]
+fn a_process_whose_recording_was_stopped_is_no_dormant_one() {
+    let mut view = view();
+    view.look.processes.truncate(1);
+    view.phases = vec![(71, "dormant".to_owned())];
+    assert!(text(&view, 100, 24)[0].contains(", 1 dormant  "), "{:#?}", text(&view, 100, 24));
+    view.look.processes[0].state = FileState::Ended;
+    let shown = text(&view, 100, 24);
+    assert!(shown[0].contains("0 recording, 1 stopped  "), "{shown:#?}");
+    assert!(shown.iter().any(|line| line.contains(" stopped  ")), "{shown:#?}");
+    view.look.processes[0].window.is_whole = true;
+    assert!(text(&view, 100, 24)[0].ends_with("  whole run"));
+    view.look.processes[0].window.is_last = true;
+    assert!(text(&view, 100, 24)[0].ends_with("  last window"));
+}
+
 /// Hazard (Watching what runs): A server that waits for requests looks like one whose data is old.
 /// Promise: The page says that no GPU has worked, and for how long; after a run, it says nothing of that.
 #[test]
