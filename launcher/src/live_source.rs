@@ -28,6 +28,8 @@ use crate::threads;
 pub(crate) use ports::PATH as LIVE_PATH;
 use ports::{HOSTS, Port};
 
+/// How the sockets of all processes are called.
+const ALL_PROCESSES: &str = "all processes";
 /// Between two readings of the trace files.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// Trace files that are read for longer are on a folder that is slow.
@@ -109,7 +111,7 @@ impl LiveSource {
     /// Finds what is meant; of a process at least its socket has to be there.
     pub(crate) fn open(watching: WatchOptions) -> Result<LiveSource, Failure> {
         let all = match (watching.all, watching.targets.as_slice()) {
-            (true, _) => vec![Found::sockets(Target::All, "all processes".to_owned())],
+            (true, _) => vec![Found::sockets(Target::All, ALL_PROCESSES.to_owned())],
             (false, []) => vec![only_live_run()?],
             (false, words) => words.iter().map(|word| meant(word)).collect::<Result<_, _>>()?,
         };
@@ -209,6 +211,7 @@ impl LiveSource {
         match why.as_ref().map(|why| why.last()) {
             None => Ok(()),
             Some(Some(why)) => Err(Failure::Usage(why.clone())),
+            Some(None) if self.name == ALL_PROCESSES => Err(no_process()),
             // Of a process that was named, nothing is known if its socket is silent.
             Some(None) if !Path::new(&self.name).exists() => Err(Failure::Usage(format!(
                 "{} does not answer: it ends now, or is stopped; name the folder of its run or its trace file{}",
@@ -250,10 +253,7 @@ impl LiveSource {
 
     /// Reads until nothing more is there, and what waits is final.
     pub(crate) fn read_all(&mut self) {
-        let began = Instant::now();
-        while began.elapsed() < ports::PATIENCE && !self.ports.iter().all(Port::was_asked) {
-            std::thread::sleep(STEP);
-        }
+        self.await_ports();
         for _ in 0..1_000 {
             self.tick();
             if self.files.look.behind_bytes == 0 {
@@ -262,6 +262,29 @@ impl LiveSource {
         }
         for _ in 0..5 {
             self.tick();
+        }
+    }
+
+    fn await_ports(&self) {
+        let began = Instant::now();
+        while began.elapsed() < ports::PATIENCE && !self.ports.iter().all(Port::was_asked) {
+            std::thread::sleep(STEP);
+        }
+    }
+
+    /// Where all that is watched is on other hosts, one of them has to answer.
+    pub(crate) fn require_answer(&self) -> Result<(), Failure> {
+        if self.ports.is_empty() || !self.files.read.is_empty() || !self.standings.is_empty() {
+            return Ok(());
+        }
+        self.await_ports();
+        let look = self.look();
+        match look.hosts {
+            Some((0, _)) if look.problems.is_empty() => {
+                Err(Failure::NoResult(format!("{} does not answer", self.name)))
+            }
+            Some((0, _)) => Err(Failure::NoResult(look.problems.join("; "))),
+            _ => Ok(()),
         }
     }
 
@@ -279,7 +302,8 @@ impl LiveSource {
     /// What the user may want now: to stop, where any process records. `None`: no process can be asked.
     pub(crate) fn possible_switch(&mut self) -> Option<Switch> {
         if self.requests.is_none() || self.standings.is_empty() {
-            self.said = Some("no process has a socket: files are only read".to_owned());
+            self.said =
+                Some("no process answers here: recording cannot be started or stopped".to_owned());
             return None;
         }
         Some(match self.standings.iter().filter(|of| records(&of.phase)).count() {
@@ -526,16 +550,10 @@ fn only_of(runs: &Runs) -> Result<Found, Failure> {
         (Some((_, pids)), None) => {
             return Ok(match pids.as_slice() {
                 [pid] => Found::sockets(Target::Process(*pid), format!("process {pid}")),
-                _ => Found::sockets(Target::All, "all processes".to_owned()),
+                _ => Found::sockets(Target::All, ALL_PROCESSES.to_owned()),
             });
         }
-        (None, _) => {
-            return Err(Failure::NoResult(
-                "no process of this user runs under the collector on this host now; name a TARGET: the folder of a \
-                 run, or a folder or file of traces"
-                    .to_owned(),
-            ));
-        }
+        (None, _) => return Err(no_process()),
         _ => {
             let all: Vec<String> = runs.iter().take(LISTED).map(run_text).collect();
             format!("{} runs are live: {}", runs.len(), all.join("; "))
@@ -544,6 +562,14 @@ fn only_of(runs: &Runs) -> Result<Found, Failure> {
     Err(Failure::Usage(format!(
         "{what}; name a TARGET: a process, the folder of a run, a folder or file of traces, or --all"
     )))
+}
+
+fn no_process() -> Failure {
+    Failure::NoResult(
+        "no process of this user runs under the collector on this host now; name a TARGET: the folder of a run, or a \
+         folder or file of traces"
+            .to_owned(),
+    )
 }
 
 fn run_text((folder, pids): (&Option<PathBuf>, &Vec<u32>)) -> String {

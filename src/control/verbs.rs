@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use stage2_contract::control::{Answer, MOST_AHEAD, START_COST, SocketName, Start, Verb, escape};
-use stage2_contract::trace::{MonoNs, WallNs};
+use stage2_contract::trace::{GPU_OFF, MonoNs, WallNs};
 
 use super::why::Asked;
 use super::{Context, LATE_GRAPHS};
@@ -74,7 +74,7 @@ impl<'a> Verbs<'a> {
             return Err(LATE_GRAPHS.to_owned());
         }
         if start.counters && !options.gpu {
-            return Err("STAGE2_GPU=off: without CUPTI there are no hardware counters".to_owned());
+            return Err(format!("{GPU_OFF}: without CUPTI there are no hardware counters"));
         }
         let at = start.at_unix_us.map(moment).transpose()?;
         let wanted = self.wanted(start)?;

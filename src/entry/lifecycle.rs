@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use stage2_contract::trace::GPU_OFF;
+
 use crate::base::barrier::{self, Panic};
 use crate::base::job::JobFacts;
 use crate::base::options::{Graph, Options};
@@ -167,7 +169,7 @@ fn start_gpu_half(shared: &'static Shared) -> Result<(), OffReason> {
     }
     let _ = shared.job_at_gpu_start.set(JobFacts::from_env());
     if !shared.options.gpu {
-        return Err(OffReason("STAGE2_GPU=off".to_owned()));
+        return Err(OffReason(GPU_OFF.to_owned()));
     }
     let gpu = shared.helpers.note(|| cupti::start(shared, ends::watch))?;
     // CUPTI and the driver have registered their own exit handlers by now, which run before those

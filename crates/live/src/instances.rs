@@ -53,6 +53,8 @@ pub(crate) struct Step {
     /// How long it took, ns. Not known of a step of an engine that a pause follows.
     pub(crate) ns: Option<u64>,
     pub(crate) is_cold: bool,
+    /// The first step of an engine.
+    pub(crate) is_first: bool,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
     pub(crate) batch: Batch,
@@ -100,6 +102,8 @@ pub(crate) struct Instances {
     next_root: u64,
     /// The last step of an engine on each thread, until the next one begins.
     before: FxHashMap<u32, u64>,
+    /// Whether a step of an engine is over.
+    has_stepped: bool,
     /// Stages that had an instance.
     begun: FxHashSet<u16>,
     repeats: FxHashMap<Kind, Repeats>,
@@ -313,8 +317,10 @@ impl Instances {
             let until = until.or(Some(end).filter(|_| root.batch.requests.is_none()));
             let ns = until.map(|until| until - start);
             let Root { stage, is_cold, recorded, batch, .. } = *root;
+            let is_of_engine = batch.requests.is_some();
+            let is_first = is_of_engine && !std::mem::replace(&mut self.has_stepped, true);
             let within = None;
-            steps.push(Step { stage, start, end, ns, is_cold, recorded, batch, within });
+            steps.push(Step { stage, start, end, ns, is_cold, is_first, recorded, batch, within });
         }
     }
 

@@ -27,7 +27,7 @@ pub use host::HostIdle;
 pub use look::{Look, Watched};
 pub use message::{read as read_message, write as write_message};
 pub use numbers::{
-    BUCKETS_S, Counts, DeviceBusy, KernelRow, MINUTE_S, Minute, StageNumbers, Window,
+    BUCKETS_S, Counts, DeviceBusy, KernelRow, MINUTE_S, Minute, RunSteps, StageNumbers, Window,
 };
 pub use process::{GpuState, Options};
 pub use tables::class_label;

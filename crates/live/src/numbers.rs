@@ -6,7 +6,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use stage2_contract::stats::Histogram;
+use stage2_model::{
+    OUTLIER_TIMES_MEDIAN, OUTLIER_TIMES_NEXT, OUTLIERS_AMONG, OUTLIERS_MOST, OUTLIERS_ONE_IN,
+    OUTLIERS_PERCENT,
+};
 use stage2_read::engine::StepWork;
+use stage2_read::trace::stats::{EXACT_VALUES, Series};
 
 use crate::WINDOW_S;
 use crate::host::{HostIdle, HostSlot};
@@ -32,7 +37,9 @@ pub(crate) struct Batch {
 impl From<StepWork> for Batch {
     fn from(work: StepWork) -> Self {
         let requests = work.prefill_requests.saturating_add(work.decode_requests);
-        Self { tokens: work.tokens(), requests: Some(requests), goes_on: work.goes_on() }
+        // As in a report: how many drafted tokens a step accepts is not known.
+        let tokens = work.prompt_tokens().map(|read| read.saturating_add(work.decode_requests));
+        Self { tokens, requests: Some(requests), goes_on: work.goes_on() }
     }
 }
 
@@ -50,6 +57,9 @@ pub struct StageNumbers {
     /// How long each took: a step of an engine until the next one began, if that continued a request.
     #[serde(with = "crate::message::histogram")]
     pub step_times: Histogram,
+    /// Of a whole recording: the same steps one by one, as a report has them. Other hosts are not told of them.
+    #[serde(skip)]
+    pub run: Option<RunSteps>,
     /// Steps in `step_times`, and their sum, ns.
     pub timed: (u64, u64),
     /// Steps by how long they were open: a count for each bucket of [`BUCKETS_S`], and one for
@@ -139,6 +149,23 @@ impl StageNumbers {
             *sum = sum.saturating_add(more);
         }
         self.step_times.merge(&other.step_times);
+        if let Some(other) = &other.run {
+            self.run.get_or_insert_default().merge(other);
+        }
+    }
+
+    /// The time that so many percent of the steps do not exceed, ns: of a recording the one of a report.
+    pub fn step_time(&self, percent: u64) -> Option<u64> {
+        match (&self.run, percent) {
+            (Some(run), 50) => run.times.median(),
+            (Some(run), _) => run.times.percentile(percent),
+            (None, _) => self.step_times.percentile(percent),
+        }
+    }
+
+    /// How many steps [`Self::step_time`] is of.
+    pub fn timed_steps(&self) -> u64 {
+        self.run.as_ref().map_or(self.timed.0, |run| run.times.count())
     }
 
     /// What `step_times` are of, instances or steps within them: how many ended, and with recorded work, about.
@@ -178,13 +205,94 @@ impl StageNumbers {
 
     /// Mean number of requests in a step, over the steps that give it.
     pub fn requests_per_step(&self) -> Option<f64> {
-        let steps = self.steps_with_requests;
-        (steps > 0).then(|| self.requests as f64 / steps as f64)
+        let (steps, requests) = match &self.run {
+            Some(run) => (run.times.count(), run.requests),
+            None => (self.steps_with_requests, self.requests),
+        };
+        (steps > 0 && self.steps_with_requests > 0).then(|| requests as f64 / steps as f64)
     }
 
     fn share_of_windows(&self, ns: u64) -> Option<f64> {
         (self.window_ns > 0).then(|| ns.min(self.window_ns) as f64 / self.window_ns as f64)
     }
+}
+
+/// Steps of a whole recording that are timed: how long each took, and what they worked on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSteps {
+    times: Series,
+    tokens: u64,
+    requests: u64,
+}
+
+impl RunSteps {
+    fn merge(&mut self, other: &Self) {
+        self.times.merge(&other.times);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.requests = self.requests.saturating_add(other.requests);
+    }
+
+    /// Whether a report may find some of them to be outliers, whose time its shares leave out: those are far longer than
+    /// most, and hold a part of the time.
+    pub fn may_have_outliers(&self) -> bool {
+        let longest = self.times.max().unwrap_or(0) as f64;
+        let times =
+            |factor: f64, of: Option<u64>| of.is_some_and(|ns| longest >= ns as f64 * factor);
+        let part = longest * OUTLIERS_MOST as f64 * 100.0;
+        self.times.count() >= OUTLIERS_AMONG
+            && times(OUTLIER_TIMES_MEDIAN, self.times.median())
+            && times(OUTLIER_TIMES_NEXT as f64, self.times.percentile(100 - 100 / OUTLIERS_ONE_IN))
+            && part >= self.times.sum() as f64 * OUTLIERS_PERCENT as f64
+    }
+
+    /// Tokens per second of the steps.
+    pub fn tokens_per_s(&self) -> Option<f64> {
+        let seconds = self.times.sum() as f64 / 1e9;
+        (self.tokens > 0 && seconds > 0.0).then(|| self.tokens as f64 / seconds)
+    }
+}
+
+/// The steps of a recording by stage, or by the ranges within it: those that a report times, and the cold ones.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    steps: FxHashMap<(u16, Option<u32>), [RunSteps; 2]>,
+    /// Times that are kept one by one.
+    kept: usize,
+}
+
+/// Of all stages together.
+const TIMES_KEPT: usize = 1 << 18;
+
+impl Run {
+    pub(crate) fn add(&mut self, step: &Step) {
+        let Some(ns) = step.ns else { return };
+        // Only the first step of an engine is cold.
+        let is_cold = if step.batch.requests.is_some() { step.is_first } else { step.is_cold };
+        let [warm, cold] = self.steps.entry((step.stage, step.within)).or_default();
+        let steps = if is_cold { cold } else { warm };
+        self.kept += usize::from(steps.times.push(ns));
+        steps.times.fold(EXACT_VALUES);
+        steps.tokens = steps.tokens.saturating_add(step.batch.tokens.unwrap_or(0));
+        steps.requests = steps.requests.saturating_add(step.batch.requests.unwrap_or(0));
+        if self.kept > TIMES_KEPT {
+            self.steps.values_mut().flatten().for_each(|steps| steps.times.fold(0));
+            self.kept = 0;
+        }
+    }
+
+    /// Those of a stage, which are of one kind of range within it, or the instances.
+    pub(crate) fn of(&self, stage: u16, within: Option<u32>) -> Option<&[RunSteps; 2]> {
+        self.steps.get(&(stage, within))
+    }
+}
+
+/// The warm steps of all parts of a stage; the cold ones where there are no others.
+pub(crate) fn steps_of<'r>(parts: impl Iterator<Item = &'r [RunSteps; 2]>) -> Option<RunSteps> {
+    let mut all = <[RunSteps; 2]>::default();
+    for part in parts {
+        all.iter_mut().zip(part).for_each(|(all, part)| all.merge(part));
+    }
+    all.into_iter().find(|steps| steps.times.count() > 0)
 }
 
 /// Ranges of one name right within the instances of a stage.
@@ -228,6 +336,9 @@ pub struct Counts {
 pub struct Window {
     /// It is the whole recording, without the first call of each stage that has others.
     pub is_whole: bool,
+    /// It is the last of several windows of recording of the process.
+    #[serde(default)]
+    pub is_last: bool,
     /// Its length, ns; 0: there is no data. Of a whole recording: the time in calls, if there are any.
     pub ns: u64,
     /// When it ends, ns since the Unix epoch; nothing where no clock reading says it.
@@ -462,6 +573,24 @@ mod tests {
         sum.add(&second);
         assert_eq!(sum, whole);
         assert_eq!(sum.busy_share(), None);
+    }
+
+    #[test]
+    fn outliers_are_possible_where_few_steps_hold_a_part_of_the_time() {
+        let may = |times: &[(u64, u64)]| {
+            let mut run = RunSteps::default();
+            for &(count, ns) in times {
+                for _ in 0..count {
+                    run.times.push(ns);
+                }
+            }
+            run.may_have_outliers()
+        };
+        assert!(may(&[(100, 10), (1, 90)]));
+        assert!(!may(&[(100, 10), (1, 39)]), "less than four times the median");
+        assert!(!may(&[(90, 10), (10, 31), (1, 90)]), "the tail has no gap");
+        assert!(!may(&[(5, 10), (1, 90)]), "too few");
+        assert!(!may(&[(20_000, 10), (1, 90)]), "no part of the time");
     }
 
     #[test]

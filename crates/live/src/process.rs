@@ -18,8 +18,8 @@ use crate::counters::Counters;
 use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
-    BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, SLOT_NS, Slot, Slots, StageNumbers, WARM,
-    Window, Within,
+    BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, Run, SLOT_NS, Slot, Slots, StageNumbers,
+    WARM, Window, Within, steps_of,
 };
 use crate::settled::{Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
@@ -83,6 +83,7 @@ pub(crate) struct Process {
     communicator: Option<(u64, BTreeSet<u64>)>,
     host: Host,
     slots: Slots,
+    run: Run,
     steps: Vec<Step>,
     anchor: Option<Anchor>,
     /// Monotonic time less GPU time.
@@ -282,6 +283,7 @@ impl Process {
 
     fn count_steps(&mut self) {
         for step in std::mem::take(&mut self.steps) {
+            self.run.add(&step);
             if let Some((name, ns)) = step.within.zip(step.ns) {
                 let kind = (step.stage, name);
                 let add = |slot: &mut Slot| slot.within.entry(kind).or_default().add(ns);
@@ -507,13 +509,20 @@ impl Process {
         }
         let name = |id: u16| self.tables.stage_name(id).to_owned();
         let host = |slots: Vec<&HostSlot>| self.host_idle(slots.into_iter());
+        let mut tables = self.tables_of(run.iter(), counts);
+        let steps_within = self.steps_within();
+        for (name, numbers) in &mut tables.stages {
+            let parts = self.stages.keys().filter(|id| self.tables.stage_name(**id) == name);
+            let of_part = |&id: &u16| self.run.of(id, steps_within.get(&id).copied());
+            numbers.run = steps_of(parts.filter_map(of_part));
+        }
         Window {
             is_whole: true,
             ns: of.ns,
             devices: devices(&of.device_busy),
             host: self.host_idle(std::iter::once(&of.host)),
             hosts: hosts.into_iter().map(|(id, slots)| (name(id), host(slots))).collect(),
-            ..self.tables_of(run.iter(), counts)
+            ..tables
         }
     }
 

@@ -290,8 +290,11 @@ impl Watch {
         let all = by_identity.into_iter().filter_map(|(identity, files)| {
             let mut sums = self.retired.get(&identity).cloned().unwrap_or_default();
             files.iter().for_each(|tracked| sums.add(tracked));
+            let is_last = files.len() > 1 || self.retired.contains_key(&identity);
             let newest = files.into_iter().max_by_key(|tracked| tracked.age())?;
-            Some((watched(identity, newest, sums), newest))
+            let mut process = watched(identity, newest, sums);
+            process.window.is_last = is_last;
+            Some((process, newest))
         });
         let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
         let is_over = |of: &Watched| {
@@ -303,7 +306,8 @@ impl Watch {
         if !is_reading && processes.iter().all(is_over) {
             for (process, newest) in processes.iter_mut().zip(newest) {
                 let end_wall_ns = process.window.end_wall_ns;
-                process.window = Window { end_wall_ns, ..newest.process.recording() };
+                let is_last = process.window.is_last;
+                process.window = Window { end_wall_ns, is_last, ..newest.process.recording() };
             }
         }
         let mut look = Look {

@@ -29,15 +29,20 @@ impl Coverage {
         [kernels, copies, fills, graph_launches].into_iter().fold(0, u64::saturating_add)
     }
 
+    /// Processes that these files are of, those alone that `is_meant` by their names: each window of a process has a file.
+    pub fn processes_of(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        let files = self.processes.iter().filter(|process| is_meant(&process.file));
+        files.map(ProcessCoverage::who).collect::<BTreeSet<_>>().len()
+    }
+
     /// The ranges that GPU work was collected in, where some process did not collect it everywhere.
     pub fn ranges(&self) -> Option<String> {
         let has_filter = |process: &&ProcessCoverage| process.meta.contains_key(META_RANGES);
         let filters = self.processes.iter().filter_map(|process| process.meta.get(META_RANGES));
         let distinct: BTreeSet<&str> = filters.map(String::as_str).collect();
-        // Each window of a process has a file.
-        let who = |process: &ProcessCoverage| (process.host.clone(), process.pid);
-        let all: BTreeSet<_> = self.processes.iter().map(who).collect();
-        let some: BTreeSet<_> = self.processes.iter().filter(has_filter).map(who).collect();
+        let all: BTreeSet<_> = self.processes.iter().map(ProcessCoverage::who).collect();
+        let some: BTreeSet<_> =
+            self.processes.iter().filter(has_filter).map(ProcessCoverage::who).collect();
         let files = self.processes.iter().filter(has_filter).count();
         let of = match (some.len(), all.len()) {
             (0, _) => return None,
@@ -118,6 +123,12 @@ pub struct ProcessCoverage {
 }
 
 impl ProcessCoverage {
+    /// The process: its host and number where they are known; else its file.
+    fn who(&self) -> (Option<&str>, Option<u32>, &str) {
+        let file = if self.pid.is_some() { "" } else { &self.file };
+        (self.host.as_deref(), self.pid, file)
+    }
+
     /// Whether its GPU work was recorded in some ranges, or instances of them, only.
     pub fn is_in_part(&self) -> bool {
         [META_RANGES, META_SAMPLE].iter().any(|&key| self.meta.contains_key(key))

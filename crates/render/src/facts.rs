@@ -109,7 +109,9 @@ pub(super) fn host_fact(report: &Report) -> Option<String> {
     let meanwhile =
         meanwhile.map_or_else(String::new, |time| format!(" ({time} more while the GPU works)"));
     let ranks = || report.ranks.stages.iter().filter(|row| row.stage == answer.stage);
-    let (in_rank, mean) = match ranks().count() {
+    let is_of_rank = |file: &str| ranks().any(|row| row.file == file);
+    // Windows of one process are no ranks.
+    let (in_rank, mean) = match ranks().count().min(report.coverage.processes_of(is_of_rank)) {
         0 | 1 => Default::default(),
         all => (
             cause.in_rank(|file| ranks().find(|row| row.file == file)?.rank),
@@ -135,8 +137,11 @@ pub(super) fn coverage_in_short(report: &Report, text: &str) -> String {
     }
     let mut clauses = text.split("; ");
     let known = clauses.next().unwrap_or_default().split([',', '(']).next().unwrap_or_default();
-    let is_left_out =
-        |clause: &&str| ["SAMPLED ", "COLLECTED ONLY "].iter().any(|word| clause.starts_with(word));
+    let is_left_out = |clause: &&str| {
+        ["SAMPLED ", "COLLECTED ONLY ", "RECORDED ONLY "]
+            .iter()
+            .any(|word| clause.starts_with(word))
+    };
     let left_out = clauses.filter(is_left_out).map(|clause| format!("; {clause}"));
     format!("{}{}", known.trim_end(), left_out.collect::<String>())
 }

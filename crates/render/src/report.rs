@@ -124,7 +124,7 @@ fn what_ran(report: &Report) -> String {
     let counts = &report.coverage.total;
     out.push_str(&format!(
         "- recorded: {}, {}, {}, {}, {}, {}\n\n",
-        counted(report.coverage.processes.len() as u64, "process"),
+        recorded_processes(report),
         counted(counts.kernels, "kernel"),
         counted(counts.copies, "copy"),
         counted(counts.fills, "fill"),
@@ -223,6 +223,13 @@ fn kernels_per_instance(row: &StageRow) -> Option<String> {
 }
 
 /// Says from how many instances the numbers come, unless it is all of them.
+/// Processes, and their files if some have several: each window of recording has one.
+fn recorded_processes(report: &Report) -> String {
+    let (files, all) = (report.coverage.processes.len(), report.coverage.processes_of(|_| true));
+    let processes = counted(all as u64, "process");
+    if files == all { processes } else { format!("{processes} in {files} trace files") }
+}
+
 fn instances(all: Option<u64>, recorded: Option<u64>) -> String {
     let recorded = recorded.map_or_else(String::new, |n| format!(" (recorded {})", count(n)));
     format!("{}{recorded}", or_absent(all, |n| n.to_string()))

@@ -415,7 +415,7 @@ Examples:
 
 Keys: q end, s start or stop recording (asks first), j and k choose a stage,
 left and right one process, PgUp and PgDn scroll the kernels, o and t sort, f
-freeze, w write a bundle, ? help. Without TARGET, it is the run that is live on
+freeze, w write a report, ? help. Without TARGET, it is the run that is live on
 this host, if there is only one. Exit status: 0; 2 for wrong usage or a path
 that does not exist; 70 if there is no such process. docs/live.md has more.";
 

@@ -41,6 +41,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     if args.once {
         watched.read_all();
         watched.require_traces()?;
+        watched.require_answer()?;
         return show(&watched, state).map(|_| 0);
     }
     let stop = Stop::on_signals()?;
@@ -49,6 +50,7 @@ pub(crate) fn top(args: TopArgs) -> Result<u8, Failure> {
     if args.plain || dumb || !is_screen {
         watched.tick();
         watched.require_traces()?;
+        watched.require_answer()?;
         while !stop.is_set() {
             let began = Instant::now();
             watched.tick();
@@ -186,14 +188,13 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
     let report = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
-    let quits = if has_keys { " (q quits)" } else { "" };
     let next = match (report, has_keys && !watched.files().is_empty()) {
-        (Some(report), _) => format!("its report is {}", visible_path(&report)),
-        (None, true) => "w writes its reports".to_owned(),
-        (None, false) => "`stage2-launch merge` writes its reports".to_owned(),
+        (Some(report), _) => format!("report: {}", visible_path(&report)),
+        (None, true) => "w writes its report".to_owned(),
+        (None, false) => "`stage2-launch merge` writes its report".to_owned(),
     };
     // A path comes last: people copy it.
-    format!("The run has ended{quits}: {next}")
+    format!("Ended; {next}")
 }
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
@@ -312,7 +313,7 @@ mod tests {
         assert!(view.state.frozen && !view.state.help && view.state.chosen == 0);
         assert_eq!(view.state.said, None, "a key takes the last message away");
         obey(KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE), &mut view, &mut watched);
-        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("has a socket")));
+        assert!(view.state.said.as_ref().is_some_and(|said| said.contains("answers here")));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(!obey(end, &mut view, &mut watched));
     }

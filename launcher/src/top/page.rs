@@ -114,6 +114,9 @@ const STAGE_LEAST: usize = 16;
 const KERNEL_COLUMNS: usize = 72;
 const HOST_COLUMNS: usize = 24;
 
+/// Lines that the tables share, from which kernels are among them.
+const KERNELS_FROM: usize = 10;
+
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
 
@@ -243,7 +246,10 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));
-    let for_processes = view.look.processes.len().clamp(1, (left / 4).max(1));
+    // Where kernels have no room, processes have theirs.
+    let is_low = left < KERNELS_FROM;
+    let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
+    let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
     let late = late_process(view, rows.get(chosen));
     let processes = processes(view, rows.get(chosen), late, for_processes, width);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
@@ -271,6 +277,11 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let others = for_stages + processes.len() + for_hosts + minute.len() + counters.len();
     // The titles of the kernels and of the processes have their lines, too.
     let mut for_kernels = (left + 2).saturating_sub(others + states.len());
+    // A title and a sum say nothing: stages have the lines.
+    let for_stages = match for_kernels {
+        0..3 => (for_stages + std::mem::take(&mut for_kernels)).min(rows.len()),
+        _ => for_stages,
+    };
     if for_kernels <= KERNELS_LEAST && states.len() > 1 {
         states = gpus(seen, 1, width);
         for_kernels = (left + 2).saturating_sub(others + states.len());
@@ -306,11 +317,26 @@ fn without_numbers(view: &View) -> Cow<'_, View> {
 
 /// Processes that wait for a start.
 fn dormant(view: &View) -> usize {
-    view.phases.iter().filter(|(_, phase)| phase == "dormant").count()
+    view.phases.iter().filter(|of| is_dormant(of) && !is_stopped(view, of.0)).count()
+}
+
+/// Processes that were recorded, and wait for a start.
+fn stopped(view: &View) -> usize {
+    view.phases.iter().filter(|of| is_dormant(of) && is_stopped(view, of.0)).count()
+}
+
+fn is_dormant((_, phase): &(u32, String)) -> bool {
+    phase == "dormant"
+}
+
+fn is_stopped(view: &View, pid: u32) -> bool {
+    let ended = |of: &Watched| of.pid == pid && of.state == FileState::Ended;
+    view.look.processes.iter().any(ended)
 }
 
 fn rows(view: &View) -> Vec<Row> {
     let mut all: BTreeMap<&str, Row> = BTreeMap::new();
+    let of_engine = of_engine(view);
     for process in shown(view) {
         let with_work =
             process.window.stages.iter().filter(|(_, sum)| sum.each().0 > 0 || sum.launches > 0);
@@ -319,7 +345,13 @@ fn rows(view: &View) -> Vec<Row> {
             let row = all.entry(name).or_default();
             row.name.clone_from(name);
             row.processes += 1;
-            row.sum.add(sum);
+            let is_other = sum.run.is_some()
+                && sum.steps_with_requests > 0
+                && of_engine.as_ref().is_some_and(|of_engine| *of_engine != id(process));
+            match is_other {
+                true => row.sum.add(&StageNumbers { run: None, ..sum.clone() }),
+                false => row.sum.add(sum),
+            }
             let add = |to: &mut Option<f64>, of: u64| {
                 *to = Some(to.unwrap_or(0.0) + of as f64 / seconds).filter(|sum| *sum > 0.0);
             };
@@ -337,17 +369,31 @@ fn rows(view: &View) -> Vec<Row> {
     rows
 }
 
+/// The process that the times of an engine are of once its run has ended, as in a report: its ranks run the same
+/// steps, so one with the most steps stands for all.
+fn of_engine(view: &View) -> Option<(String, u32)> {
+    let steps = |process: &&Watched| {
+        let stages = process.window.stages.values();
+        let of_engine = stages.filter(|sum| sum.run.is_some() && sum.steps_with_requests > 0);
+        of_engine.map(|sum| sum.steps).fold(0, u64::saturating_add)
+    };
+    // The first one of those that have as many.
+    let all: Vec<&Watched> = shown(view).filter(|process| steps(process) > 0).collect();
+    all.into_iter().rev().max_by_key(steps).map(id)
+}
+
 impl Row {
     /// From sums to what is shown.
     fn finish(&mut self, view: &View) {
         let processes = self.processes.max(1) as f64;
         self.each_per_s = self.each_per_s.map(|sum| sum / processes);
         self.tokens_per_s = self.tokens_per_s.map(|sum| sum / processes);
+        self.tokens_per_s = run_tokens_per_s(&self.sum).or(self.tokens_per_s);
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
-        self.p50_ns = self.sum.step_times.percentile(50);
-        let has_p99 = self.sum.timed.0 >= P99_VALUES;
-        self.p99_ns = self.sum.step_times.percentile(99).filter(|_| has_p99);
+        self.p50_ns = self.sum.step_time(50);
+        let has_p99 = self.sum.timed_steps() >= P99_VALUES;
+        self.p99_ns = self.sum.step_time(99).filter(|_| has_p99);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
         // Where no GPU work at all is recorded, how busy the GPU is is not known.
@@ -356,6 +402,11 @@ impl Row {
         self.gaps = self.sum.gap_share().filter(|_| has_work);
         self.idle = self.busy.map(|busy| (1.0 - busy - self.gaps.unwrap_or(0.0)).max(0.0));
     }
+}
+
+/// Of the steps of an engine whose run has ended, as in a report.
+fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
+    sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
 }
 
 /// What a call is called, as in a report.
@@ -436,12 +487,12 @@ fn stage_table(
             or_dash(row.requests.map(short)),
             or_dash(row.each_per_s.map(short)),
             short(row.launches_per_s),
-            or_dash(row.sum.step_times.percentile(90).map(ms)),
+            or_dash(row.sum.step_time(90).map(ms)),
             or_dash(per_each.map(short)),
         ];
         let mut shown = cells.iter().zip(STAGE_TITLES).filter(|(_, (title, _))| is_there(title));
         let text = match shown.all(|(cell, _)| cell == "-") {
-            true => format!("{start}  in no call: no times, kernels only"),
+            true => format!("{mark} {:name_width$}  in no call: no times, kernels only", row.name),
             false => line_of(start, &cells),
         };
         let style = if at == chosen { Modifier::REVERSED } else { Modifier::empty() };
@@ -690,7 +741,9 @@ fn state(view: &View, process: &Watched) -> String {
         (FileState::Growing, Some((_, phase))) if phase == "on" => RECORDING.to_owned(),
         (FileState::Growing | FileState::Waiting, Some((_, phase))) => phase.clone(),
         // The file knows of its end before the socket is asked again; whether the process goes on, the socket tells.
-        (FileState::Ended, Some((_, phase))) if phase == "on" => "stopped".to_owned(),
+        (FileState::Ended, Some((_, phase))) if phase == "on" || phase == "dormant" => {
+            "stopped".to_owned()
+        }
         (FileState::Ended, Some((_, phase))) => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
         // Of a run that is over, one word is enough.

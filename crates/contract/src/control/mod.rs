@@ -56,9 +56,8 @@ pub const SIZE: RangeInclusive<u64> = 64 << 10..=1 << 40;
 pub const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 const RANGES_BYTES: usize = 4 << 10;
 /// What the first window of a process costs it: printed by whoever is about to start one.
-pub const START_COST: &str = "launches are slower while CUPTI is on, and stay slower until the process ends: \
-     by 8 to 26 % (empty kernels) with the CUPTI of CUDA 13.0 update 1, and by as much as while it records with any \
-     other version, which cannot be switched off safely (docs/dormant.md)";
+pub const START_COST: &str = "launches are slower until the process ends. With the CUPTI of CUDA 13.0 update 1, by 8 to \
+     26 % once recording stops; with other versions, by as much as while recording (docs/dormant.md)";
 /// The words of a start.
 const START_TAKES: &str = "start takes ranges=GLOBS sample=1/N counters=on host=HZ at_unix_us=US for_ms=MS steps=N size=BYTES";
 /// What is said to another word behind `host=`.

@@ -11,6 +11,8 @@ use crate::trace::wire::Wire;
 pub const RANGE_OUTSIDE: u64 = 0;
 /// The `range` of GPU work whose launch could not be placed: counted, never guessed.
 pub const RANGE_UNKNOWN: u64 = u64::MAX;
+/// What the fact `gpu.off` says of a process that was told to record ranges alone.
+pub const GPU_OFF: &str = "STAGE2_GPU=off";
 /// The `parent` of a path at the top, and the `domain` of the default NVTX domain.
 pub const NONE: u32 = 0;
 

@@ -263,7 +263,8 @@ fn steps_of_an_engine_have_their_kind_requests_and_tokens_by_fields_and_by_names
         let numbers = &totals[stage];
         (numbers.steps, numbers.tokens, numbers.requests_per_step())
     };
-    assert_eq!(of("decode"), (2, 128, Some(32.0)));
+    // How many of the drafted ones are accepted is not known: as in a report, none counts.
+    assert_eq!(of("decode"), (2, 64, Some(32.0)));
     assert_eq!(of("mixed"), (1, 36, Some(5.0)));
     assert_eq!(totals.len(), 2, "{:?}", totals.keys());
 }

@@ -22,7 +22,9 @@ use super::step_times::{Closed, StepTrack, Tracks};
 
 /// Closings that may yet turn out to be no end: a collector lets this many ranges go on at once.
 const MAX_CLOSING: usize = 1 << 8;
-/// Outermost ranges that ended last: as many threads may run steps of an engine in turn.
+/// Threads whose last outermost ranges are kept, and ranges of one: each may run steps of an engine, and other ranges
+/// between two of them.
+const MOST_THREADS: usize = 1 << 10;
 const MOST_ENDED: usize = 1 << 6;
 /// Ranges without work that are open at the same time.
 const MOST_LEFT_OUT: usize = 1 << 12;
@@ -93,8 +95,8 @@ pub(crate) struct Ranges {
     /// Open start/end ranges that are in no other range, by thread and path.
     beside: HashMap<(u32, PathIndex), u32>,
     steps: Tracks,
-    /// Those that ended last: another step of an engine may follow them.
-    ended: VecDeque<Closed>,
+    /// Those that ended last on each thread: another step of an engine may follow them.
+    ended: HashMap<u32, VecDeque<Closed>>,
     /// Open ranges that hold no work.
     left_out: HashSet<u64>,
     pub faults: RangeFaults,
@@ -312,14 +314,19 @@ impl Ranges {
         self.times.ended(path, (start, end), counted, sampled);
         if let Some(number) = open.step {
             let step = Step { number, range: first, host_ns: end - start };
-            let cold = self.roots.get(root).is_some_and(|root| root.cold);
+            let known = self.roots.get(root);
+            let (cold, thread) =
+                (known.is_some_and(|root| root.cold), known.map(|root| root.thread));
             let closed = Closed { path, step, start, root, cold, is_root, whole };
             self.steps.closed(closed);
-            if is_root {
-                if self.ended.len() >= MOST_ENDED {
-                    self.ended.pop_front();
+            if let Some(thread) = thread.filter(|_| is_root)
+                && (self.ended.len() < MOST_THREADS || self.ended.contains_key(&thread))
+            {
+                let ended = self.ended.entry(thread).or_default();
+                if ended.len() >= MOST_ENDED {
+                    ended.pop_front();
                 }
-                self.ended.push_back(closed);
+                ended.push_back(closed);
             }
         }
     }
@@ -328,11 +335,11 @@ impl Ranges {
     /// host, ns.
     pub(super) fn lasts_until(&mut self, range: u64, until: u64) {
         let root = self.known.get(range).and_then(|entry| self.roots.get_mut(entry.root));
-        if let Some(root) = root.filter(|root| root.end != OPEN) {
-            root.end = root.end.max(until.min(OPEN - 1));
-        }
-        if let Some(at) = self.ended.iter().rposition(|closed| closed.step.range == range)
-            && let Some(closed) = self.ended.remove(at)
+        let Some(root) = root.filter(|root| root.end != OPEN) else { return };
+        root.end = root.end.max(until.min(OPEN - 1));
+        let Some(ended) = self.ended.get_mut(&root.thread) else { return };
+        if let Some(at) = ended.iter().rposition(|closed| closed.step.range == range)
+            && let Some(closed) = ended.remove(at)
         {
             let step = Step { host_ns: until.saturating_sub(closed.start), ..closed.step };
             self.steps.followed(Closed { step, ..closed });
@@ -594,6 +601,26 @@ mod tests {
         assert_eq!(track.count(), 3, "its time counts");
         let found = track.nearest(true, 200).map(|step| (step.range, step.host_ns));
         assert_eq!(found, Some((20, 100)));
+    }
+
+    /// Hazard (Hostile guests): Many other threads open and close ranges between two steps of an engine.
+    /// Promise: The first step lasts until the second one begins all the same.
+    #[test]
+    fn ranges_of_other_threads_push_no_step_of_an_engine_out() {
+        let (mut ranges, paths) = (Ranges::default(), Paths::default());
+        let run = |ranges: &mut Ranges, range, thread, start, end| {
+            let open = RangeOpen { thread, ..opening(range, 1, start) };
+            ranges.open(&open, 1, true, &paths);
+            ranges.close(range, MonoNs(end));
+        };
+        run(&mut ranges, 1, 1, 100, 200);
+        (0..300).for_each(|at| run(&mut ranges, 10 + at, 2 + at as u32 % 7, 210 + at, 211 + at));
+        (0..9).for_each(|at| run(&mut ranges, 400 + at, 1, 600 + at, 601 + at));
+        run(&mut ranges, 2, 1, 900, 1_000);
+        ranges.lasts_until(1, 900);
+        let steps = ranges.finish(&ClockMap::default()).steps;
+        let followed = steps[&1].until_next.as_ref().expect("a step that another one followed");
+        assert_eq!((followed.count(), followed.of(false).total_ns), (1, 800));
     }
 
     /// Hazard (Hostile guests): Start/end ranges that are open at once hold the kernels of a thread.

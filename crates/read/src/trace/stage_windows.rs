@@ -70,7 +70,7 @@ pub struct JoinedWindows {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Root {
     pub(super) stage: PathIndex,
-    thread: u32,
+    pub(super) thread: u32,
     start: u64,
     pub(super) end: u64,
     /// Not the continuation of another one.

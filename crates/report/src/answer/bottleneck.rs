@@ -147,7 +147,9 @@ fn ranks(report: &Report, row: &StageRow, units: f64) -> Vec<RankIdle> {
     let of_stage = || report.ranks.stages.iter().filter(|rank| rank.stage == row.stage);
     let mut ranks: Vec<RankIdle> = of_stage().filter_map(idle).collect();
     ranks.order_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.who.cmp(&b.who)));
-    if ranks.len() > 1 && ranks.len() == of_stage().count() { ranks } else { Vec::new() }
+    let processes = report.coverage.processes_of(|file| of_stage().any(|rank| rank.file == file));
+    let is_one = processes == 1;
+    if !is_one && ranks.len() > 1 && ranks.len() == of_stage().count() { ranks } else { Vec::new() }
 }
 
 #[cfg(test)]

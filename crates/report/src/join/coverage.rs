@@ -7,9 +7,9 @@ use crate::join::{META_INCOMPLETE, empty, is_simulated};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, ms3};
 use stage2_contract::text::{listed, visible};
-use stage2_contract::trace::ending;
 use stage2_contract::trace::pieces::ROTATE;
 use stage2_contract::trace::window::{self, FirstSteps};
+use stage2_contract::trace::{GPU_OFF, ending};
 use stage2_model::finding::Id;
 use stage2_model::{
     Coverage, CoverageCounts, DeviceRow, Empty, FileEnding, Finding, META_SAMPLE, ProcessCoverage,
@@ -32,7 +32,7 @@ pub(super) fn coverage(capture: &Capture) -> Coverage {
     let files_refused = capture.files_refused;
     let mut coverage =
         Coverage { verdict: Verdict::default(), empty: None, total, files_refused, processes };
-    coverage.verdict = verdict(&coverage);
+    coverage.verdict = verdict(&coverage, &paused(&capture.processes));
     if coverage.verdict.status == Status::Empty {
         coverage.empty = Empty::of(empty::of_capture(capture));
     }
@@ -116,8 +116,8 @@ fn counts(capture: &ProcessCapture) -> CoverageCounts {
     }
 }
 
-fn verdict(coverage: &Coverage) -> Verdict {
-    let (gaps, part) = (gaps(coverage).join("; "), part(coverage));
+fn verdict(coverage: &Coverage, paused: &str) -> Verdict {
+    let (gaps, part) = (gaps(coverage).join("; "), part(coverage) + paused);
     let records = coverage.gpu_records();
     let total = &coverage.total;
     if records == 0 {
@@ -164,6 +164,45 @@ fn part(coverage: &Coverage) -> String {
         );
     }
     part
+}
+
+/// How much of the processes was recorded, where that was stopped while they ran: of the one that lacks most. Of a
+/// window that was asked for, no more is expected.
+fn paused(all: &[ProcessCapture]) -> String {
+    let mut windows: BTreeMap<(&[u8], u32), Vec<&ProcessCapture>> = BTreeMap::new();
+    for process in all.iter().filter(|process| process.meta.contains_key(window::NUMBER)) {
+        if let Some(who) = &process.process {
+            windows.entry((who.host.as_bytes(), who.pid)).or_default().push(process);
+        }
+    }
+    let paused = windows.into_values().filter_map(|windows| {
+        let extents: Vec<(u64, u64)> = windows.iter().filter_map(|of| of.host_extent.0).collect();
+        let (first, last) =
+            (extents.iter().map(|of| of.0).min()?, extents.iter().map(|of| of.1).max()?);
+        let recorded_ns = extents.iter().fold(0u64, |sum, of| sum.saturating_add(of.1 - of.0));
+        let (all_ns, is_from_start) =
+            (last - first, windows.iter().any(|of| !of.meta.contains_key(window::BEGAN)));
+        let goes_on = |of: &&&ProcessCapture| {
+            of.meta.get(window::ENDED).is_some_and(|why| why != window::EXIT)
+        };
+        let is_last = |of: &&&ProcessCapture| of.host_extent.0.is_some_and(|of| of.1 == last);
+        let stops = windows.iter().filter(is_last).any(|of| goes_on(&of));
+        let text = match windows.len() {
+            1 if is_from_start && stops => format!(
+                "RECORDED ONLY the first {:.1} s: recording was stopped, and the process went on",
+                recorded_ns as f64 / 1e9
+            ),
+            1 => return None,
+            some => format!(
+                "RECORDED ONLY {:.1} of {:.1} s, in {some} windows: recording was stopped in between",
+                recorded_ns as f64 / 1e9,
+                all_ns as f64 / 1e9
+            ),
+        };
+        Some((all_ns.saturating_sub(recorded_ns), text))
+    });
+    let worst = paused.max_by_key(|(missing_ns, _)| *missing_ns);
+    worst.map_or_else(String::new, |(_, text)| format!("; {text}"))
 }
 
 /// What keeps the capture from being complete.
@@ -324,7 +363,7 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
         Some(Id::GpuNotRecorded.about(&process.file).found(
             format!("{}: GPU work was not recorded: {why}", process.file),
             "only its ranges are here",
-            match why == empty::GPU_OFF {
+            match why == GPU_OFF {
                 true => empty::UNSET_GPU,
                 false => "follow this message and run again; docs/limits.md lists what CUPTI needs",
             },
@@ -648,4 +687,50 @@ fn shifted_windows(processes: &[ProcessCoverage]) -> Option<Finding> {
          it; or the processes do not step together",
         "start again",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stage2_contract::trace::Process;
+    use stage2_read::trace::Extent;
+
+    fn window(file: &str, number: u64, ended: &str, seconds: (u64, u64)) -> ProcessCapture {
+        let facts = [(window::NUMBER, number.to_string()), (window::ENDED, ended.to_owned())];
+        let late = (number > 1).then(|| (window::BEGAN, window::START.to_owned()));
+        let meta = facts.into_iter().chain(late).map(|(key, value)| (key.to_owned(), value));
+        ProcessCapture {
+            file: file.to_owned(),
+            process: Some(Process { pid: 7, host: "vm".to_owned(), ..Process::default() }),
+            meta: meta.collect(),
+            host_extent: Extent(Some((seconds.0 * 1_000_000_000, seconds.1 * 1_000_000_000))),
+            ..ProcessCapture::default()
+        }
+    }
+
+    /// Hazard (Processes and ranks): Recording is stopped for a while, and the report takes its windows for ranks, or for
+    ///  all of the run.
+    /// Promise: The windows are one process, and the coverage states how much of it was recorded.
+    #[test]
+    fn a_pause_of_recording_is_stated_and_its_windows_are_one_process() {
+        let first = || window("a.s2t", 1, "stop", (1, 8));
+        let second = || window("a-w2.s2t", 2, window::EXIT, (18, 24));
+        assert_eq!(
+            paused(&[first(), second()]),
+            "; RECORDED ONLY 13.0 of 23.0 s, in 2 windows: recording was stopped in between"
+        );
+        assert_eq!(
+            paused(&[first()]),
+            "; RECORDED ONLY the first 7.0 s: recording was stopped, and the process went on"
+        );
+        assert_eq!(paused(&[window("a.s2t", 1, window::EXIT, (1, 8))]), "");
+        assert_eq!(paused(&[second()]), "", "somebody asked for this window alone");
+        let of = |processes: [ProcessCapture; 2]| {
+            let coverage = coverage(&Capture { processes: processes.into(), ..Capture::default() });
+            coverage.processes_of(|_| true)
+        };
+        assert_eq!(of([first(), second()]), 1);
+        let other = ProcessCapture { process: None, ..first() };
+        assert_eq!(of([other, second()]), 2, "it is not known whose it is");
+    }
 }

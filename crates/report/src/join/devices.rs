@@ -6,7 +6,7 @@ use crate::join::kernels::percent;
 use crate::join::{GlobalDevice, Groups, Labels, Mapping};
 use stage2_contract::stats::union_ns;
 use stage2_contract::text::{uuid_text, visible};
-use stage2_contract::trace::Device;
+use stage2_contract::trace::{Device, window};
 use stage2_model::DeviceRow;
 use stage2_read::trace::ProcessCapture;
 use stage2_read::trace::stats::Work;
@@ -19,7 +19,8 @@ pub(super) struct DeviceTotals {
 
 #[derive(Debug, Default)]
 struct Total {
-    processes: u64,
+    /// Each by its file, or by its host and number where files are of its windows.
+    processes: BTreeSet<(String, u32)>,
     busy_ns: u64,
     /// From the first to the last work of each process, on the clock of the GPU.
     spans: Vec<(u64, u64)>,
@@ -35,13 +36,17 @@ impl DeviceTotals {
                 *span = (span.0.min(first), span.1.max(last));
             }
         }
+        let windows =
+            process.process.as_ref().filter(|_| process.meta.contains_key(window::NUMBER));
+        let who =
+            windows.map_or_else(|| (process.file.clone(), 0), |who| (who.host.clone(), who.pid));
         // Without a record on a device, it may still have worked for what was not recorded.
         for (device, _) in (0..).zip(&process.devices) {
             self.devices.entry(mapping.device(device)).or_default().in_part |= process.gated;
         }
         for (&device, busy) in &process.device_busy {
             let total = self.devices.entry(mapping.device(device)).or_default();
-            total.processes += 1;
+            total.processes.insert(who.clone());
             total.busy_ns = total.busy_ns.saturating_add(busy.busy_ns);
             total.spans.push(spans.get(&device).copied().unwrap_or_default());
         }
@@ -103,7 +108,7 @@ fn row(device: &GlobalDevice, label: &str, total: &Total) -> DeviceRow {
         bandwidth_kb_per_s: some64(|d| d.bandwidth_kb_per_s),
         core_clock_khz: some32(|d| d.core_clock_khz),
         l2_bytes: some32(|d| d.l2_bytes).map(u64::from),
-        processes: total.processes,
+        processes: total.processes.len() as u64,
         gpu_busy_ns: Some(total.busy_ns).filter(|_| !total.in_part),
         gpu_span_ns: Some(span_ns).filter(|_| !total.in_part),
         gpu_busy_percent: percent(total.busy_ns, span_ns).filter(|_| !total.in_part && !shared),

@@ -9,7 +9,7 @@ use crate::inputs::Doctor;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, most_like, visible};
-use stage2_contract::trace::ending;
+use stage2_contract::trace::{GPU_OFF, ending};
 use stage2_model::finding::Id;
 use stage2_model::nsys::{Counts, Source};
 use stage2_model::{
@@ -24,8 +24,7 @@ use crate::join::coverage::{META_AFTER_CUDA, META_UNRECORDED, sum_of_meta};
 /// How the verdict on a capture without GPU work begins.
 pub(crate) const EMPTY: &str = "EMPTY: no GPU work was recorded";
 
-/// What a process says that was told to record ranges alone, and what to do about it.
-pub(super) const GPU_OFF: &str = "STAGE2_GPU=off";
+/// What to do about [`GPU_OFF`].
 pub(super) const UNSET_GPU: &str = "unset STAGE2_GPU, and run again";
 /// Meta key that a process has once its GPU half has started.
 const META_CUPTI: &str = "cupti.version";

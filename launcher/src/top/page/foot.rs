@@ -4,15 +4,16 @@ use ratatui::text::Line;
 use stage2_contract::control::START_COST;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, wrapped_at_most};
-use stage2_live::Look;
+use stage2_live::{Look, RunSteps};
 
 use super::{Row, View, bold, plain};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
-const KEYS: [&str; 3] = [
-    "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w write  ? help",
-    "  j/k stage  ←/→ process  o,t sort  f freeze  w write  ? help",
+const KEYS: [&str; 4] = [
+    "  j/k stage  ←/→ process  PgUp/PgDn kernels  o,t sort  f freeze  w report  ? help",
+    "  j/k stage  ←/→ process  PgDn kernels  o,t sort  w report  ? help",
+    "  j/k stage  ←/→ process  o,t sort  f freeze  w report  ? help",
     "  ? more keys",
 ];
 
@@ -42,8 +43,10 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>
     };
     let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
     lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
-    let what_differs = view.ended.as_ref().and_then(|_| differs(rows));
-    lines.extend(what_differs.map(|text| plain(text, width)));
+    let has_outliers = |row: &Row| row.sum.run.as_ref().is_some_and(RunSteps::may_have_outliers);
+    if view.ended.is_some() && rows.iter().any(has_outliers) {
+        lines.push(plain("Shares can differ from the report's, which exclude outliers", width));
+    }
     let switch = match () {
         // It would do nothing.
         () if view.phases.is_empty() => "",
@@ -52,18 +55,8 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>
     };
     let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
     let fits = |keys: &&String| keys.chars().count() <= width;
-    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[2]), width));
+    lines.push(bold(keys.iter().find(fits).unwrap_or(&keys[3]), width));
     lines
-}
-
-/// Why a report of a run that has ended has other numbers.
-fn differs(rows: &[Row]) -> Option<&'static str> {
-    let timed = || rows.iter().filter(|row| row.p50_ns.is_some());
-    let is_of_one = timed().any(|row| row.sum.steps_with_requests > 0 && row.processes > 1);
-    timed().next().map(|_| match is_of_one {
-        true => "A report's numbers can differ: they exclude outliers and are of one process",
-        false => "A report's numbers can differ: they exclude outliers",
-    })
 }
 
 fn left_out(look: &Look) -> Option<String> {

@@ -8,7 +8,7 @@ use stage2_live::{Look, MINUTE_S, Watched};
 
 use super::{
     View, bold, coloured, dormant, is_incomplete, is_silent, lost, lost_text, part, plain,
-    sorted_processes,
+    sorted_processes, stopped,
 };
 
 /// The least and the most columns of the name of a run: it gives way in the middle.
@@ -31,10 +31,12 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     // Those that have a row.
     let rows = sorted_processes(view, None);
     let on = rows.iter().copied().filter(recording).count();
-    let dormant = match dormant(view) {
-        0 => String::new(),
-        some => format!(", {some} dormant"),
-    };
+    let waiting = [(stopped(view), "stopped"), (dormant(view), "dormant")];
+    let waiting: String = waiting
+        .iter()
+        .filter(|(some, _)| *some > 0)
+        .map(|(some, what)| format!(", {some} {what}"))
+        .collect();
     let frozen = if view.state.frozen { "  FROZEN" } else { "" };
     let newest = look.processes.iter().filter_map(|process| process.window.end_wall_ns).max();
     let age = match newest.map(|end| age(view.now_ns.saturating_sub(end) as f64 / 1e9)) {
@@ -46,7 +48,13 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
     let all = counted(rows.len() as u64, "process");
     let is_known = view.ended.is_none() && !look.is_reading;
     let on = if is_known { format!(", {on} recording") } else { String::new() };
-    let (state, span) = (format!("{all}{on}{dormant}  {age}{frozen}"), span(view));
+    // Before the files are open, none is known.
+    let all = if rows.is_empty() && look.is_reading {
+        String::new()
+    } else {
+        format!("{all}{on}{waiting}  ")
+    };
+    let (state, span) = (format!("{all}{age}{frozen}"), span(view));
     let whole_state = format!("{state}{span}");
     let all = match look.hosts.filter(|(_, all)| *all > 1) {
         // Hosts that do not answer are worth more than the time.
@@ -94,7 +102,7 @@ fn whole(view: &View, width: usize) -> Line<'static> {
     };
     let (work, none) = (count(work), without_work(view));
     let text = format!(
-        "placed {coverage}  in ranges {in_ranges}  lost {lost}  GPU work {work}{none}{skipped}"
+        "lost {lost}  GPU work {work}{none}  placed {coverage}  in ranges {in_ranges}{skipped}"
     );
     let text = plain(&text, width);
     if lost == "0" { text } else { coloured(text, Color::Yellow, view) }
@@ -149,7 +157,9 @@ fn span(view: &View) -> String {
     }
     let windows = || view.look.processes.iter().map(|process| &process.window);
     if windows().any(|window| window.is_whole) {
-        return "  whole run".to_owned();
+        // Recording was stopped meanwhile: a report is of all windows.
+        let is_last = windows().any(|window| window.is_last);
+        return if is_last { "  last window" } else { "  whole run" }.to_owned();
     }
     match windows().map(|window| window.ns).max().unwrap_or(0) as f64 / 1e9 {
         s if s <= 0.0 => String::new(),

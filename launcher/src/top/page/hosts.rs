@@ -67,6 +67,10 @@ pub(super) fn hosts<'v>(
             if is_late(process) { with_one_gil(host, for_causes) } else { singly(host) };
         causes.retain(|(percent, _)| *percent >= 0.05);
         causes.truncate(for_causes);
+        let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
+        if !causes.is_empty() && causes.len() < for_causes && rest >= REST_LEAST {
+            causes.push((rest, "smaller causes, and unknown".to_owned()));
+        }
         (who(process), unused, causes, why.cloned(), each)
     });
     host_lines(&place, rows, width)
@@ -74,6 +78,9 @@ pub(super) fn hosts<'v>(
 
 /// Percent of the time without work that make waits for the GIL worth a line.
 const GIL_LEAST: f64 = 5.0;
+
+/// Percent of it without a cause that are worth a line, where there is room.
+const REST_LEAST: f64 = 1.0;
 
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
@@ -94,7 +101,8 @@ fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
         causes.retain(|_| is_other.next().unwrap_or(true));
         let percent: f64 = waits.sum();
         let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
-        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1)) } else { at };
+        // The largest cause is always the first.
+        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1).max(1)) } else { at };
         causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
     }
     causes

@@ -12,8 +12,8 @@ use stage2_live::{FileState, StageNumbers, Watched};
 
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of, seconds,
-    share, short, state, who,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of,
+    run_tokens_per_s, seconds, share, short, state, who,
 };
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
@@ -54,8 +54,8 @@ fn late(waits: &[Option<f64>]) -> Option<(usize, &'static str)> {
     let (median, _) = others.get(others.len() / 2)?;
     let is_late = median - least >= LATE && *median >= 2.0 * least;
     let why = match others.len() {
-        1 => "waits less than the other rank, which waits for it",
-        _ => "waits least for the other ranks: they wait for it",
+        1 => "is late: the other rank waits for it",
+        _ => "is late: the other ranks wait for it",
     };
     is_late.then_some((at, why))
 }
@@ -75,7 +75,7 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
     match view.state.processes_by {
         ProcessOrder::Rank => {}
         ProcessOrder::StepTime => all.order_by_cached_key(|process| {
-            Reverse(of_stage(process, row).and_then(|sum| sum.step_times.percentile(50)))
+            Reverse(of_stage(process, row).and_then(|sum| sum.step_time(50)))
         }),
         ProcessOrder::Busy => all.order_by(|a, b| {
             let busy =
@@ -168,12 +168,13 @@ pub(super) fn processes(
         let per_s = sum
             .filter(|sum| sum.steps_with_tokens > 0)
             .and_then(|sum| Some(sum.tokens as f64 / seconds(process, sum)?));
+        let per_s = sum.and_then(run_tokens_per_s).or(per_s);
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
-            or_dash(sum.and_then(|sum| sum.step_times.percentile(50)).map(ms)),
+            or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
             or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),

@@ -106,7 +106,7 @@ fn a_late_rank_is_marked_while_the_job_runs() {
                 file.write_all(&std::mem::take(rest)).expect("written");
             });
         }
-        if line.contains("* rank 1 waits less than the other rank, which waits for it") {
+        if line.contains("* rank 1 is late: the other rank waits for it") {
             break;
         }
         rank_1 = line;
