@@ -278,8 +278,8 @@ async function useKernels(browser, problems) {
   if (cut.length > 0) problems.push(`on a screen of ${DESK.width} px these columns are cut off: ${cut}`);
   const tall = await browser.value(`Math.max(...${rows}.map((r) => r.getBoundingClientRect().height))`);
   if (tall > 110) problems.push(`a row of kernels is ${tall} px high`);
-  const button = `${table}.tHead.rows[0].cells[${at("calls")}].querySelector("button")`;
-  const numbers = async () => (await column("calls")).map((cell) => Number(cell.replaceAll(",", "")));
+  const button = `${table}.tHead.rows[0].cells[${at("Calls")}].querySelector("button")`;
+  const numbers = async () => (await column("Calls")).map((cell) => Number(cell.replaceAll(",", "")));
   await browser.value(`${button}.click()`);
   let found = await numbers();
   if (found.some((value, i) => i > 0 && value > found[i - 1])) problems.push("calls do not sort down");
@@ -287,18 +287,18 @@ async function useKernels(browser, problems) {
   await browser.key("Enter");
   found = await numbers();
   if (found.some((value, i) => i > 0 && value < found[i - 1])) problems.push("calls do not sort up, by the keyboard");
-  const names = await column("kernel");
+  const names = await column("Kernel");
   const more = 'document.querySelector(".more")';
   if (await browser.value(`${table}.querySelectorAll(".small").length > 0`)) {
     const press = () => browser.value(`${more}.click()`);
     const small = await browser.value(`Number(${more}.textContent.match(/^Show (\\d+) more kernels?,/)?.[1])`);
     await press();
-    const open = (await column("kernel")).length;
+    const open = (await column("Kernel")).length;
     if (!(small > 0) || open !== names.length + small) problems.push(`${names.length} kernels and ${small} more are ${open}`);
     await press();
     const rare = await browser.value(`${table}.querySelector(".small").dataset.id`);
     await browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ${JSON.stringify(rare)}; i.dispatchEvent(new Event("input")); })()`);
-    if ((await column("kernel")).length === 0) problems.push(`the filter does not find the folded kernel ${rare}`);
+    if ((await column("Kernel")).length === 0) problems.push(`the filter does not find the folded kernel ${rare}`);
     await browser.value(`(() => { const i = document.querySelector(".filter input"); i.value = ""; i.dispatchEvent(new Event("input")); })()`);
   } else if (!(await browser.value(`${more}.hidden`))) {
     problems.push("there is a button for more kernels, and no kernel is folded");
@@ -312,15 +312,15 @@ async function useKernels(browser, problems) {
   );
   if (!left) problems.push(`the filter ${word} leaves rows without it`);
   await type("no kernel has this name");
-  if ((await column("kernel")).length > 0) problems.push("a filter that nothing matches leaves rows");
+  if ((await column("Kernel")).length > 0) problems.push("a filter that nothing matches leaves rows");
   await type("");
-  if ((await column("kernel")).length !== names.length) problems.push("an empty filter hides rows");
+  if ((await column("Kernel")).length !== names.length) problems.push("an empty filter hides rows");
   const tabs = await browser.value(`[...document.querySelectorAll(".tabs button")].map((tab) => tab.textContent)`);
-  const stages = new Set(await column("stage"));
+  const stages = new Set(await column("Stage"));
   if (stages.size > 1 && tabs.length !== stages.size + 1) problems.push(`the tabs of ${[...stages]} are ${tabs}`);
   for (const [number, tab] of tabs.entries()) {
     await browser.value(`document.querySelectorAll(".tabs button")[${number}].click()`);
-    const shown = new Set(await column("stage"));
+    const shown = new Set(await column("Stage"));
     const right = number === 0 ? shown.size === stages.size : shown.size === 1 && shown.has(tab);
     if (!right) problems.push(`the tab ${tab} shows ${[...shown]}`);
   }

@@ -829,8 +829,8 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
     format!(
-        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>part of the mean {per}</th><th class=\"n\">\
-         before, ms</th><th class=\"n\">after, ms</th><th></th><th class=\"n\">change</th></tr></thead>\n\
+        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
+         Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n"
     )
 }

@@ -136,7 +136,7 @@ fn is_cold(bucket: &StepBucket) -> bool {
 }
 
 fn axis_of(series: &StepSeries) -> &'static str {
-    if series.until_next { "time, ms" } else { "host time, ms" }
+    if series.until_next { "Time (ms)" } else { "Host time (ms)" }
 }
 
 /// The buckets and the outliers that fit.

@@ -821,7 +821,7 @@ fn window(report: &Report, answer: &StageAnswer, number: usize, id: &str) -> Opt
     Some(format!(
         "<svg id=\"{id}\" class=\"window\" role=\"img\" aria-labelledby=\"{id}-title\">\n\
          <title id=\"{id}-title\">{}</title>\n{rects}</svg>\n\
-         <div class=\"table\"><table><thead><tr><th>part of the window</th><th class=\"n\">ms</th>\
+         <div class=\"table\"><table><thead><tr><th>Part of the window</th><th class=\"n\">ms</th>\
          <th class=\"n\">%</th></tr></thead>\n<tbody>\n{rows}\
          <tr><td>{of}</td><td class=\"n\">{}</td><td class=\"n\">100.0</td></tr>\n\
          </tbody></table></div>\n<p class=\"note\">{}{}{}</p>\n",

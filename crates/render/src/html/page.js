@@ -342,11 +342,11 @@
     const input = make("input", { type: "search", placeholder: "Filter: words that a row must have" });
     input.setAttribute("aria-label", "Filter rows");
     const found = make("output");
-    const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "stage");
+    const column = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Stage");
     const stages = column < 0 ? [] : [...new Set(rows.map((row) => text(row, column)))];
     let stage = null;
     // Rows that hardly matter are one line until they are asked for; a filter looks through them, too.
-    const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "total, ms");
+    const total = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === "Total (ms)");
     const more = make("button", { type: "button", className: "more" });
     let open = false;
     const filter = () => {

@@ -177,10 +177,10 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
             " Left out: {rows} of kernels that ran in such cold calls only; kernels.csv has them."
         ));
     }
-    let mut head = vec![("kernel", false), ("stage", false), ("class", false)];
-    let of_counters = [("bound", false), ("attains, %", true), ("lost, ms per step", true)];
+    let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
+    let of_counters = [("Bound", false), ("Attains (%)", true), ("Lost (ms per step)", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
-    head.extend([("total, ms", true), ("share, %", true), ("calls", true), ("mean, us", true)]);
+    head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
     let head = head.iter().map(|(name, number)| column(name, *number));
     let counters = match has_counters {
@@ -344,14 +344,14 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
             or_absent(*percent, percent1),
         )
     };
-    let mut head = vec![("kernel".to_owned(), false), ("class".to_owned(), false)];
+    let mut head = vec![("Kernel".to_owned(), false), ("Class".to_owned(), false)];
     if has_counters {
-        head.push(("bound".to_owned(), false));
-        head.push(("attains, %".to_owned(), true));
-        head.push((format!("lost, ms per {unit}"), true));
+        head.push(("Bound".to_owned(), false));
+        head.push(("Attains (%)".to_owned(), true));
+        head.push((format!("Lost (ms per {unit})"), true));
     }
-    head.push((format!("ms per {unit}"), true));
-    head.push(("share, %".to_owned(), true));
+    head.push((format!("Time (ms per {unit})"), true));
+    head.push(("Share (%)".to_owned(), true));
     let mut body: String = rows.iter().map(row).collect();
     if !communication.is_empty() {
         body.push_str(&format!(
@@ -457,8 +457,8 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
     most.extend((more > 0).then(|| format!("{more} more")));
     format!(
         "<details>\n<summary>Kernel time by class: {}</summary>\n\
-         <div class=\"table\"><table class=\"classes\"><thead><tr><th>class</th><th></th>\
-         <th class=\"n\">share, %</th><th class=\"n\">total, ms</th><th class=\"n\">calls</th></tr>\
+         <div class=\"table\"><table class=\"classes\"><thead><tr><th>Class</th><th></th>\
+         <th class=\"n\">Share (%)</th><th class=\"n\">Total (ms)</th><th class=\"n\">Calls</th></tr>\
          </thead>\n<tbody>\n{}</tbody></table></div>\n\
          <p class=\"note\">Shares of the sum of the kernel times of the stage, which like the totals and calls leave out the first, cold call of each process where there are others.</p>\n</details>\n",
         text(&most.join(", ")),
@@ -576,18 +576,18 @@ fn late_and_waiting(report: &Report) -> String {
         notes.push_str(" More stages are in metrics.json.");
     }
     let head = [
-        "late in",
-        "because of",
-        "median, ms",
-        "max, ms",
-        "total, ms",
-        "waiting, ms",
-        "transfer, ms",
-        "GPU busy, ms",
+        "Late in",
+        "Because of",
+        "Median (ms)",
+        "Longest (ms)",
+        "Total (ms)",
+        "Waiting (ms)",
+        "Transfer (ms)",
+        "GPU busy (ms)",
     ];
     format!(
         "<div class=\"table{}\"><table id=\"ranks-table\" class=\"heat\">\
-         <thead><tr><th scope=\"col\">rank</th><th scope=\"col\">stage</th>{}</tr></thead>\n<tbody>\n{}\
+         <thead><tr><th scope=\"col\">Rank</th><th scope=\"col\">Stage</th>{}</tr></thead>\n<tbody>\n{}\
          </tbody></table></div>\n<p class=\"note\">Without the first, cold calls where there are others.</p>\n<details><summary>What the columns \
          are</summary><p class=\"note\">{}</p></details>\n",
         if rows.len() > MOST_UNROLLED { " tall" } else { "" },
@@ -643,7 +643,7 @@ fn heat_map(report: &Report) -> Option<String> {
         format!("<tr><th scope=\"row\">{}</th>{columns}</tr>\n", foreign(who))
     };
     let head = |stage: &&str| {
-        format!("<th scope=\"col\" class=\"n\">{}, ms</th>", foreign(&shorten(stage, 60)))
+        format!("<th scope=\"col\" class=\"n\">{} (ms)</th>", foreign(&shorten(stage, 60)))
     };
     let mut notes = String::from(
         "Median host time of the warm calls. The longer a time is than that of the fastest rank in its \

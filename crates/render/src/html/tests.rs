@@ -870,9 +870,9 @@ fn the_picture_of_an_engine_has_the_times_until_the_next_step() {
     };
     let until_next = picture(true);
     assert!(until_next.contains("</code> until the next one begins, in"), "{until_next}");
-    assert!(until_next.contains(", p50 0.90 ms") && until_next.contains("<th>time, ms</th>"));
+    assert!(until_next.contains(", p50 0.90 ms") && until_next.contains("<th>Time (ms)</th>"));
     let range_alone = picture(false);
-    let without = !range_alone.contains("p50") && range_alone.contains("<th>host time, ms</th>");
+    let without = !range_alone.contains("p50") && range_alone.contains("<th>Host time (ms)</th>");
     assert!(without, "percentiles are of other times: {range_alone}");
 }
 

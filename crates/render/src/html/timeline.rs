@@ -424,8 +424,8 @@ impl<'t> Listed<'t> {
         let more = if self.left_out > 0 { more } else { String::new() };
         format!(
             "<details class=\"names\"><summary>GPU work of this {noun} by name</summary>\n\
-             <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>name</th><th>class</th>\
-             <th class=\"n\">calls</th><th class=\"n\">total, us</th><th class=\"n\">longest, us</th>\
+             <div class=\"table\"><table aria-label=\"{}\"><thead><tr><th>Name</th><th>Class</th>\
+             <th class=\"n\">Calls</th><th class=\"n\">Total (us)</th><th class=\"n\">Longest (us)</th>\
              </tr></thead>\n<tbody>\n{}</tbody></table></div>\n{more}</details>\n",
             attribute(&format!("GPU work of the {noun} by name")),
             self.entries.iter().map(row).collect::<String>(),

@@ -356,8 +356,11 @@ fn a_recommendation_gains_what_the_answer_says() {
     several.insight.takeaways.truncate(1);
     assert!(!crate::advice::recommendations(&several).contains(overlap));
     for (page, gain) in [
-        (saved(-8.0, false), "Gain: decode up to 8.0 % of its window."),
-        (saved(100.0, true), "Gain: decode up to 2.0x the tokens/s."),
+        (saved(-8.0, false), "Gain: decode: saves up to 8.0 % of its window."),
+        (
+            saved(100.0, true),
+            "Gain: decode: up to 2.0x the tokens/s if a larger step takes no longer.",
+        ),
     ] {
         assert!(page.contains(gain), "{page}");
     }
