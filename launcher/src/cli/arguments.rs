@@ -540,7 +540,7 @@ pub(crate) struct Messages {
     /// Say more
     #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = MESSAGES)]
     pub(super) verbose: bool,
-    /// Print no messages but errors; what a command prints on stdout stays
+    /// Print no messages but errors
     #[arg(short, long, global = true, help_heading = MESSAGES)]
     pub(super) quiet: bool,
     /// Colors; auto: on a terminal, unless NO_COLOR is set

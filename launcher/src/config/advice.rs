@@ -138,7 +138,8 @@ impl Keys {
         let root = dotted.split('.').next();
         let ours = self.all().any(|known| known.split(['.', '/']).next() == root);
         let near = did_you_mean(key, self.all());
-        let near = if ours { self.of_part(&dotted).unwrap_or(near) } else { near };
+        let near =
+            if ours && !key.contains('/') { self.of_part(&dotted).unwrap_or(near) } else { near };
         let of_workload = match (ours, near.is_empty()) {
             (true, _) => "",
             (false, true) => "; settings of the workload go after `--`",
