@@ -708,7 +708,7 @@ mod tests {
         }
     }
 
-    /// Hazard (Processes and ranks): Recording is stopped for a while, and the report takes its windows for ranks, or for
+    /// Hazard (Dormant processes and windows): Recording is stopped for a while, and the report takes its windows for ranks, or for
     ///  all of the run.
     /// Promise: The windows are one process, and the coverage states how much of it was recorded.
     #[test]
