@@ -114,7 +114,7 @@ fn overload(report: &Report) -> Option<String> {
         return Some(listed(&waits, NAMED));
     }
     let mut notes = host.processes.iter().filter_map(|process| process.note.as_deref());
-    notes.any(|note| note.contains(OVERLOADED)).then(|| "yes".to_owned())
+    notes.any(|note| note.contains(OVERLOADED)).then(|| "noted by the collector".to_owned())
 }
 
 /// Share of the readings from which a limit is one of the run, and no moment of it.

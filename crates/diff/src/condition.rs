@@ -203,7 +203,10 @@ fn find_unit(of_run: bool, metric: &str) -> Result<MetricUnit, ConditionError> {
 }
 
 /// What people and other tools call a metric.
-const OTHER_NAMES: [(&str, &str); 14] = [
+const OTHER_NAMES: [(&str, &str); 17] = [
+    ("tpot", "token_ms"),
+    ("itl", "token_ms"),
+    ("time_per_token", "token_ms"),
     ("call_ms", "step_ms"),
     ("call_mean_ms", "step_mean_ms"),
     ("call_p99_ms", "step_p99_ms"),

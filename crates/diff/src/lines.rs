@@ -347,9 +347,13 @@ fn other_metrics(
         let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
         format!("{stage} {metric_name} {}", change_text(metric))
     };
-    let named: Vec<String> = worse.iter().take(OTHERS).map(text).collect();
+    let mut largest: Vec<&(String, &MetricChange)> = changed.iter().collect();
+    largest.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let named = if worse.is_empty() { &largest } else { &worse };
+    let named: Vec<String> = named.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
-        0 => String::new(),
+        0 if named.len() == changed.len() => format!(": {}", named.join("; ")),
+        0 => format!(", such as {}", named.join("; ")),
         number if too_few(of) && number == changed.len().min(OTHERS) => {
             format!(": {}", named.join("; "))
         }
@@ -675,7 +679,7 @@ fn noise(of: &Comparison) -> String {
 
 /// Runs that are missing for a test, and the command that compares them with those that are there.
 fn more_runs(of: &Comparison) -> String {
-    let names = |side: &[ComparedRun], letter: char| -> Vec<String> {
+    let names = |side: &[ComparedRun], word: &str| -> Vec<String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
         let label = |run: &ComparedRun| {
             // The runs of a baseline have one name.
@@ -688,7 +692,7 @@ fn more_runs(of: &Comparison) -> String {
         let mut known = known.unwrap_or_default();
         let others = known.len() + 1..=side.len().max(ENOUGH_RUNS);
         known.dedup();
-        known.into_iter().chain(others.map(|at| format!("{letter}{at}"))).collect()
+        known.into_iter().chain(others.map(|at| format!("{word}-{at}"))).collect()
     };
     let missing = [&of.before, &of.after].map(|side| ENOUGH_RUNS.saturating_sub(side.len()));
     let what = match missing {
@@ -697,7 +701,8 @@ fn more_runs(of: &Comparison) -> String {
         [a, 0] => format!("{} before", counted(a as u64, "more run")),
         [a, b] => format!("{a} more runs before and {b} after"),
     };
-    let (before, after) = (names(&of.before, 'A').join(" "), names(&of.after, 'B').join(" "));
+    let (before, after) =
+        (names(&of.before, "before").join(" "), names(&of.after, "after").join(" "));
     format!("record {what}, then: stage2-launch diff {before} --against {after}")
 }
 
@@ -731,11 +736,13 @@ fn next(of: &Comparison) -> String {
         Outlook::Same if has_too_small(&timed(of)) => {
             return format!("the effect on the times is too small to count: below {}", least(of));
         }
-        Outlook::Same => "the times show no effect",
+        Outlook::Same => "no effect on the times is seen",
     };
     match runs < ENOUGH_RUNS {
         true => format!("{what}; {ENOUGH_RUNS} runs per side show smaller changes"),
-        false if of.outlook() == Outlook::Same => format!("{what}; more runs show smaller ones"),
+        false if of.outlook() == Outlook::Same => {
+            format!("{what}; to see a smaller one, record more runs")
+        }
         false => what.to_owned(),
     }
 }

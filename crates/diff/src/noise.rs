@@ -120,8 +120,23 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
 
 /// The changes that the runs of both sides allow: 0 is among them where `judge` by several runs finds no difference. By
 /// the rank test they hold the change with a probability of 95 % and more; otherwise they are the differences between
-/// any two runs, and the larger spread of a side.
+/// any two runs, and the larger spread of a side. Of amounts they are the ratios of two runs, so that a time and its
+/// reciprocal allow the same changes, and nothing falls by all of it.
 pub(crate) fn interval(before: &[f64], after: &[f64], method: NoiseMethod) -> Option<[f64; 2]> {
+    let are_amounts = before.iter().chain(after).all(|value| *value > 0.0);
+    if !are_amounts {
+        let none_negative = before.iter().chain(after).all(|value| *value >= 0.0);
+        let all_of_it = median(before).filter(|_| none_negative).unwrap_or(f64::INFINITY);
+        let [least, most] = interval_of(before, after, method)?;
+        return Some([least.max(-all_of_it), most]);
+    }
+    let logarithms = |side: &[f64]| side.iter().map(|value| value.ln()).collect::<Vec<f64>>();
+    let ends = interval_of(&logarithms(before), &logarithms(after), method)?;
+    let old = median(before)?;
+    Some(ends.map(|end| old * end.exp_m1()))
+}
+
+fn interval_of(before: &[f64], after: &[f64], method: NoiseMethod) -> Option<[f64; 2]> {
     let mut changes: Vec<f64> =
         before.iter().flat_map(|a| after.iter().map(move |b| b - a)).collect();
     changes.sort_by(f64::total_cmp);
@@ -132,11 +147,7 @@ pub(crate) fn interval(before: &[f64], after: &[f64], method: NoiseMethod) -> Op
         }
         _ => return None,
     };
-    // What is never negative does not fall by more than all of it.
-    let is_amount = before.iter().chain(after).all(|value| *value >= 0.0);
-    let all_of_it = median(before).filter(|_| is_amount).unwrap_or(f64::INFINITY);
-    let least = (changes.get(beyond)? - wider).max(-all_of_it);
-    Some([least, changes.iter().rev().nth(beyond)? + wider])
+    Some([changes.get(beyond)? - wider, changes.iter().rev().nth(beyond)? + wider])
 }
 
 /// Pairs of a run of each side that may be the other way round in ranks that the test takes for different.
@@ -403,7 +414,20 @@ mod tests {
     fn an_interval_leaves_out_zero_where_the_sides_differ() {
         let allowed = |a: &[f64], b: &[f64]| interval(a, b, NoiseMethod::RankTest);
         let (a, b) = ([10.0, 11.0, 12.0, 13.0], [7.0, 8.0, 9.0, 9.5]);
-        assert_eq!(allowed(&a, &b), Some([-6.0, -0.5]), "the least and the largest of 16");
+        let shown =
+            |ends: Option<[f64; 2]>| ends.map(|ends| ends.map(|end| (end * 1e3).round() / 1e3));
+        // 7 / 13 and 9.5 / 10 of 11.5.
+        assert_eq!(
+            shown(allowed(&a, &b)),
+            Some([-5.308, -0.575]),
+            "the least and the largest of 16"
+        );
+        let [rate_a, rate_b] = [a, b].map(|side| side.map(|value| 1.0 / value));
+        let [least, most] = allowed(&rate_a, &rate_b).expect("an interval");
+        let old = median(&rate_a).expect("a rate");
+        let ratios = [1.0 / (1.0 + most / old), 1.0 / (1.0 + least / old)];
+        let same = ratios.map(|ratio| (ratio * 1e3).round() / 1e3);
+        assert_eq!(same, [0.538, 0.95], "a rate allows the changes of its time");
         // By the tables of the test, U of 5 against 5 is at most 2.
         assert_eq!([(4, 4), (5, 5), (8, 8)].map(|(a, b)| pairs_beyond(a, b)), [0, 2, 13]);
         for at in 0..200u32 {
@@ -418,9 +442,15 @@ mod tests {
         }
         assert_eq!(interval(&[1.0], &[2.0], NoiseMethod::FivePercent), None);
         let few = interval(&[10.0, 12.0], &[13.0, 15.0], NoiseMethod::Separation);
-        assert_eq!(few, Some([-1.0, 7.0]), "they do not lie apart by more than either spreads");
+        assert_eq!(
+            shown(few),
+            Some([-1.069, 8.8]),
+            "they do not lie apart by more than either spreads"
+        );
         let uneven = interval(&[12.0, 3.0], &[12.0], NoiseMethod::OneAgainstSeveral);
-        assert_eq!(uneven, Some([-7.5, 18.0]), "a time falls by 100 % at most");
+        assert_eq!(shown(uneven), Some([-5.625, 112.5]), "a time falls by less than 100 %");
+        let with_zero = interval(&[2.0, 0.0], &[3.0], NoiseMethod::OneAgainstSeveral);
+        assert_eq!(with_zero, Some([-1.0, 5.0]), "no ratio to 0");
     }
 
     #[test]

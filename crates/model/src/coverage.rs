@@ -323,7 +323,7 @@ counts! {
     /// where only their bytes are known.
     unreadable_records: "unreadable records",
     /// Bytes that could not be written to the trace file.
-    spool_bytes_unwritten: "spool bytes unwritten",
+    spool_bytes_unwritten: "trace bytes not written",
     /// Frames of the trace file that are damaged.
     corrupt_frames: "corrupt frames",
     /// Bytes behind the last whole frame of the trace file.

@@ -111,7 +111,7 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
         })
         .right("% of the idle time", |row| percent1(row.share().percent))
         .right("±", |row| percent1(row.share().error_percent))
-        .right("ms", ns)
+        .right("total ms", ns)
         .right("% in launch gaps", |row| {
             let Row::Cause(cause) = row else { return None };
             Some(percent1(cause.launch_gaps_percent)).filter(|_| cause.launch_gaps_percent > 0.0)

@@ -284,13 +284,11 @@ pub(super) fn command_line(report: &Report) -> Option<String> {
 }
 
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
-/// 10:15 UTC ``. `with_command`: what
-/// others get does not show it. Nothing where nothing of it is known.
-pub(super) fn run_line(report: &Report, with_command: bool) -> String {
+/// 10:15 UTC ``. Nothing where nothing of it is known.
+pub(super) fn run_line(report: &Report) -> String {
     let run = &report.run;
-    let command = command_line(report)
-        .filter(|_| with_command)
-        .map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
+    let command =
+        command_line(report).map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
     let (gpus, started) = (report.gpus(), run.started_minute());
     let name = |text: &str| plain(&shorten(text, NAME_CHARS));
@@ -453,8 +451,7 @@ mod tests {
             summary::page(&report, &Shown::default()).markdown(),
         ] {
             let title = page.lines().next().expect("a title");
-            let page = page.replacen(&run_line(&report, true), "", 1);
-            let page = page.replacen(&run_line(&report, false), "", 1);
+            let page = page.replacen(&run_line(&report), "", 1);
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{lines}")), "{page}");
         }
@@ -473,17 +470,16 @@ mod tests {
     #[test]
     fn the_line_below_the_title_says_what_ran() {
         let mut report = Report::default();
-        assert_eq!(run_line(&report, true), "");
+        assert_eq!(run_line(&report), "");
         let words = ["/usr/bin/python3", "serve.py", "--quiet"];
         report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("2026-11-22T10:15:00.000Z".into());
         let device = DeviceRow { name: Some("NVIDIA <H200>".into()), ..DeviceRow::default() };
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
-        assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
-        assert_eq!(run_line(&report, false), rest);
+        assert_eq!(run_line(&report), format!("`python3 serve.py --quiet` · {rest}"));
         report.run.started = Some("yesterday".into());
-        assert!(run_line(&report, false).ends_with(" · yesterday\n\n"));
+        assert!(run_line(&report).ends_with(" · yesterday\n\n"));
     }
 
     #[test]

@@ -65,11 +65,7 @@ pub(super) fn page(report: &Report) -> Page {
         (advice::RULES, advice::rules(report)),
         ("How to read this", definitions(report)),
     ];
-    Page {
-        title,
-        head: run_line(report, true) + &brief_screen(report) + &serious(report),
-        sections,
-    }
+    Page { title, head: run_line(report) + &brief_screen(report) + &serious(report), sections }
 }
 
 /// On the first screen: how many findings there are, and what the errors are.
@@ -158,7 +154,7 @@ fn devices(report: &Report) -> String {
         .left("uuid", |row| row.uuid.as_deref().map(plain))
         .left("host", |row| row.host.as_deref().map(plain))
         .with_note(
-            "`busy_ms` is the union of all kernels, copies, fills and graphs; `busy_%` its share of the \
+            "*Busy (ms)* is the union of all kernels, copies, fills and graphs; *Busy (%)* its share of the \
              time from the first work to the last of any process. Busy times are summed over processes; \
              if these used a GPU at the same time, no share is given.",
         );
@@ -480,7 +476,7 @@ fn reconciliation(report: &Report) -> String {
 
 fn coverage(report: &Report) -> String {
     let mut counts = report.coverage.total.labelled();
-    counts.push(("spool files refused", report.coverage.files_refused));
+    counts.push(("trace files refused", report.coverage.files_refused));
     let (zero, counts): (Vec<_>, Vec<_>) = counts.into_iter().partition(|(_, value)| *value == 0);
     let zero: Vec<&str> = zero.into_iter().map(|(label, _)| label).collect();
     let table = Table::new(&counts)

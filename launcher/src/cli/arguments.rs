@@ -621,7 +621,7 @@ pub(crate) struct BrowserOptions {
     pub(crate) open: bool,
 }
 
-const EXIT_STATUS: &str = "Exit status";
+const EXIT_STATUS: &str = "What counts as a result";
 const MESSAGES: &str = "Messages";
 
 // What counts as a result: of every command that writes reports.

@@ -71,7 +71,9 @@ pub(crate) fn demo(args: DemoArgs, terminal: &Terminal) -> Result<u8, Failure> {
 
 /// Refuses what the built-in workload would refuse, before there is a run of it.
 fn check_options(workload: &Path, of_demo: &[OsString]) -> Result<(), Failure> {
-    let asked = Command::new(workload).args(of_demo).arg("--help").output();
+    // Behind a `--` it would be no option.
+    let options = of_demo.iter().take_while(|word| *word != "--");
+    let asked = Command::new(workload).args(options).arg("--help").output();
     // What else goes wrong, the run says.
     let Some(said) = asked.ok().filter(|said| said.status.code() == Some(2)) else { return Ok(()) };
     let said = String::from_utf8_lossy(&said.stderr).into_owned();

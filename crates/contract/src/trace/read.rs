@@ -316,7 +316,7 @@ fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, want: usize) -> io::Result<
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
-    #[error("cannot open the spool {path:?}: {source}; check the path and its permissions")]
+    #[error("cannot open the trace file {path:?}: {source}; check the path and its permissions")]
     Open {
         /// The file.
         path: PathBuf,
@@ -328,7 +328,7 @@ pub enum ReadError {
     NotAFile(PathBuf),
     /// Reading failed on the way.
     #[error(
-        "cannot read the spool {path:?} beyond byte {at_byte}: {source}; the records before are \
+        "cannot read the trace file {path:?} beyond byte {at_byte}: {source}; the records before are \
          good; copy the file to another disk to read the rest"
     )]
     Io {
@@ -347,7 +347,7 @@ pub enum ReadError {
     NotATraceFile(PathBuf),
     /// The file ends within its header.
     #[error(
-        "the spool {path:?} ends within its header, after {length_bytes} bytes: the process ended \
+        "the trace file {path:?} ends within its header, after {length_bytes} bytes: the process ended \
          or the disk was full before anything was recorded; leave the file out, or run again"
     )]
     HeaderCut {
@@ -358,13 +358,13 @@ pub enum ReadError {
     },
     /// The header does not match its checksum.
     #[error(
-        "the header of the spool {0:?} is damaged (its checksum is wrong); copy the file again \
+        "the header of the trace file {0:?} is damaged (its checksum is wrong); copy the file again \
          from where it was written, or run again"
     )]
     HeaderDamaged(PathBuf),
     /// A later version wrote it.
     #[error(
-        "the spool {path:?} has format version {found}, and this program reads versions up to {}; \
+        "the trace file {path:?} has format version {found}, and this program reads versions up to {}; \
          read it with a release at least as new as the collector that wrote it",
         FORMAT_VERSION
     )]

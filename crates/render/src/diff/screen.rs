@@ -357,18 +357,17 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
                 false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
             }
         }
-        ([], Some(OTHER_IDLE)) => shorten(&with_why(stage, "idle: other"), limit),
+        ([], Some(OTHER_IDLE)) => with_why(stage, "idle: other", limit),
         ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
-        ([], None) => shorten(&with_why(stage, "GPU idle"), limit),
+        ([], None) => with_why(stage, "GPU idle", limit),
     }
 }
 
-/// Idle time with the reason why its causes are not known.
-fn with_why(stage: &StageChange, name: &str) -> String {
-    match stage.host_absent.as_deref().and_then(|why| why.split_once(':')) {
-        Some((why, _)) => format!("{name} ({why})"),
-        None => name.to_owned(),
-    }
+/// Idle time with the reason why its causes are not known, where there is room for it.
+fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
+    let why = stage.host_absent.as_deref().and_then(|why| why.split_once(':'));
+    let whole = why.map(|(why, _)| format!("{name} ({why})"));
+    whole.filter(|text| text.chars().count() <= limit).unwrap_or_else(|| shorten(name, limit))
 }
 
 /// `priority (sorting_scheduler.py)`: a cause with the name of its file alone.

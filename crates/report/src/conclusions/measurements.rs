@@ -6,6 +6,7 @@ use super::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice::{self, MORE_REQUESTS};
+use crate::host::overloaded;
 use crate::join::kernels::percent;
 use crate::roofline::takeaways::{
     HostEvidence, HostLead, KernelMeasurements, MoreRequests, RankWaiting, RunMeasurements,
@@ -412,10 +413,24 @@ fn stage(report: &Report, rows: &Rows<'_>, row: &StageRow) -> StageMeasurements 
         host_causes: sampled.map(|&(at, found)| host_causes(at, found)).unwrap_or_default(),
         more_requests: engine.and_then(|kind| more_requests(report, kind)),
         host_never_waits: sampled.is_some_and(|(_, found)| found.never_waits()),
-        few_host_samples: sampled.filter(|(_, found)| found.causes.is_empty()).map(|(at, _)| *at),
+        few_host_samples: sampled
+            .filter(|(_, found)| found.causes.is_empty())
+            .map(|(at, _)| (*at, for_more_samples(report))),
         top_kernels: top,
         ..idle
     }
+}
+
+/// What to do where the host was sampled too rarely.
+fn for_more_samples(report: &Report) -> String {
+    let Some(host) = &report.host else { return String::new() };
+    if !overloaded(host).is_empty() {
+        return "End other programs, or give the process more processors, and record again: its launching threads \
+                waited for a processor."
+            .to_owned();
+    }
+    let more = host.more_samples().replacen('r', "R", 1);
+    format!("{more}: the host was sampled too rarely to say what it does between launches.")
 }
 
 /// Steps with less than this part of the requests that an option allows are not limited by it.

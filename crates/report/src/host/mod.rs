@@ -182,7 +182,7 @@ impl HostTotals {
 /// could run, percent, ...
 const WAITS_PERCENT: u64 = 25;
 /// ... and for as long in all, ns: short waits of a short run are not a property of the machine.
-const WAITS_NS: u64 = 1_000_000_000;
+const WAITS_NS: u64 = 500_000_000;
 
 /// That the launching threads of a process waited long for a processor, of each such process: exact times of the kernel.
 pub(crate) fn overloaded(host: &HostUse) -> Vec<Finding> {

@@ -221,9 +221,9 @@ fn gaps(coverage: &Coverage) -> Vec<String> {
             "processes whose last records before an exec are missing",
             ended(FileEnding::Open) - killed,
         ),
-        ("spool files cut short", ended(FileEnding::Torn)),
-        ("spool files not readable to the end", ended(FileEnding::Unreadable)),
-        ("spool files not readable at all", coverage.files_refused),
+        ("trace files cut short", ended(FileEnding::Torn)),
+        ("trace files not readable to the end", ended(FileEnding::Unreadable)),
+        ("trace files not readable at all", coverage.files_refused),
         ("processes whose GPU work was not recorded", off),
         ("processes with pieces of their trace missing", with(META_PIECES_MISSING)),
         ("processes whose GPU work is incomplete", with(META_INCOMPLETE)),
@@ -311,10 +311,10 @@ checks! {
          CUPTI writes them in a form that the collector does not know"
         => "wait for the GPU before the process ends; otherwise use a newer collector, or name a supported \
             libcupti in STAGE2_CUPTI";
-    RecordsUnwritten(spool_bytes_unwritten) "bytes not written to the spool"
+    RecordsUnwritten(spool_bytes_unwritten) "bytes not written to the trace file"
         "the disk was full or the folder not writable; records are missing"
         => "free space or choose another run folder, and run again";
-    TraceDamaged(corrupt_frames) "damaged frames in spool files"
+    TraceDamaged(corrupt_frames) "damaged frames in trace files"
         "their records are missing from every number here"
         => "copy the files again from where they were written, or run again";
     RecordsUndefined(undefined_identifiers) "uses of identifiers that no record defines"
@@ -394,14 +394,14 @@ pub(super) fn process_findings(captures: &[ProcessCapture], coverage: &Coverage)
     findings.extend(of_files(
         Id::TraceNoIdentity,
         captures.iter().filter(|c| c.process.is_none()).map(|c| c.file.as_str()),
-        "spool files without the identity of their process",
+        "trace files without the identity of their process",
         "the beginning of the file is missing or damaged",
         "look for damaged frames above; run again",
     ));
     findings.extend(of_files(
         Id::TraceNewer,
         captures.iter().filter(|c| c.state.unknown_records > 0).map(|c| c.file.as_str()),
-        "spool files with records of a kind that this version does not know",
+        "trace files with records of a kind that this version does not know",
         "a newer collector wrote them; everything else was read",
         "use a stage2-launch at least as new as the collector",
     ));
@@ -438,21 +438,21 @@ fn endings(processes: &[ProcessCoverage]) -> impl Iterator<Item = Finding> {
     let replaced = of_files(
         Id::TraceExec,
         open(true),
-        "spool files that end where their process became another program (exec)",
+        "trace files that end where their process became another program (exec)",
         "a later file has the same process id; at most the last flush period before the exec is missing",
         "preload the collector (LD_PRELOAD), as the launcher does: then an exec waits for the file",
     );
     let open = of_files(
         Id::TraceOpen,
         open(false),
-        "spool files without the collector's last record",
+        "trace files without the collector's last record",
         "the process was killed, or still runs; at most the last flush period is missing",
         "let the workload end by itself, or shorten the period (STAGE2_FLUSH_MS)",
     );
     let torn = of_files(
         Id::TraceCut,
         ended(FileEnding::Torn),
-        "spool files cut short",
+        "trace files cut short",
         "the process was killed while it wrote, the disk was full, or the file is damaged; the \
          rest of the file is not here",
         "check the free space of the run folder and run again",
@@ -510,14 +510,14 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     let untied = of_files(
         Id::ClockUntied,
         untied.map(|c| c.file.as_str()),
-        "spool files without a reading that ties the GPU's clock to that of the ranges",
+        "trace files without a reading that ties the GPU's clock to that of the ranges",
         "the window, idle time and busy share of stages are absent; busy time is not affected",
         "run again; the collector takes such readings from the first GPU record on",
     );
     let contradicting = of_files(
         Id::ClockContradicting,
         captures.iter().filter(|c| c.anchors_ignored > 0).map(|c| c.file.as_str()),
-        "spool files with clock readings that contradict each other",
+        "trace files with clock readings that contradict each other",
         "a clock was set back during the run; those readings were left out, and windows of \
          stages may be off by the step",
         "keep the clocks of the machine steady during a run",
@@ -527,7 +527,7 @@ fn clocks(captures: &[ProcessCapture]) -> impl Iterator<Item = Finding> {
     let stepped = of_files(
         Id::ClockStepped,
         captures.iter().filter(|c| c.clock_steps > 0).map(|c| c.file.as_str()),
-        &format!("spool files with clocks that stepped during the run (in all {steps} times)"),
+        &format!("trace files with clocks that stepped during the run (in all {steps} times)"),
         "the clock was set, or the machine was suspended; windows and idle time of stages that were \
          open then are off by the step, and times of GPU work are not",
         "keep the machine awake and its clock steady during a run, and run again",

@@ -125,7 +125,8 @@ pub(super) fn processes(
     let chosen = sorted.iter().position(|process| is_chosen(process));
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
-        (marked("BUSY", by == ProcessOrder::Busy), 6),
+        // The idlest first.
+        (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 6),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
         ("GPU".to_owned(), 6),

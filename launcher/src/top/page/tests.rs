@@ -369,7 +369,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
         let lines = text(view, 80, 24);
         let at = lines.iter().position(|line| line.contains("RANK")).expect("a title");
         let rank = lines[at + 1].split_whitespace().next().expect("a rank").to_owned();
-        let title = lines[at].split_whitespace().find(|word| word.contains('▾'));
+        let title = lines[at].split_whitespace().find(|word| word.contains(['▾', '▴']));
         (rank, title.map(str::to_owned))
     };
     let mut expected = Vec::new();
@@ -381,7 +381,7 @@ fn rows_are_sorted_by_what_the_user_asks_for_and_the_title_says_so() {
     let wanted = [
         told("0", None),
         told("1", Some("ms▾")),
-        told("0", Some("BUSY▾")),
+        told("0", Some("BUSY▴")),
         told("1", Some("(WAIT▾)")),
         told("0", Some("LOST▾")),
     ];

@@ -350,7 +350,7 @@ mod tests {
         let more = first(Rule::HostGaps, "Give each step more requests: send more at once.");
         assert_eq!(
             in_words(&Report::default(), &more).in_short,
-            "give each step more requests (up to 2.0x the tokens/s)"
+            "give each step more requests (up to 2.0x the tokens/s if a larger step takes no longer)"
         );
         let idle = Removed { what: "other idle".into(), percent: 50.0 };
         let earlier =

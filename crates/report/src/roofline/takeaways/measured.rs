@@ -67,8 +67,8 @@ pub(crate) struct StageMeasurements {
     /// What the threads that launch did meanwhile, by their samples; empty where there are none, or too few.
     pub(crate) host_causes: Vec<HostEvidence>,
     /// There are samples of the host, and too few of them to divide the idle time: the place of the stage among those
-    /// with samples.
-    pub(crate) few_host_samples: Option<usize>,
+    /// with samples, and what to do.
+    pub(crate) few_host_samples: Option<(usize, String)>,
     /// How an engine gets more requests into a step.
     pub(crate) more_requests: Option<MoreRequests>,
     /// The threads that launch hardly ever wait for the GPU, by the samples: the host alone sets the pace.

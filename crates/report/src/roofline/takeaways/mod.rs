@@ -352,12 +352,8 @@ impl Speaker<'_> {
         };
         let text = format!("{numbers}{by_graphs}; {why}");
         let Some(most) = most else {
-            let (then, setting) = match s.few_host_samples {
-                Some(_) => (
-                    "Record for longer, or with profiling.collector.host=1000: the host was sampled too rarely to say \
-                     what it does between launches.",
-                    "profiling.collector.host=1000",
-                ),
+            let (then, setting) = match &s.few_host_samples {
+                Some((_, then)) => (then.as_str(), "profiling.collector.host=1000"),
                 None => (
                     "Sample the host with profiling.collector.host=on (without the launcher: STAGE2_HOST=on): kernel \
                      records do not show what it does between launches. \
@@ -366,7 +362,10 @@ impl Speaker<'_> {
                 ),
             };
             let said = say(Rule::HostGaps, Vec::new(), text, Some(then));
-            let shows = format!("/host/stages/{}/causes/0", s.few_host_samples.unwrap_or(0));
+            let shows = format!(
+                "/host/stages/{}/causes/0",
+                s.few_host_samples.as_ref().map_or(0, |(at, _)| *at)
+            );
             let sampled = Experiment::measured_with(setting, &shows);
             let experiment = if s.caveat.is_some() { said.experiment } else { Some(sampled) };
             return Some(Takeaway { experiment, ..said });
