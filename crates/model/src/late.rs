@@ -442,7 +442,7 @@ impl LateRow {
         };
         if let Some(longer) = self.longer(Form::Whole) {
             return Some(format!(
-                "{}{longer}. Without these, a step is about as much shorter{}",
+                "{}{longer}. Without these, a step would be shorter by about as much{}",
                 self.carried_over(),
                 self.rest()
             ));
@@ -737,7 +737,7 @@ mod tests {
         let known = others(&row, vec![gil, function("g", 104_972, 30_634, 14)]);
         let said = ". Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 waiting for the GIL, which \
                     another thread of its process holds (send, out.py:57; get, out.py:57) (33 samples), and 0.11 in g \
-                    (a.py:3) (14 samples). Without these, a step is about as much shorter. Samples do not explain the \
+                    (a.py:3) (14 samples). Without these, a step would be shorter by about as much. Samples do not explain the \
                     other 10.34 ms: record for longer, or with profiling.collector.host=1000";
         assert!(known.sentence().is_some_and(|why| why.ends_with(said)), "{known:?}");
         assert_eq!(
@@ -776,7 +776,7 @@ mod tests {
                     0.24 waiting for the GIL and 0.11 in g (a.py:3)";
         assert_eq!(code(&sampled), said);
         let whole = sampled.sentence().expect("late");
-        assert!(whole.ends_with("a step is about as much shorter"), "{whole}");
+        assert!(whole.ends_with("a step would be shorter by about as much"), "{whole}");
         begins(&mut sampled, 5_342_001, Some(900_000));
         assert!(
             code(&sampled)

@@ -197,8 +197,8 @@ fn item(label: &str, text: &str) -> String {
     format!("- **{}:** {}\n", plain(&capitalised(label)), plain(text))
 }
 
-/// `p50 4.62 ms per step, p99 11.09, 3,432 tokens/s; prefill 21.62 ms`: of the stage and of the other one of the
-/// model.
+/// `p50 4.62 ms per step, p99 11.09, 3,432 tokens/s; prefill 21.62 ms; first token 56.09 ms`: of the stage, of the
+/// other one of the model, and of the requests of an engine (median).
 fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let p50 = step.shown_ns(step.p50_ns);
     let (scale, _, decimals) = time_scale(p50);
@@ -216,7 +216,10 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
         let time = shown_time(step.shown_ns(step.p50_ns));
         Some(format!("; {} {time}", shorten(&other.stage, STAGE_CHARS)))
     });
-    let texts = [tail, rate, at_a_time, other].map(Option::unwrap_or_default).concat();
+    let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
+    let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
+    let first = first_ns.map(|ns| format!("; first token {}", shown_time(ns as f64)));
+    let texts = [tail, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     format!("p50 {} per {}{texts}", shown_time(p50), step.shown_unit())
 }
 

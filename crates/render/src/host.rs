@@ -90,7 +90,7 @@ pub(super) fn stage_md(stage: &HostStage, more: &str) -> String {
     }
     if stage.causes.is_empty() {
         let why = format!(
-            "there are too few samples: {} of at least {HOST_SAMPLES_LEAST}",
+            "{} samples are too few, {HOST_SAMPLES_LEAST} are needed",
             count(stage.samples)
         );
         return out + &none(&why, more);
@@ -327,7 +327,8 @@ mod tests {
         few.stages[0].samples = 12;
         few.processes[0].off = Some("the interpreter is not known: 3.20".into());
         let markdown = host_md(&Report { host: Some(few), ..Report::default() });
-        for words in ["too few samples: 12 of at least 30", "profiling.collector.host=1000", "3.20"]
+        for words in
+            ["12 samples are too few, 30 are needed", "profiling.collector.host=1000", "3.20"]
         {
             assert!(markdown.contains(words), "{words}: {markdown}");
         }

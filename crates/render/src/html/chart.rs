@@ -76,13 +76,19 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     let is_beyond = |bucket: &&StepBucket| bucket.max_ns > top_ns;
     let cold = buckets.iter().find(|bucket| is_cold(bucket)).filter(is_beyond);
     let beyond = buckets.iter().filter(is_beyond).count() - usize::from(cold.is_some());
+    // Of an engine, those before a pause are missing.
+    let timed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.steps));
+    // Of few steps, a 99th percentile is the longest one.
+    let times = times.map(|times| StepTimes {
+        p99_ns: times.p99_ns.filter(|_| times.p99_from_top() > 1),
+        ..times.clone()
+    });
+    let times = times.as_ref();
     let percentiles = times.map_or_else(String::new, |times| {
         let p99 =
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
-    // Of an engine, those before a pause are missing.
-    let timed = buckets.iter().fold(0u64, |sum, bucket| sum.saturating_add(bucket.steps));
     let description = format!(
         "{} in {}{percentiles}; longest {}; marked: {}.",
         counted(timed, noun),
@@ -247,7 +253,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };
     let line = kind.fit.as_ref().filter(|fit| fit.fixed_ns.is_finite() && fit.each_ns.is_finite());
     let description = format!(
-        "Median time of a step until the next one begins, by {unit}, in {} rows; longest percentile {}{}.",
+        "Median time of a step until the next one begins, by {unit}, in {} rows; the largest percentile is {}{}.",
         points.len(),
         shown_time(longest as f64),
         if line.is_some() { "; the line is the fit" } else { "" },

@@ -12,8 +12,8 @@ use stage2_model::kernels::{
     ClassFloor, ClassSum, Kernel, Loss, class_floors, classes, model_stages, steps,
 };
 use stage2_model::{
-    Bottleneck, BottleneckKind, LateCause, LateSteps, RankStageRow, Report, StageAnswer,
-    StepTimeline, times_faster,
+    Bottleneck, BottleneckKind, LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report,
+    StageAnswer, StepTimeline, times_faster,
 };
 
 use crate::html::chart::has_points;
@@ -468,6 +468,8 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
 
 /// Rows: the ranks; and columns: the stages.
 const RANKS: usize = 1_024;
+/// Fewer steps show no cause why a rank is late.
+const LEAST_STEPS: u64 = 8;
 const STAGES: usize = 16;
 /// Shades; the darkest is for times that are longer by half or more.
 const SHADES: f64 = 8.0;
@@ -539,8 +541,12 @@ fn late_and_waiting(report: &Report) -> String {
                 format!("{} of {all}", count(delays.collectives))
             }
         });
+        // One or two steps show no cause.
+        let is_many = |(_, delays): &(&LateRow, &LateDelays)| {
+            delays.steps.as_ref().is_none_or(|steps| steps.of >= LEAST_STEPS)
+        };
         // Its total has the delays that are not told from noise.
-        let often = often.or_else(|| late(row).map(|_| "only noise".to_owned()));
+        let often = often.or_else(|| late(row).map(|_| "no delay above the noise".to_owned()));
         let by = found.map(|(_, delays)| {
             delays
                 .steps
@@ -553,7 +559,7 @@ fn late_and_waiting(report: &Report) -> String {
             foreign(&row.who),
             foreign(&shorten(&row.stage, 60)),
             text(&often.unwrap_or_else(|| ABSENT.to_owned())),
-            found.map_or(ABSENT, |(_, delays)| because_of(delays.cause())),
+            found.filter(is_many).map_or(ABSENT, |(_, delays)| because_of(delays.cause())),
             or_absent(by.map(|(usual_ns, _)| usual_ns), ms3),
             or_absent(by.map(|(_, most_ns)| most_ns), ms3),
             cell(row, &late_ns),

@@ -496,7 +496,10 @@ fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
     assert!(slope(0, 3) < 0.0, "more requests: right and up, {dots:?}");
     assert!((slope(0, 2) / slope(0, 3) - 1.0).abs() < 0.05, "{dots:?}");
     let said = picture.one("desc").text();
-    assert!(said.contains("in 4 rows; longest percentile 5.20 ms; the line is the fit"), "{said}");
+    assert!(
+        said.contains("in 4 rows; the largest percentile is 5.20 ms; the line is the fit"),
+        "{said}"
+    );
     assert!(picture.of_class("few").is_empty(), "each is of 10 steps");
     let mut report = full("");
     report.engine.iter_mut().for_each(|run| run.kinds[0].rows[0].timed_steps = 2);
