@@ -592,6 +592,19 @@ fn kernels_that_share_a_short_name_lead_to_its_bars() {
 }
 
 #[test]
+fn outliers_that_come_regularly_are_said_to() {
+    let said = |numbers: &[u64]| {
+        let mut series = full("").step_series[0].clone();
+        let first = series.outliers[0].clone();
+        series.outliers = numbers.iter().map(|at| Step { number: *at, ..first.clone() }).collect();
+        chart::latency(&series, None, "x").contains("They are multiples of 63 ")
+    };
+    assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
+    assert!(!said(&[190, 316, 379, 442]), "too few");
+    assert!(!said(&[190, 316, 379, 442, 505, 569]));
+}
+
+#[test]
 fn a_cold_step_does_not_flatten_the_warm_ones() {
     let picture = |cold_ns| {
         let bucket = |first: u64| {
