@@ -708,8 +708,8 @@ mod tests {
         }
     }
 
-    /// Hazard (Dormant processes and windows): Recording is stopped for a while, and the report takes its windows for ranks, or for
-    ///  all of the run.
+    /// Hazard (Dormant processes and windows): Recording is stopped for a while, and the report takes its windows for
+    /// ranks, or for all of the run.
     /// Promise: The windows are one process, and the coverage states how much of it was recorded.
     #[test]
     fn a_pause_of_recording_is_stated_and_its_windows_are_one_process() {
