@@ -39,7 +39,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// Runs that an error names.
 const LISTED: usize = 8;
 /// Where a run has its trace files.
-const COLLECTOR: &str = "collector";
+pub(crate) const COLLECTOR: &str = "collector";
 /// How long processes may take to start or stop before the page shows what they do instead.
 const SWITCHING: Duration = Duration::from_secs(10);
 /// Between two questions to the sockets.
