@@ -6,6 +6,7 @@
 mod ports;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stage2_contract::control::{Answer, Start, Verb};
+use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, visible_path};
 use stage2_live::{FileState, Look, Options, Source, Watch, Watched};
 
@@ -39,7 +41,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(100);
 /// Runs that an error names.
 const LISTED: usize = 8;
 /// Where a run has its trace files.
-const COLLECTOR: &str = "collector";
+pub(crate) const COLLECTOR: &str = "collector";
 /// How long processes may take to start or stop before the page shows what they do instead.
 const SWITCHING: Duration = Duration::from_secs(10);
 /// Between two questions to the sockets.
@@ -64,11 +66,20 @@ impl ProcessStatus {
     }
 }
 
-/// What `s` does, and in how many processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What `s` does, and in which processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
-    Start(usize),
-    Stop(usize),
+    Start(BTreeSet<u32>),
+    Stop(BTreeSet<u32>),
+}
+
+/// What has become of a process that was asked to start or stop.
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Ended,
+    /// Why it is neither, with its number.
+    Other(String),
 }
 
 /// Whether a process in this phase is one that `s` stops.
@@ -76,12 +87,15 @@ pub(crate) fn records(phase: &str) -> bool {
     matches!(phase, "on" | "starting")
 }
 
+/// What is to be done in which processes.
+type Request = (Verb, BTreeSet<u32>);
+
 /// What the thread that asks tells.
 enum News {
     Standings(Vec<ProcessStatus>),
     Said(String),
-    /// The outcome of what went on in the background.
-    Done(String),
+    /// The outcome of what went on in the background, and the report that it made.
+    Done(String, Option<PathBuf>),
 }
 
 /// After a signal, what goes on in the background has so long to take its files away.
@@ -96,10 +110,14 @@ pub(crate) struct LiveSource {
     pub(crate) standings: Vec<ProcessStatus>,
     /// What came of the last request.
     pub(crate) said: Option<String>,
+    /// What came of the last switch, and the processes that had a socket then.
+    switched: Option<(String, BTreeSet<u32>)>,
+    /// The report that was made last of all that there is.
+    pub(crate) made: Option<PathBuf>,
     /// Windows that were over when we came, by process: they are not followed.
     before: BTreeMap<u32, BTreeSet<u64>>,
     news: Receiver<News>,
-    requests: Option<Sender<Verb>>,
+    requests: Option<Sender<Request>>,
     own_news: Sender<News>,
     /// What goes on in the background.
     under_way: usize,
@@ -138,6 +156,8 @@ impl LiveSource {
             ports,
             standings: Vec::new(),
             said: None,
+            switched: None,
+            made: None,
             before: BTreeMap::new(),
             news,
             requests: None,
@@ -242,9 +262,13 @@ impl LiveSource {
         while let Ok(news) = self.news.try_recv() {
             match news {
                 News::Standings(standings) => self.learn(standings),
-                News::Said(text) => self.said = Some(text),
-                News::Done(text) => {
+                News::Said(text) => {
+                    self.switched = Some((text.clone(), self.pids()));
                     self.said = Some(text);
+                }
+                News::Done(text, made) => {
+                    self.said = Some(text);
+                    self.made = made.or(self.made.take());
                     self.under_way = self.under_way.saturating_sub(1);
                 }
             }
@@ -299,27 +323,40 @@ impl LiveSource {
         self.standings = standings;
     }
 
-    /// What the user may want now: to stop, where any process records. `None`: no process can be asked.
-    pub(crate) fn possible_switch(&mut self) -> Option<Switch> {
-        if self.requests.is_none() || self.standings.is_empty() {
-            self.said =
-                Some("no process answers here: recording cannot be started or stopped".to_owned());
-            return None;
-        }
-        Some(match self.standings.iter().filter(|of| records(&of.phase)).count() {
-            0 => Switch::Start(self.standings.len()),
-            some => Switch::Stop(some),
-        })
+    fn pids(&self) -> BTreeSet<u32> {
+        self.standings.iter().map(|of| of.pid).collect()
     }
 
-    /// Starts or stops recording in all processes.
+    /// Whether this is what came of a switch, and a process has ended or begun since.
+    pub(crate) fn is_outdated(&self, said: &str) -> bool {
+        self.switched.as_ref().is_some_and(|(text, pids)| text == said && *pids != self.pids())
+    }
+
+    /// What the user may want now, in one process or in all: to stop those that record, if any does. `None`: none of
+    /// them can be asked.
+    pub(crate) fn possible_switch(&mut self, only: Option<u32>) -> Option<Switch> {
+        let wanted = self.standings.iter().filter(|of| only.is_none_or(|pid| pid == of.pid));
+        let all: BTreeSet<u32> = wanted.clone().map(|of| of.pid).collect();
+        let on: BTreeSet<u32> = wanted.filter(|of| records(&of.phase)).map(|of| of.pid).collect();
+        if self.requests.is_none() || all.is_empty() {
+            let who = match only {
+                Some(pid) => format!("process {pid} does not answer"),
+                None => "no process answers".to_owned(),
+            };
+            self.said = Some(format!("{who} here: recording cannot be started or stopped"));
+            return None;
+        }
+        Some(if on.is_empty() { Switch::Start(all) } else { Switch::Stop(on) })
+    }
+
+    /// Starts or stops recording in these processes.
     pub(crate) fn switch(&mut self, to: Switch) {
         let Some(requests) = &self.requests else { return };
-        let (verb, doing) = match to {
-            Switch::Stop(_) => (Verb::Stop, "stopping"),
-            Switch::Start(_) => (Verb::Start(Start::default()), "starting"),
+        let (verb, pids, doing) = match to {
+            Switch::Stop(pids) => (Verb::Stop, pids, "stopping"),
+            Switch::Start(pids) => (Verb::Start(Start::default()), pids, "starting"),
         };
-        self.said = Some(match requests.send(together(verb, self.standings.len())) {
+        self.said = Some(match requests.send((together(verb, pids.len()), pids)) {
             Ok(()) => format!("{doing} the recording ..."),
             Err(_) => "no process answers".to_owned(),
         });
@@ -333,17 +370,21 @@ impl LiveSource {
         named.or_else(read).map(run_of)
     }
 
-    /// Does something that takes long on its own thread, and tells its outcome as that of a request.
+    /// Does something that takes long on its own thread, and tells its outcome as that of a request, and the report that
+    /// it made.
     pub(crate) fn in_background(
         &mut self,
         doing: &str,
-        work: impl FnOnce() -> String + Send + 'static,
+        work: impl FnOnce() -> (String, Option<PathBuf>) + Send + 'static,
     ) {
         self.said = Some(doing.to_owned());
         self.under_way += 1;
         let tell = self.own_news.clone();
         // Nobody listens where the page is gone.
-        threads::begin_alone(move || drop(tell.send(News::Done(work()))));
+        threads::begin_alone(move || {
+            let (text, made) = work();
+            drop(tell.send(News::Done(text, made)));
+        });
     }
 
     /// Whether something goes on in the background.
@@ -617,55 +658,90 @@ fn named(path: &Path) -> Result<Found, Failure> {
 }
 
 /// Asks again and again, and hands requests on, until nobody listens any more.
-fn answer_for(targets: &[Target], inbox: &Receiver<Verb>, tell: &Sender<News>) -> Option<()> {
+fn answer_for(targets: &[Target], inbox: &Receiver<Request>, tell: &Sender<News>) -> Option<()> {
     loop {
-        let verb = match inbox.recv_timeout(ASK_EVERY) {
-            Ok(verb) => Some(verb),
+        let request = match inbox.recv_timeout(ASK_EVERY) {
+            Ok(request) => Some(request),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return None,
         };
         let found: Vec<ControlSocket> = targets.iter().flat_map(find).flatten().collect();
-        if let Some(verb) = verb {
-            // All are asked before the first one is waited for.
-            let asked: Vec<_> = found.iter().map(|found| (found, ask(found, &verb))).collect();
-            let until = Instant::now() + SWITCHING;
-            let told = |(found, answer)| told(found, answer, &verb, until);
-            let said: Vec<String> = asked.into_iter().map(told).collect();
-            let nobody = "no process answers".to_owned();
-            let text = if said.is_empty() { nobody } else { said.join("; ") };
+        let said = request.map(|(verb, pids)| {
+            let outcomes = switched(&found, &verb, &pids);
+            told(&verb, &outcomes)
+        });
+        // First, because what is said is outdated once they change.
+        tell.send(News::Standings(standings(&found))).ok()?;
+        if let Some(text) = said {
             tell.send(News::Said(text)).ok()?;
         }
-        tell.send(News::Standings(standings(&found))).ok()?;
     }
 }
 
-/// What has become of a process that was asked to start or stop: its answer says only that it will.
-fn told(
+/// Asks these processes to start or stop, all before the first one is waited for.
+fn switched(found: &[ControlSocket], verb: &Verb, pids: &BTreeSet<u32>) -> Vec<(u32, Outcome)> {
+    let socket = |pid: u32| found.iter().find(|found| found.pid == pid);
+    let ask_one = |&pid: &u32| (pid, socket(pid).map(|found| (found, ask(found, verb))));
+    let asked: Vec<_> = pids.iter().map(ask_one).collect();
+    let until = Instant::now() + SWITCHING;
+    let outcomes = asked.into_iter().map(|(pid, asked)| match asked {
+        Some((found, answer)) => (pid, outcome(found, answer, verb, until)),
+        // Those that go on have their sockets.
+        None => (pid, Outcome::Ended),
+    });
+    outcomes.collect()
+}
+
+/// What has become of a process that was asked: its answer says only that it will.
+fn outcome(
     found: &ControlSocket,
     answer: Result<Answer, AskError>,
     verb: &Verb,
     until: Instant,
-) -> String {
+) -> Outcome {
     let pid = found.pid;
-    let (wanted, done) = match verb {
-        Verb::Stop => ("dormant", "stopped"),
-        _ => ("on", "recording"),
-    };
-    let outcome = |answer: Answer| -> Result<String, AskError> {
+    let wanted = if *verb == Verb::Stop { "dormant" } else { "on" };
+    let other = |text: &str| Outcome::Other(visible(format!("{pid}: {text}").as_bytes()));
+    let wait = |answer: Answer| -> Result<Outcome, AskError> {
         if let Some(error) = answer.get("error") {
-            return Ok(error.to_owned());
+            return Ok(other(error));
         }
         loop {
             let phase = standing(pid, &ask(found, &Verb::Status)?).phase;
             match phase == wanted {
-                true => return Ok(done.to_owned()),
-                false if Instant::now() >= until => return Ok(phase),
+                true => return Ok(Outcome::Done),
+                false if Instant::now() >= until => return Ok(other(&phase)),
                 false => std::thread::sleep(STEP),
             }
         }
     };
-    let said = answer.and_then(outcome).unwrap_or_else(|error| error.to_string());
-    visible(format!("{pid}: {said}").as_bytes())
+    match answer.and_then(wait) {
+        Ok(outcome) => outcome,
+        Err(AskError::Stale { .. }) => Outcome::Ended,
+        Err(AskError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => Outcome::Ended,
+        Err(error) => Outcome::Other(visible(error.to_string().as_bytes())),
+    }
+}
+
+/// That in words: how many, and why not the others.
+fn told(verb: &Verb, outcomes: &[(u32, Outcome)]) -> String {
+    let done = if *verb == Verb::Stop { "stopped" } else { "recording" };
+    let with = |of: Outcome| outcomes.iter().filter(|(_, outcome)| *outcome == of).count();
+    let all = counted(outcomes.len() as u64, "process");
+    let mut parts = match (outcomes, with(Outcome::Done), with(Outcome::Ended)) {
+        ([(pid, Outcome::Done)], ..) => vec![format!("process {pid}: {done}")],
+        ([(pid, Outcome::Ended)], ..) => vec![format!("process {pid} has ended")],
+        ([_], ..) => Vec::new(),
+        (_, some, _) if some == outcomes.len() => vec![format!("{all} {done}")],
+        (_, some, 0) => vec![format!("{some} of {all} {done}")],
+        (_, some, 1) => vec![format!("{some} of {all} {done}"), "1 has ended".to_owned()],
+        (_, some, ended) => vec![format!("{some} of {all} {done}"), format!("{ended} have ended")],
+    };
+    parts.extend(outcomes.iter().filter_map(|(_, outcome)| match outcome {
+        Outcome::Other(why) => Some(why.clone()),
+        Outcome::Done | Outcome::Ended => None,
+    }));
+    parts.join("; ")
 }
 
 fn standings(found: &[ControlSocket]) -> Vec<ProcessStatus> {
@@ -754,6 +830,44 @@ mod tests {
         assert_eq!(title(&trace), "run-7/vm-1.s2t");
         assert_eq!(meant("4711").expect("found").title(), "process 4711");
         assert_eq!(run_of(&trace), run);
+    }
+
+    #[test]
+    fn what_came_of_a_switch_counts_processes_and_goes_once_one_of_them_ends() {
+        let of = |verb: &Verb, outcomes: Vec<Outcome>| {
+            told(verb, &(8u32..).zip(outcomes).collect::<Vec<_>>())
+        };
+        let start = Verb::Start(Start::default());
+        let silent = || Outcome::Other("8: starting".to_owned());
+        for (verb, outcomes, expected) in [
+            (&Verb::Stop, vec![Outcome::Done], "process 8: stopped"),
+            (&start, vec![Outcome::Ended], "process 8 has ended"),
+            (&start, vec![silent()], "8: starting"),
+            (&start, vec![Outcome::Done, Outcome::Done], "2 processes recording"),
+            (
+                &Verb::Stop,
+                vec![Outcome::Done, Outcome::Ended],
+                "1 of 2 processes stopped; 1 has ended",
+            ),
+            (&start, vec![silent(), Outcome::Done], "1 of 2 processes recording; 8: starting"),
+        ] {
+            assert_eq!(of(verb, outcomes), expected);
+        }
+        let ended = switched(&[], &Verb::Stop, &[7, 8].into());
+        assert_eq!(told(&Verb::Stop, &ended), "0 of 2 processes stopped; 2 have ended");
+        // Of a file, no socket is asked.
+        let file = tempfile::Builder::new().suffix(".s2t").tempfile().expect("a file");
+        let targets = file.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a file");
+        watched.learn(vec![ProcessStatus::of(7, "on"), ProcessStatus::of(8, "on")]);
+        watched.own_news.send(News::Said("2 processes recording".to_owned())).expect("it listens");
+        watched.take_news();
+        let said = watched.said.take().expect("a message");
+        watched.learn(vec![ProcessStatus::of(8, "dormant"), ProcessStatus::of(7, "on")]);
+        assert!(!watched.is_outdated(&said), "both go on");
+        watched.learn(vec![ProcessStatus::of(8, "on")]);
+        assert!(watched.is_outdated(&said) && !watched.is_outdated("nothing was changed"));
     }
 
     #[test]

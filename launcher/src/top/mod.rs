@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
 pub(crate) use page::ProcessOrder;
-use page::{State, View, is_over, kernels, neighbour, page, stages};
+use page::{State, View, is_over, kernels, neighbour, only, page, stages};
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, poll, read};
 use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -123,10 +123,10 @@ fn run_screen(watched: &mut LiveSource, state: State, stop: &Stop) -> io::Result
             if view.state.said != last.0 {
                 last = (view.state.said.clone(), Instant::now());
             }
-            let is_done = last.0.as_ref().is_some_and(|said| !said.ends_with("..."));
-            if is_done && last.1.elapsed() >= SAID_FOR {
-                view.state.said = None;
-            }
+            let is_late = last.1.elapsed() >= SAID_FOR;
+            let goes =
+                |said: &String| !said.ends_with("...") && (is_late || watched.is_outdated(said));
+            view.state.said.take_if(|said| goes(said));
             terminal.draw(|frame| {
                 let area = frame.area();
                 let lines = page(&view, area.width.into(), area.height.into());
@@ -187,7 +187,8 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
-    let report = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    let of_run = || watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    let report = watched.made.clone().or_else(of_run);
     let next = match (report, has_keys && !watched.files().is_empty()) {
         (Some(report), _) => format!("report: {}", visible_path(&report)),
         (None, true) => "w writes its report".to_owned(),
@@ -238,8 +239,11 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
         KeyCode::Left | KeyCode::Right => {
             view.state.only = neighbour(view, key.code == KeyCode::Right);
         }
-        KeyCode::Char('s') => state.asked = watched.possible_switch(),
-        KeyCode::Char('w') => write_bundle(watched),
+        KeyCode::Char('s') => {
+            let only = only(view).map(|of| of.pid);
+            view.state.asked = watched.possible_switch(only);
+        }
+        KeyCode::Char('w') => write_bundle(watched, view.ended.is_some()),
         _ => {}
     }
     view.state.chosen = view.state.chosen.min(stages(view).saturating_sub(1));
@@ -247,8 +251,8 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-/// Writes what is there so far as a bundle.
-fn write_bundle(watched: &mut LiveSource) {
+/// Writes what is there so far as a bundle; after the end of the run, its report is the one that the page names.
+fn write_bundle(watched: &mut LiveSource, is_over: bool) {
     let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
     let files: Vec<PathBuf> = with_data.map(|(path, _)| path.clone()).collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
@@ -260,19 +264,23 @@ fn write_bundle(watched: &mut LiveSource) {
         watched.said = Some(why.to_owned());
         return;
     }
-    watched.in_background("making the report ...", move || save(&files, Path::new(&name)));
+    let title = watched.title.clone();
+    watched.in_background("making the report ...", move || {
+        let (said, report) = save(&files, Path::new(&name), &title);
+        (said, report.filter(|_| is_over))
+    });
 }
 
-/// Makes a bundle at `folder`, which must not be there yet, and says in one line what came of it. Another
-/// process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
-fn save(files: &[PathBuf], folder: &Path) -> String {
+/// Makes a bundle of `title` at `folder`, which must not be there yet, and says in one line what came of it, and where
+/// the report is. Another process makes it: what it prints does not belong on the page, and keys are obeyed meanwhile.
+fn save(files: &[PathBuf], folder: &Path, title: &str) -> (String, Option<PathBuf>) {
+    let report = folder.join("report.html");
     match merge(files, folder) {
-        Ok(()) => format!(
-            "made {} from {}",
-            visible_path(&folder.join("report.html")),
-            counted(files.len() as u64, "trace file")
-        ),
-        Err(why) => format!("{} was not made: {why}", folder.display()),
+        Ok(()) => {
+            let (shown, files) = (visible_path(&report), counted(files.len() as u64, "trace file"));
+            (format!("made {shown} of {title} ({files})"), Some(report))
+        }
+        Err(why) => (format!("{} was not made: {why}", folder.display()), None),
     }
 }
 
@@ -291,6 +299,8 @@ fn merge(files: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use stage2_live::Watched;
+
     use super::*;
     use crate::cli::WatchOptions;
     use crate::live_source::{ProcessStatus, Switch};
@@ -327,8 +337,8 @@ mod tests {
         let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
         let mut watched = LiveSource::open(wanted).expect("a folder");
         for (phases, asked, doing) in [
-            (["on", "dormant"], Switch::Stop(1), "stopping the recording ..."),
-            (["dormant", "dormant"], Switch::Start(2), "starting the recording ..."),
+            (["on", "dormant"], Switch::Stop([7].into()), "stopping the recording ..."),
+            (["dormant", "dormant"], Switch::Start([7, 8].into()), "starting the recording ..."),
         ] {
             watched.standings =
                 vec![ProcessStatus::of(7, phases[0]), ProcessStatus::of(8, phases[1])];
@@ -336,7 +346,7 @@ mod tests {
             let mut press = |code| {
                 let key = KeyEvent::new(KeyCode::Char(code), KeyModifiers::NONE);
                 assert!(obey(key, &mut view, &mut watched));
-                (view.state.asked, view.state.said.clone().unwrap_or_default())
+                (view.state.asked.clone(), view.state.said.clone().unwrap_or_default())
             };
             assert_eq!(press('s'), (Some(asked), String::new()));
             assert_eq!(press('n'), (None, "nothing was changed".to_owned()));
@@ -344,5 +354,19 @@ mod tests {
             press('s');
             assert_eq!(press('y'), (None, doing.to_owned()));
         }
+        // One that is shown alone is meant alone.
+        watched.standings = [7, 8].map(|pid| ProcessStatus::of(pid, "on")).to_vec();
+        let mut view = View::default();
+        view.look.processes = [7, 8, 9].map(|pid| Watched { pid, ..Watched::default() }).to_vec();
+        let mut asked = |only: Option<u32>| {
+            view.state.only = only.map(|pid| (String::new(), pid));
+            let key = KeyEvent::new(KeyCode::Char('s'), KeyModifiers::NONE);
+            obey(key, &mut view, &mut watched);
+            (view.state.asked.take(), view.state.said.take().unwrap_or_default())
+        };
+        assert_eq!(asked(None).0, Some(Switch::Stop([7, 8].into())));
+        assert_eq!(asked(Some(8)).0, Some(Switch::Stop([8].into())));
+        let none = "process 9 does not answer here: recording cannot be started or stopped";
+        assert_eq!(asked(Some(9)), (None, none.to_owned()));
     }
 }

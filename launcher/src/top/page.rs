@@ -189,7 +189,7 @@ pub(crate) fn kernels(view: &View) -> usize {
 }
 
 /// The process that is shown alone.
-fn only(view: &View) -> Option<&Watched> {
+pub(crate) fn only(view: &View) -> Option<&Watched> {
     let is_chosen = |of: &&Watched| view.state.only.as_ref() == Some(&id(of));
     view.look.processes.iter().find(is_chosen)
 }
@@ -242,7 +242,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let seen = &*seen(view);
     let rows = rows(view);
     let chosen = view.state.chosen.min(rows.len().saturating_sub(1));
-    let foot = foot(view, &rows, width);
+    // Whatever there is to say, one stage and the titles of its columns stay.
+    let foot = foot(view, &rows, width, height.saturating_sub(lines.len() + 2));
     // What is left is shared; kernels get what the others leave.
     let left = height.saturating_sub(lines.len() + foot.len() + 4);
     let for_stages = rows.len().clamp(1, (left / 3).max(1));

@@ -201,14 +201,14 @@ fn the_page_fits_a_small_and_a_wide_terminal() {
         let is_whole = |line: &String| line.chars().count() <= columns;
         assert!(page.iter().all(is_whole), "{page:#?}");
         tmux.press("?");
-        let help = tmux.shows(&["Any key goes back."]);
+        let help = tmux.shows(&["any key goes back"]);
         assert!(help.iter().all(|line| line.chars().count() <= 80), "{help:#?}");
         assert!(help[0].starts_with("stage2-launch top"), "{help:#?}");
         tmux.press("x");
         tmux.press("t");
         tmux.shows(&["MEAN us▾"]);
         tmux.press("s");
-        tmux.shows(&["stop recording of 1 process? y: stop, any other key: no"]);
+        tmux.shows(&[&format!("stop recording of process {}? y: stop", guest.pid())]);
         tmux.press("n");
         tmux.shows(&["nothing was changed"]);
         tmux.press("Right");

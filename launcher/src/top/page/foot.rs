@@ -6,7 +6,7 @@ use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{visible, wrapped_at_most};
 use stage2_live::{Look, RunSteps};
 
-use super::{Row, View, bold, plain};
+use super::{Row, View, bold, only, plain};
 use crate::live_source::{Switch, records};
 
 /// Keys after `q` and `s`, for terminals that are wide enough, and for others.
@@ -23,7 +23,8 @@ const SAID_LINES: usize = 2;
 /// Lines of what a recording costs.
 const COST_LINES: usize = 4;
 
-pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>> {
+/// At most `room` lines, unless something is asked; one for a message, and the keys, in any case.
+pub(super) fn foot(view: &View, rows: &[Row], width: usize, room: usize) -> Vec<Line<'static>> {
     let look = &view.look;
     let problem = match look.hosts {
         // Each host that does not answer is named.
@@ -33,24 +34,32 @@ pub(super) fn foot(view: &View, rows: &[Row], width: usize) -> Vec<Line<'static>
     // The most urgent one has the lines; a page of text has room for all.
     let all = [view.state.said.clone(), problem, left_out(look), note(look)];
     let (most, each) = if view.is_text { (usize::MAX, usize::MAX) } else { (1, SAID_LINES) };
-    let said = all.into_iter().flatten().take(most);
-    let mut lines = match view.state.asked {
+    let said: Vec<String> = all.into_iter().flatten().take(most).collect();
+    let room = if view.is_text { usize::MAX } else { room.saturating_sub(1).max(1) };
+    let for_next = room.saturating_sub(usize::from(!said.is_empty())).min(SAID_LINES);
+    let what_next =
+        view.ended.as_ref().map_or_else(Vec::new, |text| wrapped_at_most(text, width, for_next));
+    let each = each.min(room.saturating_sub(what_next.len()).max(1));
+    let mut lines = match &view.state.asked {
         Some(switch) => question(switch, width),
         None => said
+            .iter()
             .flat_map(|said| wrapped_at_most(&visible(said.as_bytes()), width, each))
             .map(|line| plain(&line, width))
             .collect(),
     };
-    let what_next = view.ended.as_ref().map(|text| wrapped_at_most(text, width, SAID_LINES));
-    lines.extend(what_next.into_iter().flatten().map(|line| bold(&line, width)));
+    lines.extend(what_next.iter().map(|line| bold(line, width)));
     let has_outliers = |row: &Row| row.sum.run.as_ref().is_some_and(RunSteps::may_have_outliers);
-    if view.ended.is_some() && rows.iter().any(has_outliers) {
+    if view.ended.is_some() && rows.iter().any(has_outliers) && lines.len() < room {
         lines.push(plain("Shares can differ from the report's, which exclude outliers", width));
     }
+    let only = only(view).map(|of| of.pid);
+    let is_meant = |of: &&(u32, String)| only.is_none_or(|pid| pid == of.0);
+    let phases: Vec<&String> = view.phases.iter().filter(is_meant).map(|of| &of.1).collect();
     let switch = match () {
         // It would do nothing.
-        () if view.phases.is_empty() => "",
-        () if view.phases.iter().any(|(_, phase)| records(phase)) => "  s stop",
+        () if phases.is_empty() => "",
+        () if phases.iter().any(|phase| records(phase)) => "  s stop",
         () => "  s record",
     };
     let keys = KEYS.map(|more| format!("q quit{switch}{more}"));
@@ -81,13 +90,17 @@ fn note(look: &Look) -> Option<String> {
     Some(format!("{}: {}{more}", first.pid, first.notes.first()?))
 }
 
-fn question(switch: Switch, width: usize) -> Vec<Line<'static>> {
-    let of = |some: usize| counted(some as u64, "process");
-    let (doing, some, cost) = match switch {
-        Switch::Start(some) => ("start", some, START_COST),
-        Switch::Stop(some) => ("stop", some, ""),
+fn question(switch: &Switch, width: usize) -> Vec<Line<'static>> {
+    let (doing, pids, cost) = match switch {
+        Switch::Start(pids) => ("start", pids, START_COST),
+        Switch::Stop(pids) => ("stop", pids, ""),
     };
-    let text = format!("{doing} recording of {}? y: {doing}, any other key: no", of(some));
+    let of = match pids.first().filter(|_| pids.len() == 1) {
+        Some(pid) => format!("process {pid}"),
+        None => counted(pids.len() as u64, "process"),
+    };
+    let text = format!("{doing} recording of {of}? y: {doing}, any other key: no");
+    let text = wrapped_at_most(&text, width, SAID_LINES).into_iter().map(|line| bold(&line, width));
     let cost = wrapped_at_most(cost, width, COST_LINES).into_iter().map(|line| plain(&line, width));
-    std::iter::once(bold(&text, width)).chain(cost).collect()
+    text.chain(cost).collect()
 }

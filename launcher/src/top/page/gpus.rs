@@ -6,18 +6,15 @@ use ratatui::text::Line;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::trace::CLOCK_LIMITS;
 use stage2_contract::trace::counters::{self, Names};
-use stage2_live::{Counter, GpuState};
+use stage2_live::{Counter, GpuState, Watched};
 
-use super::{View, plain, share, short};
+use super::{View, plain, share, short, who};
 
 /// What the driver says of the GPUs: a line for each, or, where there is no room for them, a line for all.
 pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static>> {
     let mut all: Vec<String> = Vec::new();
     for process in &view.look.processes {
-        let of = match process.rank.filter(|_| view.look.processes.len() > 1) {
-            Some(rank) => format!("rank {rank} "),
-            None => String::new(),
-        };
+        let of = whose(view, process, |of| !of.gpus.is_empty());
         all.extend(process.gpus.iter().map(|gpu| format!("{of}{}", gpu_text(gpu))));
     }
     let mut lines: Vec<String> = Vec::new();
@@ -34,6 +31,15 @@ pub(super) fn gpus(view: &View, height: usize, width: usize) -> Vec<Line<'static
         lines = vec![format!("  {}", together(&states.collect::<Vec<_>>()))];
     }
     lines.iter().map(|line| plain(line, width)).collect()
+}
+
+/// What the line of a GPU begins with, if several processes are shown: the rank, or else the process, unless no other
+/// one has such lines.
+fn whose(view: &View, process: &Watched, has: fn(&Watched) -> bool) -> String {
+    let all = &view.look.processes;
+    let is_one_of_many = all.iter().filter(|of| has(of)).count() > 1;
+    let is_told = all.len() > 1 && (process.rank.is_some() || is_one_of_many);
+    if is_told { format!("{} ", who(process)) } else { String::new() }
 }
 
 /// Many GPUs in one line: the lowest and the highest value of each kind, and how many of them are held down.
@@ -106,9 +112,8 @@ pub(super) fn counters(view: &View, height: usize, width: usize) -> Vec<Line<'st
         gpus.extend(devices.into_iter().map(|device| {
             let of: Vec<&Counter> =
                 process.counters.iter().filter(|of| of.device == device).collect();
-            let rank = process.rank.filter(|_| view.look.processes.len() > 1);
-            let rank = rank.map_or_else(String::new, |rank| format!("rank {rank} "));
-            (format!("{rank}GPU{device} "), counter_texts(&of))
+            let whose = whose(view, process, |of| !of.counters.is_empty());
+            (format!("{whose}GPU{device} "), counter_texts(&of))
         }));
     }
     let hidden = gpus.len().saturating_sub(height);

@@ -11,7 +11,7 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ("left, right", "show one process alone, or all again"),
     ("PgUp, PgDn", "scroll the kernels"),
     ("o, t", "sort processes by rank, P50, BUSY, WAIT, LOST; kernels by mean"),
-    ("s", "start or stop recording; names the cost, and asks first"),
+    ("s", "start or stop recording (of the one shown alone); asks first"),
     ("f, w, q", "freeze the page; write a report of all recorded so far; quit"),
     ("Numbers", "of the last 10 s; after the end, of all calls but the first"),
     (
@@ -31,10 +31,10 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ),
     (
         "TOKENS/S, REQS",
-        "tokens of a process (ended: per second in calls); requests of a step. CALLS/S, STEPS/S: as PER \
-         says. WORK/S: GPU work",
+        "tokens of a process (ended: per second in calls); requests of a step. CALLS/S, STEPS/S, N/S: \
+         see PER. WORK/S, WORK/N: GPU work",
     ),
-    ("CALL ms, GPU", "charts of the last minute, with the least and largest value"),
+    ("CALL ms, GPU", "mean per second of the last minute; least and largest value"),
     ("CLASS, KERNEL", "TIME: share of the kernel time of the chosen stage"),
     (
         "NO WORK",

@@ -1,7 +1,9 @@
 //! Processes, or ranks, side by side -> the rows of their table; which of them wait for others, and which is late.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use ratatui::style::{Color, Modifier};
 use ratatui::text::Line;
@@ -15,6 +17,7 @@ use super::{
     is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of,
     run_tokens_per_s, seconds, share, short, state, who,
 };
+use crate::live_source::COLLECTOR;
 
 /// By so much of the time the others have to wait longer than a late rank, and at least twice as long.
 const LATE: f64 = 0.05;
@@ -143,7 +146,8 @@ pub(super) fn processes(
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
-    let host = padded("HOST", host_width);
+    let has_runs = are_of_several_runs(&sorted);
+    let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
     let start = format!("  {:>4} {:>8} {host} {}", "RANK", "PID", padded("STATE", 9));
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
     if width >= WIDE {
@@ -172,7 +176,8 @@ pub(super) fn processes(
         let per_s = sum.and_then(run_tokens_per_s).or(per_s);
         let mark = if is_chosen(process) { ">" } else { " " };
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
-        let (host, state) = (padded(&process.host, host_width), padded(&state(view, process), 9));
+        let host = if has_runs { run_name(process) } else { process.host.clone() };
+        let (host, state) = (padded(&host, host_width), padded(&state(view, process), 9));
         let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
         let cells = [
             or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
@@ -204,6 +209,24 @@ pub(super) fn processes(
     }
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
+}
+
+/// The folder of the run of a process.
+fn run_folder(process: &Watched) -> Option<&Path> {
+    let folder = Path::new(&process.file).parent()?;
+    folder.parent().filter(|_| folder.ends_with(COLLECTOR)).or(Some(folder))
+}
+
+fn run_name(process: &Watched) -> String {
+    let name = run_folder(process).and_then(Path::file_name);
+    name.map_or_else(String::new, |name| visible(name.as_bytes()))
+}
+
+/// Whether the name of the run tells rows apart, and that of the host does not.
+fn are_of_several_runs(all: &[&Watched]) -> bool {
+    let runs: BTreeSet<_> = all.iter().filter_map(|of| run_folder(of)).collect();
+    let hosts: BTreeSet<&str> = all.iter().map(|of| of.host.as_str()).collect();
+    runs.len() > 1 && hosts.len() == 1
 }
 
 /// The further columns of a wide terminal.

@@ -250,15 +250,54 @@ fn a_dormant_process_is_recorded_at_the_press_of_a_key_and_the_page_says_which()
 #[test]
 fn a_question_names_what_it_costs() {
     let mut view = view();
-    view.state.asked = Some(Switch::Start(2));
+    view.state.asked = Some(Switch::Start([71, 72].into()));
     let shown = text(&view, 80, 24);
     let at =
         shown.iter().position(|line| line.starts_with("start recording of 2 processes? y: start"));
     let cost = shown[at.expect("a question") + 1..23].join(" ");
     assert_eq!(cost.split_whitespace().collect::<Vec<_>>().join(" "), START_COST);
-    view.state.asked = Some(Switch::Stop(1));
+    view.state.asked = Some(Switch::Stop([72].into()));
     let shown = text(&view, 80, 24);
-    assert_eq!(shown[22], "stop recording of 1 process? y: stop, any other key: no");
+    assert_eq!(shown[22], "stop recording of process 72? y: stop, any other key: no");
+    // What the key would do is of the process that is shown alone.
+    view.state.asked = None;
+    view.phases = vec![(71, "on".into()), (72, "dormant".into())];
+    let mut keys = |only: Option<u32>| {
+        view.state.only = only.map(|pid| ("node-1".to_owned(), pid));
+        text(&view, 80, 24).pop().unwrap_or_default()
+    };
+    assert!(keys(None).contains("  s stop") && keys(Some(71)).contains("  s stop"));
+    assert!(keys(Some(72)).contains("  s record"));
+}
+
+#[test]
+fn messages_leave_one_stage_its_row() {
+    let mut view = view();
+    view.ended = Some("Ended; report: /srv/of/a/long/name/stage2/run-7/report.html".into());
+    view.look.problems = vec!["/tmp/a.s2t is damaged at byte 7, and what follows is lost".into()];
+    let shown = text(&view, 40, 8);
+    assert!(shown.iter().any(|line| line.starts_with("> decode")), "{shown:#?}");
+    assert!(shown[4].starts_with("/tmp/a.s2t is damaged"), "{shown:#?}");
+    assert!(shown[5].starts_with("Ended;") && shown[7].starts_with("q quit"), "{shown:#?}");
+}
+
+#[test]
+fn rows_of_several_runs_name_the_run_and_lines_of_gpus_the_process() {
+    let mut view = view();
+    for (process, run) in view.look.processes.iter_mut().zip(["run-a", "run-b"]) {
+        process.rank = None;
+        process.file = format!("/srv/{run}/collector/node-1-{}.s2t", process.pid);
+        process.counters = vec![counter(0, "dram__bytes_read.sum", 3e11)];
+    }
+    let shown = text(&view, 80, 30);
+    let has =
+        |parts: &[&str]| shown.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(has(&["RANK", "RUN"]) && has(&[" 71 run-a "]) && has(&[" 72 run-b "]), "{shown:#?}");
+    assert!(has(&["  71 GPU0 DRAM"]) && has(&["  72 GPU0 412 W"]), "{shown:#?}");
+    // Of one run, the host.
+    view.look.processes[1].file = "/srv/run-a/collector/node-1-72.s2t".to_owned();
+    let shown = text(&view, 80, 30).join("\n");
+    assert!(shown.contains(" 72 node-1 ") && !shown.contains("RUN"), "{shown}");
 }
 
 #[test]
