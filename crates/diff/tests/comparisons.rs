@@ -7,11 +7,12 @@ use stage2_diff::{
     Comparison, Condition, Outcome, Outlook, PartChange, Per, Presence, Run, Verdict, compare,
     read_report,
 };
+use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
-    HostCause, HostCauseKind, HostFrame, HostStage, HostUse, KernelRow, PathKind, ReadSpan, Report,
-    Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy,
-    StageNumbers, StageRow, Status, StepTimes, StepUnit, Times, WarmRow,
+    HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow, PathKind,
+    ReadSpan, Report, Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer,
+    StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -1100,19 +1101,18 @@ fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
 fn overloaded_processors_are_warned_of() {
     let quiet = with_host(1, 40.0, 20.0);
     let mut busy = with_host(1, 40.0, 20.0);
-    let stage = &mut busy.host.as_mut().expect("samples").stages[0];
-    (stage.window_ns, stage.idle_ns) = (Some(100), Some(60));
-    stage.causes.iter_mut().for_each(|cause| {
-        if cause.kind == HostCauseKind::Gil {
-            cause.kind = HostCauseKind::NotScheduled;
-        }
-    });
+    let process =
+        HostProcess { file: "a.s2t".into(), delay_ns: 3, cpu_ns: 7, ..HostProcess::default() };
+    busy.host.as_mut().expect("samples").processes.push(process);
+    // The report decides what is long enough.
+    assert_eq!(diff(&[&quiet], &[&busy], &[], false).differences, []);
+    busy.findings.push(Id::HostOverloaded.about("a.s2t").found("", "", ""));
     let warned = |a: &Report, b: &Report| {
         let found = diff(&[a], &[b], &[], false);
         let of = found.differences.into_iter().find(|of| of.what == "overloaded processors");
         of.map(|of| (of.severity, of.before, of.after))
     };
-    let expected = (Severity::Warning, "no".to_owned(), "decode 12 %".to_owned());
+    let expected = (Severity::Warning, "no".to_owned(), "waits 30 %".to_owned());
     assert_eq!(warned(&quiet, &busy), Some(expected));
     assert_eq!(warned(&quiet, &quiet), None);
 }
