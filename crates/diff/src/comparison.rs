@@ -315,7 +315,7 @@ impl StageChange {
     }
 
     /// Whether a step holds another number of tokens on each side: then a token changed by something else than a step.
-    fn has_other_steps(&self) -> bool {
+    pub(crate) fn has_other_steps(&self) -> bool {
         let percent = |name| self.metric(name)?.change_percent;
         let is_like = |(step, token): (f64, f64)| (token - step).abs() < 1e-6;
         self.per == Per::Token && !percent("step_ms").zip(percent("token_ms")).is_some_and(is_like)

@@ -6,8 +6,8 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per,
-    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    Better, ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit,
+    NoiseText, Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
@@ -360,7 +360,10 @@ fn other_metrics(
         });
         other.chain(&stage.host).map(move |metric| (Some(stage), metric))
     });
-    let all = of_stages.chain(of.run.iter().map(|metric| (None, metric)));
+    // Sums over a run follow what it had to do.
+    let is_other_work = stages.iter().any(|stage| stage.has_other_steps());
+    let of_run = of.run.iter().filter(|metric| !is_other_work || metric.better != Better::Neither);
+    let all = of_stages.chain(of_run.map(|metric| (None, metric)));
     // What reads 0.000 on both sides explains nothing.
     let is_seen = |metric: &MetricChange| {
         let values = [metric.before, metric.after];
