@@ -121,7 +121,8 @@ pub fn compare(
         let metrics = metrics.filter(|(_, of_other_steps)| is_other || *of_other_steps);
         metrics.for_each(|(metric, _)| metric.better = Better::Neither);
     }
-    let of_run = comparison.run.iter_mut().filter(|_| is_unlike);
+    let is_other_work = comparison.stages.iter().any(StageChange::has_other_steps);
+    let of_run = comparison.run.iter_mut().filter(|_| is_unlike || is_other_work);
     of_run.for_each(|metric| metric.better = Better::Neither);
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);

@@ -6,8 +6,8 @@ use stage2_contract::text::{listed, shorten, shorten_kernel};
 use stage2_model::{AnswerLine, Severity};
 
 use crate::comparison::{
-    Better, ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit,
-    NoiseText, Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
+    ComparedRun, Comparison, Difference, LibraryChange, MetricChange, MetricUnit, NoiseText, Per,
+    Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 use crate::metric::label;
 use crate::noise::{ALPHA, is_tested, smallest_p};
@@ -360,9 +360,9 @@ fn other_metrics(
         });
         other.chain(&stage.host).map(move |metric| (Some(stage), metric))
     });
-    // Sums over a run follow what it had to do.
+    // Sums and means over a run follow what it had to do.
     let is_other_work = stages.iter().any(|stage| stage.has_other_steps());
-    let of_run = of.run.iter().filter(|metric| !is_other_work || metric.better != Better::Neither);
+    let of_run = of.run.iter().filter(|_| !is_other_work);
     let all = of_stages.chain(of_run.map(|metric| (None, metric)));
     // What reads 0.000 on both sides explains nothing.
     let is_seen = |metric: &MetricChange| {
@@ -398,12 +398,11 @@ fn other_metrics(
     let named = if worse.is_empty() { &largest } else { &worse };
     let named: Vec<String> = named.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
-        0 if named.len() == changed.len() => format!(": {}", named.join("; ")),
-        0 => format!(", such as {}", named.join("; ")),
-        number if too_few(of) && number == changed.len().min(OTHERS) => {
-            format!(": {}", named.join("; "))
+        number if named.len() == changed.len() => {
+            let worse = if number > 0 && !too_few(of) { " for the worse" } else { "" };
+            format!("{worse}: {}", named.join("; "))
         }
-        _ if too_few(of) => format!(", such as {}", named.join("; ")),
+        number if number == 0 || too_few(of) => format!(", such as {}", named.join("; ")),
         number => format!(", {number} of them for the worse, such as {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
