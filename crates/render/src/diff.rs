@@ -395,7 +395,10 @@ fn stages(of: &Comparison) -> String {
         return table;
     }
     let apart = counted(apart as u64, "range");
-    table + &paragraph(&format!("{apart} outside of the model (warm-ups, operators)."))
+    table
+        + &paragraph(&format!(
+            "The table leaves out {apart} outside of the model (warm-ups, operators)."
+        ))
 }
 
 fn details(stage: &StageChange) -> String {
