@@ -6,10 +6,10 @@ use Severity::{Note, Warning};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, grouped};
 use stage2_contract::text::{listed, shorten, visible};
+use stage2_model::finding::Id;
 use stage2_model::rule::GRAPHS_USED_PERCENT;
 use stage2_model::{
-    ClockUse, EngineSteps, HostCauseKind, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity,
-    Status, StepUnit,
+    ClockUse, EngineSteps, META_RANGES, META_SAMPLE, ReadSpan, Report, Severity, Status, StepUnit,
 };
 
 use crate::compare::Run;
@@ -95,26 +95,21 @@ fn calls_at_a_time(report: &Report) -> String {
     distinct(stages).unwrap_or_else(|| "1".to_owned())
 }
 
-/// Share of the time of a stage, percent, from which waiting for a processor counts as overload.
-const OVERLOAD_PERCENT: f64 = 10.0;
-/// What the collector notes where it sampled less often for that reason.
-const OVERLOADED: &str = "processors are overloaded";
-
-/// What shows that the processors had too much to do.
+/// That the processors had too much to do, as the report itself found: how much of the time in which they could run the
+/// launching threads waited for one.
 fn overload(report: &Report) -> Option<String> {
-    let host = report.host.as_ref()?;
-    let waits = host.stages.iter().filter_map(|stage| {
-        let (idle, window) = (stage.idle_ns?, stage.window_ns.filter(|window| *window > 0)?);
-        let causes = stage.causes.iter().filter(|cause| cause.kind == HostCauseKind::NotScheduled);
-        let percent = causes.map(|cause| cause.percent).sum::<f64>() * idle as f64 / window as f64;
-        (percent >= OVERLOAD_PERCENT).then(|| format!("{} {percent:.0} %", shown(&stage.stage)))
+    let mut found =
+        report.findings.iter().filter(|found| found.id == Id::HostOverloaded).peekable();
+    found.peek()?;
+    let processes = || report.host.iter().flat_map(|host| &host.processes);
+    let percents = found.filter_map(|found| {
+        let process =
+            processes().find(|process| found.subject.as_deref() == Some(&process.file))?;
+        let all_ns = process.delay_ns.saturating_add(process.cpu_ns);
+        Some(process.delay_ns as f64 * 100.0 / all_ns.max(1) as f64)
     });
-    let waits: Vec<String> = waits.collect();
-    if !waits.is_empty() {
-        return Some(listed(&waits, NAMED));
-    }
-    let mut notes = host.processes.iter().filter_map(|process| process.note.as_deref());
-    notes.any(|note| note.contains(OVERLOADED)).then(|| "noted by the collector".to_owned())
+    let most = percents.max_by(f64::total_cmp);
+    Some(most.map_or_else(|| "yes".to_owned(), |percent| format!("waits {percent:.0} %")))
 }
 
 /// Share of the readings from which a limit is one of the run, and no moment of it.

@@ -37,8 +37,7 @@ pub struct Run<'r> {
 /// A run has no GPU work, so that nothing can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{run} (a run {side} the change) is EMPTY: it holds no GPU work to compare ({why}); \
-     `stage2-launch doctor` finds out why none is recorded"
+    "{run} (a run {side} the change) is EMPTY: {why}; `stage2-launch doctor` finds out why there is nothing to compare"
 )]
 pub struct EmptyRun {
     run: String,
@@ -61,7 +60,8 @@ pub fn compare(
     for (side, runs) in [("before", before), ("after", after)] {
         let is_empty = |run: &&Run<'_>| run.report.coverage.verdict.status == Status::Empty;
         if let Some(run) = runs.iter().find(is_empty) {
-            let why = visible(run.report.coverage.verdict.text.as_bytes());
+            let why = &run.report.coverage.verdict.text;
+            let why = visible(why.strip_prefix("EMPTY: ").unwrap_or(why).as_bytes());
             return Err(EmptyRun { run: visible(run.label.as_bytes()), side, why });
         }
     }
@@ -115,10 +115,14 @@ pub fn compare(
     let is_unlike = !comparison.unlike.is_empty();
     for stage in &mut comparison.stages {
         let is_other = is_unlike || stage.other_work.is_some();
-        let metrics = stage.metrics.iter_mut().chain(&mut stage.host).filter(|_| is_other);
-        metrics.for_each(|metric| metric.better = Better::Neither);
+        let of_steps = stage.metrics.iter().map(|metric| stage.is_of_other_steps(metric));
+        let of_steps: Vec<bool> = of_steps.chain(stage.host.iter().map(|_| false)).collect();
+        let metrics = stage.metrics.iter_mut().chain(&mut stage.host).zip(of_steps);
+        let metrics = metrics.filter(|(_, of_other_steps)| is_other || *of_other_steps);
+        metrics.for_each(|(metric, _)| metric.better = Better::Neither);
     }
-    let of_run = comparison.run.iter_mut().filter(|_| is_unlike);
+    let is_other_work = comparison.stages.iter().any(StageChange::has_other_steps);
+    let of_run = comparison.run.iter_mut().filter(|_| is_unlike || is_other_work);
     of_run.for_each(|metric| metric.better = Better::Neither);
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);

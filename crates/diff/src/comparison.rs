@@ -299,7 +299,9 @@ impl StageChange {
         let is_other = metric.change.is_some_and(|change| change != 0.0);
         let is_of_steps = STEP_TIMES.contains(&metric.metric.as_str());
         match metric.verdict.is_change() {
-            _ if self.other_work.is_some() && is_other => "not comparable",
+            _ if (self.other_work.is_some() || self.is_of_other_steps(metric)) && is_other => {
+                "not comparable"
+            }
             true if is_of_steps && self.opposed().is_some() => metric.direction(),
             _ => metric.word(),
         }
@@ -309,10 +311,19 @@ impl StageChange {
     pub fn opposed(&self) -> Option<[f64; 2]> {
         let percent = |name| self.metric(name)?.change_percent;
         let [median, mean] = [percent("step_ms")?, percent("step_mean_ms")?];
-        // Of steps with other numbers of tokens, a token changed by something else.
-        let is_of_time = self.per != Per::Token
-            || percent("token_ms").is_some_and(|token| (token - median).abs() < 1e-6);
-        (is_of_time && median * mean < 0.0).then_some([median, mean])
+        (!self.has_other_steps() && median * mean < 0.0).then_some([median, mean])
+    }
+
+    /// Whether a step holds another number of tokens on each side: then a token changed by something else than a step.
+    pub(crate) fn has_other_steps(&self) -> bool {
+        let percent = |name| self.metric(name)?.change_percent;
+        let is_like = |(step, token): (f64, f64)| (token - step).abs() < 1e-6;
+        self.per == Per::Token && !percent("step_ms").zip(percent("token_ms")).is_some_and(is_like)
+    }
+
+    /// Whether it is the time of a whole step, which does other work on each side.
+    pub fn is_of_other_steps(&self, metric: &MetricChange) -> bool {
+        OF_A_STEP.contains(&metric.metric.as_str()) && self.has_other_steps()
     }
 
     /// A metric of it by its name.
@@ -339,6 +350,8 @@ impl OwnTime {
     }
 }
 
+/// Times of a whole step.
+const OF_A_STEP: [&str; 4] = ["step_ms", "step_mean_ms", "step_p99_ms", "host_ms"];
 /// Times of the median and the mean step.
 const STEP_TIMES: [&str; 3] = ["step_ms", "step_mean_ms", "token_ms"];
 

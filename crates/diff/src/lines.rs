@@ -125,6 +125,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     if is_same && is_timed_alike {
         texts.extend(other_metrics(of, &stages, rate).into_iter().chain(changed_work(&stages)));
     }
+    if outlook == Outlook::Better {
+        texts.extend(
+            busier(&stages).map(|(stage, longer)| format!("but {stage} GPU busy {longer}")),
+        );
+    }
     texts.extend(unlike(&stages, !is_open));
     texts.extend(came_and_went(&stages));
     let basis = match (of.before.len(), of.after.len()) {
@@ -138,7 +143,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
-            let few = if too_few(of) { ", too few for a test" } else { "" };
+            let few = match a.min(b) {
+                1 => ", the noise of a single run is unknown",
+                _ if too_few(of) => ", too few for a test",
+                _ => "",
+            };
             format!("({a} against {}{p}{few})", counted(b as u64, "run"))
         }
     };
@@ -168,6 +177,16 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         true => format!("{head}{caution}"),
         false => format!("{head}: {}{caution}", texts.join("; ")),
     }
+}
+
+/// The stage whose GPU work takes longer, and by how much: a shorter time may hide it.
+fn busier(stages: &[&StageChange]) -> Option<(String, String)> {
+    let busy = |stage: &&StageChange| {
+        let busy = stage.metric("gpu_busy_ms").filter(|_| stage.other_work.is_none())?;
+        let longer = busy.change.filter(|_| busy.verdict == Verdict::Increased)?;
+        Some((name(stage), format!("{} per {}", signed_time(longer * 1e6), stage.per_word())))
+    };
+    stages.iter().find_map(busy)
 }
 
 /// Behind the verdict on one run per side.
@@ -315,6 +334,12 @@ pub(crate) fn time_of(stage: &StageChange) -> Option<(&MetricChange, &'static st
     })
 }
 
+/// A metric of a stage, or of the run.
+type Other<'c> = (Option<&'c StageChange>, &'c MetricChange);
+
+/// Names of the mean time of a step, the first that changed for all.
+const MEANS: [&str; 3] = ["step_mean_ms", "host_ms", "window_ms"];
+
 /// How many metrics other than the times of the stages, and the one that is `told`, changed, with the largest of those
 /// that got worse.
 fn other_metrics(
@@ -322,13 +347,23 @@ fn other_metrics(
     stages: &[&StageChange],
     told: Option<&MetricChange>,
 ) -> Option<String> {
-    let of_stages = stages.iter().flat_map(|stage| {
+    let of_stages = stages.iter().flat_map(|&stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
         let metrics = stage.metrics.iter().filter(|_| stage.other_work.is_none());
-        let other = metrics.filter(move |metric| Some(metric.metric.as_str()) != time);
-        other.chain(&stage.host).map(|metric| (name(stage), metric))
+        // The mean time of a step is one number, whoever measured it.
+        let mut means = MEANS.iter().filter_map(|name| stage.metric(name));
+        let mean = means.find(|metric| metric.verdict.is_change());
+        let other = metrics.filter(move |metric| {
+            let is_repeated = MEANS.contains(&metric.metric.as_str())
+                && mean.is_some_and(|mean| mean.metric != metric.metric);
+            Some(metric.metric.as_str()) != time && !is_repeated && !stage.is_of_other_steps(metric)
+        });
+        other.chain(&stage.host).map(move |metric| (Some(stage), metric))
     });
-    let all = of_stages.chain(of.run.iter().map(|metric| ("run".to_owned(), metric)));
+    // Sums and means over a run follow what it had to do.
+    let is_other_work = stages.iter().any(|stage| stage.has_other_steps());
+    let of_run = of.run.iter().filter(|_| !is_other_work);
+    let all = of_stages.chain(of_run.map(|metric| (None, metric)));
     // What reads 0.000 on both sides explains nothing.
     let is_seen = |metric: &MetricChange| {
         let values = [metric.before, metric.after];
@@ -337,27 +372,37 @@ fn other_metrics(
     let is_told = |metric: &MetricChange| told.is_some_and(|told| std::ptr::eq(told, metric));
     let is_changed =
         |metric: &MetricChange| metric.verdict.is_change() && is_seen(metric) && !is_told(metric);
-    let changed: Vec<(String, &MetricChange)> =
-        all.filter(|(_, metric)| is_changed(metric)).collect();
-    let mut worse: Vec<&(String, &MetricChange)> =
+    let changed: Vec<Other<'_>> = all.filter(|(_, metric)| is_changed(metric)).collect();
+    let mut worse: Vec<&Other<'_>> =
         changed.iter().filter(|(_, metric)| metric.is_worse()).collect();
     let size = |metric: &MetricChange| metric.change_percent.unwrap_or(f64::MAX).abs();
     worse.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-    let text = |(stage, metric): &&(String, &MetricChange)| {
+    let text = |(stage, metric): &&Other<'_>| {
         let metric_name = shorten(&label(&metric.metric), NAME_LIMIT);
-        format!("{stage} {metric_name} {}", change_text(metric))
+        let change = change_text(metric);
+        let Some(stage) = stage else { return format!("run {metric_name} {change}") };
+        // The head of the parts has the mean of the windows.
+        let mean_ns = stage.parts().change_ns;
+        match stage.metric("window_ms").and_then(|window| window.change) {
+            Some(window)
+                if MEANS.contains(&metric.metric.as_str())
+                    && window * metric.change.unwrap_or_default() > 0.0 =>
+            {
+                format!("{} mean {} {}", name(stage), stage.per_word(), signed_time(mean_ns))
+            }
+            _ => format!("{} {metric_name} {change}", name(stage)),
+        }
     };
-    let mut largest: Vec<&(String, &MetricChange)> = changed.iter().collect();
+    let mut largest: Vec<&Other<'_>> = changed.iter().collect();
     largest.order_by(|a, b| size(b.1).total_cmp(&size(a.1)));
     let named = if worse.is_empty() { &largest } else { &worse };
     let named: Vec<String> = named.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
-        0 if named.len() == changed.len() => format!(": {}", named.join("; ")),
-        0 => format!(", such as {}", named.join("; ")),
-        number if too_few(of) && number == changed.len().min(OTHERS) => {
-            format!(": {}", named.join("; "))
+        number if named.len() == changed.len() => {
+            let worse = if number > 0 && !too_few(of) { " for the worse" } else { "" };
+            format!("{worse}: {}", named.join("; "))
         }
-        _ if too_few(of) => format!(", such as {}", named.join("; ")),
+        number if number == 0 || too_few(of) => format!(", such as {}", named.join("; ")),
         number => format!(", {number} of them for the worse, such as {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
@@ -725,7 +770,14 @@ fn next(of: &Comparison) -> String {
         }
         _ if runs == 1 => return more_runs(of),
         Outlook::Changed if too_few(of) => return more_runs(of),
-        Outlook::Better => "the change helps: keep it",
+        Outlook::Better => match busier(&timed(of)) {
+            Some((stage, _)) => {
+                return format!(
+                    "the change helps: keep it, and look at what the GPU works on for longer in {stage}"
+                );
+            }
+            None => "the change helps: keep it",
+        },
         Outlook::Worse => "the change costs time: change or drop it",
         Outlook::Mixed if timed(of).iter().any(|stage| stage.opposed().is_some()) => {
             "the median and the mean disagree: compare step_p99_ms (--full), or record more runs"

@@ -7,11 +7,12 @@ use stage2_diff::{
     Comparison, Condition, Outcome, Outlook, PartChange, Per, Presence, Run, Verdict, compare,
     read_report,
 };
+use stage2_model::finding::Id;
 use stage2_model::{
     Absent, CaptureRow, ClockLimit, ClockUse, EngineRun, EngineSteps, Fact, Figure, Floor,
-    HostCause, HostCauseKind, HostFrame, HostStage, HostUse, KernelRow, PathKind, ReadSpan, Report,
-    Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer, StageEnergy,
-    StageNumbers, StageRow, Status, StepTimes, StepUnit, Times, WarmRow,
+    HostCause, HostCauseKind, HostFrame, HostProcess, HostStage, HostUse, KernelRow, PathKind,
+    ReadSpan, Report, Role, SCHEMA, SCHEMA_VERSION, SampledCounters, Severity, StageAnswer,
+    StageEnergy, StageNumbers, StageRow, Status, StepTimes, StepUnit, Times, WarmRow,
 };
 
 /// Calls and total time of kernels of a stage, by name.
@@ -1100,19 +1101,77 @@ fn idle_time_without_causes_is_split_into_launch_gaps_and_the_rest() {
 fn overloaded_processors_are_warned_of() {
     let quiet = with_host(1, 40.0, 20.0);
     let mut busy = with_host(1, 40.0, 20.0);
-    let stage = &mut busy.host.as_mut().expect("samples").stages[0];
-    (stage.window_ns, stage.idle_ns) = (Some(100), Some(60));
-    stage.causes.iter_mut().for_each(|cause| {
-        if cause.kind == HostCauseKind::Gil {
-            cause.kind = HostCauseKind::NotScheduled;
-        }
-    });
+    let process =
+        HostProcess { file: "a.s2t".into(), delay_ns: 3, cpu_ns: 7, ..HostProcess::default() };
+    busy.host.as_mut().expect("samples").processes.push(process);
+    // The report decides what is long enough.
+    assert_eq!(diff(&[&quiet], &[&busy], &[], false).differences, []);
+    busy.findings.push(Id::HostOverloaded.about("a.s2t").found("", "", ""));
     let warned = |a: &Report, b: &Report| {
         let found = diff(&[a], &[b], &[], false);
         let of = found.differences.into_iter().find(|of| of.what == "overloaded processors");
         of.map(|of| (of.severity, of.before, of.after))
     };
-    let expected = (Severity::Warning, "no".to_owned(), "decode 12 %".to_owned());
+    let expected = (Severity::Warning, "no".to_owned(), "waits 30 %".to_owned());
     assert_eq!(warned(&quiet, &busy), Some(expected));
     assert_eq!(warned(&quiet, &quiet), None);
+}
+
+#[test]
+fn times_of_calls_with_other_numbers_of_tokens_are_not_judged() {
+    let of = |at: u64, tokens: u64| {
+        let ns = tokens * 1_000_000 + at;
+        let mut report = report(&[("decode", 9, ns, vec![("k".into(), 9 * tokens, 900 * tokens)])]);
+        report.stages[0].host_total_ns = Some(9 * ns);
+        let tokens_per_step = Some(tokens);
+        let (unit, steps) = (StepUnit::Instance, 8);
+        let step = StepTimes {
+            unit,
+            p50_ns: ns,
+            mean_ns: ns,
+            steps,
+            tokens_per_step,
+            ..StepTimes::default()
+        };
+        report.answer.stages.push(StageAnswer { step: Some(step), ..answer("decode") });
+        report
+    };
+    let side = |tokens| [0, 100, 200, 300].map(|at| of(at, tokens));
+    let words = |after: u64| {
+        let (before, after) = (side(8), side(after));
+        let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
+        let decode = &found.stages[0];
+        let word = |name| decode.word(decode.metric(name).expect("a metric"));
+        ([word("step_ms"), word("host_ms"), word("token_ms")], found.any_worse(), found.verdict)
+    };
+    let (longer, any_worse, verdict) = words(9);
+    assert_eq!(longer[..2], ["not comparable"; 2], "a call has 9 tokens in place of 8");
+    assert!(longer[2] != "not comparable" && !any_worse, "{longer:?}");
+    assert!(!verdict.contains("other number"), "{verdict}");
+    let (equal, ..) = words(8);
+    assert_eq!(equal, ["equal"; 3]);
+}
+
+#[test]
+fn a_shorter_time_does_not_hide_a_longer_busy_time() {
+    let of = |at: u64, step_ns: u64, busy_ns: u64| {
+        let step_ns = step_ns + at;
+        let mut report = report(&[("decode", 4, step_ns, vec![("k".into(), 4, 4 * busy_ns)])]);
+        let row = &mut report.stages[0];
+        row.gpu_busy_ns = Some(4 * (busy_ns + at));
+        row.gpu_window_ns = Some(4 * step_ns);
+        row.gpu_idle_ns = Some(4 * (step_ns - busy_ns));
+        report
+    };
+    let side = |step_ns, busy_ns| [0, 100, 200, 300].map(|at| of(at, step_ns, busy_ns));
+    let (before, after) = (side(10_000_000, 2_000_000), side(4_000_000, 2_100_000));
+    let found = diff(&before.each_ref(), &after.each_ref(), &[], false);
+    assert_eq!(found.outlook(), Outlook::Better);
+    let longer = "; but decode GPU busy +0.10 ms per call";
+    assert!(found.verdict.ends_with(longer), "{}", found.verdict);
+    let next = found.lines.iter().find(|line| line.label == "next").expect("next");
+    assert!(next.text.ends_with("for longer in decode"), "{}", next.text);
+    let same = side(4_000_000, 2_000_000);
+    let found = diff(&before.each_ref(), &same.each_ref(), &[], false);
+    assert!(!found.verdict.contains("busy"), "{}", found.verdict);
 }

@@ -395,7 +395,10 @@ fn stages(of: &Comparison) -> String {
         return table;
     }
     let apart = counted(apart as u64, "range");
-    table + &paragraph(&format!("{apart} outside of the model (warm-ups, operators)."))
+    table
+        + &paragraph(&format!(
+            "The table leaves out {apart} outside of the model (warm-ups, operators)."
+        ))
 }
 
 fn details(stage: &StageChange) -> String {
@@ -622,12 +625,21 @@ pub fn html(diff: &Diff) -> String {
     )
 }
 
+/// Begins a command to copy, which ends the line *next*.
+const COMMAND: &str = "stage2-launch ";
+
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
 fn comparison(of: &Comparison, at: usize) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
     let lines = |labels: &[&str]| -> String {
         let line = |line: &AnswerLine| {
-            let (label, said) = (escaped(&line.label), breakable(&line.text));
+            let label = escaped(&line.label);
+            let said = match line.text.split_once(COMMAND) {
+                Some((what, words)) if line.label == "next" => {
+                    format!("{}<code>{COMMAND}{}</code>", breakable(what), breakable(words))
+                }
+                _ => breakable(&line.text),
+            };
             let is_warning = is_weighty && line.label == "comparable";
             let kind = if is_warning { " class=\"fair\"" } else { "" };
             format!("<div{kind}><dt>{label}</dt><dd>{said}</dd></div>\n")
@@ -665,7 +677,7 @@ fn comparison(of: &Comparison, at: usize) -> String {
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
         if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
-        marked(&other_tables(of))
+        format_args!("<div class=\"others\">\n{}</div>\n", marked(&other_tables(of)))
     )
 }
 
@@ -756,8 +768,17 @@ fn bar_word(word: &'static str) -> &'static str {
     }
 }
 
+/// What the colours of the bars mean.
+const LEGEND: [(&str, &str); 4] = [
+    ("more", "longer, beyond noise"),
+    ("less", "shorter, beyond noise"),
+    ("noise", "within noise, or small"),
+    ("open", "not judged"),
+];
+
 /// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
-/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, of unlike sides, or of a kernel that took over from others; hollow: not judged.
+/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of a kernel that
+/// took over from others; hollow: not judged, or of unlike sides.
 fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
     let Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
@@ -776,8 +797,9 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     let bar = |ns: f64, verdict: Verdict, is_judged: bool| {
         let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
-        let fill = match (is_alike && verdict.is_change(), ns > 0.0) {
-            (false, _) if is_alike && !is_judged => "open",
+        let is_change = verdict.is_change();
+        let fill = match (is_change, ns > 0.0) {
+            _ if !is_alike || !is_change && !is_judged => "open",
             (false, _) => "noise",
             (true, true) => "more",
             (true, false) => "less",
@@ -828,10 +850,25 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
+    // All bars add up to it.
+    let total = parts.whole.map(|whole| {
+        let sides = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
+        row(" class=\"sum\"", &format!("Mean {per}"), sides, "", signed_time(parts.change_ns))
+    });
+    let bars = bars + &total.unwrap_or_default();
+    let legend = LEGEND.iter().filter(|(fill, _)| bars.contains(&format!("class=\"{fill}\"")));
+    let legend: String = legend
+        .map(|(fill, meaning)| {
+            format!(
+                "<span><svg viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect class=\"{fill}\" width=\"1\" height=\"1\"/>\
+                 </svg> {meaning}</span>\n"
+            )
+        })
+        .collect();
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
          Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th></tr></thead>\n\
-         <tbody>\n{bars}</tbody></table></div>\n"
+         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n"
     )
 }
 

@@ -222,6 +222,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let word_chars = if word_chars > 1 { word_chars } else { 0 };
     let bar_chars = if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS };
     let name_chars = width - NUMBER_CHARS - bar_chars - word_chars - 3;
+    let is_alike = of.unlike.is_empty();
     let bar = |ns: f64, fill: &str, word: &str, name: &str| {
         let share = (ns.abs() / longest).clamp(0.0, 1.0);
         let bar = fill.repeat(((share * bar_chars as f64).round() as usize).max(1));
@@ -232,15 +233,29 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let mut lines = vec![String::new(), shorten(&head, width - 1)];
     lines.extend(rows.iter().map(|part| {
         let fill = match part.verdict.is_change() {
-            true => "█",
-            false if part.is_judged() => "░",
-            false => "□",
+            _ if !is_alike => OPEN,
+            true => CHANGE,
+            false if part.is_judged() => NOISE_BAR,
+            false => OPEN,
         };
         bar(part.change_ns, fill, sign_less(part.word()), &part_name(stage, part, name_chars))
     }));
-    lines.extend(sums.iter().map(|(name, ns)| bar(*ns, "░", "", name)));
+    let sum_fill = if is_alike { NOISE_BAR } else { OPEN };
+    lines.extend(sums.iter().map(|(name, ns)| bar(*ns, sum_fill, "", name)));
+    let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
+    let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
+    let legend: Vec<String> = legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
+    lines.push(format!("{:NUMBER_CHARS$} {}", "", legend.join("  ")));
     lines
 }
+
+/// What the bars are made of.
+const CHANGE: &str = "█";
+const NOISE_BAR: &str = "░";
+const OPEN: &str = "□";
+/// What each of them means.
+const LEGEND: [(&str, &str); 3] =
+    [(CHANGE, "beyond noise"), (NOISE_BAR, "noise, or small"), (OPEN, "not judged")];
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
