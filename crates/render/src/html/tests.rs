@@ -595,8 +595,8 @@ fn kernels_that_share_a_short_name_lead_to_its_bars() {
 fn outliers_that_come_regularly_are_said_to() {
     let said = |numbers: &[u64]| {
         let mut series = full("").step_series[0].clone();
-        let first = series.outliers[0].clone();
-        series.outliers = numbers.iter().map(|at| Step { number: *at, ..first.clone() }).collect();
+        let first = series.outliers[0];
+        series.outliers = numbers.iter().map(|at| Step { number: *at, ..first }).collect();
         chart::latency(&series, None, "x").contains("They are multiples of 63 ")
     };
     assert!(said(&[0, 190, 316, 379, 442, 505, 568, 631]), "the cold one does not count");
