@@ -20,7 +20,7 @@ pub(super) fn kernels_md(report: &Report, top: usize) -> String {
     let kernels = stage_kernels(report);
     let (shown, rest) = kernels.split_at(top.min(kernels.len()));
     let title = plain(&format!("Kernels of {}", report.run.name));
-    let mut out = format!("# {title}\n\n{}{}", run_line(report), brief_screen(report));
+    let mut out = format!("# {title}\n\n{}{}", run_line(report, false), brief_screen(report));
     if shown.is_empty() && rest.is_empty() {
         return out + &none("no kernel was recorded", "");
     }

@@ -23,7 +23,7 @@ pub fn operators_md(report: &Report, operators: &Operators, top: usize) -> Strin
 
 pub(super) fn page(report: &Report, operators: &Operators, top: usize) -> Page {
     let title = format!("Operators of {}", report.run.name);
-    let run = run_line(report);
+    let run = run_line(report, false);
     if let Some(absence) = &operators.absent {
         let head = run + &opening(report) + &none(&absence.reason, &absence.remedy);
         return Page { title, head, sections: Vec::new() };

@@ -274,21 +274,22 @@ pub(super) fn is_answered(report: &Report) -> bool {
 pub(super) const COMMAND_CHARS: usize = 400;
 
 /// The command, in a form that a shell takes.
-pub(super) fn command_line(report: &Report) -> Option<String> {
+pub(super) fn command_line(report: &Report, arguments: bool) -> Option<String> {
     let words = report.run.command.as_ref().filter(|words| !words.is_empty())?;
     let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-    let rest = words.get(1..).unwrap_or_default();
+    let rest = words.get(1..).filter(|_| arguments).unwrap_or_default();
     let words = || [program].into_iter().chain(rest.iter().map(String::as_str));
     let line = shlex::try_join(words());
     Some(line.unwrap_or_else(|_| words().collect::<Vec<_>>().join(" ")))
 }
 
 /// What ran, on what and when, on one line below the title: `` `python serve.py` · llama-3-8b · 2x NVIDIA H100 · 2026-11-22
-/// 10:15 UTC ``. Nothing where nothing of it is known.
-pub(super) fn run_line(report: &Report) -> String {
+/// 10:15 UTC ``. `arguments`: with those of the command, which pages for others
+/// do not show (SECURITY.md). Nothing where nothing of it is known.
+pub(super) fn run_line(report: &Report, arguments: bool) -> String {
     let run = &report.run;
-    let command =
-        command_line(report).map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
+    let command = command_line(report, arguments)
+        .map(|line| code_in_text(&shorten_words(&line, COMMAND_CHARS)));
     let model = report.insight.utilisation.as_ref().and_then(|used| used.model_name.as_deref());
     let (gpus, started) = (report.gpus(), run.started_minute());
     let name = |text: &str| plain(&shorten(text, NAME_CHARS));
@@ -451,7 +452,8 @@ mod tests {
             summary::page(&report, &Shown::default()).markdown(),
         ] {
             let title = page.lines().next().expect("a title");
-            let page = page.replacen(&run_line(&report), "", 1);
+            let page = page.replacen(&run_line(&report, true), "", 1);
+            let page = page.replacen(&run_line(&report, false), "", 1);
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{lines}")), "{page}");
         }
@@ -470,16 +472,17 @@ mod tests {
     #[test]
     fn the_line_below_the_title_says_what_ran() {
         let mut report = Report::default();
-        assert_eq!(run_line(&report), "");
+        assert_eq!(run_line(&report, true), "");
         let words = ["/usr/bin/python3", "serve.py", "--quiet"];
         report.run.command = Some(words.map(String::from).to_vec());
         report.run.started = Some("2026-11-22T10:15:00.000Z".into());
         let device = DeviceRow { name: Some("NVIDIA <H200>".into()), ..DeviceRow::default() };
         report.devices = vec![device.clone(), device];
         let rest = "2x NVIDIA &lt;H200&gt; · 2026-11-22 10:15 UTC\n\n";
-        assert_eq!(run_line(&report), format!("`python3 serve.py --quiet` · {rest}"));
+        assert_eq!(run_line(&report, true), format!("`python3 serve.py --quiet` · {rest}"));
+        assert_eq!(run_line(&report, false), format!("`python3` · {rest}"));
         report.run.started = Some("yesterday".into());
-        assert!(run_line(&report).ends_with(" · yesterday\n\n"));
+        assert!(run_line(&report, true).ends_with(" · yesterday\n\n"));
     }
 
     #[test]

@@ -65,7 +65,11 @@ pub(super) fn page(report: &Report) -> Page {
         (advice::RULES, advice::rules(report)),
         ("How to read this", definitions(report)),
     ];
-    Page { title, head: run_line(report) + &brief_screen(report) + &serious(report), sections }
+    Page {
+        title,
+        head: run_line(report, true) + &brief_screen(report) + &serious(report),
+        sections,
+    }
 }
 
 /// On the first screen: how many findings there are, and what the errors are.

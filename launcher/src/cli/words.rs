@@ -261,6 +261,14 @@ fn without_verb(named: &Command, words: &[OsString], error: &clap::Error) -> Opt
         }
         (Some(word), None) => {
             let word = shown(word);
+            if let Some(ContextValue::String(other)) = error.get(ContextKind::InvalidArg)
+                && *other != word
+            {
+                let other = shown(other);
+                return Some(format!(
+                    "`{other}` is not a verb of {name}; it is one of {verbs}. {see}"
+                ));
+            }
             format!(
                 "the verb is missing: stage2-launch {name} {word} VERB; it is one of {verbs}. {see}"
             )

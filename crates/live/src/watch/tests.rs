@@ -205,7 +205,7 @@ fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
     }
     let problems = watch.look().problems;
     assert_eq!(problems.len(), 3, "{problems:?}");
-    for part in ["taken away", "became shorter", "not a spool"] {
+    for part in ["taken away", "became shorter", "not a trace file"] {
         assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
     }
     let steps: Vec<u64> = watch.look().processes.iter().map(steps).collect();

@@ -328,8 +328,8 @@ fn contents(parts: &[Part]) -> String {
 }
 
 fn header(report: &Report, kernels: &Kernels<'_>, title: &str, parts: &[Part]) -> String {
-    let ran = html(&run_line(report)).replacen("<p>", "<p class=\"note\">", 1);
-    let command = command_line(report).filter(|line| line.chars().count() > COMMAND_CHARS);
+    let ran = html(&run_line(report, true)).replacen("<p>", "<p class=\"note\">", 1);
+    let command = command_line(report, true).filter(|line| line.chars().count() > COMMAND_CHARS);
     let ran = command.map_or(ran.clone(), |whole| {
         let code = format!("<code title=\"{}\">", attribute(&whole));
         ran.replacen("<code>", &code, 1)

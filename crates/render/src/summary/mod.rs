@@ -54,7 +54,7 @@ pub(super) fn page(report: &Report, shown: &Shown) -> Page {
         ("Limits", advice::findings_in_brief(report)),
     ];
     // Without the arguments of the program: this page is passed on.
-    let mut head = run_line(report) + &brief_screen(report);
+    let mut head = run_line(report, false) + &brief_screen(report);
     // Where there is an answer, it is the summary of the summary.
     if !is_answered(report) {
         let sentences: Vec<String> = sentences(report).into_iter().take(SENTENCES).collect();
