@@ -95,8 +95,8 @@ fn calls_at_a_time(report: &Report) -> String {
     distinct(stages).unwrap_or_else(|| "1".to_owned())
 }
 
-/// That the processors had too much to do, as the report itself found: how much of the time in which they could run the
-/// launching threads waited for one.
+/// If the report found the processors overloaded: the share of the time in which the launching threads could run, but
+/// waited for a processor.
 fn overload(report: &Report) -> Option<String> {
     let mut found =
         report.findings.iter().filter(|found| found.id == Id::HostOverloaded).peekable();

@@ -350,7 +350,7 @@ fn other_metrics(
     let of_stages = stages.iter().flat_map(|&stage| {
         let time = time_of(stage).map(|(metric, _)| metric.metric.as_str());
         let metrics = stage.metrics.iter().filter(|_| stage.other_work.is_none());
-        // The mean time of a step is one number, whoever measured it.
+        // The mean time of a step is measured on the host and on the GPU: one of the two is enough.
         let mut means = MEANS.iter().filter_map(|name| stage.metric(name));
         let mean = means.find(|metric| metric.verdict.is_change());
         let other = metrics.filter(move |metric| {

@@ -451,8 +451,8 @@ impl LateRow {
         Some(format!("{of}, its host spends {parts} than in its other steps{few}"))
     }
 
-    /// How much longer its host takes than the others, and in which code, as a sentence without its end. `None`: it was
-    /// compared with its own steps, or nothing is found.
+    /// A clause, without a full stop: how much longer its host takes than those of the others, and in which code. `None`:
+    /// it was compared with its own steps, or nothing is found.
     fn longer(&self, form: Form) -> Option<String> {
         let host = self.host.as_ref()?;
         let (ns, error_ns) = host.longer_than_others()?;

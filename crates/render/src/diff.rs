@@ -1,5 +1,6 @@
 //! A comparison of runs -> one screen, Markdown, a page for a browser, and sentences for a terminal.
 
+mod page;
 mod screen;
 
 use stage2_contract::order::Order as _;
@@ -9,13 +10,12 @@ use stage2_contract::text::{
 };
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
-    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Outlook, PartChange, Per, Presence,
-    StageChange, Verdict, WorkChange, WorkSide, signed, signed_time,
+    MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange, Verdict,
+    WorkChange, WorkSide, signed, signed_time,
 };
 use stage2_model::finding::Id;
-use stage2_model::{AnswerLine, Finding, Severity};
+use stage2_model::{Finding, Severity};
 
-use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 use crate::table::{Table, capitalised, name, paragraph, sentence, text};
 
 const LABEL_CHARS: usize = 60;
@@ -119,8 +119,7 @@ fn title_by<'c>(of: &'c Comparison, name: impl Fn(&'c str) -> &'c str) -> String
     format!("{} → {}", side(&of.before), side(&of.after))
 }
 
-use screen::Shown;
-
+pub use page::html;
 pub use screen::WIDTH;
 
 /// One screen for each comparison, of so many columns.
@@ -579,297 +578,6 @@ fn work_word(row: &WorkChange) -> &'static str {
         _ if !row.noise.is_judged() => "not judged",
         _ => "within noise",
     }
-}
-
-const STYLE: &str = include_str!("diff/diff.css");
-/// Bars of a stage.
-const BARS: usize = 12;
-const BAR_NAME_CHARS: usize = 70;
-/// Kernels below the bar of their class, and the share of the longest bar from which they have one.
-const KERNEL_BARS: usize = 4;
-const LEAST_KERNEL_BAR: f64 = 0.05;
-/// Lines in the box of the verdict, and those below the first picture; the tables have the others.
-const FIRST_LINES: [&str; 2] = ["comparable", "next"];
-const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
-
-/// One page for a browser that needs no network and no script.
-///
-/// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
-/// here; foreign text in them comes through [`escaped`].
-pub fn html(diff: &Diff) -> String {
-    let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
-    let page_title = escaped(&titles.join("; "));
-    let parts = diff.comparisons.iter().enumerate();
-    let parts: String = parts.map(|(at, of)| comparison(of, at)).collect();
-    let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
-        let (title, verdict) = (breakable(title), escaped(&of.verdict));
-        format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
-    };
-    let contents: String = match diff.comparisons.len() {
-        0 | 1 => String::new(),
-        _ => {
-            let named = diff.comparisons.iter().zip(&titles).enumerate();
-            let entries: String = named.map(entry).collect();
-            format!("<nav>\n<ol>\n{entries}</ol>\n</nav>\n")
-        }
-    };
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{parts}\
-         <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
-        escaped(&diff.generator),
-        REST.replace('`', "")
-    )
-}
-
-/// Begins a command to copy, which ends the line *next*.
-const COMMAND: &str = "stage2-launch ";
-
-/// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
-fn comparison(of: &Comparison, at: usize) -> String {
-    let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
-    let lines = |labels: &[&str]| -> String {
-        let line = |line: &AnswerLine| {
-            let label = escaped(&line.label);
-            let said = match line.text.split_once(COMMAND) {
-                Some((what, words)) if line.label == "next" => {
-                    format!("{}<code>{COMMAND}{}</code>", breakable(what), breakable(words))
-                }
-                _ => breakable(&line.text),
-            };
-            let is_warning = is_weighty && line.label == "comparable";
-            let kind = if is_warning { " class=\"fair\"" } else { "" };
-            format!("<div{kind}><dt>{label}</dt><dd>{said}</dd></div>\n")
-        };
-        of.lines.iter().filter(|line| labels.contains(&line.label.as_str())).map(line).collect()
-    };
-    let first = screen::pictured(of);
-    let numbers = |stage: &StageChange| {
-        let is_first = first.is_some_and(|first| first.stage == stage.stage);
-        // Parts of steps that do other work say nothing.
-        let has_picture = !is_first && stage.other_work.is_none();
-        let picture = if has_picture { bars(stage, of.unlike.is_empty()) } else { String::new() };
-        let numbers = marked(&details(stage));
-        let said = format!("{}: {}", stage.stage, whole_of(stage));
-        let said = escaped(said.trim_end_matches(", of which").trim_end_matches(':'));
-        format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
-    };
-    let picture = first.map(|stage| {
-        let said = escaped(&format!("{}: {}", stage.stage, whole_of(stage)));
-        format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
-    });
-    let numbers: String = shown_stages(of).map(numbers).collect();
-    let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
-    format!(
-        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
-        breakable(&page_title(of)),
-        kind(of),
-        caution.unwrap_or_default(),
-        escaped(&of.verdict),
-        conditions_line(of) + &lines(&FIRST_LINES),
-        side("before", &of.before) + &side("after", &of.after),
-        marked(&condition_table(of)),
-        marked(&stage_table(of)),
-        picture.unwrap_or_default(),
-        lines(&OTHER_LINES),
-        if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
-        format_args!("<div class=\"others\">\n{}</div>\n", marked(&other_tables(of)))
-    )
-}
-
-/// What ran on a side: its runs, on what and when, and their commands.
-fn side(name: &str, runs: &[ComparedRun]) -> String {
-    let SideFacts { runs, facts, commands } = SideFacts::of(runs);
-    let runs = format!("<b>{}</b>", breakable(&runs));
-    // Only paths break: a time of day does not.
-    let fact = |fact: &String| if fact.contains('/') { breakable(fact) } else { escaped(fact) };
-    let facts = [runs].into_iter().chain(facts.iter().map(fact));
-    let facts = facts.collect::<Vec<_>>().join(" · ");
-    let command = |text: &String| format!("<br><code>{}</code>", breakable(text));
-    let commands: String = commands.iter().map(command).collect();
-    format!("<div><dt>{name}</dt><dd>{facts}{commands}</dd></div>\n")
-}
-
-/// Tables whose verdicts have the colours of the bars.
-fn marked(markdown: &str) -> String {
-    let html = from_markdown(markdown);
-    let kinds = [
-        ("better", "good"),
-        ("worse", "bad"),
-        ("<strong>failed</strong>", "bad"),
-        ("<strong>not met</strong>", "bad"),
-        ("<strong>not decided</strong>", "fair"),
-    ];
-    kinds.iter().fold(html, |html, (said, kind)| {
-        html.replace(&format!("<td>{said}</td>"), &format!("<td class=\"{kind}\">{said}</td>"))
-    })
-}
-
-/// A text whose long names break where their parts end.
-fn breakable(text: &str) -> String {
-    let pieces = text.split_inclusive([':', ',', '_', '/', '<']);
-    let pieces: Vec<String> = pieces.map(escaped).collect();
-    let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
-    joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
-}
-
-fn whole_of(stage: &StageChange) -> String {
-    screen::whole(stage, &stage.parts())
-}
-
-/// What became of all conditions, with its colour; nothing without any.
-fn conditions_line(of: &Comparison) -> String {
-    let named = |is: fn(&ConditionResult) -> bool, what: &str| {
-        let rows: Vec<&str> =
-            of.conditions.iter().filter(|row| is(row)).map(|row| row.condition.as_str()).collect();
-        (!rows.is_empty()).then(|| format!("{what}: {}", rows.join(", ")))
-    };
-    let failed = named(|row| row.outcome.fails(), "failed");
-    let undecided = named(|row| row.outcome == Outcome::Undecided, "not decided");
-    let kind = match (&failed, &undecided, of.conditions.is_empty()) {
-        (_, _, true) => return String::new(),
-        (Some(_), ..) => " class=\"bad\"",
-        (None, Some(_), _) => " class=\"fair\"",
-        _ => "",
-    };
-    let said: Vec<String> = failed.into_iter().chain(undecided).collect();
-    let said = if said.is_empty() { "all passed".to_owned() } else { said.join("; ") };
-    format!("<div{kind}><dt>conditions</dt><dd>{}</dd></div>\n", breakable(&said))
-}
-
-/// The colour of the answer: that of the stages that the verdict names. Conditions and warnings have lines of their own.
-fn kind(of: &Comparison) -> &'static str {
-    match of.outlook() {
-        _ if !of.unlike.is_empty() => "fair",
-        Outlook::Worse => "bad",
-        Outlook::Better => "good",
-        // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
-        Outlook::Same if of.any_worse() || !has_all(of) => "fair",
-        // One run per side clears nothing.
-        Outlook::Same if of.is_of_two_runs() => "plain",
-        Outlook::Same => "good",
-        _ => "fair",
-    }
-}
-
-fn has_all(of: &Comparison) -> bool {
-    of.of_model().into_iter().all(|stage| stage.presence == Presence::Both)
-}
-
-/// The word behind a number with a bar; none where the sign shows it.
-fn bar_word(word: &'static str) -> &'static str {
-    match word {
-        "noise" => "within noise",
-        word => screen::sign_less(word),
-    }
-}
-
-/// What the colours of the bars mean.
-const LEGEND: [(&str, &str); 4] = [
-    ("more", "longer, beyond noise"),
-    ("less", "shorter, beyond noise"),
-    ("noise", "within noise, or small"),
-    ("open", "not judged"),
-];
-
-/// What the mean step of a stage changed by, to the left less, to the right more: a bar for each part, the largest
-/// kernels of a class below it, and the rest, so that all bars add up. Grey: noise, or of a kernel that
-/// took over from others; hollow: not judged, or of unlike sides.
-fn bars(stage: &StageChange, is_alike: bool) -> String {
-    let parts = stage.parts();
-    let Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
-    if !longest.is_finite() || longest <= 0.0 {
-        return String::new();
-    }
-    let row = |class: &str, name: &str, sides: [String; 2], bar: &str, change: String| {
-        let [a, b] = sides;
-        format!(
-            "<tr{class}><td>{name}</td><td class=\"n\">{a}</td><td class=\"n\">{b}</td><td>{bar}</td>\
-             <td class=\"n\">{}</td></tr>\n",
-            escaped(&change)
-        )
-    };
-    let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
-    let bar = |ns: f64, verdict: Verdict, is_judged: bool| {
-        let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
-        let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
-        let is_change = verdict.is_change();
-        let fill = match (is_change, ns > 0.0) {
-            _ if !is_alike || !is_change && !is_judged => "open",
-            (false, _) => "noise",
-            (true, true) => "more",
-            (true, false) => "less",
-        };
-        format!(
-            "<svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect \
-             class=\"{fill}\" x=\"{x:.2}\" width=\"{width:.2}\" height=\"1\"/><rect class=\"axis\" \
-             x=\"49.9\" width=\"0.2\" height=\"1\"/></svg>"
-        )
-    };
-    let named = |short: &str, full: &str| {
-        format!("<span title=\"{}\">{}</span>", attribute(full), breakable(short))
-    };
-    let kernels = |part: &PartChange<'_>| -> String {
-        let several = part.work.iter().filter(|work| work.change_ns != 0.0).take(KERNEL_BARS);
-        let several = several.filter(|_| part.work.len() > 1 && part.verdict.is_change());
-        let large = several.filter(|work| work.change_ns.abs() > longest * LEAST_KERNEL_BAR);
-        let kernel = |work: &&WorkChange| {
-            let name = named(
-                &screen::work_name(work, BAR_NAME_CHARS),
-                &screen::work_name(work, usize::MAX),
-            );
-            let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
-            // The change of one that took over from others says little of its class: grey, whatever its verdict.
-            let verdict = if part.is_swap(work) { Verdict::None } else { work.verdict };
-            let bar = bar(work.change_ns, verdict, work.noise.is_judged());
-            let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
-            row(" class=\"part\"", &name, ms(sides), &bar, change)
-        };
-        large.map(kernel).collect()
-    };
-    let part = |part: &PartChange<'_>| {
-        let short = screen::part_name(stage, part, BAR_NAME_CHARS);
-        let name = named(&short, part.cause.unwrap_or(&short));
-        let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
-        let bar = bar(part.change_ns, part.verdict, part.is_judged());
-        row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
-    };
-    let sum = |(name, ns): &(String, f64)| {
-        let none = || [String::new(), String::new()];
-        row(
-            " class=\"soft\"",
-            &escaped(name),
-            none(),
-            &bar(*ns, Verdict::None, true),
-            signed_time(*ns),
-        )
-    };
-    let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
-    let per = stage.per_word();
-    // All bars add up to it.
-    let total = parts.whole.map(|whole| {
-        let sides = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
-        row(" class=\"sum\"", &format!("Mean {per}"), sides, "", signed_time(parts.change_ns))
-    });
-    let bars = bars + &total.unwrap_or_default();
-    let legend = LEGEND.iter().filter(|(fill, _)| bars.contains(&format!("class=\"{fill}\"")));
-    let legend: String = legend
-        .map(|(fill, meaning)| {
-            format!(
-                "<span><svg viewBox=\"0 0 1 1\" aria-hidden=\"true\"><rect class=\"{fill}\" width=\"1\" height=\"1\"/>\
-                 </svg> {meaning}</span>\n"
-            )
-        })
-        .collect();
-    format!(
-        "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
-         Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th></tr></thead>\n\
-         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n"
-    )
 }
 
 fn value_cell(value: Option<f64>, unit: MetricUnit) -> String {

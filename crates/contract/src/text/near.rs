@@ -4,7 +4,7 @@ use super::listed;
 
 /// Likeness (Jaro-Winkler) below which nobody meant the other word.
 const LEAST_LIKENESS: f64 = 0.78;
-/// Letters from which the beginning of a word stands for it.
+/// Fewer letters are not taken for the beginning of a longer word.
 const LEAST_BEGUN: usize = 3;
 /// Names in a message of at most three lines.
 const LISTED: usize = 24;
