@@ -165,6 +165,8 @@ ids! {
         "start/end ranges with the same name overlap, and kernels were launched in them";
     RangesUnlike "ranges.unlike" Warning Object
         "instances of a stage take very different times: one range seems to contain two kinds of work";
+    RangesWarmUp "ranges.warm_up" Warning Object
+        "the first calls of a stage take much longer than the others, and means contain them";
     RangesNoneRecorded "ranges.none_recorded" Note Message
         "none of the workload's ranges was recorded";
     RangesRoleUnmatched "ranges.role_unmatched" Warning Setting

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use stage2_contract::stats::STEPS_COVER_PERCENT;
 use stage2_contract::trace::{
     Anchor, Field, FieldValue, GpuWork, NONE, Queue, RANGE_OUTSIDE, RANGE_UNKNOWN, Record, What,
     ending, window,
@@ -471,7 +472,8 @@ impl Tally {
     }
 }
 
-/// Of each stage, the ranges right within it that take most time and repeat: warm ones, if any are.
+/// Of each stage, the ranges right within it that repeat and make it up: warm ones, if any are. An operator that
+/// repeats in each step is none.
 fn longest_steps<'s>(
     paths: &Paths,
     steps: &'s BTreeMap<PathIndex, StepTrack>,
@@ -479,8 +481,14 @@ fn longest_steps<'s>(
     let mut longest: HashMap<PathIndex, &Steps> = HashMap::new();
     for (&path, track) in steps {
         let Some(stage) = paths.node(path).parent else { continue };
-        let own = if is_only(steps, stage) { &track.cold } else { &track.warm };
-        if own.per_instance.median().is_some_and(|median| median > 1) {
+        let of =
+            |track: &'s StepTrack| if is_only(steps, stage) { &track.cold } else { &track.warm };
+        let own = of(track);
+        let covers = steps.get(&stage).is_some_and(|all| {
+            u128::from(own.total_ns) * 100
+                >= u128::from(of(all).total_ns) * u128::from(STEPS_COVER_PERCENT)
+        });
+        if covers && own.per_instance.median().is_some_and(|median| median > 1) {
             let known = longest.entry(stage).or_insert(own);
             if own.total_ns > known.total_ns {
                 *known = own;

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use crate::answer::bottleneck::Known;
 use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
+use crate::conclusions::warm_up::{self, WarmUp};
 use crate::conclusions::{ByStage, by_stage, communication, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::{HIGHEST_POSSIBLE_SHARE, per_generation};
@@ -17,7 +18,7 @@ use crate::roofline::takeaways::{
     FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
 };
 use stage2_contract::order::Order as _;
-use stage2_contract::text::shorten_kernel;
+use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
     HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks,
@@ -460,6 +461,8 @@ fn impossible(numbers: &StageUtilisation) -> Option<Absent> {
 }
 
 const NAME_LIMIT: usize = 40;
+/// What saves less than this part of the time of a longer stage is not what to do first.
+const FIRST_SAVES_PART: f64 = 0.1;
 
 /// What to do first in a stage.
 #[derive(Clone, Debug, Default)]
@@ -769,7 +772,8 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
     let saving = stages.iter().filter(|told| told.saved_ns.is_some());
     let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
     if let Some(most) = most {
-        return most.answer.first.clone();
+        let without = longer_warm_up(report, stages, most).map(without_warm_up);
+        return without.or_else(|| most.answer.first.clone());
     }
     let advised = report.insight.takeaways.iter().filter(|takeaway| !takeaway.rule.is_caveat());
     let advised = advised.chain(report.insight.takeaways.iter());
@@ -777,6 +781,27 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
         advised.filter_map(|of| Some((of, of.recommendation.clone()?))).next()?;
     let (stage, rule, id) = (takeaway.stage.clone(), takeaway.rule, takeaway.id.clone());
     Some(FirstStep { stage, rule, takeaway: Some(id), text, ..FirstStep::default() })
+}
+
+/// A stage whose warm-up leaves no basis for advice, where what `most` saves is a small part of its time: that is not
+/// what to do first.
+fn longer_warm_up<'s>(
+    report: &Report,
+    stages: &'s [AnsweredStage<'_>],
+    most: &AnsweredStage<'_>,
+) -> Option<&'s AnsweredStage<'s>> {
+    let warms_up = stages.iter().filter(|told| WarmUp::of(report, &told.row.stage).is_some());
+    let timed = warms_up.filter_map(|told| Some((usual_window_ns(report, told.row)?, told)));
+    let (longest_ns, longest) = timed.max_by_key(|(ns, _)| *ns)?;
+    let saved_ns = most.saved_ns.unwrap_or_default();
+    (saved_ns < longest_ns as f64 * FIRST_SAVES_PART).then_some(longest)
+}
+
+fn without_warm_up(told: &AnsweredStage<'_>) -> FirstStep {
+    let stage = told.row.stage.clone();
+    let text =
+        format!("Record {} without its warm-up: {}.", shorten(&stage, NAME_LIMIT), warm_up::REMEDY);
+    FirstStep { stage: Some(stage), text, ..FirstStep::default() }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
+use crate::conclusions::warm_up::WarmUp;
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice::{self, MORE_REQUESTS};
 use crate::host::overloaded;
@@ -528,8 +529,11 @@ pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
         _ => None,
     };
     let (few, no_steps) = (few_instances(report, row), mostly_no_steps(report, row));
-    let reasons: Vec<&str> =
-        [outside, few, no_steps, kept, under_a_profiler].into_iter().flatten().collect();
+    let warm_up = WarmUp::of(report, &row.stage).map(|found| found.caveat());
+    let reasons: Vec<&str> = [outside, few, no_steps, kept, warm_up.as_deref(), under_a_profiler]
+        .into_iter()
+        .flatten()
+        .collect();
     (!reasons.is_empty()).then(|| format!("{}{NO_GROUND}", reasons.join(", ")))
 }
 

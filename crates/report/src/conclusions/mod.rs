@@ -7,6 +7,7 @@ pub(crate) mod sample_basis;
 mod unlike;
 mod utilisation;
 pub mod vision;
+pub(crate) mod warm_up;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -101,6 +102,7 @@ pub(crate) fn add(report: &mut Report, context: &Context<'_>) -> (Shown, RunMeas
     let mut shown = Shown { operators_top_n: settings.top_n, ..Shown::default() };
     findings.extend(annotation_without_ranges(report, &settings));
     findings.extend(unlike::unlike_instances(report));
+    findings.extend(warm_up::warm_ups(report));
     let own = stage1::read(&context.run_dir.join(STAGE1), Stage1Source::ThisRun);
     findings.extend(own.findings);
     let mut earlier_tokens = None;
