@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::env::is_python;
 use stage2_contract::text::visible_path;
 use stage2_model::Finding;
-use stage2_model::finding::Id;
+use stage2_model::finding::{Id, Severity};
 use stage2_read::private;
 use stage2_report::operators::Annotation;
 
@@ -79,11 +79,11 @@ pub(crate) fn plan(
         )
     }));
     if annotations.contains(&Annotation::TorchOps) {
-        findings.push(Id::RangesAnnotated.found(
-            "PyTorch marks every operator in this run (--annotate torch-ops)",
-            "that takes host time for each; GPU times are not affected, host times and GPU idle \
-             time are those of this run only",
-            "take host times from a run without it",
+        findings.push(Id::RangesAnnotated.graded(
+            Severity::Warning,
+            "PyTorch marks every operator (--annotate torch-ops), so steps and GPU idle time are longer than without",
+            "marking an operator takes host time; GPU times are not affected",
+            "take times of steps and of the host from a run without it",
         ));
     }
     let mut path = folder.as_os_str().to_owned();

@@ -174,7 +174,7 @@ ids! {
     RangesNotAnnotated "ranges.not_annotated" Warning Setting
         "`--annotate` was on, but the workload was not annotated";
     RangesAnnotated "ranges.annotated" Note Setting
-        "the launcher makes the workload or its engine mark ranges, which costs host time";
+        "the launcher makes the workload or its engine mark ranges, which costs host time; a warning for operators";
 
     // Clocks.
     ClockUntied "clock.untied" Warning Object
@@ -292,7 +292,7 @@ ids! {
     NcuUnreadable "ncu.unreadable" Warning Object
         "a report or table of ncu cannot be used, or only in part; an error if none of it can be used";
     NcuValuesLeftOut "ncu.values_left_out" Warning Object
-        "values, rows or rules of an ncu report were left out";
+        "values, rows or rules of an ncu report were left out; a note if they are rare";
     NcuOtherGpu "ncu.other_gpu" Warning Object
         "counters of another kind of GPU are left out";
     NcuNotation "ncu.notation" Note Object

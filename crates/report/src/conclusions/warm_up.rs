@@ -67,7 +67,7 @@ impl WarmUp {
         })
     }
 
-    /// Why the means of the stage are no basis for advice.
+    /// Why nothing is advised from the means of the stage.
     pub(super) fn caveat(&self) -> String {
         format!(
             "the warm-up in its first {} {}s makes up {} % of its time",

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use stage2_contract::text;
-use stage2_model::finding::Id;
+use stage2_model::finding::{Id, Severity};
 use stage2_model::{CounterRow, Finding, Flops};
 
 use super::MAX_RULES;
@@ -84,6 +84,9 @@ pub(super) fn key(launch: &Launch) -> Key {
     Key { kernel: launch.kernel.clone(), grid, block, device }
 }
 
+/// Of more values than so many, one that is impossible is rare.
+const RARE: usize = 100;
+
 pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<KernelCounters> {
     let mut groups: BTreeMap<(Key, BTreeSet<Label>), Vec<&Launch>> = BTreeMap::new();
     for launch in launches.iter().filter(|launch| !launch.is_range()) {
@@ -107,8 +110,18 @@ pub(super) fn pivot(launches: &[Launch], findings: &mut Vec<Finding>) -> Vec<Ker
         })
         .collect();
     if let Some(first) = refused.first() {
-        findings.push(Id::NcuValuesLeftOut.found(
-            format!("ncu: {} values that cannot be were left out, e.g. {first}", refused.len()),
+        // Passes of one replay differ a little, so a rare ratio of two of them exceeds 100 %.
+        let all: usize = launches.iter().map(|launch| launch.metrics.len()).sum();
+        let is_rare = refused.len() * RARE < all;
+        findings.push(Id::NcuValuesLeftOut.graded(
+            if is_rare { Severity::Note } else { Severity::Warning },
+            format!(
+                "ncu: {} left out, e.g. {first}",
+                match refused.len() {
+                    1 => "1 impossible value was".to_owned(),
+                    several => format!("{several} impossible values were"),
+                }
+            ),
             "counters of a launch that was preempted, or of a damaged report",
             "profile the kernel again",
         ));

@@ -280,7 +280,7 @@ fn values_that_cannot_be_are_absent_and_told() {
         (None, None, None)
     );
     says(&tables, "2 counters have no value");
-    says(&tables, "2 values that cannot be");
+    says(&tables, "2 impossible values");
     // A duration in cycles is no duration.
     let cycles =
         format!("{}{}", HEAD.replace("usecond", "cycle"), row(0, 1, 0, "\"5\",\"1\",\"1\""));
@@ -525,7 +525,7 @@ fn rows_are_found_among_anything_and_what_is_lost_is_told() {
         ("a bare quote in a name", bare + &b, &[both[1], "f<\"x\"> 1 10000 -"], "demangled"),
         ("an unknown name", a.clone() + &unknown, &both[..1], "Ultra Throughput"),
         ("a duration in words", b.clone() + &lasts("soon"), &["a 1 - -", both[1]], no_value),
-        ("a share beyond the peak", a.clone() + &beyond, &both[..1], "values that cannot be"),
+        ("a share beyond the peak", a.clone() + &beyond, &both[..1], "impossible value"),
         ("a value with an exponent", b.clone() + &lasts("1.0e+01"), &both, ""),
         ("instances behind a value", b.clone() + &lasts("10.00 (4.00; 6.00)"), &both, ""),
         ("nothing tells what a point is", lasts("9.472"), &["a 1 - -"], "two ways"),
