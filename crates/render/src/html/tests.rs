@@ -662,12 +662,24 @@ fn a_kernel_on_two_gpus_is_one_row_and_loses_what_one_gpu_does() {
             ..RankStageRow::default()
         });
     }
-    let page = parse(&written(&report));
-    let rows = page.by_id("kernels").one("tbody").all("tr");
-    assert_eq!(rows.len(), 8);
-    let cells: Vec<String> = rows[0].all("td").iter().map(Element::text).collect();
-    assert_eq!(cells[5..7], ["0.009", "12.000"], "{cells:?}");
-    assert_eq!(cells[10], "2 GPUs");
+    let cells = |report: &Report| {
+        let page = parse(&written(report));
+        let rows = page.by_id("kernels").one("tbody").all("tr");
+        assert_eq!(rows.len(), 8);
+        let cells: Vec<String> = rows[0].all("td").iter().map(Element::text).collect();
+        (cells, page.text().contains("Each kernel runs on all GPUs."))
+    };
+    let (found, is_said) = cells(&report);
+    assert_eq!(
+        (&found[5..7], is_said),
+        (&["0.009".into(), "12.000".into()][..], true),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 10, "what is the same in each row is said once");
+    // The last one ran on one of them.
+    report.kernels.pop();
+    let (found, is_said) = cells(&report);
+    assert_eq!((found[10].as_str(), is_said), ("2 GPUs", false));
 }
 
 #[test]
