@@ -76,7 +76,7 @@ impl Samples {
         self.all.push((sample.span.end_ns, name));
     }
 
-    /// The parts of the step from its start on, which lasts so long. `None`: there are too few samples. `keep` takes a
+    /// The parts of the step that lasts so long. `None`: there are too few samples. `keep` takes a
     /// name.
     pub(super) fn finish(
         &mut self,
