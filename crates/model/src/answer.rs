@@ -611,6 +611,9 @@ pub struct StepTimeline {
     /// Where the host was at the gaps; null: not all of the step fit.
     #[serde(default)]
     pub host_at_gaps: Option<HostAtGaps>,
+    /// What the host does at which place of a step, by samples; null: there are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<TimelineHost>,
     /// All GPU work of the step and all its gaps, drawn or not.
     #[serde(default)]
     pub sums: TimelineSums,
@@ -674,6 +677,41 @@ pub struct TimelineSum {
     pub total_ns: u64,
     /// The longest, ns.
     pub longest_ns: u64,
+}
+
+/// What the thread of the step does, by samples of all steps that are at most twice as long or as short, each sample at
+/// its place in its own step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimelineHost {
+    /// These steps.
+    pub steps: u64,
+    /// Samples in them.
+    pub samples: u64,
+    /// The parts of the step, in order: neighbours with the same main function are one.
+    pub parts: Vec<TimelineHostPart>,
+}
+
+/// A part of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TimelineHostPart {
+    /// Start.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+    /// Samples in it.
+    pub samples: u64,
+    /// Its functions with the most samples: the index in [`StepTimeline::names`], and the samples.
+    pub functions: Vec<(usize, u64)>,
+}
+
+impl TimelineHostPart {
+    /// Whether a function with the most samples of a part is what the host does in it: at least half agree, and more
+    /// than two.
+    pub fn is_main(most: u64, samples: u64) -> bool {
+        most > 2 && most.saturating_mul(2) >= samples
+    }
 }
 
 /// Where the host was when the GPU had nothing to do in a step, as its ranges show. Of the rest of the

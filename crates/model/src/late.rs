@@ -282,7 +282,40 @@ const ONE_CAUSE_PERCENT: u64 = 75;
 /// Late instances that lie within such a part of all of them are placed, percent.
 const PLACED_PERCENT: u64 = 50;
 
+/// Fewer steps show no cause why a rank is late.
+const STEPS_SHOW_CAUSE: u64 = 8;
+
+/// `the ranks are late in turn, and none stands out: rank 0 is the last at 48 of 102 collectives, rank 1 at 47`: of a
+/// stage in which several ranks are late, and none by more than all are now and then; else `None`.
+pub fn late_in_turn(rows: &[LateRow], stage: &str) -> Option<String> {
+    let rows = || rows.iter().filter(|row| row.stage == stage);
+    let is_late = |row: &&LateRow| row.late_collectives > 0;
+    if rows().any(|row| row.delays.is_some()) || rows().filter(is_late).count() < 2 {
+        return None;
+    }
+    let last = rows().filter(is_late).take(TURNS_NAMED).enumerate().map(|(at, row)| {
+        let (late, all) = (count(row.late_collectives), count(row.collectives));
+        match at {
+            0 => format!("{} is the last at {late} of {all} collectives", row.who),
+            _ => format!("{} at {late} of {all}", row.who),
+        }
+    });
+    let last: Vec<String> = last.collect();
+    let more = rows().filter(is_late).count() - last.len();
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    Some(format!("the ranks are late in turn, and none stands out: {}{more}", last.join(", ")))
+}
+
+/// Ranks that are late in turn and are named.
+const TURNS_NAMED: usize = 4;
+
 impl LateRow {
+    /// Whether its steps are enough to say why it is late.
+    pub fn shows_cause(&self) -> bool {
+        let steps = self.delays.as_ref().and_then(|delays| delays.steps.as_ref());
+        steps.is_none_or(|steps| steps.of >= STEPS_SHOW_CAUSE)
+    }
+
     /// How late it is where, in a sentence without its end; nothing where that is noise.
     pub fn delay_sentence(&self) -> Option<String> {
         let (late, delays) = (self.lateness("")?, self.delays.as_ref()?);
@@ -335,8 +368,8 @@ impl LateRow {
     pub fn line(&self, meanwhile: &str) -> Option<String> {
         let delays = self.delays.as_ref()?;
         let (place, why) = match delays.cause() {
-            LateCause::Host => (" on the host", String::new()),
-            LateCause::Gpu | LateCause::Both => ("", format!(". {}", self.why()?)),
+            LateCause::Host if self.shows_cause() => (" on the host", String::new()),
+            _ => ("", format!(". {}", self.why()?)),
         };
         let code = self.code_line().map_or_else(String::new, |code| format!(". {code}"));
         Some(format!("{}{meanwhile}{why}{code}", self.lateness(place)?))
@@ -360,6 +393,9 @@ impl LateRow {
 
     fn why(&self) -> Option<String> {
         let (delays, who) = (self.delays.as_ref()?, self.who_first());
+        if !self.shows_cause() {
+            return Some("So few steps do not show why".to_owned());
+        }
         Some(match delays.cause() {
             LateCause::Host => {
                 format!("{who} is late on the host: its GPU has no more work than the others")
@@ -635,6 +671,36 @@ fn ordinal(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_are_late_in_turn_are_no_cause() {
+        let row = |rank: u64, late_collectives| LateRow {
+            stage: "prefill".into(),
+            who: format!("rank {rank}"),
+            collectives: 102,
+            late_collectives,
+            ..LateRow::default()
+        };
+        let mut rows = vec![row(0, 48), row(1, 47), row(2, 0)];
+        assert_eq!(
+            late_in_turn(&rows, "prefill").as_deref(),
+            Some(
+                "the ranks are late in turn, and none stands out: rank 0 is the last at 48 of 102 collectives, \
+                 rank 1 at 47 of 102"
+            )
+        );
+        assert_eq!(late_in_turn(&rows, "decode"), None);
+        assert_eq!(late_in_turn(&rows[1..], "prefill"), None, "only one is");
+        let steps = LateSteps { noun: "step".into(), late: 1, of: 1, ..LateSteps::default() };
+        rows[0].delays = Some(LateDelays { steps: Some(steps), ..LateDelays::default() });
+        assert_eq!(late_in_turn(&rows, "prefill"), None, "one stands out");
+        let said = rows[0].cause_sentence().expect("late");
+        assert!(said.ends_with(". So few steps do not show why"), "{said}");
+        let many = rows[0].delays.as_mut().and_then(|delays| delays.steps.as_mut());
+        many.expect("steps").of = 8;
+        let said = rows[0].cause_sentence().expect("late");
+        assert!(said.ends_with("its GPU has no more work than the others"), "{said}");
+    }
 
     #[test]
     fn a_late_rank_is_told_with_how_often_when_and_where() {

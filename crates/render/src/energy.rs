@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::table::{ROWS, Table, decimal, more, name, none, paragraph, text};
-use stage2_contract::text::numbers::count;
+use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{code, plain};
 use stage2_model::{Absent, ClockUse, DeviceEnergy, Report, StageEnergy};
 
@@ -77,7 +77,9 @@ pub(super) fn energy_md(report: &Report) -> String {
 
 fn limits(clocks: &ClockUse) -> Option<String> {
     let limits = clocks.limits.as_ref()?;
-    let named = limits.iter().map(|limit| format!("{} ({} readings)", limit.reason, limit.reads));
+    let named = limits.iter();
+    let named =
+        named.map(|limit| format!("{} ({})", limit.reason, counted(limit.reads, "reading")));
     let named: Vec<String> = named.collect();
     // A reading that names nothing is a finding as well.
     Some(if named.is_empty() { "nothing".to_owned() } else { text(&named.join(", ")) })

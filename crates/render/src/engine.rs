@@ -249,7 +249,7 @@ fn requests(all: &EngineRequests) -> impl Iterator<Item = String> {
     [first].into_iter().chain(times).chain(drafts).chain(tokens)
 }
 
-/// `output tokens: 1,024 at 3,806 tokens/s from their first step to their last, 0.290 GPU ms each, 0.081 J
+/// `output tokens: 1,024 at 3,806 tokens/s from their first step to their last, 0.290 ms of step time each, 0.081 J
 /// each, 0.322 US dollars per million`.
 fn token_cost(name: &str, of: &TokenCost) -> String {
     let rate = of.tokens_per_s.map(|rate| {
@@ -260,7 +260,7 @@ fn token_cost(name: &str, of: &TokenCost) -> String {
     let price =
         of.dollars_per_million.map(|dollars| format!(", {dollars:.3} US dollars per million"));
     format!(
-        "{name} tokens: {}{}, {each:.4} GPU ms each{}{}",
+        "{name} tokens: {}{}, {each:.4} ms of step time each{}{}",
         count(of.tokens),
         rate.unwrap_or_default(),
         joules.unwrap_or_default(),
@@ -453,7 +453,7 @@ mod tests {
             "40 requests ended, 1 aborted",
             "300 of 1,200 drafted tokens (25.0 %) were accepted",
             "time to first token: median 90.00 ms, p99 200.00 ms; time in the queue: median 30.00 ms",
-            "output tokens: 1,000 at 3,806 tokens/s from their first step to their last, 0.2900 GPU ms each, \
+            "output tokens: 1,000 at 3,806 tokens/s from their first step to their last, 0.2900 ms of step time each, \
              0.081 J each, 0.322 US dollars per million",
         ] {
             assert!(brief.contains(part), "{part}\n{brief}");

@@ -280,9 +280,10 @@ fn late_fact(late: &LateRow) -> Option<String> {
     let delays = late.delays.as_ref()?;
     let who = shorten(&late.who, STAGE_CHARS);
     let on = match delays.cause() {
-        LateCause::Host => "on the host",
-        LateCause::Gpu => "on the GPU",
-        LateCause::Both => "on host and GPU",
+        _ if !late.shows_cause() => "",
+        LateCause::Host => ", on the host",
+        LateCause::Gpu => ", on the GPU",
+        LateCause::Both => ", on host and GPU",
     };
     let often = match &delays.steps {
         Some(LateSteps { noun, late, of, median_ns, .. }) => {
@@ -294,7 +295,7 @@ fn late_fact(late: &LateRow) -> Option<String> {
             format!("at {late} of {all} collectives, by {}", shown_time(delays.mean_ns as f64))
         }
     };
-    Some(format!("{who} {often}, {on}"))
+    Some(format!("{who} {often}{on}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::table::{ROWS, Table, name};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, ms3, ratio3, us3};
 use stage2_contract::text::{code, plain};
-use stage2_model::{CollectiveRow, LateRow, RankStageRow, Report};
+use stage2_model::{CollectiveRow, LateRow, RankStageRow, Report, late_in_turn};
 
 /// Ranks that the head of a page names.
 const NAMED: usize = 8;
@@ -69,8 +69,15 @@ fn late_ranks(report: &Report) -> String {
     for (row, sentence) in late.iter().take(LATE_NAMED) {
         out.push_str(&format!("- {}: {}.\n", code(&row.stage), plain(sentence)));
     }
+    let mut stages: Vec<&str> = report.ranks.stages.iter().map(|row| row.stage.as_str()).collect();
+    stages.dedup();
+    let in_turn = stages.into_iter().filter_map(|stage| {
+        Some(format!("- {}: {}.\n", code(stage), plain(&late_in_turn(&report.ranks.late, stage)?)))
+    });
+    let in_turn: String = in_turn.take(LATE_NAMED).collect();
+    out.push_str(&in_turn);
     let Some(error_ns) = report.ranks.clock_error_ns else { return out };
-    if late.is_empty() {
+    if late.is_empty() && in_turn.is_empty() {
         let noise = match report.ranks.late.is_empty() {
             true => "the error of the clocks",
             false => "all ranks are now and then",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{
-    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
+    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
 use stage2_model::{
@@ -103,6 +103,9 @@ fn definitions(report: &Report) -> String {
 
 const COMMAND_CHARS: usize = 2_000;
 
+/// The end of the name of a fact that is a number of bytes.
+const BYTES: &str = "_bytes";
+
 fn what_ran(report: &Report) -> String {
     let run = &report.run;
     let mut out = String::new();
@@ -113,7 +116,8 @@ fn what_ran(report: &Report) -> String {
         out.push_str(&format!("- command: {}\n", code_in_text(&line)));
     }
     if let Some(started) = &run.started {
-        out.push_str(&format!("- started: {}\n", plain(started)));
+        let started = run.started_minute().unwrap_or_else(|| started.clone());
+        out.push_str(&format!("- started: {}\n", plain(&started)));
     }
     for pass in &run.passes {
         let duration = pass.duration_ms.map(|ms| format!("{} ms", count(ms)));
@@ -133,8 +137,14 @@ fn what_ran(report: &Report) -> String {
     ));
     if !run.environment.is_empty() {
         let table = Table::new(&run.environment)
-            .left("environment", |fact| plain(&fact.key))
-            .left("value", |fact| plain(&shorten(&fact.value, 200)));
+            .left("environment", |fact| plain(fact.key.strip_suffix(BYTES).unwrap_or(&fact.key)))
+            .left("value", |fact| {
+                let bytes = fact.key.ends_with(BYTES).then(|| fact.value.parse::<f64>());
+                match bytes {
+                    Some(Ok(bytes)) => format!("{:.1} GiB", bytes / f64::from(1 << 30)),
+                    _ => plain(&shorten(&fact.value, 200)),
+                }
+            });
         out.push_str(&table.markdown());
     }
     out
@@ -329,10 +339,10 @@ fn stage_kernels(report: &Report) -> String {
                 Some(percent1(usual_ns(&row.times)? as f64 * 100.0 / all_ns? as f64))
             })
             .right("calls", |row| count(row.times.usual_calls()))
-            .right("mean_ms", |row| row.times.usual_mean_ns().map(ms_of_three_digits))
-            .right("p50_ms", |row| row.times.p50_ns.map(ms_of_three_digits))
-            .right("p99_ms", |row| row.times.p99_ns.map(ms_of_three_digits))
-            .right("max_ms", |row| row.times.max_ns.map(ms_of_three_digits));
+            .right("mean, us", |row| row.times.usual_mean_ns().map(us3))
+            .right("p50, us", |row| row.times.p50_ns.map(us3))
+            .right("p99, us", |row| row.times.p99_ns.map(us3))
+            .right("max, us", |row| row.times.max_ns.map(us3));
         out.push_str(&format!("### {}\n\n{}", code_in_text(stage), table.markdown()));
     }
     out + &more(stages.len(), STAGES, "stage")
@@ -345,7 +355,7 @@ fn memory(rows: &[MemoryRow]) -> String {
         .right("calls", |row| row.times.calls.to_string())
         .right("bytes", |row| row.bytes.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
-        .right("max_ms", |row| row.times.max_ns.map(ms_of_three_digits))
+        .right("max, us", |row| row.times.max_ns.map(us3))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .or_none("none was recorded", "")
@@ -357,8 +367,8 @@ fn graphs(report: &Report) -> String {
         .right("total_ms", |row| row.times.known_total_ns().map(ms3))
         .right("launches", |row| row.times.calls.to_string())
         .right("mean_ms", |row| row.times.mean_ns.map(ms_of_three_digits))
-        .right("p50_ms", |row| row.times.p50_ns.map(ms_of_three_digits))
-        .right("p99_ms", |row| row.times.p99_ns.map(ms_of_three_digits))
+        .right("p50, us", |row| row.times.p50_ns.map(us3))
+        .right("p99, us", |row| row.times.p99_ns.map(us3))
         .left("GPU", |row| plain(&row.device))
         .left("range path", |row| code(&row.path))
         .left("file", |row| code(&row.file))

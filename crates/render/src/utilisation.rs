@@ -31,7 +31,7 @@ pub(super) fn utilisation(report: &Report) -> String {
         .right("MFU by counters, GPU busy (%)", |stage| share(&stage.measured_mfu_busy))
         .right("counters cover (% of kernel time)", |stage| stage.measured_percent.map(percent1))
         .right("kernels per token", |stage| number(&stage.kernels_per_token, 1))
-        .right("GPU ms per token", |stage| {
+        .right("GPU busy per token (ms)", |stage| {
             stage.gpu_us_per_token.value().map(|us| format!("{:.6}", us / 1e3))
         });
     let mut out = needs(report).unwrap_or_default() + &work(used) + &table.markdown();

@@ -50,6 +50,19 @@ pub struct HostSample<'a> {
 impl HostSample<'_> {
     /// What the thread does, in the words of a report's row.
     pub fn text(&self) -> String {
+        self.cause().text(true)
+    }
+
+    /// [`text`](Self::text) without the line, so that all lines of a function have one text.
+    pub fn function(&self) -> String {
+        let mut cause = self.cause();
+        if let Some(frame) = &mut cause.frame {
+            frame.line = 0;
+        }
+        cause.text(true)
+    }
+
+    fn cause(&self) -> HostCause {
         let of_holder = self.holder.map(|holder| holder.shown());
         // As in a report, the thread that is waited for is responsible.
         let frame = if of_holder.is_some() { self.holder_frame } else { self.frame };
@@ -58,7 +71,7 @@ impl HostSample<'_> {
             _ => of_holder,
         };
         let frame = frame.filter(|_| self.doing.has_line()).cloned();
-        HostCause { kind: self.doing, frame, thread, ..HostCause::default() }.text(true)
+        HostCause { kind: self.doing, frame, thread, ..HostCause::default() }
     }
 }
 

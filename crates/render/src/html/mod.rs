@@ -55,12 +55,23 @@ const SCRIPT: &str = include_str!("page.js");
 /// Sections of report.md that come right behind the answer: what to do, why, and what is missing.
 const FIRST: [&str; 3] = ["Recommendations", "Takeaways", "Findings"];
 /// Sections that the page has elsewhere, and whole: of the summary, and of report.md.
-const SAID_IN_FULL: [&str; 6] =
-    ["Top Kernels", "Takeaways", "Recommendations", "Limits", "MFU", engine::TITLE];
+const SAID_IN_FULL: [&str; 8] = [
+    "Environment",
+    "Per-Stage Timings",
+    "Top Kernels",
+    "Takeaways",
+    "Recommendations",
+    "Limits",
+    "MFU",
+    engine::TITLE,
+];
 const SAID_ALREADY: [&str; 4] =
     ["The answer in full", "Cost of the passes", "Top kernels of each stage", "Kernel classes"];
-/// Sections of the summary that are open.
-const OPEN: [&str; 2] = ["Per-Stage Timings", steps::TITLE];
+/// Sections that are open.
+const OPEN: [&str; 2] = [TIMES, steps::TITLE];
+/// The section of report.md with the times of the stages, and their floors.
+const TIMES: &str = "Stages";
+const TIMES_AT: &str = "stages";
 /// Stages with pictures: those with the longest window.
 const STAGES: usize = 8;
 const NAME_CHARS: usize = 40;
@@ -471,7 +482,7 @@ fn explained_at(label: &str) -> Option<&'static str> {
         WARNINGS => "findings",
         FIRST_STEP => "recommendations",
         "kernel" => "top-kernels",
-        "time" => "per-stage-timings",
+        "time" => TIMES_AT,
         "window" | "host" | "outliers" => "stage-1",
         "floor" => MFU_SECTION,
         COVERAGE => "coverage",
@@ -679,15 +690,12 @@ fn figures(
 ) -> String {
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
     let unit = step.map_or("call", StepTimes::shown_unit);
-    // report.md's table of stages has the floors, too.
-    const TIMES: &str = "per-stage-timings";
-    const FLOORS: &str = "stages";
     let to = |label: String, value: String, what: &str, section: &str| {
         let picture = id(what);
         card(label, value, if is_there(&picture) { &picture } else { section })
     };
     let per_unit = |label: String, times: &StepTimes, ns: u64| {
-        to(label, shown_time(times.shown_ns(ns)), "latency", TIMES)
+        to(label, shown_time(times.shown_ns(ns)), "latency", TIMES_AT)
     };
     let p50 = |times: &StepTimes| {
         let steps = counted(times.steps, &format!("{} {}", times.warmth(), times.unit.noun()));
@@ -699,22 +707,22 @@ fn figures(
     let floor_ns = floor.floor_ns.value();
     let floor_ns = floor_ns.map(|ns| step.map_or(ns, |times| ns * times.shown_ns(1)));
     let times_floor =
-        |label: &str, times: f64| card(label.to_owned(), format!("{times:.1}x"), FLOORS);
+        |label: &str, times: f64| card(label.to_owned(), format!("{times:.1}x"), TIMES_AT);
     let counted_per_s = format!("{}/s", answer.tokens_counted.noun());
-    let baseline = |ratio| card("times its baseline", ratio3(ratio), TIMES);
+    let baseline = |ratio| card("times its baseline", ratio3(ratio), TIMES_AT);
     let shown = [
         step.map(p50),
         step.and_then(|times| {
             times.tail().map(|(of, ns)| per_unit(format!("per {unit}, {of}"), times, ns))
         }),
         answer.slowdown.as_ref().map(|cost| baseline(cost.ratio)),
-        first_token_ns.map(|ns| to(first_token, shown_time(ns), "latency", TIMES)),
+        first_token_ns.map(|ns| to(first_token, shown_time(ns), "latency", TIMES_AT)),
         answer
             .tokens_per_s
             .value()
-            .map(|rate| to(counted_per_s, shown_rate(rate), "latency", TIMES)),
+            .map(|rate| to(counted_per_s, shown_rate(rate), "latency", TIMES_AT)),
         floor_ns.map(|ns| {
-            to(format!("floor of the hardware per {unit}"), shown_time(ns), "roofline", FLOORS)
+            to(format!("floor of the hardware per {unit}"), shown_time(ns), "roofline", TIMES_AT)
         }),
         floor.distance.value().map(|times| times_floor("of the floor", times)),
         floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),

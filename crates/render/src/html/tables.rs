@@ -13,7 +13,7 @@ use stage2_model::kernels::{
 };
 use stage2_model::{
     Bottleneck, BottleneckKind, LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report,
-    StageAnswer, StepTimeline, times_faster,
+    StageAnswer, StepTimeline, late_in_turn, times_faster,
 };
 
 use crate::html::chart::has_points;
@@ -126,6 +126,10 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
     let sections: BTreeMap<&str, Section<'_>> = (stages.iter().zip(1..))
         .map(|(stage, number)| (*stage, Section::of(report, stage, number)))
         .collect();
+    let everywhere = |loss: &&Loss<'_>| loss.kernel.devices().len() == report.devices.len();
+    // What is the same in each row stands above them.
+    let on_all = several && losses.iter().all(everywhere);
+    let several = several && !on_all;
     let row = |loss: &&Loss<'_>| {
         let Kernel { row, usual_ns, usual_calls, percent, .. } = loss.kernel;
         // Of a report that was made by hand, it may be anything.
@@ -171,6 +175,9 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         true => format!(" The {ROWS} with the longest time are here; kernels.csv has all."),
         false => String::new(),
     };
+    if on_all {
+        more.push_str(" Each kernel runs on all GPUs.");
+    }
     if only_cold > 0 {
         let rows = counted(only_cold as u64, "row");
         more.push_str(&format!(
@@ -468,8 +475,6 @@ pub(super) fn by_class(report: &Report, stage: &str) -> String {
 
 /// Rows: the ranks; and columns: the stages.
 const RANKS: usize = 1_024;
-/// Fewer steps show no cause why a rank is late.
-const LEAST_STEPS: u64 = 8;
 const STAGES: usize = 16;
 /// Shades; the darkest is for times that are longer by half or more.
 const SHADES: f64 = 8.0;
@@ -501,8 +506,10 @@ fn late_and_waiting(report: &Report) -> String {
     let late = |row: &RankStageRow| {
         ranks.late.iter().find(|late| late.stage == row.stage && late.file == row.file)
     };
-    // Where nobody is late, the longest is chance.
-    let is_late = |row: &&RankStageRow| late(row).is_some_and(|late| late.delays.is_some());
+    // Where nobody is late, or there are few steps, the longest is chance.
+    let is_late = |row: &&RankStageRow| {
+        late(row).is_some_and(|late| late.delays.is_some() && late.shows_cause())
+    };
     let shade = |ns: u64, of: &dyn Fn(&RankStageRow) -> Option<u64>, stage: &str| {
         let of_stage = rows.iter().filter(|row| row.stage == stage);
         let most = of_stage.filter_map(|row| of(row)).max().unwrap_or(0).max(1);
@@ -541,12 +548,19 @@ fn late_and_waiting(report: &Report) -> String {
                 format!("{} of {all}", count(delays.collectives))
             }
         });
-        // One or two steps show no cause.
-        let is_many = |(_, delays): &(&LateRow, &LateDelays)| {
-            delays.steps.as_ref().is_none_or(|steps| steps.of >= LEAST_STEPS)
-        };
+        let is_many = |(late, _): &(&LateRow, &LateDelays)| late.shows_cause();
         // Its total has the delays that are not told from noise.
-        let often = often.or_else(|| late(row).map(|_| "no delay above the noise".to_owned()));
+        let often = often.or_else(|| {
+            let late = late(row)?;
+            Some(match late_in_turn(&ranks.late, &row.stage) {
+                Some(_) => format!(
+                    "in turn: {} of {}",
+                    count(late.late_collectives),
+                    counted(late.collectives, "collective")
+                ),
+                None => "no delay above the noise".to_owned(),
+            })
+        });
         let by = found.map(|(_, delays)| {
             delays
                 .steps
@@ -570,7 +584,7 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
-         these. Late in, median and max count delays above the noise (median: of steps, else the mean of collectives); \
+         these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, median and max count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
          similar host times: report.md has them.",

@@ -256,6 +256,24 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         |name, depth, start_ns, length_ns| TimelineRange { name, depth, start_ns, length_ns };
     StepTimeline {
         host_at_gaps: None,
+        host: Some(TimelineHost {
+            steps: 40,
+            samples: 61,
+            parts: vec![
+                TimelineHostPart {
+                    start_ns: 0,
+                    length_ns: 250_000,
+                    samples: 12,
+                    functions: vec![(4, 11), (5, 1)],
+                },
+                TimelineHostPart {
+                    start_ns: 250_000,
+                    length_ns: 750_000,
+                    samples: 49,
+                    functions: vec![(5, 20), (4, 9)],
+                },
+            ],
+        }),
         rank: None,
         start_ns: 1_700_000_000_000_000_000,
         stage: stage.to_owned(),
@@ -264,7 +282,7 @@ fn steps(stage: &str, hostile: &str) -> StepTimeline {
         step: Step { number: 77, range: 87, host_ns: 1_000_000 },
         lasts_ns: None,
         length_ns: 1_000_000,
-        names: ["decode", "layer", "cutlass_gemm", "copy, host to device"]
+        names: ["decode", "layer", "cutlass_gemm", "copy, host to device", "f (a.py)", "g (b.py)"]
             .map(|name| format!("{name}{hostile}"))
             .into(),
         ranges: vec![range(0, 0, 0, 980_000), range(1, 1, 4_000, 400_000)],
@@ -432,7 +450,11 @@ fn a_bar_stands_for_every_piece_of_work() {
         let work: Vec<_> = expected.work.iter().map(|w| (w.start_ns, w.length_ns)).collect();
         assert_eq!(found, work, "to the nanosecond");
     }
-    assert_eq!(timeline.of_class("range").len(), 2);
+    let drawn = timeline.of_class("range");
+    let drawn: Vec<String> = drawn.iter().map(Element::text).collect();
+    // Of samples, the tooltip has the functions; without a main one, the part has no name.
+    let parts = ["12 samples; 11: f (a.py); 1: g (b.py)f", "49 samples; 20: g (b.py); 9: f (a.py)"];
+    assert_eq!(drawn, [&["decode", "layer"][..], &parts].concat());
     let gaps = timeline.of_class("gaps")[0].all("rect");
     let kinds: Vec<_> = gaps.iter().filter_map(|gap| gap.attribute("class")).collect();
     assert_eq!(kinds, ["g-idle", "g-launch"]);
@@ -640,12 +662,24 @@ fn a_kernel_on_two_gpus_is_one_row_and_loses_what_one_gpu_does() {
             ..RankStageRow::default()
         });
     }
-    let page = parse(&written(&report));
-    let rows = page.by_id("kernels").one("tbody").all("tr");
-    assert_eq!(rows.len(), 8);
-    let cells: Vec<String> = rows[0].all("td").iter().map(Element::text).collect();
-    assert_eq!(cells[5..7], ["0.009", "12.000"], "{cells:?}");
-    assert_eq!(cells[10], "2 GPUs");
+    let cells = |report: &Report| {
+        let page = parse(&written(report));
+        let rows = page.by_id("kernels").one("tbody").all("tr");
+        assert_eq!(rows.len(), 8);
+        let cells: Vec<String> = rows[0].all("td").iter().map(Element::text).collect();
+        (cells, page.text().contains("Each kernel runs on all GPUs."))
+    };
+    let (found, is_said) = cells(&report);
+    assert_eq!(
+        (&found[5..7], is_said),
+        (&["0.009".into(), "12.000".into()][..], true),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 10, "what is the same in each row is said once");
+    // The last one ran on one of them.
+    report.kernels.pop();
+    let (found, is_said) = cells(&report);
+    assert_eq!((found[10].as_str(), is_said), ("2 GPUs", false));
 }
 
 #[test]

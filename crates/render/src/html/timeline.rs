@@ -11,7 +11,10 @@ use super::markdown::{attribute, class_mark, foreign, text};
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, shown_time, us3};
 use stage2_contract::text::shorten;
-use stage2_model::{StepTimeline, TimelineGap, TimelineLane, TimelineRange, TimelineSum};
+use stage2_model::{
+    StepTimeline, TimelineGap, TimelineHost, TimelineHostPart, TimelineLane, TimelineRange,
+    TimelineSum,
+};
 
 /// Rows of ranges: what is deeper is counted.
 const DEPTH: u64 = 8;
@@ -151,7 +154,9 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     let deepest = ranges.clone().map(|range| range.depth).max().unwrap_or(0);
     let lanes = timeline.lanes.get(..LANES.min(timeline.lanes.len())).unwrap_or_default();
     let listed = Listed::of(timeline);
-    let gaps_y = AXIS + (deepest + 1) * ROW;
+    let samples_y = AXIS + (deepest + 1) * ROW;
+    let samples = timeline.host.as_ref();
+    let gaps_y = samples_y + if samples.is_some() { ROW } else { 0 };
     let lane_y = |at: usize| gaps_y + (at as u64 + 1) * ROW;
     let height = lane_y(lanes.len());
 
@@ -161,6 +166,7 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
     };
     let mut labels: Vec<(u64, String)> =
         (0..=deepest).map(|depth| (AXIS + depth * ROW, host(depth))).collect();
+    labels.extend(samples.map(|_| (samples_y, "host samples".to_owned())));
     labels.push((gaps_y, "GPU idle".to_owned()));
     labels.extend(lanes.iter().enumerate().map(|(at, lane)| (lane_y(at), lane.label.clone())));
     let labels: String = (labels.iter())
@@ -168,15 +174,17 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
         .collect();
     let ranges = ranges.map(|range| scale.range(timeline, range));
     let ranges: String = scale.after_range(timeline).into_iter().chain(ranges).collect();
+    let parts = samples.into_iter().flat_map(|host| &host.parts);
+    let parts: String = parts.map(|part| scale.part(timeline, part, samples_y)).collect();
     let gaps = scale.gaps(&timeline.gaps, gaps_y);
     let works: String = (lanes.iter().enumerate())
         .map(|(at, lane)| scale.lane(lane, lane_y(at), &listed))
         .collect();
     let pieces = lanes.iter().map(|lane| lane.work.len() as u64).sum::<u64>();
     let description = format!(
-        "Number {} of the {}s, {}: {}, {}, {}. The list below has the names with their times.",
-        timeline.step.number,
+        "This is {} {}, {}: {}, {}, {}. The list below has the names with their times.",
         noun,
+        timeline.step.number,
         length(timeline),
         counted(timeline.ranges.len() as u64, "range"),
         counted(pieces, "piece") + " of GPU work",
@@ -188,13 +196,14 @@ fn timeline(timeline: &StepTimeline, noun: &str, extent: Extent, id: &str) -> St
          <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Timeline; arrow keys pan\">\n\
          <svg class=\"steps\" height=\"{height}\" role=\"img\" \
          aria-labelledby=\"{id}-title {id}-text\">\n<title id=\"{id}-title\">Timeline of the median \
-         {noun}</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{gaps}\
-         {works}</svg>\n</div>\n</div>\n<p class=\"note\">{}{}</p>\n{}{}",
+         {noun}</title>\n<desc id=\"{id}-text\">{}</desc>\n<g class=\"axis\">\n{}</g>\n{ranges}{parts}{gaps}\
+         {works}</svg>\n</div>\n</div>\n<p class=\"note\">{}{}{}</p>\n{}{}",
         extent.length_ns,
         text(&description),
         scale.ticks(height),
         text(&description),
         left_out(timeline),
+        samples.map(|host| of_samples(host, noun)).unwrap_or_default(),
         legend(timeline),
         listed.html(noun),
     )
@@ -229,6 +238,17 @@ fn left_out(timeline: &StepTimeline) -> String {
         }
     }
     out
+}
+
+/// What the lane of samples is of.
+fn of_samples(host: &TimelineHost, noun: &str) -> String {
+    format!(
+        " Host samples: the function that most samples of the launching thread are in at this place of a {noun}. \
+         They are {} in {} of about this length, because one {noun} has too few. A dashed part has no main \
+         function; the tooltip of a part has the largest.",
+        counted(host.samples, "sample"),
+        counted(host.steps, noun),
+    )
 }
 
 /// What the colours mean, and the times of the whole step, of which only a part is drawn, where known.
@@ -310,6 +330,35 @@ impl Scale {
             AXIS + range.depth * ROW,
             range.depth % 2,
             text(&shorten(name, RANGE_NAME_CHARS)),
+        )
+    }
+
+    /// What the host does in a part of the step; its name where at least half of the samples agree.
+    fn part(&self, timeline: &StepTimeline, part: &TimelineHostPart, y: u64) -> String {
+        let functions = part.functions.iter().map(|&(name, samples)| {
+            let name = timeline.names.get(name).map_or("", String::as_str);
+            (shorten(name, NAME_CHARS), samples)
+        });
+        let functions: Vec<_> = functions.collect();
+        let main =
+            functions.first().filter(|(_, most)| TimelineHostPart::is_main(*most, part.samples));
+        let (kind, name) = match main {
+            // Without its file: the tooltip has all of it.
+            Some((name, _)) => {
+                let function = name.split_once(" (").map_or(name.as_str(), |(of, _)| of);
+                ("r-host", shorten(function, RANGE_NAME_CHARS))
+            }
+            None => ("r-after", String::new()),
+        };
+        let of = |(name, samples): &(_, u64)| format!("{}: {name}", count(*samples));
+        let listed: Vec<String> = functions.iter().map(of).collect();
+        let title = format!("{}; {}", counted(part.samples, "sample"), listed.join("; "));
+        format!(
+            "<svg class=\"range\" {} y=\"{y}\" height=\"{BAR}\"><title>{}</title><rect class=\"{kind}\" \
+             width=\"100%\" height=\"100%\"/><text x=\"3\" y=\"12\">{}</text></svg>\n",
+            self.span(part.start_ns, part.length_ns),
+            text(&title),
+            text(&name),
         )
     }
 

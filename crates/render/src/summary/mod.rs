@@ -10,7 +10,7 @@ pub(crate) mod tests;
 use std::collections::HashSet;
 
 use stage2_contract::text::numbers::{
-    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time,
+    count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{code, code_in_text, shorten, shorten_kernel};
 use stage2_model::{DeviceRow, Fact, ModelUse, OperatorRow, Report, StageRow};
@@ -318,13 +318,21 @@ fn kernels(report: &Report) -> String {
     let (of_stages, others): (Vec<_>, Vec<_>) = all.iter().partition(is_of_stage);
     // Without stages of the model, any kernel is better than none.
     let rows = if of_stages.is_empty() { others } else { of_stages };
+    // Not ranked with the others, as in report.html: how long they take, other ranks say, too.
+    let waiting = waiting_in_communication(report);
+    let is_apart = |kernel: &&&Kernel<'_>| waiting.is_some() && kernel.row.class == COMMUNICATION;
+    let (mut apart, mut rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_apart(&row));
+    let last = apart.len().min(COMMUNICATION_SHOWN);
+    let at = rows.len().min(KERNELS.saturating_sub(last));
+    rows.splice(at..at, apart.drain(..last));
+    rows.append(&mut apart);
     let shown = rows.get(..KERNELS.min(rows.len())).unwrap_or_default();
     let table = Table::new(shown)
         .left("Kernel", |kernel| code(&shorten_kernel(&kernel.row.kernel, SHORT_NAME_CHARS)))
         .left("Stage", |kernel| name(&kernel.row.stage))
         .right("Total (ms)", |kernel| kernel.usual_ns.map(ms3))
         .right("Calls", |kernel| count(kernel.usual_calls))
-        .right("Mean (ms)", |kernel| kernel.usual_mean_ns().map(ms_of_three_digits))
+        .right("Mean (us)", |kernel| kernel.usual_mean_ns().map(us3))
         .right("Share of the stage (%)", |kernel| kernel.percent.map(percent1))
         .left("Class", |kernel| text(&kernel.row.class))
         .left("Bound", |kernel| kernel.known_bound());
@@ -334,7 +342,8 @@ fn kernels(report: &Report) -> String {
             format!("{} more: kernels.md has the longest, kernels.csv all. ", count(more as u64))
         }
     };
-    let waiting = waiting_in_communication(report).map(|said| format!(" {said}"));
+    let waiting = waiting
+        .map(|said| format!(" Communication comes last, not ranked with the others. {said}"));
     format!(
         "{}{more}Shares: of the stage's kernel time, without cold first calls where there are others.{} {}\n\n",
         table.markdown(),
@@ -345,6 +354,10 @@ fn kernels(report: &Report) -> String {
         },
     )
 }
+
+/// The class of communication kernels, and how many of them are shown.
+const COMMUNICATION: &str = "communication";
+const COMMUNICATION_SHOWN: usize = 2;
 
 /// Sentences at the most.
 const MOST: usize = 5;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::communication;
 use crate::conclusions::sample_basis::{is_warm, sample_basis, usual_window_ns};
+use crate::conclusions::unlike;
 use crate::conclusions::warm_up::WarmUp;
 use crate::conclusions::{ByStage, by_stage, of_stage};
 use crate::host::advice::{self, MORE_REQUESTS};
@@ -22,7 +23,7 @@ use stage2_model::rule::{
 use stage2_model::{
     CollectiveRow, EngineSteps, Evidence, Figure, HostCauseKind, HostStage, InferredStepRow,
     KernelRow, LateCause, LateRow, ModelUse, Origin, PathKind, RankStageRow, Report, Role,
-    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted,
+    SampledKernel, StageKernelRow, StageRow, StageUtilisation, Status, TokensCounted, late_in_turn,
 };
 use stage2_read::kernel_class::KernelClass;
 use stage2_read::trace::stats::mean;
@@ -256,7 +257,10 @@ fn waiting(report: &Report, rows: &Rows<'_>, row: &StageRow, all_ns: u64) -> Opt
         transfer_percent: of_busy.map(|(_, transfer)| transfer),
         whole: report.ranks.kernels_left_out == 0
             && collectives().all(|found| found.unmatched.is_empty() && found.waiting_ns.is_some()),
-        late: late.and_then(|(_, late)| late.cause_sentence()),
+        late: match late {
+            Some((_, late)) => late.cause_sentence(),
+            None => late_in_turn(&report.ranks.late, &row.stage),
+        },
         late_remedy: late.and_then(|(_, late)| late_remedy(late)),
         delayed_percent: delayed_percent(report, &row.stage),
         late_evidence: late.map(|&(at, late)| late_evidence(at, late)).unwrap_or_default(),
@@ -528,12 +532,12 @@ pub(super) fn caveat(report: &Report, row: &StageRow) -> Option<String> {
         source if source == Origin::Ncu.label() => Some("launches that ncu replayed"),
         _ => None,
     };
+    let two_kinds = unlike::is_unlike(report, &row.stage)
+        .then_some("its calls are of two kinds, and the mean describes neither");
     let (few, no_steps) = (few_instances(report, row), mostly_no_steps(report, row));
     let warm_up = WarmUp::of(report, &row.stage).map(|found| found.caveat());
-    let reasons: Vec<&str> = [outside, few, no_steps, kept, warm_up.as_deref(), under_a_profiler]
-        .into_iter()
-        .flatten()
-        .collect();
+    let reasons = [outside, few, no_steps, two_kinds, kept, warm_up.as_deref(), under_a_profiler];
+    let reasons: Vec<&str> = reasons.into_iter().flatten().collect();
     (!reasons.is_empty()).then(|| format!("{}{NO_GROUND}", reasons.join(", ")))
 }
 

@@ -1,6 +1,7 @@
 //! Times of the instances of a stage -> a warning where two kinds of work run under one range: a median between them is
 //! the time of neither.
 
+use super::warm_up::WarmUp;
 use stage2_contract::text::numbers::shown_time;
 use stage2_contract::text::shorten;
 use stage2_model::finding::Id;
@@ -17,11 +18,21 @@ const NAME_CHARS: usize = 60;
 
 /// A warning for each stage with such instances, as far as single ones are known.
 pub(super) fn unlike_instances(report: &Report) -> Vec<Finding> {
-    let is_stage = |series: &&StepSeries| {
-        series.path == series.stage && model_stages(report).any(|row| row.stage == series.stage)
-    };
+    let is_stage = |series: &&StepSeries| model_stages(report).any(|row| row.stage == series.stage);
     let series = report.step_series.iter().filter(is_stage);
-    series.filter_map(|series| Some(warning(&series.stage, kinds(series)?))).collect()
+    series.filter_map(|series| Some(warning(&series.stage, of_calls(series)?))).collect()
+}
+
+/// Whether the calls of a stage are of two kinds.
+pub(super) fn is_unlike(report: &Report, stage: &str) -> bool {
+    let mut series = report.step_series.iter().filter(|series| series.stage == stage);
+    series.any(|series| of_calls(series).is_some())
+}
+
+/// Of a series whose steps are the calls of the stage. Those of a warm-up are of no other kind.
+fn of_calls(series: &StepSeries) -> Option<Kinds> {
+    let of_stage = series.path == series.stage;
+    kinds(series).filter(|_| of_stage && WarmUp::in_series(series).is_none())
 }
 
 /// How many instances each of two kinds has, and how long these take on average, ns.
@@ -97,6 +108,17 @@ mod tests {
             said,
             "the calls of graph differ 12x: 1 takes about 6.00 ms, 2 take about 69.50 ms"
         );
+        let bucket = |ms: u64| StepBucket { steps: 1, first: 1, mean_ns: ms, ..Default::default() };
+        let series = StepSeries {
+            stage: "graph".into(),
+            path: "graph".into(),
+            buckets: [6, 69, 70].map(bucket).into(),
+            ..StepSeries::default()
+        };
+        let mut report = Report { step_series: vec![series], ..Report::default() };
+        assert!(is_unlike(&report, "graph") && !is_unlike(&report, "decode"));
+        report.step_series[0].path = "graph/step".into();
+        assert!(!is_unlike(&report, "graph"), "steps within the calls");
         assert_eq!(of(&[900, 6, 7, 8]), None, "only the first, cold one differs");
         assert_eq!(of(&[6, 6, 6, 6, 6, 6, 6, 6, 6, 70]), None, "a single outlier");
         assert_eq!(of(&[6, 10, 20, 30, 50, 60]), None, "a spread");

@@ -43,7 +43,7 @@ impl WarmUp {
         Some(Self { noun: report.noun_of(stage), ..found })
     }
 
-    fn in_series(series: &StepSeries) -> Option<Self> {
+    pub(super) fn in_series(series: &StepSeries) -> Option<Self> {
         let half = series.buckets.get(series.buckets.len().div_ceil(2)..)?;
         let others_ns = median(half)?;
         let is_long = |bucket: &&StepBucket| bucket.min_ns >= others_ns.saturating_mul(TIMES);

@@ -140,7 +140,7 @@ impl HostTotals {
         process: &mut ProcessCapture,
         path: impl Fn(u32) -> u32,
     ) {
-        let Some(host) = process.host.take() else {
+        let Some(mut host) = process.host.take() else {
             self.processes.extend(off(process));
             return;
         };
@@ -154,6 +154,9 @@ impl HostTotals {
             known.outliers.add(&idle.outliers, &mut reading);
             self.moments.add((path(*stage), file), idle, &mut reading);
         }
+        // Timelines need the stacks again, not the sums.
+        host.stages.clear();
+        process.host = Some(host);
     }
 
     /// Returns the results; `None` if sampling was requested for no process. `label` returns the name of a

@@ -1,6 +1,7 @@
 //! The median step of each stage -> what ran in it on the host and on the GPU, by a second pass over
 //! the trace file that the step is in.
 
+mod host;
 mod ranks;
 
 use std::cmp::Reverse;
@@ -83,7 +84,8 @@ fn timelines(
         };
         let steps = places.iter().filter_map(|at| {
             let (series, step) = chosen.get(*at)?;
-            Some((*at, StepEvents::of(*step, series.until_next.then_some(step.host_ns))))
+            let lasts_ns = series.until_next.then_some(step.host_ns);
+            Some((*at, StepEvents::of(*step, &series.path, lasts_ns)))
         });
         let mut steps: Vec<(usize, StepEvents)> = steps.collect();
         if let Err(error) = read(file, &mut steps) {
@@ -194,11 +196,14 @@ struct StepEvents {
     dropped: u64,
     /// Nothing of the step is to come.
     over: bool,
+    samples: host::Samples,
 }
 
 impl StepEvents {
-    fn of(step: Step, lasts_ns: Option<u64>) -> Self {
-        Self { step, lasts_ns, younger: u64::MAX, ..Self::default() }
+    /// The step, an instance of `path`.
+    fn of(step: Step, path: &str, lasts_ns: Option<u64>) -> Self {
+        let samples = host::Samples::of(path, lasts_ns.is_some());
+        Self { step, lasts_ns, samples, younger: u64::MAX, ..Self::default() }
     }
 
     /// The range of the step, and from its start to the end of the step; nothing before that range came.
@@ -209,6 +214,7 @@ impl StepEvents {
     }
 
     fn add(&mut self, event: &Event<'_>) {
+        self.samples.add(event);
         match event {
             Event::Range(range) if !self.over => self.range(range),
             Event::Work(work) if !self.over => self.work(work),
@@ -311,6 +317,8 @@ impl StepEvents {
         ranges.truncate(RANGES);
         ranges.order_by_key(|(id, _)| **id);
         let mut names = Names { all: &self.names, kept: IndexSet::new() };
+        let lasts = self.lasts_ns.map_or(range, |_| step);
+        let host = self.samples.finish(lasts, |name| names.kept.insert_full(name.to_owned()).0);
         let ranges = ranges.iter().map(|(id, range)| TimelineRange {
             name: names.keep(range.name),
             depth: depths.get(id).copied().unwrap_or(0),
@@ -342,10 +350,11 @@ impl StepEvents {
             lasts_ns: self.lasts_ns,
             length_ns,
             lanes: lanes.into_iter().map(lane).collect(),
-            names: names.kept.into_iter().map(str::to_owned).collect(),
+            names: names.kept.into_iter().collect(),
             ranges,
             gaps: longest(&gaps, WORK, |gap| gap.length_ns).copied().collect(),
             host_at_gaps,
+            host,
             sums,
             left_out: (left_out as u64).saturating_add(self.dropped),
             ..StepTimeline::default()
@@ -454,13 +463,13 @@ fn longest<T, L: Ord>(
 /// Names that something kept has, numbered again.
 struct Names<'n> {
     all: &'n IndexSet<String>,
-    kept: IndexSet<&'n str>,
+    kept: IndexSet<String>,
 }
 
 impl Names<'_> {
     fn keep(&mut self, index: usize) -> usize {
         let name = self.all.get_index(index).map_or(OTHER_NAMES, String::as_str);
-        self.kept.insert_full(name).0
+        self.kept.insert_full(name.to_owned()).0
     }
 }
 

@@ -134,7 +134,8 @@ fn timelines(
         let mut all: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for (at, found) in steps(file, &wanted).into_iter().enumerate() {
             let Some(found) = found else { continue };
-            events.push((at, StepEvents::of(found.step, found.lasts_ns)));
+            let Some((pair, _)) = wanted.get(at) else { continue };
+            events.push((at, StepEvents::of(found.step, &pair.path, found.lasts_ns)));
             all.insert(at, found.all);
         }
         // What cannot be read now was read before, and the stage has a timeline.

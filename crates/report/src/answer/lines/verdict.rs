@@ -110,6 +110,7 @@ fn for_rank(late: Option<&LateRow>) -> String {
         return "for other ranks".to_owned();
     };
     let why = match delays.cause() {
+        _ if !late.shows_cause() => "late",
         LateCause::Host => "late on the host",
         LateCause::Gpu => "slow on the GPU",
         LateCause::Both => "late on host and GPU",
