@@ -159,6 +159,10 @@ impl StageNumbers {
         match (&self.run, percent) {
             (Some(run), 50) => run.times.median(),
             (Some(run), _) => run.times.percentile(percent),
+            // Their mean is known better than the bucket that has all of them.
+            (None, _) if self.step_times.buckets().len() == 1 => {
+                self.timed.1.checked_div(self.timed.0)
+            }
             (None, _) => self.step_times.percentile(percent),
         }
     }
