@@ -9,8 +9,8 @@ use stage2_model::{Report, Role, StageRow, Status, StepUnit};
 use crate::causes::CauseNames;
 use crate::comparability::{differences, other_work, unlike};
 use crate::comparison::{
-    Better, ComparedRun, Comparison, MetricChange, MetricUnit, OwnTime, Per, Presence, StageChange,
-    Verdict, WorkTotal,
+    Better, ComparedRun, Comparison, MetricChange, MetricUnit, Noise, NoiseMethod, OwnTime, Per,
+    Presence, StageChange, Verdict, WorkTotal,
 };
 use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
@@ -188,7 +188,11 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
                 let sums = sums_by_class(work, units.is_warm).into_iter();
                 times.extend(sums.map(|(class, time)| (class, time.per(units.of_kernels))));
             }
-            of_stage(view, units, &times)
+            let mut numbers = of_stage(view, units, &times);
+            // One value of a run, as the same number of the whole run.
+            let of_run = numbers.values_mut().filter(|_| basis.per == Per::Run);
+            of_run.for_each(|number| number.spread = None);
+            numbers
         };
         side.iter().map(of).collect()
     };
@@ -231,14 +235,43 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         metrics.retain(|metric| change.per_of(&metric.metric).is_empty());
         change.metrics = metrics;
     }
+    judge_by_the_step(&mut change);
     let rate = change.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
     let has_moved = rate || time_of(&change).is_some_and(|(time, _)| time.verdict.is_change());
     if change.own_times.is_none() {
         change.host = host_causes([&a, &b], [&a_values, &b_values], has_moved);
+        // Samples show how the idle time of a run is divided, and not how much of it another run would have.
+        let is_open = |idle: &MetricChange| {
+            idle.noise.method == NoiseMethod::OneRunEach && idle.change != Some(0.0)
+        };
+        if has_moved && change.metric("idle_ms").is_some_and(is_open) {
+            for cause in &mut change.host {
+                cause.verdict = Verdict::None;
+                cause.noise = Noise { method: NoiseMethod::OneRunEach, ..Noise::default() };
+            }
+        }
     }
     change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
     let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
     (places.min().unwrap_or(ROLES.len()), change)
+}
+
+/// Times that are parts of a step, of which a run has one value.
+const PARTS_OF_STEP: [&str; 3] = ["window_ms", "idle_ms", "launch_gaps_ms"];
+
+/// Of one run per side, a part that changed by more than the noise of the whole step, and the way that the step did, is a
+/// change as well: together the parts are the step.
+fn judge_by_the_step(stage: &mut StageChange) {
+    let step = time_of(stage).map(|(step, _)| (step.verdict, step.noise));
+    let of_steps =
+        |noise: &Noise| matches!(noise.method, NoiseMethod::FivePercent | NoiseMethod::Instances);
+    let Some((verdict, noise)) = step.filter(|(_, noise)| of_steps(noise)) else { return };
+    let parts = stage.metrics.iter_mut().filter(|part| PARTS_OF_STEP.contains(&&*part.metric));
+    for part in parts.filter(|part| part.noise.method == NoiseMethod::OneRunEach) {
+        if verdict.is_beyond(part.change.unwrap_or(0.0), noise.threshold) {
+            (part.verdict, part.noise) = (verdict, noise);
+        }
+    }
 }
 
 /// The times of each side, and what they are of, where only some are of steps of an engine.
@@ -325,8 +358,8 @@ fn host_absent(sides: [&StageSide<'_>; 2]) -> Option<String> {
         false => ("no host samples", "record both sides with profiling.collector.host=true"),
     };
     let side = match (a < of_a, b < of_b) {
-        (true, false) => "before",
-        (false, true) => "after",
+        (true, false) => "before the change",
+        (false, true) => "after the change",
         _ => "in some runs",
     };
     (a + b > 0 && a + b < of_a + of_b).then(|| {

@@ -216,6 +216,16 @@ impl Verdict {
     pub fn is_change(self) -> bool {
         matches!(self, Verdict::Increased | Verdict::Decreased)
     }
+
+    /// Whether a number moved this way by more than a threshold.
+    pub(crate) fn is_beyond(self, change: f64, threshold: Option<f64>) -> bool {
+        let is_same_way = match self {
+            Verdict::Increased => change > 0.0,
+            Verdict::Decreased => change < 0.0,
+            Verdict::None | Verdict::Unknown => false,
+        };
+        is_same_way && threshold.is_some_and(|threshold| change.abs() > threshold)
+    }
 }
 
 /// A stage.

@@ -350,6 +350,12 @@ fn find_metric<'c>(condition: &Condition, of: &'c Comparison) -> Result<&'c Metr
         (condition.metric.as_str(), side, change.metric("step_ms"))
     {
         let of = change.per_of("step_ms");
+        if change.metric("tokens_per_s").is_some_and(|rate| rate.change.is_some()) {
+            return Err(format!(
+                "`{stage}` has no token_ms, because a step of it works on many tokens at once; use tokens_per_s, or \
+                 step_ms for its time{of}"
+            ));
+        }
         return Err(format!(
             "how many tokens a step of `{stage}` holds is not known{side}; its time{of} is step_ms"
         ));

@@ -25,5 +25,5 @@ pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};
 pub use lines::Outlook;
-pub use parts::{OTHER_IDLE, PartChange, Parts};
+pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};

@@ -127,7 +127,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
     }
     if outlook == Outlook::Better {
         texts.extend(
-            busier(&stages).map(|(stage, longer)| format!("but {stage} GPU busy {longer}")),
+            busier(&stages).map(|(stage, longer)| format!("but {} GPU busy {longer}", name(stage))),
         );
     }
     texts.extend(unlike(&stages, !is_open));
@@ -180,11 +180,11 @@ pub(crate) fn verdict(of: &Comparison) -> String {
 }
 
 /// The stage whose GPU work takes longer, and by how much: a shorter time may hide it.
-fn busier(stages: &[&StageChange]) -> Option<(String, String)> {
-    let busy = |stage: &&StageChange| {
+fn busier<'c>(stages: &[&'c StageChange]) -> Option<(&'c StageChange, String)> {
+    let busy = |stage: &&'c StageChange| {
         let busy = stage.metric("gpu_busy_ms").filter(|_| stage.other_work.is_none())?;
         let longer = busy.change.filter(|_| busy.verdict == Verdict::Increased)?;
-        Some((name(stage), format!("{} per {}", signed_time(longer * 1e6), stage.per_word())))
+        Some((*stage, format!("{} per {}", signed_time(longer * 1e6), stage.per_word())))
     };
     stages.iter().find_map(busy)
 }
@@ -559,20 +559,37 @@ fn in_short(stage: &StageChange, metric: &MetricChange) -> String {
 /// Share of the GPU work of a stage from which the change of a row is worth a name.
 const LEAST_OF_WORK: f64 = 0.01;
 
-/// The row that changed most, and how many names came and went: those of the libraries.
+/// Rows that a line names.
+const MOST: usize = 3;
+
+/// The rows of a stage that changed its GPU work by much, the largest change first.
+fn large_rows(stage: &StageChange) -> Vec<&WorkChange> {
+    let total = stage.work_total;
+    let all = total.before_ns.unwrap_or(0.0).max(total.after_ns.unwrap_or(0.0));
+    let parts = stage.parts();
+    let rows = parts.rows.iter().flat_map(|part| part.work.iter().map(move |row| (part, *row)));
+    let large = rows.filter(|(part, row)| {
+        let is_large = row.change_ns.abs() >= LEAST_OF_WORK * all && !part.is_swap(row);
+        is_large && row.verdict.is_change()
+    });
+    let mut large: Vec<&WorkChange> = large.map(|(_, row)| row).collect();
+    large.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    large
+}
+
+/// `gemm_a +39.9 us, gemm_b +20.8 us`; nothing where there are none.
+fn named_rows(rows: &[&WorkChange], limit: usize) -> Option<String> {
+    let text =
+        |row: &&WorkChange| format!("{} {}", work_name(row, limit), signed_time(row.change_ns));
+    let named: Vec<String> = rows.iter().take(MOST).map(text).collect();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
+/// The rows that changed most, and how many names came and went: those of the libraries.
 fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
-    let largest = |stage: &&StageChange| {
-        let total = stage.work_total;
-        let all = total.before_ns.unwrap_or(0.0).max(total.after_ns.unwrap_or(0.0));
-        let parts = stage.parts();
-        let rows = parts.rows.iter().flat_map(|part| part.work.iter().map(move |row| (part, row)));
-        let mut large = rows.filter(|(part, row)| {
-            let is_large = row.change_ns.abs() >= LEAST_OF_WORK * all && !part.is_swap(row);
-            is_large && row.verdict.is_change()
-        });
-        let (_, row) = large.next()?;
-        let (row, change) = (work_name(row, NAME_LIMIT), signed_time(row.change_ns));
-        Some(format!("most in {}: {row} {change} per {}", name(stage), stage.per_word()))
+    let largest = |stage: &StageChange| {
+        let named = named_rows(&large_rows(stage), NAME_LIMIT)?;
+        Some(format!("most in {} per {}: {named}", name(stage), stage.per_word()))
     };
     let comparable = stages
         .iter()
@@ -583,7 +600,7 @@ fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
     let none = "no kernel changed the GPU work by 1 % and beyond noise";
-    match (comparable.copied().find_map(|stage| largest(&stage)), names.join(", ")) {
+    match (comparable.copied().find_map(largest), names.join(", ")) {
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
@@ -705,7 +722,7 @@ fn noise(of: &Comparison) -> String {
             format!("± is the noise of steps within these two runs, at least 5 %{open}")
         }
         (1, n) | (n, 1) => format!(
-            "one run against {n}: the noise of the side with one is not known; [ ] has the differences of any two runs and \
+            "the noise of the single run is not known (1 against {n}); [ ] has the differences of any two runs and \
              the spread of the several; a change counts if 0 is outside and it is 5 % or more"
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
@@ -751,8 +768,10 @@ fn more_runs(of: &Comparison) -> String {
     format!("record {what}, then: stage2-launch diff {before} --against {after}")
 }
 
+/// Characters of a name of a kernel in the line *next*.
+const SHORT_NAME: usize = 44;
 /// Characters of the name of a run in a command to copy.
-const NAME_TO_COPY: usize = 24;
+const NAME_TO_COPY: usize = 48;
 
 /// Runs of a side from which a rank test can decide.
 const ENOUGH_RUNS: usize = 4;
@@ -772,9 +791,18 @@ fn next(of: &Comparison) -> String {
         Outlook::Changed if too_few(of) => return more_runs(of),
         Outlook::Better => match busier(&timed(of)) {
             Some((stage, _)) => {
-                return format!(
-                    "the change helps: keep it, and look at what the GPU works on for longer in {stage}"
-                );
+                let all = large_rows(stage);
+                let longer_rows: Vec<_> =
+                    all.into_iter().filter(|row| row.change_ns > 0.0).collect();
+                let stage = name(stage);
+                return match named_rows(&longer_rows, SHORT_NAME) {
+                    Some(rows) => {
+                        format!("the change helps: keep it; in {stage}, look at {rows}")
+                    }
+                    None => format!(
+                        "the change helps: keep it, and look at what the GPU works on for longer in {stage}"
+                    ),
+                };
             }
             None => "the change helps: keep it",
         },

@@ -39,27 +39,32 @@ impl StageChange {
             rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
         }
         let largest = rows.iter().map(|part| part.change_ns.abs()).fold(0.0, f64::max);
-        let place = |part: &PartChange<'_>| match part.verdict.is_change() {
-            _ if part.change_ns.abs() < LEAST_PART * largest => 2,
-            true => 0,
-            false => 1 + u8::from(part.word() == "noise" || part.noise.exceeds_value),
+        let place = |part: &PartChange<'_>| {
+            let is_small = part.change_ns.abs() < LEAST_PART * largest;
+            match part.is_beyond_noise() {
+                true if is_small => 2,
+                true => 0,
+                false if is_small || part.word() == "noise" || part.noise.exceeds_value => 3,
+                false => 1,
+            }
         };
         rows.order_by(|a, b| {
             let of_both = place(a).cmp(&place(b));
             of_both.then(b.change_ns.abs().total_cmp(&a.change_ns.abs()))
         });
+        let beyond = rows.iter().filter(|part| place(part) == 2).count();
         let told = match rows.iter().filter(|part| place(part) < 2).count() {
-            0 => NOISE_PARTS.min(rows.len()),
+            0 if beyond == 0 => NOISE_PARTS.min(rows.len()),
             told => told,
         };
         let sum = rows.iter().map(|part| part.change_ns).sum();
         let change_ns = whole.and_then(|whole| whole.change).map_or(sum, |ms| ms * 1e6);
         let rest = match (idle, whole) {
             (None, _) => "everything else",
-            (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps, medians of the runs",
+            (_, Some(whole)) if !whole.before_runs.is_empty() => "overlaps; medians do not add up",
             _ => "overlaps of GPU work",
         };
-        Parts { whole, change_ns, rows, told, rest }
+        Parts { whole, change_ns, rows, told, beyond, rest }
     }
 }
 
@@ -70,10 +75,12 @@ pub struct Parts<'c> {
     pub whole: Option<&'c MetricChange>,
     /// The change of that, ns per [`StageChange::per`].
     pub change_ns: f64,
-    /// Changes first, then what is not judged, then noise; of each, the largest first.
+    /// Large changes first, then what is not judged, then small changes, then noise; of each, the largest first.
     pub rows: Vec<PartChange<'c>>,
     /// How many rows to show: all that changed beyond noise, or the few largest if none did.
     pub told: usize,
+    /// How many rows behind these changed beyond noise, too, but by little.
+    pub beyond: usize,
     /// What the rows do not have: GPU work at the same time counts in each of its rows, and means are not medians.
     pub rest: &'static str,
 }
@@ -105,9 +112,17 @@ impl<'c> PartChange<'c> {
             sides.map(|side| side.ns).fold(0.0, |all, ns| all + ns)
         };
         let sides_ns = [sum_ns(|row| &row.before), sum_ns(|row| &row.after)];
+        let is_most = |row: &WorkChange| {
+            let all: f64 = work.iter().map(|row| row.change_ns.abs()).sum();
+            row.verdict.is_change() && row.change_ns.abs() > all / 2.0
+        };
         let (verdict, noise) = match (&work[..], sum) {
             ([row], _) => (row.verdict, row.noise),
             (_, Some(sum)) => (sum.verdict, sum.noise),
+            // The sum has no number of its own, but one row may be most of it.
+            ([first, ..], None) if first.change_ns * change_ns > 0.0 && is_most(first) => {
+                (first.verdict, first.noise)
+            }
             _ => (Verdict::None, Noise { method: NoiseMethod::OneRunEach, ..Noise::default() }),
         };
         let (change, cause) = (change_ns, None);
@@ -146,6 +161,12 @@ impl<'c> PartChange<'c> {
         let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
         let (verdict, noise) = judge(&before, &after, Expected::OneValue);
         let change_ns = all.change_ns - gaps_part.change_ns;
+        let is_one_run = noise.method == NoiseMethod::OneRunEach;
+        let (verdict, noise) =
+            match is_one_run && idle.verdict.is_beyond(change_ns / 1e6, idle.noise.threshold) {
+                true => (idle.verdict, idle.noise),
+                false => (verdict, noise),
+            };
         // Medians do not subtract.
         let is_opposed = matches!(
             (verdict, change_ns > 0.0),
@@ -178,6 +199,11 @@ impl<'c> PartChange<'c> {
         }
     }
 
+    /// Whether it changed, however little: what is on one side only did.
+    pub fn is_beyond_noise(&self) -> bool {
+        self.verdict.is_change() || ["new", "vanished"].contains(&self.word())
+    }
+
     /// Whether the runs tell if it is more than noise.
     pub fn is_judged(&self) -> bool {
         match self.verdict {
@@ -196,10 +222,10 @@ impl<'c> PartChange<'c> {
 }
 
 /// Idle time between consecutive launches.
-const LAUNCH_GAPS: &str = "launch gaps";
+pub const LAUNCH_GAPS: &str = "launch gaps";
 /// Idle time of no known cause that is not between consecutive launches.
 pub const OTHER_IDLE: &str = "other";
-/// Share of the largest part below which a part stands among noise.
+/// Share of the largest part below which a part stands behind those that are not judged.
 const LEAST_PART: f64 = 0.02;
 /// Parts that are shown where all are noise.
 const NOISE_PARTS: usize = 3;

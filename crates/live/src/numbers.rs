@@ -159,6 +159,10 @@ impl StageNumbers {
         match (&self.run, percent) {
             (Some(run), 50) => run.times.median(),
             (Some(run), _) => run.times.percentile(percent),
+            // Their mean is known better than the bucket that has all of them.
+            (None, _) if self.step_times.buckets().len() == 1 => {
+                self.timed.1.checked_div(self.timed.0)
+            }
             (None, _) => self.step_times.percentile(percent),
         }
     }
@@ -454,6 +458,22 @@ impl PastSlot {
     }
 }
 
+/// A piece of GPU work that ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DoneWork {
+    pub(crate) end: u64,
+    pub(crate) ns: u64,
+    pub(crate) stage: u16,
+    pub(crate) class: u8,
+    /// In a first call of its stage.
+    pub(crate) is_cold: bool,
+    /// Nothing: a copy, a fill or a graph.
+    pub(crate) kernel: Option<KernelId>,
+}
+
+/// Steps, and pieces of work, that wait for their time; with more of them all are counted at once.
+const AHEAD: usize = 1 << 18;
+
 /// Slots by the second that they are of.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
@@ -461,6 +481,10 @@ pub(crate) struct Slots {
     past: BTreeMap<u64, PastSlot>,
     /// What belongs to seconds that are kept no more.
     dropped: Slot,
+    /// Everything up to here is counted, and what ended later waits: a rate is of the same time as the window.
+    counted_to: u64,
+    steps_ahead: Vec<Step>,
+    work_ahead: Vec<DoneWork>,
     /// The whole recording: the calls but the first of each stage, the first ones, and the time before any call.
     pub(crate) run: [Slot; 3],
 }
@@ -492,8 +516,56 @@ impl Slots {
         self.all.entry(second).or_default()
     }
 
+    /// Counts a step, once all of the window is known up to its end.
+    pub(crate) fn step(&mut self, step: Step) {
+        match step.end > self.counted_to {
+            true => self.steps_ahead.push(step),
+            false => self.add_step(&step),
+        }
+        if self.steps_ahead.len() >= AHEAD {
+            std::mem::take(&mut self.steps_ahead).iter().for_each(|step| self.add_step(step));
+        }
+    }
+
+    /// Counts a piece of work, once all of the window is known up to its end.
+    pub(crate) fn work(&mut self, work: DoneWork) {
+        match work.end > self.counted_to {
+            true => self.work_ahead.push(work),
+            false => self.add_work(&work),
+        }
+        if self.work_ahead.len() >= AHEAD {
+            std::mem::take(&mut self.work_ahead).iter().for_each(|work| self.add_work(work));
+        }
+    }
+
+    /// Counts what waits for `to`.
+    pub(crate) fn count_to(&mut self, to: u64) {
+        self.counted_to = to;
+        let steps: Vec<Step> = self.steps_ahead.extract_if(.., |step| step.end <= to).collect();
+        steps.iter().for_each(|step| self.add_step(step));
+        let work: Vec<DoneWork> = self.work_ahead.extract_if(.., |work| work.end <= to).collect();
+        work.iter().for_each(|work| self.add_work(work));
+    }
+
+    fn add_step(&mut self, step: &Step) {
+        self.add(step.end, step.is_cold, |slot| match step.within.zip(step.ns) {
+            Some((name, ns)) => slot.within.entry((step.stage, name)).or_default().add(ns),
+            None => slot.stages.entry(step.stage).or_default().add_step(step),
+        });
+    }
+
+    fn add_work(&mut self, work: &DoneWork) {
+        let DoneWork { end, ns, stage, class, is_cold, kernel } = *work;
+        self.add(end, is_cold, |slot| {
+            slot.stages.entry(stage).or_default().work(class, ns);
+            if let Some(kernel) = kernel {
+                slot.kernel(stage, (kernel, class), ns);
+            }
+        });
+    }
+
     /// Adds what was at `ns` in a first call of its stage, or in another one.
-    pub(crate) fn add(&mut self, ns: u64, is_cold: bool, add: impl Fn(&mut Slot)) {
+    fn add(&mut self, ns: u64, is_cold: bool, add: impl Fn(&mut Slot)) {
         add(self.at(ns));
         self.run.get_mut(usize::from(is_cold)).map(add);
     }

@@ -18,8 +18,8 @@ use crate::counters::Counters;
 use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
-    BEFORE, Batch, COLD, Counts, DeviceBusy, KernelRow, Run, SLOT_NS, Slot, Slots, StageNumbers,
-    WARM, Window, Within, steps_of,
+    BEFORE, Batch, COLD, Counts, DeviceBusy, DoneWork, KernelRow, Run, SLOT_NS, Slot, Slots,
+    StageNumbers, WARM, Window, Within, steps_of,
 };
 use crate::settled::{Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
@@ -284,17 +284,12 @@ impl Process {
     fn count_steps(&mut self) {
         for step in std::mem::take(&mut self.steps) {
             self.run.add(&step);
-            if let Some((name, ns)) = step.within.zip(step.ns) {
-                let kind = (step.stage, name);
-                let add = |slot: &mut Slot| slot.within.entry(kind).or_default().add(ns);
-                self.slots.add(step.end, step.is_cold, add);
-                continue;
-            }
             let recorded = Some(!self.gated || step.recorded == Some(true));
             let step = Step { recorded, ..step };
-            self.stages.entry(step.stage).or_default().totals.add_step(&step);
-            let add = |slot: &mut Slot| slot.stages.entry(step.stage).or_default().add_step(&step);
-            self.slots.add(step.end, step.is_cold, add);
+            if step.within.is_none() {
+                self.stages.entry(step.stage).or_default().totals.add_step(&step);
+            }
+            self.slots.step(step);
         }
     }
 
@@ -334,12 +329,8 @@ impl Process {
         }
         full |= self.host.worked(start, end);
         self.late_ns = self.late_ns.saturating_add(late);
-        self.slots.add(end, is_cold, |slot| {
-            slot.stages.entry(stage).or_default().work(class, end - start);
-            if work.is_kernel() {
-                slot.kernel(stage, (kernel, class), end - start);
-            }
-        });
+        let kernel = work.is_kernel().then_some(kernel);
+        self.slots.work(DoneWork { end, ns: end - start, stage, class, is_cold, kernel });
         let device = self.tables.device_of(work.queue);
         if let Some(device) = device
             && (self.devices.len() < DEVICES || self.devices.contains_key(&device))
@@ -403,6 +394,7 @@ impl Process {
         let windows = windows.map(union_of);
         self.instances.end_steps(to, &mut self.steps);
         self.count_steps();
+        self.slots.count_to(to);
         self.instances.forget(to);
         let mut run = std::mem::take(&mut self.slots.run);
         // It ends with this slice, and so belongs to the slot before a boundary.

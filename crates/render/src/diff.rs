@@ -186,8 +186,10 @@ fn option_of(row: &ConditionResult) -> &'static str {
 const STAGES: usize = 4;
 /// Stages in the table of all.
 const STAGE_ROWS: usize = 20;
-/// Kernels of a stage.
+/// Kernels of a stage: so many at least, and more while the others hold more than this share of all changes.
 const WORK_ROWS: usize = 12;
+const WORK_ROWS_MOST: usize = 48;
+const LEFT_OUT: f64 = 0.05;
 /// Differences besides the numbers.
 const DIFFERENCES: usize = 20;
 const KERNEL_CHARS: usize = 80;
@@ -408,9 +410,16 @@ fn details(stage: &StageChange) -> String {
         out.push_str(&sentence(&format!("The sides are not comparable: {why}.")));
         out.push(' ');
     }
+    let busy = stage.metric("gpu_busy_ms").and_then(|busy| busy.change);
+    // A reader compares the two.
+    let busy = busy.map(|ms| signed_time(ms * 1e6));
+    let overlaps = match busy.filter(|busy| *busy != signed_time(stage.work_total.change_ns)) {
+        Some(busy) => format!("; work that overlaps counts once in GPU busy, {busy}"),
+        None => String::new(),
+    };
     out.push_str(&sentence(&format!(
         "GPU work, busy, idle and window times are per {}. Its GPU work takes {} before and {} \
-         after (sum of durations, {})",
+         after (sum of durations, {}{overlaps})",
         per,
         or_absent(stage.work_total.before_ns, shown_time),
         or_absent(stage.work_total.after_ns, shown_time),
@@ -511,14 +520,15 @@ fn work(stage: &StageChange) -> String {
     let is_change = |row: &&WorkChange| row.verdict.is_change();
     let (mut shown, mut others): (Vec<&WorkChange>, Vec<&WorkChange>) =
         stage.work.iter().partition(is_change);
-    others.extend(shown.split_off(WORK_ROWS.min(shown.len())));
+    others.extend(shown.split_off(worth_rows(&shown)));
     let per = stage.per_word();
     let table = Table::new(&shown)
         .left("GPU work", |row| kernel(row))
-        .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
+        // Second, so that a narrow screen shows it.
+        .right("change, us", |row| us_difference_cell(row.change_ns))
         .right(&format!("before, us per {per}"), |row| us_cell(row.before.as_ref().map(|s| s.ns)))
         .right(&format!("after, us per {per}"), |row| us_cell(row.after.as_ref().map(|s| s.ns)))
-        .right("change, us", |row| us_difference_cell(row.change_ns))
+        .left("class", |row| (!row.class.is_empty()).then(|| text(&row.class)))
         .right(&format!("calls per {per}"), |row| calls(row))
         .left("difference", |row| what_became(stage, row));
     if others.is_empty() {
@@ -535,6 +545,18 @@ fn work(stage: &StageChange) -> String {
         signed_time(others.iter().map(|row| row.change_ns).sum()),
     ));
     table.or_nothing() + &rest
+}
+
+/// How many of these rows, the largest change first, leave little of the change to the others.
+fn worth_rows(rows: &[&WorkChange]) -> usize {
+    let all: f64 = rows.iter().map(|row| row.change_ns.abs()).sum();
+    let mut seen = 0.0;
+    let is_little = |row: &&&WorkChange| {
+        seen += row.change_ns.abs();
+        seen < (1.0 - LEFT_OUT) * all
+    };
+    let worth = rows.iter().take_while(is_little).count() + 1;
+    worth.clamp(WORK_ROWS, WORK_ROWS_MOST).min(rows.len())
 }
 
 fn kernel(row: &WorkChange) -> String {

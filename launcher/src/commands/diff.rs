@@ -14,7 +14,9 @@ use stage2_read::layout::COLLECTOR_DIR;
 
 use super::baseline;
 use super::ending::printed;
-use crate::bundle::{RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named};
+use crate::bundle::{
+    LATEST, RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named,
+};
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::plan;
@@ -22,6 +24,8 @@ use crate::terminal::{Terminal, width};
 use stage2_render::diff as view;
 
 pub(crate) const METRICS: &str = "metrics.json";
+/// The report of a run for a browser.
+const PAGE: &str = "report.html";
 /// Larger reports are none of ours.
 const REPORT_LIMIT_BYTES: u64 = 1 << 30;
 /// The verdict on a side and itself.
@@ -41,6 +45,15 @@ struct Input {
 type Group = Vec<Input>;
 
 pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
+    let outputs = args.output.iter().map(|out| (out, "-o"));
+    let outputs: Vec<_> = outputs.chain(args.html.iter().map(|out| (out, "--html"))).collect();
+    for (out, option) in &outputs {
+        if out.is_dir() {
+            let out = visible_path(out);
+            return Err(Failure::Usage(format!("{out} is a folder; name a file with {option}")));
+        }
+        super::check_folder_of(out, option)?;
+    }
     if args.against.is_empty() && args.runs.len() < 2 {
         let only = args.runs.first().map(|run| visible_path(run)).unwrap_or_default();
         if only.contains(',') && args.runs.iter().all(|run| !run.exists()) {
@@ -54,15 +67,6 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             "diff needs two runs, and only {only} was given: name the run before the change and the run \
              after it; several on each side: diff A1 A2 --against B1 B2"
         )));
-    }
-    let outputs = args.output.iter().map(|out| (out, "-o"));
-    let outputs: Vec<_> = outputs.chain(args.html.iter().map(|out| (out, "--html"))).collect();
-    for (out, option) in &outputs {
-        if out.is_dir() {
-            let out = visible_path(out);
-            return Err(Failure::Usage(format!("{out} is a folder; name a file with {option}")));
-        }
-        super::check_folder_of(out, option)?;
     }
     let words: Vec<&PathBuf> = args.runs.iter().chain(&args.against).collect();
     let is_absent =
@@ -119,15 +123,15 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
             + "\n"
-    } else if args.output.as_deref().is_some_and(is_html) {
-        view::html(&diff)
+    } else if let Some(out) = args.output.as_deref().filter(|out| is_html(out)) {
+        view::html(&diff, &links(out, inputs()))
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
         screens(&diff)
     };
     if let Some(path) = &args.html {
-        write(path, &view::html(&diff), terminal)?;
+        write(path, &view::html(&diff, &links(path, inputs())), terminal)?;
     }
     match &args.output {
         Some(path) => {
@@ -227,6 +231,37 @@ fn refuse_ending(out: &Path, option: &str, is_json: bool) -> Result<(), Failure>
         (_, false) => "a page for a browser, named .html or .htm, or Markdown, named .md or .txt",
     };
     Err(Failure::Usage(format!("{option} {shown}: diff writes {what}")))
+}
+
+/// Where the report of each run is that has one, for a page that is written to `out`.
+fn links<'i>(out: &Path, inputs: impl Iterator<Item = &'i Input>) -> BTreeMap<String, String> {
+    let folder = match out.parent() {
+        Some(folder) if folder != Path::new("") => folder.canonicalize(),
+        _ => std::env::current_dir(),
+    };
+    let Ok(folder) = folder else { return BTreeMap::new() };
+    let link = |input: &Input| {
+        let report = input.path.canonicalize().ok()?.with_file_name(PAGE);
+        report.is_file().then(|| (input.label.clone(), link_to(&report, &folder)))
+    };
+    inputs.filter_map(link).collect()
+}
+
+/// An address of a file that holds wherever both folders are moved together.
+fn link_to(file: &Path, from: &Path) -> String {
+    let (all, from): (Vec<_>, Vec<_>) = (file.components().collect(), from.components().collect());
+    let shared = all.iter().zip(&from).take_while(|(a, b)| a == b).count();
+    let up = from.iter().skip(shared).map(|_| "..".to_owned());
+    let plain = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    let down = all.iter().skip(shared).map(|part| {
+        part.as_os_str().as_encoded_bytes().iter().map(|byte| plain(*byte)).collect::<String>()
+    });
+    up.chain(down).collect::<Vec<_>>().join("/")
 }
 
 /// Whether the name of an output asks for a page for a browser.
@@ -371,7 +406,18 @@ fn input(given: &Path) -> Result<Input, Failure> {
     let path = metrics_of(given)?;
     let (_, mut read) = report_of(&path)?;
     forget_what_is_not_compared(&mut read.report);
-    Ok(Input { label: visible_path(given), path, read })
+    Ok(Input { label: label_of(given), path, read })
+}
+
+/// What a run is called: `latest` is another one later, and so has the name of its folder.
+fn label_of(given: &Path) -> String {
+    let path = run_named(given);
+    let is_latest = path.file_name().is_some_and(|name| name == LATEST);
+    let target = if is_latest { std::fs::read_link(&path).ok() } else { None };
+    match target.filter(|target| target.components().count() == 1) {
+        Some(target) => visible_path(&path.with_file_name(target)),
+        None => visible_path(given),
+    }
 }
 
 /// A file's bytes and the report in them.
@@ -450,16 +496,50 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// An output must not replace what is compared.
+/// An output must not replace what is compared, nor any file of a run.
 fn refuse_input<'i>(out: &Path, inputs: impl Iterator<Item = &'i Input>) -> Result<(), Failure> {
     let Ok(out_file) = out.canonicalize() else { return Ok(()) };
+    let shown = visible_path(out);
     for input in inputs {
         if input.path.canonicalize().is_ok_and(|path| path == out_file) {
             return Err(Failure::Usage(format!(
-                "{} is one of the reports that are compared; write to another file",
-                visible_path(out)
+                "{shown} is one of the reports that are compared; write to another file"
             )));
         }
     }
-    Ok(())
+    match out_file.ancestors().skip(1).find(|folder| is_of_run(&out_file, folder)) {
+        Some(run) => Err(Failure::Usage(format!(
+            "{shown} is a file of the run in {}; write to another file",
+            visible_path(run)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Whether a file that exists is one of the run in a folder. Where no list tells, all files there are.
+fn is_of_run(file: &Path, folder: &Path) -> bool {
+    let Ok(name) = file.strip_prefix(folder) else { return false };
+    if !folder.join(RUN_JSON).exists() {
+        // A run of a baseline has its report alone.
+        return name == Path::new(METRICS);
+    }
+    match RunRecord::read(folder) {
+        Ok(record) if !record.files.is_empty() => {
+            name == Path::new(RUN_JSON) || record.files.iter().any(|of| Path::new(of) == name)
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_from_the_page_to_the_report() {
+        let link = |file: &str, from: &str| link_to(Path::new(file), Path::new(from));
+        assert_eq!(link("/r/A 1/report.html", "/r"), "A%201/report.html");
+        assert_eq!(link("/r/a/report.html", "/r/pages/x"), "../../a/report.html");
+        assert_eq!(link("/r/a:b/report.html", "/r/a:b"), "report.html");
+    }
 }

@@ -140,7 +140,8 @@ pub(super) fn compare(run_dir: &Path, terminal: &Terminal) -> Result<(), Failure
     let diff = diff::of_folders(&with_work)?;
     let page = folder.join(format!("{COMPARED}.md"));
     write_whole(&page, &view::markdown(&diff)).map_err(Failure::no_result)?;
-    write_whole(&page.with_extension("html"), &view::html(&diff)).map_err(Failure::no_result)?;
+    write_whole(&page.with_extension("html"), &view::html(&diff, &BTreeMap::new()))
+        .map_err(Failure::no_result)?;
     view::warnings(&diff).iter().for_each(|finding| terminal.finding(finding));
     terminal.result(&format!("windows compared: {}", visible_path(&page)));
     Ok(())

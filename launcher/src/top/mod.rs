@@ -16,7 +16,6 @@ use ratatui::widgets::Paragraph;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::SIGTSTP;
-use stage2_contract::text::numbers::counted;
 use stage2_contract::text::visible_path;
 
 use crate::cli::TopArgs;
@@ -188,7 +187,8 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
     let of_run = || watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
-    let report = watched.made.clone().or_else(of_run);
+    // Its own one, if there is one: `w` names the copy.
+    let report = of_run().or_else(|| watched.made.clone());
     let next = match (report, has_keys && !watched.files().is_empty()) {
         (Some(report), _) => format!("report: {}", visible_path(&report)),
         (None, true) => "w writes its report".to_owned(),
@@ -276,10 +276,7 @@ fn write_bundle(watched: &mut LiveSource, is_over: bool) {
 fn save(files: &[PathBuf], folder: &Path, title: &str) -> (String, Option<PathBuf>) {
     let report = folder.join("report.html");
     match merge(files, folder) {
-        Ok(()) => {
-            let (shown, files) = (visible_path(&report), counted(files.len() as u64, "trace file"));
-            (format!("made {shown} of {title} ({files})"), Some(report))
-        }
+        Ok(()) => (format!("made {} of {title}", visible_path(&report)), Some(report)),
         Err(why) => (format!("{} was not made: {why}", folder.display()), None),
     }
 }

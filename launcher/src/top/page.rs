@@ -237,6 +237,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     if view.state.help {
         return help(width, height);
     }
+    let kernels_shown = &view.kernels_shown;
     let view = &*without_numbers(view);
     let mut lines = head(view, width);
     let seen = &*seen(view);
@@ -291,6 +292,8 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     lines.extend(stage_table(view, (&rows, &alone, &nothing(view)), chosen, for_stages, width));
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
+    // Of one process alone, the keys act on another view than the table.
+    kernels_shown.set(seen.kernels_shown.get());
     lines.extend(states);
     lines.extend(counters);
     lines.extend(hosts);

@@ -133,6 +133,35 @@ fn numbers_of_the_last_moments_are_not_shown_before_they_are_final() {
     assert!(process.window().ns > 4 * S);
 }
 
+/// Hazard (Watching what runs): calls and work that ended after the window count in its rates.
+/// Promise: no rate is higher than the calls that fit into the time, whenever one looks.
+#[test]
+fn rates_are_of_the_time_of_the_window() {
+    let mut process = process();
+    let mut seen = 0;
+    for step in 1..=1_500u64 {
+        let at = S + step * 10 * MS;
+        process.push(opened(step, at));
+        process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
+        process.push(kernel(step, at + MS, at + 9 * MS));
+        process.is_current();
+        let window = process.window();
+        let Some(decode) = window.stages.get("decode") else { continue };
+        // One call may have begun before.
+        let fit = window.ns / (10 * MS) + 1;
+        assert!(decode.steps <= fit, "{} calls in {} ns", decode.steps, window.ns);
+        assert!(decode.launches <= fit, "{} kernels in {} ns", decode.launches, window.ns);
+        let kernels: u64 = window.kernels.iter().map(|row| row.launches).sum();
+        assert_eq!(kernels, decode.launches);
+        // From the first boundary on they are not fewer, either.
+        assert!(decode.steps + 3 >= fit, "{} calls in {} ns", decode.steps, window.ns);
+        seen += 1;
+    }
+    assert!(seen > 1_000, "{seen}");
+    process.finish();
+    assert_eq!(process.totals()["decode"].steps, 1_500);
+}
+
 #[test]
 fn once_a_record_comes_late_the_numbers_wait_longer() {
     let mut process = process();

@@ -1,14 +1,16 @@
 //! A comparison -> one page for a browser that needs no network and no script.
 
+use std::collections::BTreeMap;
+
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, MetricUnit, Outcome, Outlook, PartChange,
-    Presence, StageChange, Verdict, WorkChange, signed_time,
+    Presence, StageChange, WorkChange, signed_time,
 };
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    REST, SideFacts, condition_table, details, other_tables, page_title, screen, shown_stages,
-    stage_table, value_cell, work_word,
+    REST, SideFacts, condition_table, details, in_folder, other_tables, page_title, screen,
+    shown_stages, stage_table, value_cell, work_word,
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 
@@ -16,6 +18,8 @@ const STYLE: &str = include_str!("diff.css");
 /// Bars of a stage.
 const BARS: usize = 12;
 const BAR_NAME_CHARS: usize = 70;
+/// Characters of the names of parts in one bar.
+const SUM_CHARS: usize = 200;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
 const KERNEL_BARS: usize = 4;
 const LEAST_KERNEL_BAR: f64 = 0.05;
@@ -26,12 +30,13 @@ const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
 /// One page for a browser that needs no network and no script.
 ///
 /// The tables are those of the Markdown page, so that a number is written in one place. The bars are made
-/// here; foreign text in them comes through [`escaped`].
-pub fn html(diff: &Diff) -> String {
+/// here; foreign text in them comes through [`escaped`]. `links`: the addresses of the reports of runs, by what these are
+/// called.
+pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let titles: Vec<String> = diff.comparisons.iter().map(page_title).collect();
     let page_title = escaped(&titles.join("; "));
     let parts = diff.comparisons.iter().enumerate();
-    let parts: String = parts.map(|(at, of)| comparison(of, at)).collect();
+    let parts: String = parts.map(|(at, of)| comparison(of, at, links)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
         let (title, verdict) = (breakable(title), escaped(&of.verdict));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
@@ -60,7 +65,7 @@ pub fn html(diff: &Diff) -> String {
 const COMMAND: &str = "stage2-launch ";
 
 /// The verdict and how far to trust it, the times, what moved in which part, and then everything else.
-fn comparison(of: &Comparison, at: usize) -> String {
+fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> String {
     let is_weighty = of.differences.iter().any(|d| d.severity >= Severity::Warning);
     let lines = |labels: &[&str]| -> String {
         let line = |line: &AnswerLine| {
@@ -102,7 +107,7 @@ fn comparison(of: &Comparison, at: usize) -> String {
         caution.unwrap_or_default(),
         escaped(&of.verdict),
         conditions_line(of) + &lines(&FIRST_LINES),
-        side("before", &of.before) + &side("after", &of.after),
+        side("before", &of.before, links) + &side("after", &of.after, links),
         marked(&condition_table(of)),
         marked(&stage_table(of)),
         picture.unwrap_or_default(),
@@ -113,7 +118,8 @@ fn comparison(of: &Comparison, at: usize) -> String {
 }
 
 /// What ran on a side: its runs, on what and when, and their commands.
-fn side(name: &str, runs: &[ComparedRun]) -> String {
+fn side(name: &str, runs: &[ComparedRun], links: &BTreeMap<String, String>) -> String {
+    let runs_of = runs;
     let SideFacts { runs, facts, commands } = SideFacts::of(runs);
     let runs = format!("<b>{}</b>", breakable(&runs));
     // Only paths break: a time of day does not.
@@ -122,7 +128,19 @@ fn side(name: &str, runs: &[ComparedRun]) -> String {
     let facts = facts.collect::<Vec<_>>().join(" · ");
     let command = |text: &String| format!("<br><code>{}</code>", breakable(text));
     let commands: String = commands.iter().map(command).collect();
-    format!("<div><dt>{name}</dt><dd>{facts}{commands}</dd></div>\n")
+    let report = |run: &ComparedRun| {
+        let name = breakable(in_folder(&run.label).1);
+        links.get(&run.label).map(|link| format!("<a href=\"{}\">{name}</a>", attribute(link)))
+    };
+    let reports: Vec<String> = runs_of.iter().filter_map(report).collect();
+    let reports = match reports.len() {
+        0 => String::new(),
+        number => {
+            let what = if number == 1 { "report" } else { "reports" };
+            format!("<br>{what}: {}", reports.join(", "))
+        }
+    };
+    format!("<div><dt>{name}</dt><dd>{facts}{commands}{reports}</dd></div>\n")
 }
 
 /// Tables whose verdicts have the colours of the bars.
@@ -203,7 +221,7 @@ fn bar_word(word: &'static str) -> &'static str {
 const LEGEND: [(&str, &str); 4] = [
     ("more", "longer, beyond noise"),
     ("less", "shorter, beyond noise"),
-    ("noise", "within noise, or small"),
+    ("noise", "within noise, or the rest"),
     ("open", "not judged"),
 ];
 
@@ -212,7 +230,7 @@ const LEGEND: [(&str, &str); 4] = [
 /// took over from others; hollow: not judged, or of unlike sides.
 fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
-    let screen::Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS);
+    let screen::Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS, SUM_CHARS);
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
@@ -225,10 +243,9 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         )
     };
     let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
-    let bar = |ns: f64, verdict: Verdict, is_judged: bool| {
+    let bar = |ns: f64, is_change: bool, is_judged: bool| {
         let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
-        let is_change = verdict.is_change();
         let fill = match (is_change, ns > 0.0) {
             _ if !is_alike || !is_change && !is_judged => "open",
             (false, _) => "noise",
@@ -255,8 +272,8 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             );
             let sides = [&work.before, &work.after].map(|side| side.as_ref().map_or(0.0, |s| s.ns));
             // The change of one that took over from others says little of its class: grey, whatever its verdict.
-            let verdict = if part.is_swap(work) { Verdict::None } else { work.verdict };
-            let bar = bar(work.change_ns, verdict, work.noise.is_judged());
+            let is_change = work.verdict.is_change() && !part.is_swap(work);
+            let bar = bar(work.change_ns, is_change, work.noise.is_judged());
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
             row(" class=\"part\"", &name, ms(sides), &bar, change)
         };
@@ -266,18 +283,13 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         let short = screen::part_name(stage, part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
-        let bar = bar(part.change_ns, part.verdict, part.is_judged());
+        let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
         row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
     };
-    let sum = |(name, ns): &(String, f64)| {
+    let sum = |sum: &screen::Sum| {
         let none = || [String::new(), String::new()];
-        row(
-            " class=\"soft\"",
-            &escaped(name),
-            none(),
-            &bar(*ns, Verdict::None, true),
-            signed_time(*ns),
-        )
+        let bar = bar(sum.ns, sum.is_change, sum.is_judged);
+        row(" class=\"soft\"", &escaped(&sum.name), none(), &bar, signed_time(sum.ns))
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();

@@ -3,8 +3,8 @@
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
-    Comparison, MetricChange, NoiseMethod, OTHER_IDLE, PartChange, Parts, Per, Presence,
-    StageChange, Verdict, WorkChange, signed, signed_time,
+    Comparison, LAUNCH_GAPS, MetricChange, MetricUnit, NoiseMethod, OTHER_IDLE, PartChange, Parts,
+    Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
 use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
@@ -26,7 +26,9 @@ const NUMBER_CHARS: usize = 12;
 const NARROW: usize = 72;
 /// Lines of the comparison below the bars, the first ones where there is no room for all, and how many lines of the
 /// screen each may take.
-const BELOW: [(&str, usize); 4] = [("next", 2), ("comparable", 2), ("noise", 2), ("libraries", 2)];
+const BELOW: [(&str, usize); 5] =
+    [("next", 2), ("comparable", 2), ("noise", 2), ("kernels", 2), ("libraries", 2)];
+
 const LABEL_CHARS: usize = 12;
 /// Stands for a space at which no line breaks.
 const TIED: char = '\u{1}';
@@ -45,13 +47,20 @@ pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
     let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
     let mut below: Vec<String> = Vec::new();
     for (label, most) in BELOW {
-        let most = if label == "next" { most } else { most.min(room) };
+        let most = match label {
+            "next" => most,
+            // Where conditions take its room, too: intervals mean nothing without it.
+            // One line is for the noise.
+            "comparable" if room > 1 => most.min(room - 1),
+            "noise" if !of.conditions.is_empty() => most.min(room.max(1)),
+            _ => most.min(room),
+        };
         if most == 0 {
             continue;
         }
         let line = labelled(of, label, width, most);
         let is_news = label != "libraries" || !of.libraries.is_empty();
-        if label == "next" || is_news && line.len() <= room {
+        if label == "next" || is_news && line.len() <= room.max(most) {
             room = room.saturating_sub(line.len());
             below.extend(line);
         }
@@ -216,7 +225,9 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         return vec![String::new(), why.to_owned()];
     };
     let parts = stage.parts();
-    let Shown { rows, sums, longest } = shown_parts(&parts, most);
+    let plain_chars =
+        width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
+    let Shown { rows, sums, longest } = shown_parts(&parts, most, plain_chars);
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
     let word_chars = rows.iter().map(|part| sign_less(part.word()).len() + 1).max().unwrap_or(1);
     let word_chars = if word_chars > 1 { word_chars } else { 0 };
@@ -232,16 +243,30 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     };
     let mut lines = vec![String::new(), shorten(&head, width - 1)];
     lines.extend(rows.iter().map(|part| {
-        let fill = match part.verdict.is_change() {
+        let fill = match part.is_beyond_noise() {
             _ if !is_alike => OPEN,
             true => CHANGE,
             false if part.is_judged() => NOISE_BAR,
             false => OPEN,
         };
-        bar(part.change_ns, fill, sign_less(part.word()), &part_name(stage, part, name_chars))
+        let name = match part.cause {
+            // They add up to the idle time that a report gives.
+            Some(cause @ (OTHER_IDLE | LAUNCH_GAPS)) => {
+                let [a, b] = part.sides_ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
+                format!("idle: {cause}, {a} → {b} ms")
+            }
+            _ => part_name(stage, part, name_chars),
+        };
+        bar(part.change_ns, fill, sign_less(part.word()), &name)
     }));
-    let sum_fill = if is_alike { NOISE_BAR } else { OPEN };
-    lines.extend(sums.iter().map(|(name, ns)| bar(*ns, sum_fill, "", name)));
+    lines.extend(sums.iter().map(|sum| {
+        let fill = match (is_alike && sum.is_judged, sum.is_change) {
+            (false, _) => OPEN,
+            (true, true) => CHANGE,
+            (true, false) => NOISE_BAR,
+        };
+        bar(sum.ns, fill, "", &sum.name)
+    }));
     let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
     let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
     let legend: Vec<String> = legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
@@ -255,7 +280,7 @@ const NOISE_BAR: &str = "░";
 const OPEN: &str = "□";
 /// What each of them means.
 const LEGEND: [(&str, &str); 3] =
-    [(CHANGE, "beyond noise"), (NOISE_BAR, "noise, or small"), (OPEN, "not judged")];
+    [(CHANGE, "beyond noise"), (NOISE_BAR, "within noise, or the rest"), (OPEN, "not judged")];
 
 /// The word behind a number, whose sign already means longer or shorter.
 pub(super) fn sign_less(word: &'static str) -> &'static str {
@@ -270,38 +295,98 @@ const LEAST_REST: f64 = 0.02;
 /// The parts that have bars, and what all others come to.
 pub(super) struct Shown<'p> {
     pub(super) rows: &'p [PartChange<'p>],
-    /// Names and times: of smaller parts, and of what is in no part.
-    pub(super) sums: Vec<(String, f64)>,
+    /// Smaller parts, and what is in no part.
+    pub(super) sums: Vec<Sum>,
     /// The longest bar, ns.
     pub(super) longest: f64,
 }
 
-/// As many parts as there may be bars. What is no more than noise is one of them.
-pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize) -> Shown<'p> {
-    let sum = |rows: &[PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
+/// Several parts in one bar.
+pub(super) struct Sum {
+    pub(super) name: String,
+    pub(super) ns: f64,
+    /// All of them changed beyond noise.
+    pub(super) is_change: bool,
+    pub(super) is_judged: bool,
+}
+
+/// As many parts as there may be bars. What is no more than noise is one of them, and so is what has no room: a name has
+/// at most so many characters.
+pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -> Shown<'p> {
+    let sum = |rows: &[&PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
     let all = parts.rows.len();
     // A single one takes no more room than that there is one.
     let told = if parts.told + 1 >= all { all } else { parts.told };
+    // The sum of noise has one.
     let most = most.saturating_sub(1);
-    let (rows, smaller) =
-        parts.rows.split_at(if told <= most { told } else { most.saturating_sub(1) });
+    let changed = (told + parts.beyond).min(all);
+    let named = match (changed <= most, told <= most) {
+        (true, _) => changed,
+        (false, true) => told.max(most.saturating_sub(1)),
+        (false, false) => most.saturating_sub(1),
+    };
+    let (rows, smaller) = parts.rows.split_at(named);
+    let (beyond, others): (Vec<_>, Vec<_>) =
+        smaller.iter().partition(|part| part.is_beyond_noise());
     let mut sums = Vec::new();
-    if !smaller.is_empty() {
-        let what = match smaller.iter().all(|part| part.word() == "noise") {
-            true => "more within noise",
-            false if told > most => "more parts",
-            false => "more within noise, or small",
+    if !beyond.is_empty() {
+        let (name, ns) = (names_of(&beyond, chars), sum(&beyond));
+        sums.push(Sum { name, ns, is_change: true, is_judged: true });
+    }
+    if !others.is_empty() {
+        let is_judged = others.iter().all(|part| part.is_judged());
+        let is_any_judged = others.iter().any(|part| part.is_judged());
+        let what = match (is_judged, is_any_judged) {
+            (true, _) => "more within noise",
+            (false, true) => "more within noise, or not judged",
+            (false, false) => "more not judged",
         };
-        sums.push((format!("{} {what}", smaller.len()), sum(smaller)));
+        let name = format!("{} {what}", others.len());
+        sums.push(Sum { name, ns: sum(&others), is_change: false, is_judged });
     }
     let longest = rows.iter().map(|part| part.change_ns.abs());
-    let longest = longest.chain(sums.iter().map(|(_, ns)| ns.abs())).fold(0.0, f64::max);
-    let rest = parts.change_ns - sum(&parts.rows);
+    let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
+    let rest = parts.change_ns - sum(&parts.rows.iter().collect::<Vec<_>>());
     if rest.abs() >= LEAST_REST_NS.max(LEAST_REST * longest) {
-        sums.push((format!("rest: {}", parts.rest), rest));
+        let name = format!("rest: {}", parts.rest);
+        sums.push(Sum { name, ns: rest, is_change: false, is_judged: true });
     }
     Shown { rows, sums, longest: longest.max(rest.abs()) }
 }
+
+/// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.
+fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
+    let mut text = format!("{} more", parts.len());
+    for (at, part) in parts.iter().enumerate() {
+        let us = part.change_ns / 1e3;
+        let number = signed(us, if us.abs() < 10.0 { 1 } else { 0 });
+        let (before, unit) = if at == 0 { (": ", " us") } else { (", ", "") };
+        let more = format!("{before}{} {number}{unit}", class_of(part));
+        let is_last = at + 1 == parts.len();
+        let room = chars.saturating_sub(if is_last { 0 } else { MORE.chars().count() });
+        if text.chars().count() + more.chars().count() > room {
+            text.push_str(if at == 0 { "" } else { MORE });
+            break;
+        }
+        text.push_str(&more);
+    }
+    text
+}
+
+/// Stands for names that have no room.
+const MORE: &str = ", …";
+
+/// The class of the work of a part, or what the host did.
+fn class_of<'p>(part: &PartChange<'p>) -> &'p str {
+    match (part.work.first(), part.cause) {
+        (Some(work), _) if work.class.is_empty() => work.kind.into(),
+        (Some(work), _) => work.class.as_str(),
+        (None, cause) => cause.unwrap_or("idle"),
+    }
+}
+
+/// Percentage points between the changes of the mean and of the median step that make both worth telling.
+const APART_PERCENT: f64 = 10.0;
 
 /// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), of which`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
@@ -315,15 +400,16 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let [a, b] = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
     let is_noise = whole.verdict == Verdict::None && !whole.before_runs.is_empty();
     let noise = if is_noise { ", within noise" } else { "" };
-    let opposed = stage.time().filter(|time| {
-        let signs = time.change.unwrap_or(0.0) * whole.change.unwrap_or(0.0);
-        signs < 0.0 && time.verdict.is_change() && time.metric != "host_ms"
-    });
-    let opposed = match opposed.and_then(MetricChange::relative_percent) {
-        Some(percent) => format!(", but median {} %", signed(percent, 1)),
+    // The table has the median.
+    let median = stage.time().filter(|time| ["step_ms", "token_ms"].contains(&&*time.metric));
+    let median = median.and_then(MetricChange::relative_percent);
+    let apart = median.zip(whole.relative_percent());
+    let median = apart.filter(|(median, mean)| (median - mean).abs() >= APART_PERCENT);
+    let median = match median {
+        Some((median, _)) => format!(", but median {} %", signed(median, 1)),
         None => String::new(),
     };
-    format!("mean {} {a} → {b} ms ({change}{noise}{opposed}), of which", stage.per_word())
+    format!("mean {} {a} → {b} ms ({change}{noise}{median}), of which", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
@@ -352,8 +438,13 @@ fn fitted(text: &str, width: usize, most: usize) -> Vec<String> {
         let lines = wrapped(&format!("{kept}; more:{TIED}--full"), usize::MAX);
         (lines.len() <= most).then_some(lines)
     };
+    // Where there is no room to say where the rest is, it is left out all the same.
+    let shortest = |end: &usize| {
+        let lines = wrapped(&format!("{};{TIED}…", text.get(..*end)?), usize::MAX);
+        (lines.len() <= most).then_some(lines)
+    };
     let fits = ends.iter().rev().find_map(without);
-    fits.unwrap_or_else(|| wrapped(text, most))
+    fits.or_else(|| ends.iter().rev().find_map(shortest)).unwrap_or_else(|| wrapped(text, most))
 }
 
 /// A class with the kernel that most of its change is in, or what the GPU was idle for.

@@ -43,6 +43,10 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         _ if look.is_reading => reading(look),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
         Some(age) => format!("data of {age} ago"),
+        // Numbers are shown once they are final.
+        None if look.processes.iter().any(|process| process.counts.work > 0) => {
+            "first numbers in 2 s".to_owned()
+        }
         None => "no data yet".to_owned(),
     };
     let all = counted(rows.len() as u64, "process");

@@ -63,24 +63,31 @@ pub(super) fn hosts<'v>(
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let mut causes =
-            if is_late(process) { with_one_gil(host, for_causes) } else { singly(host) };
-        causes.retain(|(percent, _)| *percent >= 0.05);
-        causes.truncate(for_causes);
+        let mut causes = if is_late(process) { with_one_gil(host) } else { singly(host) };
+        let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
+        causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
-        if !causes.is_empty() && causes.len() < for_causes && rest >= REST_LEAST {
-            causes.push((rest, "smaller causes, and unknown".to_owned()));
+        let has_room = causes.len() < for_causes;
+        match (causes.last_mut(), has_room) {
+            _ if rest < CAUSE_LEAST => {}
+            (Some(_), true) => causes.push((rest, "smaller causes, and unknown".to_owned())),
+            // Without a line of its own.
+            (Some((_, text)), false) => {
+                let others = format!("; rest {}", share(rest / 100.0));
+                let room = width.saturating_sub(BEFORE_CAUSE + others.len());
+                if text.chars().count() <= room {
+                    text.push_str(&others);
+                }
+            }
+            (None, _) => {}
         }
         (who(process), unused, causes, why.cloned(), each)
     });
     host_lines(&place, rows, width)
 }
 
-/// Percent of the time without work that make waits for the GIL worth a line.
-const GIL_LEAST: f64 = 5.0;
-
-/// Percent of it without a cause that are worth a line, where there is room.
-const REST_LEAST: f64 = 1.0;
+/// Percent of the time without work that make a cause worth a line, and all that have none.
+const CAUSE_LEAST: f64 = 1.0;
 
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
@@ -89,22 +96,20 @@ fn singly(host: &HostIdle) -> Causes {
     host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect()
 }
 
-/// The causes of the idle time, largest first, with all waits for the GIL as one: a rank that others delay this way waits at many places, for a
-/// short time at each. Unless that is little, it is among those that are shown.
-fn with_one_gil(host: &HostIdle, shown: usize) -> Causes {
+/// The causes of the idle time, largest first, with all waits for the GIL as one: a rank that others delay this way waits
+/// at many places, for a short time at each.
+fn with_one_gil(host: &HostIdle) -> Causes {
     let is_gil = |cause: &HostCause| cause.kind == HostCauseKind::Gil;
-    let mut causes = singly(host);
     let waits = host.causes.iter().filter(|cause| is_gil(cause)).map(|cause| cause.percent);
     let places = waits.clone().count();
-    if places > 1 {
-        let mut is_other = host.causes.iter().map(|cause| !is_gil(cause));
-        causes.retain(|_| is_other.next().unwrap_or(true));
-        let percent: f64 = waits.sum();
-        let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
-        // The largest cause is always the first.
-        let at = if percent >= GIL_LEAST { at.min(shown.saturating_sub(1).max(1)) } else { at };
-        causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
+    if places < 2 {
+        return singly(host);
     }
+    let others = host.causes.iter().filter(|cause| !is_gil(cause));
+    let mut causes: Causes = others.map(|cause| (cause.percent, cause.text(true))).collect();
+    let percent: f64 = waits.sum();
+    let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
+    causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
     causes
 }
 

@@ -509,14 +509,15 @@ fn the_causes_of_idle_time_have_a_line_each_and_more_where_there_is_room() {
     let line = "Scheduler.schedule (scheduler.py:212)";
     let two = text(&view, 80, 24);
     let [first, second] =
-        ["rank 0", "rank 1"].map(|who| format!("  {who:>8}   35.0%  41.0%  {line}"));
+        ["rank 0", "rank 1"].map(|who| format!("  {who:>8}   35.0%  41.0%  {line}; rest 59.0%"));
     let gil = "                    22.0%  GIL held by 'detokenizer' …schedule (scheduler.py:99)";
     assert_eq!(of_hosts(&two), [first.as_str(), second.as_str()], "{two:#?}");
     assert!(of_hosts(&text(&view, 100, 50)).len() == 6);
     view.look.processes.truncate(1);
     let one = text(&view, 80, 24);
+    let alone = first.replace("; rest 59.0%", "");
     let expected = [
-        first.as_str(),
+        alone.as_str(),
         gil,
         "                     9.0%  lock or a thread in …schedule (scheduler.py:7)",
     ];
@@ -567,11 +568,29 @@ fn a_late_rank_has_more_causes_than_the_others() {
     let shown = text(&view, 80, 24);
     let gil = "                    12.5%  waiting for the GIL, at 5 places";
     assert!(of_hosts(&shown).contains(&gil), "{shown:#?}");
-    // Larger ones do not hide it.
+    // No smaller one is shown instead of a larger one, and the shares of all are known.
     for process in &mut view.look.processes {
         process.window.host.causes.iter_mut().take(3).for_each(|cause| cause.percent = 13.0);
     }
-    assert_eq!(of_hosts(&text(&view, 80, 24)).last(), Some(&gil));
+    let shown = text(&view, 80, 24);
+    assert!(!of_hosts(&shown).iter().any(|line| line.contains("12.5%")), "{shown:#?}");
+    let mut view = with_late_rank(2);
+    for process in &mut view.look.processes {
+        process.window.host.causes[2].percent = 0.4;
+    }
+    let shown = text(&view, 200, 50);
+    let last = "                    37.0%  smaller causes, and unknown";
+    assert_eq!(of_hosts(&shown).last(), Some(&last), "{shown:#?}");
+}
+
+/// Hazard (Watching what runs): Keys act on another page than the one that is shown.
+/// Promise: One process alone can be scrolled as all of them can.
+#[test]
+fn the_kernels_of_one_process_alone_can_be_scrolled() {
+    let mut view = view();
+    view.state.only = Some(("node-1".into(), 72));
+    text(&view, 80, 24);
+    assert!(view.kernels_shown.get() > 1);
 }
 
 /// Hazard (Watching what runs): Recording was stopped, and the page takes the process for one that was never recorded, or
@@ -646,7 +665,7 @@ fn where_there_is_no_cause_the_reason_and_the_limits_of_samples_are_said() {
     let shown = text(&view, 80, 24);
     let expected = [
         "    rank 0   35.0%  41.0%  code",
-        "                    22.0%  waiting for the GIL held by 'detokenizer'",
+        "                    22.0%  waiting for the GIL held by 'detokenizer'; rest 37.0%",
         "                           the memory layout of Python 3.9 is not known: sample…",
     ];
     assert_eq!(of_hosts(&shown), expected, "{shown:#?}");
