@@ -319,6 +319,9 @@ pub struct PathRow {
     pub recorded_instances: Option<u64>,
     /// Instances that were never closed.
     pub unclosed: Option<u64>,
+    /// Of a range right within a stage: those in the closed instances of the stage. Absent: not known.
+    #[serde(skip)]
+    pub in_closed: Option<u64>,
     /// Host time of all closed instances, ns.
     pub host_total_ns: Option<u64>,
     /// Host time of the first instance (cold), ns.

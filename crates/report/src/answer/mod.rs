@@ -11,9 +11,9 @@ use crate::answer::bottleneck::Known;
 use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::warm_up::{self, WarmUp};
-use crate::conclusions::{ByStage, by_stage, communication, of_stage};
+use crate::conclusions::{ByStage, by_stage, communication, of_prefill, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
-use crate::llm::mfu::{HIGHEST_POSSIBLE_SHARE, per_generation};
+use crate::llm::mfu::HIGHEST_POSSIBLE_SHARE;
 use crate::roofline::takeaways::{
     FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
 };
@@ -267,7 +267,7 @@ fn tokens(
     // There is one prefill in a generation. Without any, an instance of decode is a generation.
     let instances = match index.prefills.as_slice() {
         [] => 1.0,
-        [prefill] => per_generation(row.instances?, prefill.instances?)?,
+        [prefill] => of_prefill(report, row, prefill)?,
         _ => return None,
     };
     let of_step = decode_steps as f64 / instances / per_instance;

@@ -21,7 +21,7 @@ use crate::llm::command_model::{CommandModel, CommandSizes};
 use crate::llm::engine_config::EngineConfig;
 use crate::llm::flops::StoredWeights;
 use crate::llm::hugging_face::HuggingFace;
-use crate::llm::mfu::per_generation;
+use crate::llm::mfu::{per_cut_generation, per_generation};
 use crate::llm::preset::{Model, ModelPreset, PresetError};
 use crate::operators::stage1::{self, Stage1Aggregates, Stage1Source};
 use crate::operators::{Annotation, OperatorSettings, Stage1Settings, is_operator, operators};
@@ -31,6 +31,7 @@ use crate::{join, sampled};
 use serde_json::Value;
 use stage2_contract::text::numbers::{count, counted};
 use stage2_contract::text::{listed, visible, visible_path};
+use stage2_contract::trace::window;
 use stage2_model::finding::{Id, Severity};
 use stage2_model::{
     Absent, Apart, CollectiveRow, Confidence, Dtype, Finding, PathKind, PathRow, Report, Role,
@@ -446,7 +447,7 @@ fn count_decode_steps(report: &Report, roles: &RoleSettings) -> Option<CountedSt
     }
     let instances = decode.instances.filter(|instances| *instances > 0)?;
     let decodes = match prefill {
-        Some(prefill) => whole(per_generation(instances, prefill.instances?)?)?,
+        Some(prefill) => whole(of_prefill(report, decode, prefill)?)?,
         None => 1,
     };
     let (steps, text) = match (steps_within(report, decode, instances, roles), decodes) {
@@ -470,18 +471,34 @@ fn steps_within<'r>(
     instances: u64,
     roles: &RoleSettings,
 ) -> Option<(&'r str, u64)> {
+    // Calls that the end of the run or of recording cut have fewer steps.
+    let cut = decode.unclosed.unwrap_or(0);
     let is_decode = |row: &PathRow| row.parent.is_none() && row.path == decode.stage;
     let at = report.paths.iter().position(is_decode)?;
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for row in report.paths.iter().filter(|row| row.parent == Some(at)) {
         let stem = row.name.trim_end_matches(|c: char| c.is_ascii_digit());
         if roles.is_step(stem) {
-            *counts.entry(stem).or_default() += row.instances?;
+            *counts.entry(stem).or_default() +=
+                if cut > 0 { row.in_closed } else { row.instances }?;
         }
     }
     let mut counts = counts.into_iter();
     let (stem, count) = counts.next().filter(|_| counts.next().is_none())?;
-    Some((stem, whole(per_generation(count, instances)?)?))
+    Some((stem, whole(per_generation(count, instances.saturating_sub(cut))?)?))
+}
+
+/// How many calls of `row` follow each prefill, which the ends of the run and of windows may have cut.
+pub(crate) fn of_prefill(report: &Report, row: &StageRow, prefill: &StageRow) -> Option<f64> {
+    let unclosed = [row, prefill].map(|row| row.unclosed.unwrap_or(0));
+    let cut = unclosed.into_iter().fold(late_starts(report), u64::saturating_add);
+    per_cut_generation(row.instances?, prefill.instances?, cut)
+}
+
+/// Windows that began while the process ran, and maybe in the middle of a call.
+fn late_starts(report: &Report) -> u64 {
+    let processes = report.coverage.processes.iter();
+    processes.filter(|process| process.meta.contains_key(window::BEGAN)).count() as u64
 }
 
 fn whole(count: f64) -> Option<u64> {
@@ -662,6 +679,19 @@ mod tests {
         assert_eq!(steps(run(4), within(&[("step", 63)])), None, "they do not divide evenly");
         assert_eq!(steps(run(4), within(&[("step", 8), ("token", 8)])), None, "which is it?");
         assert_eq!(steps(run(31), Vec::new()), None);
+        // The last call, which the end of the run cut after 3 of 16 steps, says nothing of the others.
+        let mut cut = run(4);
+        cut[1].unclosed = Some(1);
+        let mut paths = within(&[("step", 51)]);
+        assert_eq!(steps(cut.clone(), paths.clone()), None, "which calls hold them is not known");
+        paths[1].in_closed = Some(48);
+        assert_eq!(steps(cut.clone(), paths.clone()), Some(16));
+        // The end came in a prefill, and no decode follows it.
+        (cut[0].instances, cut[0].unclosed, cut[1].unclosed) = (Some(5), Some(1), Some(0));
+        paths[1].instances = Some(64);
+        assert_eq!(steps(cut.clone(), paths.clone()), Some(16));
+        cut[0].unclosed = Some(0);
+        assert_eq!(steps(cut, paths), None, "a prefill that ended has its decode");
         let mut server = run(32);
         server.push(stage("request", 4, 0));
         assert_eq!(steps(server, Vec::new()), None, "a batch serves several prefills");

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::counted::stage_flops;
 use super::sample_basis::{SampleBasis, is_warm, sample_basis};
-use super::vision;
+use super::{of_prefill, vision};
 use crate::inputs::section;
-use crate::llm::mfu::{Inputs, StageInput, per_generation, utilisation};
+use crate::llm::mfu::{Inputs, StageInput, utilisation};
 use crate::llm::preset::Model;
 use crate::roofline::hardware::{Catalogue, Hardware, resolve};
 use stage2_model::finding::Id;
@@ -178,7 +178,7 @@ fn input(
         // What follows from it is absent then, and the finding says why.
         per_generation: match tokens {
             Some(_) => 1.0,
-            None => generation_share(row, rows, findings).unwrap_or(f64::NAN),
+            None => generation_share(report, row, rows, findings).unwrap_or(f64::NAN),
         },
         tokens,
         gpus: split,
@@ -256,18 +256,19 @@ fn joined_share(report: &Report, rows: &[&StageRow]) -> Option<f64> {
 
 /// How often the stage occurs in a generation: there is one prefill in each.
 fn generation_share(
+    report: &Report,
     row: &StageRow,
     rows: &[&StageRow],
     findings: &mut Vec<Finding>,
 ) -> Option<f64> {
     let mut prefills = rows.iter().filter(|other| other.role == Role::Prefill);
-    let generations = match (prefills.next(), prefills.next()) {
-        (Some(prefill), None) => prefill.instances?,
+    let prefill = match (prefills.next(), prefills.next()) {
+        (Some(prefill), None) => *prefill,
         // Without a prefill, a decode is a generation; several are told by the model's numbers.
         _ => return Some(1.0),
     };
-    let instances = row.instances?;
-    let share = per_generation(instances, generations);
+    let (instances, generations) = (row.instances?, prefill.instances?);
+    let share = of_prefill(report, row, prefill);
     if share.is_none() {
         findings.push(Id::ModelSteps.about(&row.stage).found(
             format!(

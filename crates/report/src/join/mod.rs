@@ -126,6 +126,12 @@ pub(crate) fn join_kept(
         }
     }
     one_basis(&mut path_rows, &stage_rows);
+    for (path, count) in steps.in_closed() {
+        let at = row_of_path.get(path as usize);
+        if let Some(row) = at.and_then(|at| path_rows.get_mut(*at)) {
+            row.in_closed = Some(count);
+        }
+    }
     let mut longest = kernels::stage_kernels(join.named(&groups), &rows.names, &stage_rows);
     kernels::keep_cold_of(&stage_rows, &mut rows.kernels, &mut longest);
     let device_rows = devices.rows(&groups, &labels);

@@ -120,6 +120,7 @@ impl PathTotals {
                 recorded_instances: times
                     .and_then(|times| times.recorded.filter(|_| self.some_recorded)),
                 unclosed: times.map(|times| times.unclosed),
+                in_closed: None,
                 host_total_ns: times.and_then(|times| times.host_total_ns),
                 host_first_ns: times.and_then(|times| times.host_first_ns),
                 host_warm_median_ns: times.and_then(|times| times.host_warm_ns.median()),

@@ -113,6 +113,12 @@ impl StepCandidates {
         }
     }
 
+    /// Each path, with how many of its instances lie in instances of its stage that closed.
+    pub(super) fn in_closed(&self) -> impl Iterator<Item = (u32, u64)> {
+        let sum = |of: &Path| of.cold.per_instance.sum() + of.warm.per_instance.sum();
+        self.paths.iter().filter_map(move |(path, of)| Some((*path, sum(of).try_into().ok()?)))
+    }
+
     /// The steps of each stage, by its label, and how they went over the run.
     pub(super) fn finish(
         &self,

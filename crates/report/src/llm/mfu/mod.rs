@@ -41,6 +41,17 @@ pub(crate) fn per_generation(instances: u64, generations: u64) -> Option<f64> {
     whole.then(|| (instances / generations) as f64)
 }
 
+/// As [`per_generation`], where recording or the run began or ended within `cut` of the generations: the one whole
+/// number that fits, whatever these lack. That they divide evenly may be chance then, unless there is one in each.
+pub(crate) fn per_cut_generation(instances: u64, generations: u64, cut: u64) -> Option<f64> {
+    if cut == 0 || instances == generations {
+        return per_generation(instances, generations);
+    }
+    let least = instances.div_ceil(generations.checked_add(cut)?);
+    let most = instances / generations.checked_sub(cut).filter(|whole| *whole > 0)?;
+    (least == most && least > 0).then_some(least as f64)
+}
+
 /// Reading this many times what the model has to read is worth a finding.
 pub(crate) const READS_TOO_MUCH: f64 = 2.0;
 

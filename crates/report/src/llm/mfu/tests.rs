@@ -133,6 +133,14 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
     assert_eq!(per_generation(200, 3), None);
     assert_eq!(per_generation(0, 3), None);
     assert_eq!(per_generation(3, 0), None);
+    assert_eq!(per_cut_generation(52, 53, 1), Some(1.0));
+    assert_eq!(per_cut_generation(53, 52, 1), Some(1.0));
+    assert_eq!(per_cut_generation(52, 53, 0), None);
+    assert_eq!(per_cut_generation(11, 4, 1), Some(3.0), "two of three in the last one");
+    assert_eq!(per_cut_generation(630, 10, 1), None, "58 to 70 are possible");
+    assert_eq!(per_cut_generation(2, 1, 1), None, "the only one is cut");
+    assert_eq!(per_cut_generation(1, 1, 1), Some(1.0));
+    assert_eq!(per_cut_generation(3, 2, 2), None);
 }
 
 #[test]
