@@ -182,7 +182,7 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     });
     Some(format!(
         "{name} {shown} per {}{} ({}){}{}",
-        step.shown_unit(),
+        answer.unit_of_times()?,
         requests.unwrap_or_default(),
         of.join("; "),
         rate.unwrap_or_default(),
