@@ -89,6 +89,18 @@ impl StageAnswer {
         let overlap = is_of_ranges && calls.is_finite() && calls >= OVERLAPPING;
         overlap.then(|| format!("{calls:.1} {}s at a time", step.unit.noun()))
     }
+
+    /// What the times of its steps are of: `token`, or `token of a stream` where the calls of several threads overlap.
+    pub fn unit_of_times(&self) -> Option<String> {
+        let unit = self.step.as_ref()?.shown_unit();
+        Some(format!("{unit}{}", if self.at_a_time().is_some() { " of a stream" } else { "" }))
+    }
+
+    /// What the mean time of its bottleneck is of: `token`, or `token of all streams`, which is shorter than that of one.
+    pub fn unit_of_mean(&self) -> Option<String> {
+        let of = &self.bottleneck.as_ref()?.of;
+        Some(format!("{of}{}", if self.at_a_time().is_some() { " of all streams" } else { "" }))
+    }
 }
 
 /// What the profiler did to the times of a stage.

@@ -263,8 +263,32 @@ pub enum EndedBy {
     Failure,
     /// The time limit (`run.timeout_s`).
     TimeLimit,
-    /// A signal that stage2-launch got and handed on.
+    /// A signal that stage2-launch got and handed on, or a SIGINT from elsewhere.
     Interrupt,
+}
+
+impl EndedBy {
+    /// `interrupted (SIGINT)`, `the workload failed: exit status 3`.
+    pub fn text(self, exit: Option<WorkloadExit>) -> String {
+        let unknown = || "its exit status is not known".to_owned();
+        let ended = exit.map_or_else(unknown, WorkloadExit::describe);
+        match self {
+            EndedBy::Failure => format!("the workload failed: {ended}"),
+            EndedBy::TimeLimit => format!("the time limit ended the workload: {ended}"),
+            EndedBy::Interrupt => {
+                format!("interrupted ({})", ended.strip_prefix("ended by ").unwrap_or(&ended))
+            }
+        }
+    }
+
+    /// Until when the numbers of a run are: `it failed`.
+    pub fn until(self) -> &'static str {
+        match self {
+            EndedBy::Failure => "it failed",
+            EndedBy::TimeLimit => "its time limit",
+            EndedBy::Interrupt => "it was interrupted",
+        }
+    }
 }
 
 impl WorkloadEnd {
@@ -273,8 +297,9 @@ impl WorkloadEnd {
         let cause = self.likely_cause.as_ref();
         let cause = cause.map_or_else(String::new, |cause| format!("; likely cause: {cause}"));
         let covered = match status {
-            Status::Empty => "; no GPU work was recorded until then",
-            Status::Partial | Status::Complete => "; the numbers cover what it did until then",
+            // The line on the coverage says so.
+            Status::Empty => "",
+            Status::Partial | Status::Complete => "; the numbers cover the run until then",
         };
         format!("{}{cause}{covered}", self.text)
     }
@@ -295,6 +320,11 @@ impl WorkloadExit {
     /// Whether it ended in any other way than with status 0.
     pub fn is_failure(self) -> bool {
         self != WorkloadExit::Code(0)
+    }
+
+    /// Whether Ctrl-C, or `kill -INT`, ended it.
+    pub fn is_interrupt(self) -> bool {
+        self == WorkloadExit::Signal(Signal::SIGINT as i32)
     }
 
     /// `exit status 3`, `ended by SIGKILL`.

@@ -55,7 +55,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         bound.kind.label(),
         number(bound.ns as f64),
         number(found.ns as f64),
-        found.of,
+        answer.unit_of_mean()?,
         waited.unwrap_or_default(),
         floor.unwrap_or_default()
     );
@@ -220,7 +220,8 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
     let first = first_ns.map(|ns| format!("; first token {}", shown_time(ns as f64)));
     let texts = [tail, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
-    format!("p50 {} per {}{texts}", shown_time(p50), step.shown_unit())
+    let unit = answer.unit_of_times().unwrap_or_default();
+    format!("p50 {} per {unit}{texts}", shown_time(p50))
 }
 
 /// `host wait 3.10 ms (67 %), kernels 1.38 (30 %), other 0.16 (3 %)`: the parts of the mean step.

@@ -8,6 +8,7 @@ use stage2_contract::text::numbers::{
     count, counted, ms_of_three_digits, ms3, or_absent, percent1, shown_time, us3,
 };
 use stage2_contract::text::{code, code_in_text, plain, shorten, shorten_kernel};
+use stage2_model::finding::Id;
 use stage2_model::{
     DeviceRow, FileEnding, KernelRow, MemoryRow, PathKind, PathRow, ProcessCoverage, Report,
     Severity, StageKernelRow, StageRow, Times,
@@ -75,8 +76,9 @@ pub(super) fn page(report: &Report) -> Page {
 /// On the first screen: how many findings there are, and what the errors are.
 fn serious(report: &Report) -> String {
     let of = |severity| report.findings.iter().filter(move |f| f.severity == severity);
-    let errors: String =
-        of(Severity::Error).map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
+    // The line on the coverage has just said that there is no GPU work, and why.
+    let errors = of(Severity::Error).filter(|f| f.id != Id::GpuNoWork);
+    let errors: String = errors.map(|f| format!("- **error:** {}\n", plain(&f.what))).collect();
     let numbers =
         [(Severity::Warning, "warning"), (Severity::Note, "note")].map(|(severity, noun)| {
             let number = of(severity).count() as u64;

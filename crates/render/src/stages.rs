@@ -417,7 +417,7 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         |row: &StageAnswer, figure: &Figure| figure.value().and_then(|ns| ms_of(shown(row, ns)));
     let table = Table::first(most, &rows)
         .left("Stage", |row| name(&row.stage))
-        .left("Per", |row| row.step.as_ref().map(|step| step.shown_unit().to_owned()))
+        .left("Per", |row| row.unit_of_times())
         .right("p50 (ms)", |row| {
             let step = row.step.as_ref()?;
             ms_of(step.shown_ns(step.p50_ns))

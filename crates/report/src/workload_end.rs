@@ -50,18 +50,16 @@ pub(crate) fn of_run(run: &Value, run_dir: &Path) -> Option<WorkloadEnd> {
     let exit = collect.get("exit").cloned().unwrap_or_default();
     let exit: Option<WorkloadExit> = serde_json::from_value(exit).ok().flatten();
     let how = match status {
+        // Of records in which a SIGINT that stage2-launch did not get is a failure.
+        PassStatus::WorkloadFailed if exit.is_some_and(WorkloadExit::is_interrupt) => {
+            EndedBy::Interrupt
+        }
         PassStatus::WorkloadFailed => EndedBy::Failure,
         PassStatus::TimedOut => EndedBy::TimeLimit,
         PassStatus::Interrupted => EndedBy::Interrupt,
         // The first version of the format has `ok` for every end.
         PassStatus::Ok if exit.is_some_and(WorkloadExit::is_failure) => EndedBy::Failure,
         _ => return None,
-    };
-    let ended = exit.map_or_else(|| "its exit status is not known".to_owned(), |e| e.describe());
-    let text = match how {
-        EndedBy::Failure => format!("the workload failed: {ended}"),
-        EndedBy::TimeLimit => format!("the time limit ended the workload: {ended}"),
-        EndedBy::Interrupt => format!("the workload was interrupted: {ended}"),
     };
     let tails = LOGS.map(|log| files::tail(&run_dir.join(log), TAIL_BYTES).unwrap_or_default());
     let said =
@@ -71,6 +69,7 @@ pub(crate) fn of_run(run: &Value, run_dir: &Path) -> Option<WorkloadEnd> {
     let likely_cause = out_of_memory(exit.filter(|_| known), &said);
     let likely_cause = likely_cause.filter(|_| how == EndedBy::Failure);
     let log = LOGS.iter().rev().find(|log| run_dir.join(log).is_file());
+    let text = how.text(exit);
     Some(WorkloadEnd { how, exit, text, likely_cause, log: log.map(|log| (*log).to_owned()) })
 }
 
@@ -79,16 +78,17 @@ pub(crate) fn explain(report: &mut Report) {
     let records = report.coverage.gpu_records();
     let RunInfo { workload_end: Some(end), .. } = &report.run else { return };
     let verdict = &mut report.coverage.verdict;
-    let missing = format!("{}, and what it had not done by then is missing", end.text);
+    // How it ended stands above this line.
+    let covered = format!("they cover the run until {}", end.how.until());
     verdict.text = match verdict.status {
         Status::Complete => {
             verdict.status = Status::Partial;
             let rest = verdict.text.strip_prefix("complete: ").unwrap_or(&verdict.text);
-            format!("PARTIAL, with {} GPU records: {missing}; until then {rest}", count(records))
+            format!("PARTIAL, with {} GPU records: {covered}; until then {rest}", count(records))
         }
         Status::Partial => match verdict.text.split_once(": ") {
-            Some((head, rest)) => format!("{head}: {missing}; {rest}"),
-            None => format!("{}; {missing}", verdict.text),
+            Some((head, rest)) => format!("{head}: {covered}; {rest}"),
+            None => format!("{}; {covered}", verdict.text),
         },
         Status::Empty if verdict.text.contains(&end.text) => return,
         Status::Empty => format!("{}; {}", verdict.text, end.text),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stage2_config::hydra::Node;
 use stage2_contract::text::visible_path;
 use stage2_model::finding::{Id, Severity};
-use stage2_model::{Empty, Finding, Status, Tool, WorkloadExit};
+use stage2_model::{Empty, EndedBy, Finding, Status, Tool, WorkloadExit};
 use stage2_report::llm::command_model::CommandModel;
 use stage2_report::operators::stage1;
 use stage2_report::workload_config::Workload;
@@ -199,7 +199,7 @@ impl Job {
         let closed = bundle.finish(&outcome);
         let failed = bundle.record.failed_by_itself();
         if let Some(exit) = bundle.record.workload_exit.filter(|_| failed) {
-            let text = format!("the workload failed: {}", exit.describe());
+            let text = EndedBy::Failure.text(Some(exit));
             // Why nothing was recorded is told below.
             let is_said = |finding: &Finding| {
                 let is_shown = finding.id == Id::GpuNoWork && finding.severity == Severity::Error;

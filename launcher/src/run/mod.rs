@@ -28,7 +28,7 @@ use crate::terminal::Terminal;
 use crate::workload::NotRunnable;
 use child::{Cause, ProcessEnd, Running, Spawner};
 use stage2_model::finding::{Id, Severity};
-use stage2_model::{Finding, PassStatus, Report, RunInfo, WorkloadExit};
+use stage2_model::{EndedBy, Finding, PassStatus, Report, RunInfo, WorkloadExit};
 use stage2_read::trace::folder::load_folder;
 use stage2_read::trace::libraries::RangeNames;
 use stage2_report::join::join;
@@ -219,8 +219,16 @@ pub(crate) fn run_passes(
             }
         }
         if let Some(record) = bundle.record.passes.get(at) {
-            let seconds = record.duration_ms.map(|ms| format!(" in {:.1} s", ms as f64 / 1000.0));
-            let ended = record.exit.map_or_else(|| "not started".into(), WorkloadExit::describe);
+            let (ended, when) = match (record.status, record.exit) {
+                (PassStatus::Interrupted, exit @ Some(_)) => {
+                    (EndedBy::Interrupt.text(exit), "after")
+                }
+                (_, exit) => {
+                    (exit.map_or_else(|| "not started".into(), WorkloadExit::describe), "in")
+                }
+            };
+            let seconds =
+                record.duration_ms.map(|ms| format!(" {when} {:.1} s", ms as f64 / 1000.0));
             // Without the command: this line also reaches logs of CI, and commands hold secrets.
             terminal.milestone(&format!("{title}: {ended}{}", seconds.unwrap_or_default()));
             if pass.profiler.is_none() {
@@ -387,12 +395,20 @@ impl Current<'_> {
             record.duration_ms = u64::try_from(finished.duration.as_millis()).ok();
             record.log = log;
             record.why = causes.iter().map(|f| &*f.what).collect::<Vec<_>>().join("; ");
-            if status == PassStatus::WorkloadFailed && causes.is_empty() {
-                record.why = failure(finished.exit);
+            match status {
+                PassStatus::WorkloadFailed if causes.is_empty() => {
+                    record.why = failure(finished.exit);
+                }
+                PassStatus::Interrupted if causes.is_empty() => {
+                    record.why = EndedBy::Interrupt.text(finished.exit);
+                }
+                _ => {}
             }
         });
         let stop = match finished.cause {
-            _ if finished.interrupted.is_some() => Some(INTERRUPTED.to_owned()),
+            _ if finished.interrupted.is_some() || status == PassStatus::Interrupted => {
+                Some(INTERRUPTED.to_owned())
+            }
             Cause::Unkillable => {
                 Some(format!("the workload of the {} pass does not end", pass.name))
             }
@@ -489,14 +505,17 @@ fn status_of(finished: &ProcessEnd) -> PassStatus {
     match finished.cause {
         Cause::Timeout | Cause::Outgrown => PassStatus::TimedOut,
         Cause::Itself if failed && finished.interrupted.is_some() => PassStatus::Interrupted,
+        // A SIGINT that the workload alone got was sent to end it, as well.
+        Cause::Itself if finished.exit.is_some_and(WorkloadExit::is_interrupt) => {
+            PassStatus::Interrupted
+        }
         Cause::Itself if !failed => PassStatus::Ok,
         Cause::Itself | Cause::Unkillable => PassStatus::WorkloadFailed,
     }
 }
 
 fn failure(exit: Option<WorkloadExit>) -> String {
-    let how = exit.map_or_else(|| "its exit status is not known".to_owned(), |e| e.describe());
-    format!("the workload failed: {how}")
+    EndedBy::Failure.text(exit)
 }
 
 /// The exit status of this program that the end asks for.

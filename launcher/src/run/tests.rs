@@ -188,6 +188,16 @@ fn a_second_interrupt_kills() {
 }
 
 #[test]
+fn a_workload_that_got_a_sigint_from_elsewhere_was_interrupted() {
+    let exit = WorkloadExit::Signal(2);
+    let played = play(Stage { exit, ..stage(&[Event::Exited]) }, None);
+    let pass = &played.record.passes[0];
+    assert_eq!((played.exit, pass.status), (130, PassStatus::Interrupted));
+    assert_eq!(pass.why, "interrupted (SIGINT)");
+    assert!(!played.record.failed_by_itself());
+}
+
+#[test]
 fn an_interrupted_run_stays_interrupted_when_its_time_runs_out() {
     let played = play(stage(&[sent(Signal::SIGINT, false)]), Some(10));
     assert_eq!(played.received, [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL]);

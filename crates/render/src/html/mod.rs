@@ -622,7 +622,9 @@ fn stage_section(report: &Report, stage: &str, number: usize) -> String {
         let time = shown_time(times.shown_ns(times.p50_ns));
         let floor = answer.and_then(|answer| answer.floor.distance.value());
         let floor = floor.map_or_else(String::new, |x| format!(", {x:.1}x the floor"));
-        format!(": {time} per {} (p50){floor}", times.shown_unit())
+        let unit = answer.and_then(StageAnswer::unit_of_times);
+        let unit = unit.unwrap_or_else(|| times.shown_unit().to_owned());
+        format!(": {time} per {unit} (p50){floor}")
     });
     format!(
         "<details class=\"part\">\n<summary>{name}{}</summary>\n{}</details>\n",
@@ -689,7 +691,7 @@ fn figures(
     is_there: impl Fn(&str) -> bool,
 ) -> String {
     let (step, floor) = (answer.step.as_ref(), &answer.floor);
-    let unit = step.map_or("call", StepTimes::shown_unit);
+    let unit = answer.unit_of_times().unwrap_or_else(|| "call".to_owned());
     let to = |label: String, value: String, what: &str, section: &str| {
         let picture = id(what);
         card(label, value, if is_there(&picture) { &picture } else { section })

@@ -33,8 +33,11 @@ fn bottleneck(told: &AnsweredStage<'_>) -> Option<String> {
     };
     let which = told.which_instances().map(|which| format!(", {which}")).unwrap_or_default();
     let mean = if found.of == "window" { "" } else { "mean " };
-    let of =
-        format!("({} % of the {mean}{}{ranks}{which})", percent1(found.percent(first)), found.of);
+    let of = format!(
+        "({} % of the {mean}{}{ranks}{which})",
+        percent1(found.percent(first)),
+        told.answer.unit_of_mean()?
+    );
     let over_floor = over_floor(told, found);
     let says = match first.kind {
         Host => format!("the GPU waits {part_of} for it {of}"),

@@ -14,7 +14,6 @@ pub(super) use self::verdict::in_short;
 use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
 use crate::conclusions::NO_GROUND;
-use crate::join::empty::EMPTY;
 use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
 };
@@ -64,8 +63,9 @@ pub(super) fn lines(
     let has_work = report.coverage.verdict.status != Status::Empty;
     let texts = [
         ("verdict", verdict(report, stages, first).map(|text| lead(report) + &text)),
-        ("time", Some(format!("{}{}", lead(report), time(report, stages)))),
-        ("window", Some(window(report, stages)).filter(|_| bound_by.is_empty())),
+        // Without GPU work, the line on the coverage says all.
+        ("time", has_work.then(|| format!("{}{}", lead(report), time(report, stages)))),
+        ("window", (has_work && bound_by.is_empty()).then(|| window(report, stages))),
         ("outliers", outliers(report, stages)),
         ("host", host(report, stages)),
         ("late rank", late(report, stages)),
@@ -84,7 +84,7 @@ pub(super) fn lines(
             _ => matches!(label, "verdict" | "coverage" | "late rank"),
         };
         let text = match (label, text) {
-            ("window", None) => bound_by.trim_end().to_owned(),
+            ("window", None) if has_work => bound_by.trim_end().to_owned(),
             (_, text) if is_whole => text?,
             (_, text) => cut(&text?, LINE_LIMIT),
         };
@@ -115,7 +115,7 @@ pub(super) fn lead(report: &Report) -> String {
     // Without numbers, the coverage says it.
     let end = report.run.workload_end.as_ref();
     let end = end.filter(|_| report.coverage.verdict.status != Status::Empty);
-    let end = end.map(|end| format!("{}; until then: ", end.text));
+    let end = end.map(|end| format!("until {}: ", end.how.until()));
     let under_nsys = report.source == Origin::Nsys.label();
     let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
     format!("{}{nsys}{}", end.unwrap_or_default(), simulated(report))
@@ -127,10 +127,6 @@ fn simulated(report: &Report) -> &'static str {
 }
 
 fn time(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
-    if report.coverage.verdict.status == Status::Empty {
-        let why = report.coverage.empty.as_ref().map(|empty| format!(": {}", empty.first.why));
-        return format!("{EMPTY}{}", why.unwrap_or_default());
-    }
     match stages {
         [] => format!("not known: {}", report.no_range()),
         stages => {
@@ -186,7 +182,7 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
     });
     Some(format!(
         "{name} {shown} per {}{} ({}){}{}",
-        step.shown_unit(),
+        answer.unit_of_times()?,
         requests.unwrap_or_default(),
         of.join("; "),
         rate.unwrap_or_default(),
@@ -261,9 +257,6 @@ fn waits_meanwhile(report: &Report, late: &LateRow, answer: &StageAnswer) -> Opt
 }
 
 fn window(report: &Report, stages: &[AnsweredStage<'_>]) -> String {
-    if report.coverage.verdict.status == Status::Empty {
-        return "not known: no GPU work was recorded".to_owned();
-    }
     let is_split = |told: &&AnsweredStage<'_>| told.answer.window.is_some();
     // Those whose window is known in front of the others: a request is longer than all of its steps.
     let others = stages.iter().filter(move |told| !is_split(told));
@@ -641,13 +634,13 @@ mod tests {
             log: None,
         });
         let early = texts(&simulated, &[stage(&decode)], None);
-        let lead = "the workload failed: exit status 3; until then: simulated GPU: decode";
+        let lead = "until it failed: simulated GPU: decode";
         assert!(early[0].starts_with(lead), "{early:?}");
         let mut empty = report();
         empty.coverage.verdict.status = Status::Empty;
         let empty = super::lines(&empty, &[stage(&decode)], None);
-        assert!(empty[0].text.starts_with("EMPTY: no GPU work was recorded"));
-        assert!(empty.iter().all(|line| line.label != "floor"), "{empty:?}");
+        let labels: Vec<&str> = empty.iter().map(|line| &*line.label).collect();
+        assert_eq!(labels, ["first", "coverage"], "what is not known is said once");
     }
 
     #[test]

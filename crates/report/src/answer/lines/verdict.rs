@@ -28,7 +28,7 @@ pub(super) fn verdict(
         Some((told, found, told.answer.step.as_ref()?))
     });
     let (told, found, step) = known.into_iter().next()?;
-    let (time, unit) = (step_time(step), step.shown_unit());
+    let (time, unit) = (step_time(step), told.answer.unit_of_times()?);
     let late = late_rank(report, &told.row.stage);
     let mean = shown_time(found.ns as f64);
     let is_of = |first: &&FirstStep| first.stage.as_ref() == Some(&told.row.stage);
@@ -46,7 +46,7 @@ pub(super) fn verdict(
         told.name(),
         time.shown,
         time.of.join("; "),
-        found.of,
+        told.answer.unit_of_mean()?,
         parts(found, late, waits_first),
     ))
 }

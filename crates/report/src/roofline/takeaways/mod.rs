@@ -66,7 +66,9 @@ fn of_run(run: &RunMeasurements) -> Vec<Takeaway> {
         said.push(say_of_run(Rule::Simulated, evidence, text.into(), None));
     }
     if let Some(missing) = &run.missing {
-        let meaning = if run.replayed {
+        let meaning = if run.status == "empty" {
+            "Nothing about the GPU is known"
+        } else if run.replayed {
             "Counts are of the launches that were profiled; durations are of replays with cold \
              caches at other clocks, mostly longer than undisturbed; shares are of these"
         } else {
