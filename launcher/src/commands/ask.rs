@@ -1,5 +1,6 @@
 //! A question about a run -> a short answer, for programs and agents.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use stage2_ask::{AskError, Budget, Question, answer, compare};
@@ -11,7 +12,10 @@ use super::ending::printed;
 use crate::bundle::run_named;
 use crate::cli::AskArgs;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, width};
+
+/// Columns of a terminal that does not say how wide it is.
+const WIDTH: usize = 80;
 
 pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let question: Question = match args.question.parse() {
@@ -75,7 +79,13 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     let found = found.map_err(refused)?;
     let budget = args.budget.map_or(Budget::Usual, Budget::Tokens);
-    printed(&if args.json { found.to_json(budget) } else { found.to_markdown(budget) })
+    let stdout = std::io::stdout();
+    printed(&match (args.json, stdout.is_terminal()) {
+        (true, _) => found.to_json(budget),
+        // COLUMNS alone makes no terminal of a pipe: programs read Markdown.
+        (false, true) => found.to_text(budget, width(&stdout).unwrap_or(WIDTH)),
+        (false, false) => found.to_markdown(budget),
+    })
 }
 
 /// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.
