@@ -313,7 +313,8 @@ impl<'a> View<'a> {
         out
     }
 
-    /// For a terminal: a table that was cut says how many rows it has, and the last line how to see them.
+    /// For a terminal: the title of a table that was cut has the number of its rows, and the last line the command that
+    /// prints them.
     fn screen(&self, width: usize) -> String {
         let mut out = screen::text(&self.summary(), width);
         for (table, rows) in self.tables() {
