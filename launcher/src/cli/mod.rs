@@ -236,7 +236,8 @@ fn is_help_of_program(command: &clap::Command, typed: &[OsString], error: &clap:
         && error.kind() != ErrorKind::DisplayVersion
         && words::subcommand(command, typed).is_none_or(|name| {
             let has_verbs = command.find_subcommand(name).is_some_and(|of| of.has_subcommands());
-            typed == std::slice::from_ref(name) && !has_verbs
+            // `help` has each subcommand as a verb.
+            typed == std::slice::from_ref(name) && (name == "help" || !has_verbs)
         })
 }
 
