@@ -203,6 +203,7 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     if let (None, Some(ContextValue::String(word))) =
         (&meant, error.get(ContextKind::InvalidSubcommand))
         && of.as_deref() == Some("help")
+        && !word.starts_with('-')
     {
         return format!(
             "there is no subcommand `{}`; `stage2-launch help` lists them",

@@ -9,7 +9,7 @@ use predicates::str::contains;
 fn help_has_examples_and_lists_what_works() {
     let sandbox = Sandbox::new();
     let help = stdout(&sandbox.launch(&["--help"]).assert().success());
-    sandbox.launch(&["help"]).assert().success().stdout(help.clone());
+    sandbox.launch_strictly(&["help"]).assert().success().stdout(help.clone());
     let parts = ["Examples:", "demo", "report", "diff", "export", "doctor", "--dry-run"];
     expect_parts(&help, "help", &parts);
     expect_parts(&help, "help", &["Exit status", "!probe-gpu", "!Write the manual pages"]);
