@@ -611,7 +611,7 @@ fn neither(word: &str) -> String {
     format!("`{word}` is neither a subcommand nor KEY=VALUE")
 }
 
-/// What to type instead of a word that is no subcommand, and the words behind it.
+/// What to type instead of a word that names no subcommand, and the words behind it.
 fn no_subcommand(word: &str, near: &str, words: &[OsString], at: usize) -> String {
     let wrong = neither(word);
     if near == LIST_OF_RUNS {
