@@ -1,4 +1,5 @@
 //! An answer and a budget -> the text that is printed, never longer than the budget allows.
+//! [`super::screen`] lays it out for a terminal.
 //!
 //! Rows are cut from the end of the least important table first, then what is not known. What was cut is
 //! counted, together with the command that brings it. With fewer tokens than [`FLOOR_TOKENS`] the shortest
@@ -11,6 +12,8 @@ use stage2_contract::text::{code, code_in_text, plain, shorten, visible};
 use crate::answer::{
     Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Source, Table, TextOrigin, Unknown,
 };
+use crate::next::shell;
+use crate::screen;
 
 /// Tokens of an answer where no budget was asked for.
 pub const BUDGET_TOKENS: usize = 2_000;
@@ -44,21 +47,42 @@ impl Budget {
 impl Answer {
     /// The answer as one line of JSON.
     pub fn to_json(&self, budget: Budget) -> String {
-        fitted(self, budget, true)
+        fitted(self, budget, Form::Json)
     }
 
     /// The answer as Markdown.
     pub fn to_markdown(&self, budget: Budget) -> String {
-        fitted(self, budget, false)
+        fitted(self, budget, Form::Markdown)
+    }
+
+    /// The answer for a person at a terminal of a width, without the places of the numbers in `metrics.json`: where
+    /// no budget was asked for, the first rows of each table.
+    pub fn to_text(&self, budget: Budget, width: usize) -> String {
+        fitted(self, budget, Form::Screen { width })
     }
 }
 
-fn fitted(answer: &Answer, budget: Budget, is_json: bool) -> String {
+/// How an answer is printed.
+#[derive(Clone, Copy)]
+enum Form {
+    Json,
+    Markdown,
+    /// For a terminal of a width.
+    Screen {
+        width: usize,
+    },
+}
+
+fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     let limit = budget.bytes(answer);
-    let everything = || View { is_json, ..View::whole(answer) };
-    let render = |view: &View<'_>| if is_json { view.json() } else { view.markdown() };
+    let everything = || View { form, ..View::whole(answer) };
+    let render = |view: &View<'_>| match form {
+        Form::Json => view.json(),
+        Form::Markdown => view.markdown(),
+        Form::Screen { width } => view.screen(width),
+    };
     let whole = render(&everything());
-    let order = order(answer, budget);
+    let order = order(answer, budget, form);
     let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
     if whole.len() <= limit && order.len() == rows {
         return whole;
@@ -90,16 +114,22 @@ fn longest(parts: usize, text: impl Fn(usize) -> Option<String>) -> Option<Strin
 }
 
 /// The table of each row, in the order of importance: the usual rows of every table, then the others.
-fn order(answer: &Answer, budget: Budget) -> Vec<usize> {
+fn order(answer: &Answer, budget: Budget, form: Form) -> Vec<usize> {
     let tables = || answer.tables.iter().enumerate();
-    let usual = |table: &Table| table.usual.min(table.rows.len());
+    let usual = |at: usize, table: &Table| {
+        let usual = table.usual.min(table.rows.len());
+        match (form, budget) {
+            (Form::Screen { .. }, Budget::Usual) => usual.min(screen::rows(at)),
+            _ => usual,
+        }
+    };
     let mut order: Vec<usize> = Vec::new();
     for (at, table) in tables() {
-        order.extend(std::iter::repeat_n(at, usual(table)));
+        order.extend(std::iter::repeat_n(at, usual(at, table)));
     }
     if budget != Budget::Usual {
         for (at, table) in tables() {
-            order.extend(std::iter::repeat_n(at, table.rows.len() - usual(table)));
+            order.extend(std::iter::repeat_n(at, table.rows.len() - usual(at, table)));
         }
     }
     order
@@ -115,8 +145,8 @@ struct View<'a> {
     more: Option<usize>,
     /// Not even the sentence fits.
     short: bool,
-    /// It is printed as JSON, and so is what the command brings.
-    is_json: bool,
+    /// How it is printed, and so is what the command brings.
+    form: Form,
 }
 
 /// What was cut.
@@ -184,7 +214,7 @@ impl<'a> View<'a> {
     fn whole(answer: &'a Answer) -> Self {
         let rows = answer.tables.iter().map(|table| table.rows.len()).collect();
         let unknown = answer.unknown.len();
-        Self { answer, rows, unknown, more: None, short: false, is_json: false }
+        Self { answer, rows, unknown, more: None, short: false, form: Form::Markdown }
     }
 
     /// With the rows that `order` names.
@@ -233,7 +263,7 @@ impl<'a> View<'a> {
     fn more(&self) -> Vec<String> {
         let Some(tokens) = self.more else { return Vec::new() };
         let call = self.answer.call.iter().map(|word| visible(word.as_bytes()));
-        let json = self.is_json.then(|| "--json".to_owned());
+        let json = matches!(self.form, Form::Json).then(|| "--json".to_owned());
         call.chain(json).chain(["--budget".to_owned(), tokens.to_string()]).collect()
     }
 
@@ -282,16 +312,55 @@ impl<'a> View<'a> {
         }
         out
     }
+
+    /// For a terminal: the title of a table that was cut has the number of its rows, and the last line the command that
+    /// prints them.
+    fn screen(&self, width: usize) -> String {
+        let mut out = screen::text(&self.summary(), width);
+        for (table, rows) in self.tables() {
+            let known = known_columns(table, rows);
+            let cells = known.iter().map(|(at, column)| {
+                let cells = || rows.iter().filter_map(|row| row.cells.get(*at));
+                screen::Cells {
+                    heading: screen::heading(column.name, column.unit),
+                    is_number: column.unit.is_some() && !cells().any(Value::is_object),
+                    cells: cells().map(screen_cell).collect(),
+                }
+            });
+            let of = (rows.len(), table.rows.len());
+            out.push_str(&screen::table(table.name, of, cells.collect(), width));
+        }
+        let mut told: Vec<String> = Vec::new();
+        for Unknown { question, reason, command } in self.unknown() {
+            out.push('\n');
+            out.push_str(&screen::text(&format!("Not known: {question}: {reason}."), width));
+            // The same command may tell several.
+            if !command.is_empty() && command != told {
+                out.push_str(&screen::command("To know:", &command, width));
+                told = command;
+            }
+        }
+        if !self.left_out().is_empty() {
+            out.push('\n');
+            out.push_str(&screen::command("All rows:", &self.more(), width));
+        }
+        out
+    }
+}
+
+/// The columns with a value, each with its index.
+fn known_columns<'t>(table: &'t Table, rows: &[Row]) -> Vec<(usize, &'t Column)> {
+    let is_known =
+        |at: usize| rows.iter().any(|row| row.cells.get(at).is_some_and(|cell| !cell.is_null()));
+    table.columns.iter().enumerate().filter(|(at, _)| is_known(*at)).collect()
 }
 
 /// A column without any value is left out.
 fn markdown_table(table: &Table, rows: &[Row]) -> String {
     let mut out = format!("\n**{}**\n\n|", table.name);
     let has_source = rows.iter().any(|row| row.source.is_some());
-    let is_known =
-        |at: &usize| rows.iter().any(|row| row.cells.get(*at).is_some_and(|cell| !cell.is_null()));
-    let known: Vec<usize> = (0..table.columns.len()).filter(is_known).collect();
-    let columns = || known.iter().filter_map(|at| Some((*at, table.columns.get(*at)?)));
+    let known = known_columns(table, rows);
+    let columns = || known.iter().copied();
     for (_, column) in columns() {
         out.push_str(&format!(" {} |", column.name));
     }
@@ -347,6 +416,18 @@ fn markdown_cell(value: &Value, column: &Column) -> String {
     }
 }
 
+fn screen_cell(value: &Value) -> String {
+    match cell(value) {
+        Value::Null => "?".to_owned(),
+        Value::String(text) => text,
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| format!("{name} {value}"));
+            fields.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
 /// A value as it is printed: rounded, and its text short and visible.
 fn cell(value: &Value) -> Value {
     match value {
@@ -379,18 +460,6 @@ pub(crate) fn rounded(value: f64) -> Value {
     } else {
         rounded.into()
     }
-}
-
-/// Words as a shell reads them.
-fn shell(words: &[String]) -> String {
-    let quoted = words.iter().map(|word| {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+%@".contains(c);
-        match !word.is_empty() && word.chars().all(is_plain) {
-            true => word.clone(),
-            false => format!("'{}'", word.replace('\'', "'\\''")),
-        }
-    });
-    quoted.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

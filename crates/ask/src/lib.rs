@@ -10,6 +10,7 @@ mod question;
 mod questions;
 mod rows;
 pub mod schema;
+mod screen;
 pub mod tables;
 mod trace_rows;
 

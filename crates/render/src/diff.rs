@@ -128,6 +128,14 @@ pub fn screens(diff: &Diff, width: usize) -> String {
     screens.collect::<Vec<_>>().join("\n")
 }
 
+/// The verdict of each comparison, a line each; of several, with its runs.
+pub fn verdicts(diff: &Diff) -> String {
+    match diff.comparisons.as_slice() {
+        [of] => format!("{}\n", of.verdict),
+        all => all.iter().map(|of| format!("{}: {}\n", title(of), of.verdict)).collect(),
+    }
+}
+
 /// What forbids or hampers a comparison.
 pub fn warnings(diff: &Diff) -> Vec<Finding> {
     let of = |comparison: &Comparison| {

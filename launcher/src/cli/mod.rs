@@ -236,7 +236,8 @@ fn is_help_of_program(command: &clap::Command, typed: &[OsString], error: &clap:
         && error.kind() != ErrorKind::DisplayVersion
         && words::subcommand(command, typed).is_none_or(|name| {
             let has_verbs = command.find_subcommand(name).is_some_and(|of| of.has_subcommands());
-            typed == std::slice::from_ref(name) && !has_verbs
+            // `help` has each subcommand as a verb.
+            typed == std::slice::from_ref(name) && (name == "help" || !has_verbs)
         })
 }
 
@@ -350,9 +351,11 @@ Examples:
       what changed between two runs
 
 Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives,
-memory-bound, requests, next, compare, caveats, coverage. Exit status: 0, also
-where something is not known; 2 for a question, a stage or a path that does not
-exist; 70 if nothing could be read. docs/agents.md describes the answers.";
+memory-bound, requests, next, compare, caveats, coverage. A terminal shows the
+first rows of each table; elsewhere the answer is Markdown with all sources.
+Exit status: 0, also where something is not known; 2 for a question, a stage or
+a path that does not exist; 70 if nothing could be read. docs/agents.md
+describes the answers.";
 
 const EXPORT_HELP: &str = "\
 Examples:

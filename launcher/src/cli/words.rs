@@ -171,6 +171,9 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     if let Some(text) = named.and_then(|named| without_verb(named, words, error)) {
         return text;
     }
+    if let Some(text) = named.and_then(|named| not_here(named, error)) {
+        return format!("{text}; see `stage2-launch{name} --help`");
+    }
     if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
         return format!("{message}; {order}");
     }
@@ -197,6 +200,16 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     {
         return format!("{message}. {hint}");
     }
+    if let (None, Some(ContextValue::String(word))) =
+        (&meant, error.get(ContextKind::InvalidSubcommand))
+        && of.as_deref() == Some("help")
+        && !word.starts_with('-')
+    {
+        return format!(
+            "there is no subcommand `{}`; `stage2-launch help` lists them",
+            shown(word)
+        );
+    }
     let meant = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let usage = match (error.kind(), error.get(ContextKind::Usage)) {
         (ErrorKind::MissingRequiredArgument, Some(ContextValue::StyledStr(usage))) => {
@@ -210,6 +223,30 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     let read = if meant.is_empty() { "; see" } else { " See" };
     format!("{message}{usage}{meant}{read} `stage2-launch{name} --help`")
 }
+
+/// What a command has instead of what it does not have at all.
+fn not_here(named: &Command, error: &clap::Error) -> Option<String> {
+    let string = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match (named.get_name(), string(ContextKind::InvalidArg)?, string(ContextKind::InvalidValue)) {
+        ("report", "-o" | "--output" | "--out", _) => Some(
+            "report writes its files into the folder of the run; for a file elsewhere: stage2-launch report RUN_DIR \
+             --json -q > FILE"
+                .to_owned(),
+        ),
+        ("completions", _, Some(shell)) if OTHER_SHELLS.contains(&shell) => {
+            let shells = named.get_positionals().flat_map(Arg::get_possible_values);
+            let shells: Vec<String> = shells.map(|shell| shell.get_name().to_owned()).collect();
+            Some(format!("there are no completions for {shell}, only for {}", shells.join(", ")))
+        }
+        _ => None,
+    }
+}
+
+/// Shells whose names are not mistyped.
+const OTHER_SHELLS: [&str; 8] = ["tcsh", "csh", "sh", "ksh", "dash", "ash", "nu", "nushell"];
 
 /// A message of the parser that names the wrong value once, and not again in our reason for it.
 fn said_once(message: &str, error: &clap::Error) -> String {
@@ -363,7 +400,10 @@ fn other_verb(named: Option<&Command>, words: &[OsString], error: &clap::Error) 
 }
 
 /// What other programs call a verb of `ctl` or `baseline`.
-const OTHER_VERBS: [(&str, &str); 8] = [
+const OTHER_VERBS: [(&str, &str); 11] = [
+    ("add", "save"),
+    ("create", "save"),
+    ("set", "save"),
     ("pause", "stop"),
     ("end", "stop"),
     ("begin", "start"),
@@ -384,6 +424,8 @@ fn other_name(named: &Command, words: &[OsString], error: &clap::Error) -> Optio
     let has = |name: &str| named.get_arguments().any(|arg| arg.get_id() == name);
     let ours = match word.as_str() {
         "--lite" => "--light".to_owned(),
+        // A server is recorded once it is warm.
+        "--delay" if has("dormant") => "--dormant` and then `ctl RUN_DIR start".to_owned(),
         "--duration" if has("timeout") => "--timeout".to_owned(),
         // A process is a word of its own.
         "--pid" | "-p" | "--attach" if named.get_name() == "ctl" => {
@@ -496,7 +538,7 @@ fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String
         return None;
     }
     Some(match near_subcommand(command, &word).filter(|_| told.subcommand.is_none()) {
-        Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
+        Some(near) => no_subcommand(&word, near, words, at),
         None => format!("{place}, e.g. {}", with_command(words, at)),
     })
 }
@@ -533,11 +575,15 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
             .or_else(|| as_option(command, &word))
             .or_else(|| near_subcommand(command, &word).map(str::to_owned))
         {
-            Some(near) => format!("{}; did you mean `{near}`?", neither(&word)),
+            Some(near) => no_subcommand(&word, &near, words, at),
             None => format!("{}.", neither(&word)),
         },
     };
     let end = words.iter().position(|word| word == "--");
+    // It has the program already.
+    if end.is_none() && told.subcommand.is_none() && wrong.contains(" -- ") {
+        return Some(wrong);
+    }
     Some(if end.is_some_and(|end| end + 1 < words.len()) {
         format!("{wrong} Only options and KEY=VALUE settings go before `--`")
     } else {
@@ -563,6 +609,35 @@ pub(crate) fn is_of_demo(word: &str) -> bool {
 
 fn neither(word: &str) -> String {
     format!("`{word}` is neither a subcommand nor KEY=VALUE")
+}
+
+/// What to type instead of a word that names no subcommand, and the words behind it.
+fn no_subcommand(word: &str, near: &str, words: &[OsString], at: usize) -> String {
+    let wrong = neither(word);
+    if near == LIST_OF_RUNS {
+        return format!("{wrong}; the command of the shell `{near}` lists the runs.");
+    }
+    let line = as_run(words, at).filter(|_| near == "run");
+    format!("{wrong}; did you mean `{}`?", line.unwrap_or_else(|| near.to_owned()))
+}
+
+/// A command of another profiler that takes the folder with `-o`, and no `--` before the program, as it is typed here.
+fn as_run(words: &[OsString], at: usize) -> Option<String> {
+    let behind = words.get(at + 1..)?;
+    let (folder, program) = match behind {
+        [option, folder, program @ ..] if option == "-o" || option == "--output" => {
+            (Some(folder), program)
+        }
+        program => (None, program),
+    };
+    if !program.first().is_some_and(|first| first != "--" && !is_option(first)) {
+        return None;
+    }
+    let ahead = words.get(..at)?.iter().map(shown);
+    let folder = folder.map(|folder| format!("--run-dir {}", shown(folder)));
+    let run = ["stage2-launch".to_owned(), "run".to_owned()].into_iter().chain(ahead).chain(folder);
+    let line: Vec<String> = run.chain(["--".to_owned()]).chain(program.iter().map(shown)).collect();
+    Some(line.join(" "))
 }
 
 /// What other programs call a subcommand of ours.
@@ -598,11 +673,14 @@ const OTHER_NAMES: [(&str, &str); 35] = [
     ("timeline", "export RUN --format perfetto"),
     ("monitor", "top"),
     ("watch", "top"),
-    ("list", "ls tmp/stage2"),
-    ("ls", "ls tmp/stage2"),
-    ("runs", "ls tmp/stage2"),
+    ("list", LIST_OF_RUNS),
+    ("ls", LIST_OF_RUNS),
+    ("runs", LIST_OF_RUNS),
     ("version", "--version"),
 ];
+
+/// The runs are folders, and the shell lists these.
+const LIST_OF_RUNS: &str = "ls tmp/stage2";
 
 /// What other programs call a subcommand, as it is typed here.
 fn other_subcommand(word: &str) -> Option<&'static str> {

@@ -1,9 +1,10 @@
 //! A question about a run -> a short answer, for programs and agents.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use stage2_ask::{AskError, Budget, Question, answer, compare};
-use stage2_contract::text::{most_like, visible, visible_path};
+use stage2_contract::text::{most_like, shorten, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
 
 use super::diff::{metrics_of, whole_report_of};
@@ -11,7 +12,12 @@ use super::ending::printed;
 use crate::bundle::run_named;
 use crate::cli::AskArgs;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, width};
+
+/// Characters of a question that an error repeats.
+const ASKED_CHARS: usize = 100;
+/// Columns of a terminal that does not say how wide it is.
+const WIDTH: usize = 80;
 
 pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let question: Question = match args.question.parse() {
@@ -39,10 +45,13 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
                 // The list is the answer.
                 printed(&format!("{}\n", Question::list()))?;
             }
-            return Err(Failure::Usage(format!(
-                "there is no question `{asked}`{}",
-                meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"))
-            )));
+            let hint = match meant {
+                Some(meant) => format!("; did you mean `{meant}`?"),
+                None if asked.contains(' ') => "; `summary` is the one to begin with".to_owned(),
+                None => String::new(),
+            };
+            let asked = shorten(&asked, ASKED_CHARS);
+            return Err(Failure::Usage(format!("there is no question `{asked}`{hint}")));
         }
     };
     if args.other.is_some() && question != Question::Compare {
@@ -75,17 +84,22 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
     };
     let found = found.map_err(refused)?;
     let budget = args.budget.map_or(Budget::Usual, Budget::Tokens);
-    printed(&if args.json { found.to_json(budget) } else { found.to_markdown(budget) })
+    let stdout = std::io::stdout();
+    printed(&match (args.json, stdout.is_terminal()) {
+        (true, _) => found.to_json(budget),
+        // COLUMNS alone makes no terminal of a pipe: programs read Markdown.
+        (false, true) => found.to_text(budget, width(&stdout).unwrap_or(WIDTH)),
+        (false, false) => found.to_markdown(budget),
+    })
 }
 
 /// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.
 fn meant(asked: &str) -> Option<&'static str> {
     if asked.contains(' ') {
-        // A sentence is for a person, who reads on from there.
-        return Some("summary");
+        // Of a sentence, the first word that is the name of a question, or a part of one.
+        let words = asked.split(|c: char| !c.is_alphanumeric() && c != '-');
+        return words.filter(|word| word.len() >= LEAST_OF_PART).find_map(named);
     }
-    let stem = asked.trim_end_matches('s');
-    let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
     let names = Question::names();
     let near = || most_like(asked, names.iter().copied());
     let by_part = || {
@@ -93,7 +107,15 @@ fn meant(asked: &str) -> Option<&'static str> {
         let part = most_like(asked, parts.filter(|part| part.len() >= LEAST_OF_PART))?;
         names.iter().copied().find(|name| name.split('-').any(|of| of == part))
     };
-    names.iter().copied().find(has_it).or_else(near).or_else(by_part)
+    named(asked).or_else(near).or_else(by_part)
+}
+
+/// The question that has a word in its name, in singular or plural.
+fn named(word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    let stem = word.trim_end_matches('s');
+    let has_it = |name: &&str| name.split('-').any(|part| part.trim_end_matches('s') == stem);
+    Question::names().into_iter().find(has_it)
 }
 
 /// Letters of a part of a question that a mistyped word may stand for.

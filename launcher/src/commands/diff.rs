@@ -119,6 +119,10 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     let to_file = args.output.is_some();
     inputs().filter_map(damaged_record).for_each(|finding| terminal.finding(&finding));
     refuse_unknown_stage(&diff, &conditions)?;
+    let summary = || match terminal.is_quiet() {
+        true => view::verdicts(&diff),
+        false => screens(&diff),
+    };
     let text = if args.json {
         let json = serde_json::to_string_pretty(&diff);
         json.map_err(|error| Failure::NoResult(format!("the comparison is not JSON: {error}")))?
@@ -128,7 +132,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
-        screens(&diff)
+        summary()
     };
     if let Some(path) = &args.html {
         write(path, &view::html(&diff, &links(path, inputs())), terminal)?;
@@ -136,7 +140,7 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
     match &args.output {
         Some(path) => {
             write(path, &text, terminal)?;
-            printed(&screens(&diff))?;
+            printed(&summary())?;
         }
         None => drop(printed(&text)?),
     }

@@ -54,6 +54,11 @@ const EARLIER: &[(&str, &str)] = &[
          profiles",
     ),
     ("ncu.nvtx_include", "use pipeline.ncu.ncu_cli.nvtx.include"),
+    (
+        "ncu.kernels",
+        "use pipeline.ncu.kernel_include=[GLOB] for the names of kernels that ncu profiles, \
+         pipeline.ncu.top_n=N for their number",
+    ),
     ("ncu.export.raw_csv", "use pipeline.ncu.ncu_cli.export.csv"),
     ("model.llm.params", "the count follows from shape or config_json; leave params out"),
     ("run.stage1_repeats", "give the workload dataset.sampling.num_samples_per_epoch=N after `--`"),

@@ -36,6 +36,9 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
     let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `why\\x1b`"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "why is decode slow"]).assert().code(2);
+    let begin = "no question `why is decode slow`; `summary` is the one to begin with\n";
+    assert.stdout(contains("\n  kernels-by-loss  ")).stderr(contains(begin));
     let assert = sandbox.launch_strictly(&["ask", &run, "rank"]).assert().code(2);
     assert.stdout("").stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
     let assert = sandbox.launch_strictly(&["ask", "sumary"]).assert().code(2);

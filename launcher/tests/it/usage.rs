@@ -9,6 +9,7 @@ use predicates::str::contains;
 fn help_has_examples_and_lists_what_works() {
     let sandbox = Sandbox::new();
     let help = stdout(&sandbox.launch(&["--help"]).assert().success());
+    sandbox.launch_strictly(&["help"]).assert().success().stdout(help.clone());
     let parts = ["Examples:", "demo", "report", "diff", "export", "doctor", "--dry-run"];
     expect_parts(&help, "help", &parts);
     expect_parts(&help, "help", &["Exit status", "!probe-gpu", "!Write the manual pages"]);
@@ -181,6 +182,17 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["--lite", "--", "true"], "did you mean `--light`?"),
         (&["export", "x", "-f", "csv", "-o", "no/x"], "the folder no does not exist"),
         (&["help", "dif"], "did you mean `diff`?"),
+        (&["help", "nope"], "no subcommand `nope`; `stage2-launch help` lists them"),
+        (&["--delay", "5", "--", "true"], "did you mean `--dormant` and then `ctl RUN_DIR start`?"),
+        (&["report", "x", "-o", "y"], "a file elsewhere: stage2-launch report RUN_DIR --json -q >"),
+        (&["completions", "tcsh"], "there are no completions for tcsh, only for bash, "),
+        (&["baseline", "add", "x"], "did you mean `save`?"),
+        (&["pipeline.ncu.kernels=x", "--", "true"], "use pipeline.ncu.kernel_include=[GLOB]"),
+        (
+            &["record", "-o", "x", "python3", "x.py"],
+            "did you mean `stage2-launch run --run-dir x -- python3 x.py`?",
+        ),
+        (&["ls"], "the command of the shell `ls tmp/stage2` lists the runs. To run a program"),
         (&["run", "--output", "x", "--", "true"], "did you mean `--run-dir DIR`?"),
         (&["-o", "x", "--", "true"], "did you mean `--run-dir DIR`?"),
         (&["report", "x", "--run-dir", "y"], "did you mean `report RUN_DIR`?"),
@@ -213,7 +225,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x", "-f", "pandas"], "did you mean `parquet`?"),
         (&["--annotate", "vllm", "--", "true"], "did you mean `vllm-steps`?"),
         (&["stats", "x"], "did you mean `ask RUN summary`?"),
-        (&["ask", "x", "why is decode slow?"], "did you mean `summary`?"),
+        (&["ask", "x", "how long is the GPU idle?"], "did you mean `idle`?"),
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
             &["nsys", "profile", "a.py"],

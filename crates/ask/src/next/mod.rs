@@ -650,10 +650,10 @@ enum Row<'n> {
 }
 
 /// Columns that a text has at least, however narrow the terminal is.
-const NARROWEST: usize = 20;
+pub(crate) const NARROWEST: usize = 20;
 
 /// The words of a command in lines of a width, which a shell reads as one. A longer word has a line of its own.
-fn command_lines(words: &[String], width: usize) -> Vec<String> {
+pub(crate) fn command_lines(words: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.iter().map(|word| shell_word(word)) {
         match lines.last_mut() {
@@ -673,7 +673,7 @@ fn command_lines(words: &[String], width: usize) -> Vec<String> {
 }
 
 /// Words as bash reads them.
-fn shell(words: &[String]) -> String {
+pub(crate) fn shell(words: &[String]) -> String {
     words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
