@@ -42,5 +42,5 @@ HTML
 }
 picture "$here/vllm_sorting/report.html" report.png 1280 1400
 "$launcher" -q diff vllm_sorting vllm_server --html "$pages/diff.html" >/dev/null
-picture "$pages/diff.html" ../story-diff.png 1280 620
+picture "$pages/diff.html" ../story-diff.png 1280 1145
 picture "$here/vllm_sorting/report.html" ../story-host.png 1280 480 "What the host does while the GPU idles"
