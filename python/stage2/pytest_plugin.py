@@ -76,10 +76,14 @@ def _compare(
         pytest.fail(
             "stage2_gate has no condition: give fail_if=[...] or --stage2-fail-if", pytrace=False
         )
+    why = None
     try:
         done = compare([as_operand(baseline), as_operand(run)], conditions, timeout_s)
     except (DiffError, InstallError) as error:
-        pytest.fail(str(error), pytrace=False)
+        why = str(error)
+    # Outside of the handler: pytest shows the error that is being handled as well.
+    if why is not None:
+        pytest.fail(why, pytrace=False)
     output = done.stdout + done.stderr
     if done.returncode == FAILED:
         # Some condition failed, or could not be evaluated, because a stage or a number is missing.

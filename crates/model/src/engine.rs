@@ -64,6 +64,9 @@ pub struct EngineSteps {
     pub p50_ns: Option<u64>,
     /// 99th percentile, ns; null for too few steps ([`P99_VALUES`](stage2_contract::stats::P99_VALUES)).
     pub p99_ns: Option<u64>,
+    /// Longest time, ns; null: no step is timed.
+    #[serde(default)]
+    pub max_ns: Option<u64>,
     /// Mean number of requests whose prompt was read in a step. This and the next means are of the timed steps; of all
     /// steps if none is timed.
     pub prefill_requests_mean: f64,

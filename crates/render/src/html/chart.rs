@@ -94,7 +94,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         counted(timed, noun),
         counted(buckets.len() as u64, "bucket"),
         shown_time(longest as f64),
-        counted(outliers.len() as u64, "outlier"),
+        counted(outliers.len() as u64, &format!("slow {noun}")),
     );
     let mut out = picture(id, "Latency over the run", &description, |area| {
         draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
@@ -126,7 +126,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         };
         let longest = outliers.iter().max_by_key(|step| step.host_ns);
         out.push_str(&format!(
-            "<details><summary>Outliers as a table</summary>\n<div class=\"table\"><table>\
+            "<details><summary>Slow {noun}s as a table</summary>\n<div class=\"table\"><table>\
              <thead><tr><th>{noun}</th><th>{}</th></tr></thead>\n<tbody>\n{}</tbody></table>\
              </div>\n{}</details>\n",
             axis_of(series),

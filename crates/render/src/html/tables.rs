@@ -185,7 +185,8 @@ pub(super) fn table(report: &Report, kernels: &Kernels<'_>, stages: &[&str]) -> 
         ));
     }
     let mut head = vec![("Kernel", false), ("Stage", false), ("Class", false)];
-    let of_counters = [("Bound", false), ("Attains (%)", true), ("Lost (ms per step)", true)];
+    let of_counters =
+        [("Bound", false), ("Attains (%)", true), ("Lost (ms per call or step)", true)];
     head.extend(of_counters.into_iter().filter(|_| has_counters));
     head.extend([("Total (ms)", true), ("Share (%)", true), ("Calls", true), ("Mean (us)", true)]);
     head.extend(several.then_some(("GPUs", false)));
@@ -584,7 +585,7 @@ fn late_and_waiting(report: &Report) -> String {
     };
     let mut notes = String::from(
         "A rank is late by the time that it arrives at a collective after the median of the others, in a step by the sum of \
-         these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, median and max count delays above the noise (median: of steps, else the mean of collectives); \
+         these. In turn: each rank is the last at some of the collectives, and no delay stands out. Late in, Median and Longest count delays above the noise (median: of steps, else the mean of collectives); \
          the total counts every delay above the clock error. Waiting: its time in collectives before the last rank \
          arrived; transfer: the rest of that time. Of a stage in which a rank is late, the darkest cell has the largest value. Ranks that wait for each other have \
          similar host times: report.md has them.",

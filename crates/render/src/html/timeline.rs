@@ -243,9 +243,9 @@ fn left_out(timeline: &StepTimeline) -> String {
 /// What the lane of samples is of.
 fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
-        " Host samples: the function that most samples of the launching thread are in at this place of a {noun}. \
-         They are {} in {} of about this length, because one {noun} has too few. A dashed part has no main \
-         function; the tooltip of a part has the largest.",
+        " Host samples: the function in which the launching thread is at this place of a {noun}, by {} from {} of about \
+         this length, because one {noun} has too few. `several`: no function has half of the samples; the tooltip \
+         names the largest.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
@@ -348,7 +348,7 @@ impl Scale {
                 let function = name.split_once(" (").map_or(name.as_str(), |(of, _)| of);
                 ("r-host", shorten(function, RANGE_NAME_CHARS))
             }
-            None => ("r-after", String::new()),
+            None => ("r-after", "several".to_owned()),
         };
         let of = |(name, samples): &(_, u64)| format!("{}: {name}", count(*samples));
         let listed: Vec<String> = functions.iter().map(of).collect();

@@ -233,6 +233,7 @@ fn engine_steps(report: &Report, row: &StageRow) -> Option<StepTimes> {
         mean_ns: kind.timed_ns.checked_div(kind.timed_steps)?,
         p50_ns: kind.p50_ns?,
         p99_ns: kind.p99_ns,
+        max_ns: kind.max_ns,
         requests: Some(kind.prefill_requests_mean + kind.decode_requests_mean),
         ..StepTimes::default()
     })

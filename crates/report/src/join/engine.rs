@@ -108,6 +108,7 @@ fn steps_of(kind: StepKind, groups: &[(&StepShape, &StepGroup)]) -> EngineSteps 
         timed_ns,
         p50_ns: all.times.median(),
         p99_ns: all.times.p99(),
+        max_ns: all.times.max(),
         prefill_requests_mean: mean(prefill_requests),
         prefill_tokens_mean: knows_prompts.then(|| mean(work.prefill_tokens)),
         decode_requests_mean: mean(decode_requests),
