@@ -368,9 +368,13 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let name = format!("rest: {}", parts.rest);
         sums.push(Sum { name, ns: rest, is_change: false, is_judged: true });
     }
-    // A sum that is not judged may be a change.
+    // A sum that is not judged may be a change, unless it is less than a part that is noise.
+    let is_small = parts
+        .rows
+        .iter()
+        .any(|part| part.is_judged() && part.change_ns.abs() > parts.change_ns.abs());
     let is_whole_noise = parts.whole.is_some_and(|whole| {
-        whole.verdict == Verdict::None && (whole.noise.is_judged() || whole.change == Some(0.0))
+        whole.verdict == Verdict::None && (whole.noise.is_judged() || is_small)
     });
     let is_noise = is_whole_noise && !parts.rows.iter().any(PartChange::is_beyond_noise);
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
