@@ -78,12 +78,17 @@ impl Terminal {
         }
     }
 
+    /// A warning that -q does not hide: the result would mislead without it.
+    pub(crate) fn warning(&self, finding: &Finding) {
+        labelled(AnsiColor::Yellow.on_default(), "warning:", &finding.to_string());
+    }
+
     /// A finding, as far as its weight asks for it.
     pub(crate) fn finding(&self, finding: &Finding) {
         match finding.severity {
             Severity::Error => self.error(&finding.to_string()),
             Severity::Warning if self.verbosity >= Verbosity::Normal => {
-                labelled(AnsiColor::Yellow.on_default(), "warning:", &finding.to_string());
+                self.warning(finding);
             }
             Severity::Note if self.verbosity >= Verbosity::Verbose => {
                 line(Style::new().dimmed(), &format!("note: {finding}"));

@@ -81,6 +81,11 @@ impl Comparison {
         self.before.len() == 1 && self.after.len() == 1
     }
 
+    /// Whether no test can tell a change from noise: runs of the same code may lie as far apart.
+    pub fn has_too_few_runs(&self) -> bool {
+        smallest_p(self.before.len(), self.after.len()) > ALPHA
+    }
+
     /// Whether a number of the run or of these stages got worse beyond noise.
     pub fn any_worse(&self) -> bool {
         let comparable = self.of_model().into_iter().filter(|stage| stage.other_work.is_none());

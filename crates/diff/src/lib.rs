@@ -24,6 +24,6 @@ mod work;
 pub use compare::{EmptyRun, Run, compare};
 pub use comparison::*;
 pub use condition::{Condition, ConditionError};
-pub use lines::Outlook;
+pub use lines::{Outlook, WITH_CARE};
 pub use parts::{LAUNCH_GAPS, OTHER_IDLE, PartChange, Parts};
 pub use read::{ReadError, ReadReport, read_report};

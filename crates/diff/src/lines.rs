@@ -79,11 +79,6 @@ impl Comparison {
     }
 }
 
-/// Whether no test can tell a change from noise: runs of the same code may lie as far apart.
-fn too_few(of: &Comparison) -> bool {
-    smallest_p(of.before.len(), of.after.len()) > ALPHA
-}
-
 /// The stages that the verdict is about. Work outside of ranges is not a stage.
 fn timed(of: &Comparison) -> Vec<&StageChange> {
     of.of_model().into_iter().filter(|stage| stage.per != Per::Run).collect()
@@ -145,7 +140,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
             };
             let few = match a.min(b) {
                 1 => ", the noise of a single run is unknown",
-                _ if too_few(of) => ", too few for a test",
+                _ if of.has_too_few_runs() => ", too few for a test",
                 _ => "",
             };
             format!("({a} against {}{p}{few})", counted(b as u64, "run"))
@@ -399,10 +394,10 @@ fn other_metrics(
     let named: Vec<String> = named.iter().take(OTHERS).map(text).collect();
     let worse = match worse.len() {
         number if named.len() == changed.len() => {
-            let worse = if number > 0 && !too_few(of) { " for the worse" } else { "" };
+            let worse = if number > 0 && !of.has_too_few_runs() { " for the worse" } else { "" };
             format!("{worse}: {}", named.join("; "))
         }
-        number if number == 0 || too_few(of) => format!(", such as {}", named.join("; ")),
+        number if number == 0 || of.has_too_few_runs() => format!(", such as {}", named.join("; ")),
         number => format!(", {number} of them for the worse, such as {}", named.join("; ")),
     };
     let all = counted(changed.len() as u64, "other number");
@@ -686,12 +681,15 @@ fn comparable(of: &Comparison) -> String {
         (true, true) => "yes".to_owned(),
         (true, false) => format!("yes ({})", texts.join("; ")),
         (false, _) => {
-            let degree = if of.unlike.is_empty() { "with care" } else { "hardly" };
+            let degree = if of.unlike.is_empty() { WITH_CARE } else { "hardly" };
             let warned = format!("{degree}: {}", warnings.join(", "));
             std::iter::once(warned).chain(texts).collect::<Vec<_>>().join("; ")
         }
     }
 }
+
+/// Begins the line `comparable` of runs that differ in what may matter.
+pub const WITH_CARE: &str = "with care";
 
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
@@ -788,7 +786,7 @@ fn next(of: &Comparison) -> String {
                 .to_owned();
         }
         _ if runs == 1 => return more_runs(of),
-        Outlook::Changed if too_few(of) => return more_runs(of),
+        Outlook::Changed if of.has_too_few_runs() => return more_runs(of),
         Outlook::Better => match busier(&timed(of)) {
             Some((stage, _)) => {
                 let all = large_rows(stage);

@@ -40,6 +40,9 @@ pub const SETTLE_NS: u64 = 1_500_000_000;
 pub const SETTLE_LATE_NS: u64 = 3_000_000_000;
 /// A process that wrote nothing for so long has ended, and could not say so.
 pub const SILENT_NS: u64 = 15_000_000_000;
+/// A process of this host that does not exist any more, and wrote nothing for so long, has ended. Only the time tells it
+/// from one of a container, which has another number there, and writes.
+pub(crate) const GONE_NS: u64 = 3_000_000_000;
 /// Length of the window, seconds.
 pub const WINDOW_S: u64 = 10;
 /// Stages of a process that have their own row; the others are one row.

@@ -130,6 +130,9 @@ pub struct Watched {
     pub gpus: Vec<GpuState>,
     /// The file ends within a frame, and has not been completed for seconds: what follows is missing.
     pub is_torn: bool,
+    /// It runs no longer on this host, and could not say that it ends.
+    #[serde(default)]
+    pub is_gone: bool,
     /// Its file grows, and its data is older than the newest of all by more than 15 s.
     pub lags: bool,
     /// Its first note is about something that is wrong.
@@ -149,7 +152,7 @@ pub(crate) fn clock_differs(ahead_ns: i128) -> String {
 impl Watched {
     /// Whether its trace file grows: it is neither over nor cut.
     pub fn is_growing(&self) -> bool {
-        self.state == FileState::Growing && !self.is_torn
+        self.state == FileState::Growing && !self.is_torn && !self.is_gone
     }
 
     /// Puts first what is wrong with it.
@@ -197,6 +200,7 @@ fn tell_doubles(processes: &mut [Watched]) {
         pid: of.pid,
         last_wall_ns: of.last_wall_ns,
         is_torn: of.is_torn,
+        is_gone: of.is_gone,
         ..Watched::default()
     };
     for process in processes.iter() {

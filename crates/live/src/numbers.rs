@@ -187,16 +187,6 @@ impl StageNumbers {
         (self.step_times, self.timed) = (steps.times, steps.timed);
     }
 
-    /// The times on the GPU without those of `part`.
-    pub(crate) fn times_without(&self, part: &Self) -> Self {
-        Self {
-            window_ns: self.window_ns.saturating_sub(part.window_ns),
-            busy_ns: self.busy_ns.saturating_sub(part.busy_ns),
-            gaps_ns: self.gaps_ns.saturating_sub(part.gaps_ns),
-            ..Self::default()
-        }
-    }
-
     /// Share of the windows in which the GPU worked for the stage; nothing without a window.
     pub fn busy_share(&self) -> Option<f64> {
         self.share_of_windows(self.busy_ns)
@@ -204,7 +194,8 @@ impl StageNumbers {
 
     /// Share of the windows that launch gaps take.
     pub fn gap_share(&self) -> Option<f64> {
-        self.share_of_windows(self.gaps_ns)
+        // What came late may be beyond the windows: the parts of the time add up to all of it.
+        self.share_of_windows(self.gaps_ns.min(self.window_ns.saturating_sub(self.busy_ns)))
     }
 
     /// Mean number of requests in a step, over the steps that give it.

@@ -400,18 +400,18 @@ impl Process {
         // It ends with this slice, and so belongs to the slot before a boundary.
         let slot = self.slots.at(to - 1);
         for (&id, stage) in &mut self.stages {
-            let (found, work) = stage.settle(to);
+            let found = stage.settle(to);
             for is_cold in [false, true] {
                 if let Some(of_stage) = spans_of.get_mut(&(id, is_cold)) {
-                    of_stage.work.clone_from(&work);
+                    of_stage.work.clone_from(&found.work);
                 }
             }
-            if found != StageNumbers::default() {
-                stage.totals.add(&found);
-                slot.stages.entry(id).or_default().add(&found);
-                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to).0).unwrap_or_default();
+            if found.numbers != StageNumbers::default() {
+                stage.totals.add(&found.numbers);
+                slot.stages.entry(id).or_default().add(&found.numbers);
+                let cold = self.cold.get_mut(&id).map(|cold| cold.settle(to)).unwrap_or_default();
                 run[WARM].stages.entry(id).or_default().add(&found.times_without(&cold));
-                run[COLD].stages.entry(id).or_default().add(&cold);
+                run[COLD].stages.entry(id).or_default().add(&cold.numbers);
             }
         }
         for (of_run, windows) in run.iter_mut().zip(&windows) {

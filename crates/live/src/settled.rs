@@ -111,8 +111,8 @@ impl Stage {
         self.windows.add(start, end);
     }
 
-    /// Gives what is final up to `to`: windows, busy time and gaps, ns; and when its work ran.
-    pub(crate) fn settle(&mut self, to: u64) -> (StageNumbers, Vec<(u64, u64)>) {
+    /// Gives what is final up to `to`.
+    pub(crate) fn settle(&mut self, to: u64) -> Found {
         let windows = self.windows.settle(to).pieces;
         let work = self.work.settle(to);
         self.recent.extend(&windows);
@@ -123,10 +123,44 @@ impl Stage {
             gaps_ns: overlap_ns(&work.gaps, &self.recent),
             ..StageNumbers::default()
         };
+        let all = Found {
+            numbers: found,
+            work: work.pieces,
+            gaps: work.gaps,
+            windows: self.recent.clone(),
+        };
         let keep_from = to.saturating_sub(BACK_TO_BACK_NS);
         // The last one stays where work ran long: a gap begins at the end of work.
         self.recent.retain(|window| window.1 >= keep_from);
-        (found, work.pieces)
+        all
+    }
+}
+
+/// What is final of a stage.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Windows, busy time and gaps, ns.
+    pub(crate) numbers: StageNumbers,
+    /// When its work ran.
+    pub(crate) work: Vec<(u64, u64)>,
+    gaps: Vec<(u64, u64)>,
+    /// Also those before it in which a gap may begin.
+    windows: Vec<(u64, u64)>,
+}
+
+impl Found {
+    /// Its times outside of the windows of some of its instances, those of other threads at the same time included:
+    /// work of theirs within these windows would be more than the rest of the windows holds.
+    pub(crate) fn times_without(&self, some: &Self) -> StageNumbers {
+        let all = &self.numbers;
+        let without =
+            |ns: u64, pieces: &[(u64, u64)]| ns.saturating_sub(overlap_ns(pieces, &some.windows));
+        StageNumbers {
+            window_ns: all.window_ns.saturating_sub(some.numbers.window_ns),
+            busy_ns: without(all.busy_ns, &self.work),
+            gaps_ns: without(all.gaps_ns, &self.gaps),
+            ..StageNumbers::default()
+        }
     }
 }
 
@@ -196,11 +230,11 @@ mod tests {
         let mut stage = Stage::default();
         stage.window(1_000, 2_000);
         stage.work.add(1_000, 1_990);
-        let (first, _) = stage.settle(1_995);
+        let first = stage.settle(1_995).numbers;
         stage.window(1_995, 2_000);
         stage.window(2_010, 3_000);
         stage.work.add(2_020, 2_500);
-        let (second, work) = stage.settle(4_000);
+        let Found { numbers: second, work, .. } = stage.settle(4_000);
         assert_eq!(work, [(2_020, 2_500)]);
         assert_eq!((first.window_ns, first.busy_ns, first.gaps_ns), (995, 990, 0));
         // Idle from 1990 to 2020, of which 2000 to 2010 is between two steps.

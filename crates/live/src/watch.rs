@@ -17,7 +17,7 @@ use crate::follow::{Chain, FileState, Trace, place};
 use crate::look::{Look, Watched, clock_differs};
 use crate::numbers::Window;
 use crate::process::{Options, Process};
-use crate::{MAX_STAGES, OTHER, SILENT_NS};
+use crate::{GONE_NS, MAX_STAGES, OTHER, SILENT_NS};
 
 /// Bytes that a tick reads over all files, about.
 const TICK_BYTES: u64 = 64 << 20;
@@ -71,12 +71,15 @@ pub struct Watch {
     next: usize,
     /// When the last tick was, ns since the Unix epoch.
     now_ns: u64,
+    /// The name of this host.
+    host: String,
 }
 
 impl Watch {
     /// Nothing is read before the first tick.
     pub fn new(sources: Vec<Source>, options: Options) -> Self {
-        Self { sources, options, ..Self::default() }
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self { sources, options, host: host.trim().to_owned(), ..Self::default() }
     }
 
     /// Follows one place more, if it is not followed yet.
@@ -150,7 +153,10 @@ impl Watch {
             }
             // Of a file that was there already, and has not grown for long, nothing more is awaited.
             let is_left = tracked.is_read && !was_read && is_old;
-            if tracked.quiet == QUIET_TICKS || is_left || (over && !tracked.told) {
+            let was_gone = tracked.is_gone;
+            tracked.is_gone = tracked.is_gone(&self.host, now_ns);
+            let is_gone = tracked.is_gone && !was_gone;
+            if tracked.quiet == QUIET_TICKS || is_left || is_gone || (over && !tracked.told) {
                 tracked.process.finish();
             }
             if over && !tracked.told {
@@ -239,6 +245,7 @@ impl Watch {
                 told: false,
                 behind: 0,
                 is_read: false,
+                is_gone: false,
                 ahead_ns: None,
             });
         }
@@ -299,7 +306,7 @@ impl Watch {
         let (mut processes, newest): (Vec<Watched>, Vec<&Tracked>) = all.unzip();
         let is_over = |of: &Watched| {
             let is_old = |last: u64| is_old(self.now_ns, last);
-            of.state != FileState::Growing || of.last_wall_ns.is_some_and(is_old)
+            of.state != FileState::Growing || of.is_gone || of.last_wall_ns.is_some_and(is_old)
         };
         let is_reading = self.behind >= CURRENT_BYTES || self.files.iter().any(|of| !of.is_read);
         // Where nothing more comes, the last seconds would be those in which the program ended.
@@ -365,6 +372,8 @@ struct Tracked {
     behind: u64,
     /// All that was there when it was found was read.
     is_read: bool,
+    /// Its process is not there any more.
+    is_gone: bool,
     /// By how much its clock was ahead of ours when it wrote last.
     ahead_ns: Option<i128>,
 }
@@ -372,6 +381,17 @@ struct Tracked {
 impl Tracked {
     fn is_torn(&self) -> bool {
         self.behind > 0 && self.quiet >= QUIET_TICKS
+    }
+
+    /// Whether its process is one of this host that was killed: what `/proc` hides from us is not gone.
+    fn is_gone(&self, host: &str, now_ns: u64) -> bool {
+        let is_there = |pid: u32| Path::new(&format!("/proc/{pid}")).exists();
+        let is_quiet = |last: u64| now_ns.saturating_sub(last) > GONE_NS;
+        let who = self.process.who.as_ref().filter(|who| !host.is_empty() && who.host == host);
+        self.is_read
+            && *self.follow.state() == FileState::Growing
+            && self.process.last_wall_ns().is_some_and(is_quiet)
+            && who.is_some_and(|who| !is_there(who.pid) && is_there(1))
     }
 
     /// It grows with what is newer: files that go on come behind those that are over.
@@ -440,6 +460,7 @@ fn watched((host, pid): Identity, newest: &Tracked, sums: Watched) -> Watched {
         counters: process.counters.last(),
         gpus: process.gpus(),
         is_torn: newest.is_torn(),
+        is_gone: newest.is_gone,
         ..sums
     };
     if let Some(ahead_ns) = newest.ahead_ns.filter(|ahead_ns| ahead_ns.unsigned_abs() > CLOCK_NS) {
@@ -476,6 +497,7 @@ fn notes(tracked: &Tracked) -> Vec<String> {
     };
     let found = [
         missing.map(|pieces| format!("of its trace is not there any more: {pieces}")),
+        tracked.is_gone.then(|| "it ended without its last records".to_owned()),
         simulated.then(|| "the GPU is simulated: no time here is that of a real GPU".to_owned()),
         fact("gpu.off", None).map(|why| format!("no GPU work is recorded: {why}")),
         fact("counters.off", None).map(|why| format!("no hardware counters are sampled: {why}")),

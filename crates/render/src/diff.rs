@@ -11,7 +11,7 @@ use stage2_contract::text::{
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, Difference, LibraryChange, MatchedBy,
     MetricChange, MetricUnit, NoiseMethod, NoiseText, Outcome, Per, Presence, StageChange, Verdict,
-    WorkChange, WorkSide, signed, signed_time,
+    WITH_CARE, WorkChange, WorkSide, signed, signed_time,
 };
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
@@ -128,11 +128,20 @@ pub fn screens(diff: &Diff, width: usize) -> String {
     screens.collect::<Vec<_>>().join("\n")
 }
 
-/// The verdict of each comparison, a line each; of several, with its runs.
+/// The verdict of each comparison behind what is to be known before it, a line each; of several, with its runs.
 pub fn verdicts(diff: &Diff) -> String {
+    let comparable = |of: &Comparison| {
+        let line = of.lines.iter().find(|line| line.label == "comparable")?;
+        let (clause, _) = line.text.split_once("; ").unwrap_or((&line.text, ""));
+        clause.starts_with(WITH_CARE).then(|| format!("Comparable {clause}."))
+    };
+    let said = |of: &Comparison| match of.caution().or_else(|| comparable(of)) {
+        Some(caution) => format!("{caution} {}\n", of.verdict),
+        None => format!("{}\n", of.verdict),
+    };
     match diff.comparisons.as_slice() {
-        [of] => format!("{}\n", of.verdict),
-        all => all.iter().map(|of| format!("{}: {}\n", title(of), of.verdict)).collect(),
+        [of] => said(of),
+        all => all.iter().map(|of| format!("{}: {}", title(of), said(of))).collect(),
     }
 }
 

@@ -723,11 +723,12 @@ fn lost_text(lost: u64, is_incomplete: bool, text: impl Fn(u64) -> String) -> St
     }
 }
 
-/// Whether nothing was heard of a process without a socket for long.
+/// Whether a process without a socket is gone, or nothing was heard of it for long.
 fn is_silent(view: &View, process: &Watched) -> bool {
     let has_socket = view.phases.iter().any(|(pid, _)| *pid == process.pid);
     let last = process.last_wall_ns.or(process.window.end_wall_ns);
-    !has_socket && last.is_some_and(|last| view.now_ns.saturating_sub(last) > SILENT_NS)
+    let is_old = |last: u64| view.now_ns.saturating_sub(last) > SILENT_NS;
+    !has_socket && (process.is_gone || last.is_some_and(is_old))
 }
 
 const RECORDING: &str = "recording";
@@ -751,7 +752,7 @@ fn state(view: &View, process: &Watched) -> String {
         (FileState::Ended, Some((_, phase))) => phase.clone(),
         (FileState::Growing, None) if process.is_torn => "cut".to_owned(),
         // Of a run that is over, one word is enough.
-        (FileState::Growing, None) if view.ended.is_some() => "ended".to_owned(),
+        (FileState::Growing, None) if process.is_gone || view.ended.is_some() => "ended".to_owned(),
         (FileState::Growing, None) if is_silent(view, process) => "silent".to_owned(),
         (FileState::Growing, None) => RECORDING.to_owned(),
         (FileState::Waiting, None) => "empty".to_owned(),

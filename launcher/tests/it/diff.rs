@@ -226,6 +226,18 @@ fn a_server_and_a_program_with_calls_are_shown_as_their_reports_have_them() {
 }
 
 #[test]
+fn a_quiet_comparison_keeps_what_would_mislead_without_it() {
+    let sandbox = Sandbox::new();
+    let [a, b] = ["llama_1b", "moe_small"].map(earlier);
+    let words = ["diff", "-q", &a, &b, "--fail-if", "decode.tokens_per_s>+900%"];
+    let assert = sandbox.launch_strictly(&words).assert();
+    let said = lossy(&assert.get_output().stdout);
+    assert!(said.starts_with("Hardly comparable: different models. "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert.stderr(contains("did you mean --fail-if 'decode.tokens_per_s<-900%'"));
+}
+
+#[test]
 fn a_run_that_report_refuses_is_compared_with_a_warning() {
     let sandbox = Sandbox::new();
     let good = sample("regions");

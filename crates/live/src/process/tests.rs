@@ -44,7 +44,11 @@ fn kernel(range: u64, from: u64, to: u64) -> Record {
 
 /// `count` steps of 10 ms from 1 s on, each with two kernels of 4 ms, 20 us apart.
 fn steps(process: &mut Process, count: u64) {
-    for step in 1..=count {
+    steps_from(process, 1, count);
+}
+
+fn steps_from(process: &mut Process, first: u64, last: u64) {
+    for step in first..=last {
         let at = S + step * 10 * MS;
         process.push(opened(step, at));
         process.push(Record::RangeClose { range: step, end: MonoNs(at + 10 * MS) });
@@ -74,6 +78,25 @@ fn steps_busy_time_and_gaps_of_a_stage_are_those_of_its_records() {
     assert_eq!(window.kernels[0].name, "sm90_xmma_gemm_bf16");
     assert_eq!(crate::class_label(window.kernels[0].class), "gemm");
     assert_eq!(window.end_wall_ns, Some(49 * S + process.front + 1));
+}
+
+/// Hazard (Watching what runs): One thread is in its first call while others are in later ones.
+/// Promise: The parts of the time in calls add up to all of it: that of the first call is in none of them.
+#[test]
+fn work_of_other_threads_during_the_first_call_is_not_that_of_later_calls() {
+    let mut process = process();
+    let Record::RangeOpen(first) = opened(9_000, S + MS) else { unreachable!("it opens") };
+    process.push(Record::RangeOpen(RangeOpen { thread: 2, ..first }));
+    process.push(kernel(9_000, S + 2 * MS, S + 3 * MS));
+    steps(&mut process, 200);
+    process.push(Record::RangeClose { range: 9_000, end: MonoNs(S + 1_010 * MS) });
+    steps_from(&mut process, 201, 400);
+    process.finish();
+    let recording = process.recording();
+    let decode = &recording.stages["decode"];
+    // Steps of 10 ms from that of number 101 on are after the first call.
+    assert_eq!(decode.window_ns, 300 * 10 * MS);
+    assert_eq!((decode.busy_ns, decode.gaps_ns), (300 * (8 * MS - 20_000), 300 * 20_000));
 }
 
 #[test]

@@ -212,6 +212,32 @@ fn a_process_that_dies_and_files_that_vanish_or_are_damaged_are_told_once() {
     assert_eq!(steps[..2], [20, 20], "what was read counts");
 }
 
+/// Hazard (Watching what runs): A process of this host is killed: nothing says that its recording is over.
+/// Promise: It is gone within seconds; one of another host, or one that runs, is not.
+#[test]
+fn a_process_of_this_host_that_was_killed_is_gone_at_once() {
+    let (folder, mut watch) = watched_folder();
+    let mut child = std::process::Command::new("true").spawn().expect("a program");
+    let killed = child.id();
+    child.wait().expect("it ends");
+    trace(&folder.path().join("a.s2t"), killed, "0", 10, 20, false);
+    trace(&folder.path().join("b.s2t"), std::process::id(), "1", 10, 20, false);
+    let gone = |watch: &mut Watch, host: &str, second: u64| {
+        host.clone_into(&mut watch.host);
+        watch.tick_at(second * S, TICK_BYTES);
+        let look = watch.look();
+        let of = |pid: u32| look.processes.iter().find(|process| process.pid == pid).expect("it");
+        let (killed, runs) = (of(killed), of(std::process::id()));
+        assert!(runs.is_growing() && !runs.is_gone);
+        assert_eq!(killed.is_growing(), !killed.is_gone);
+        (killed.is_gone, killed.notes.clone())
+    };
+    assert_eq!(gone(&mut watch, "host", 13), (false, vec![]), "it may be of a container");
+    assert_eq!(gone(&mut watch, "another", 17), (false, vec![]));
+    let said = vec!["it ended without its last records".to_owned()];
+    assert_eq!(gone(&mut watch, "host", 17), (true, said));
+}
+
 /// Hazard (Watching what runs): The shared folder of a job shows the file of one host late, and a rank was
 ///  started again.
 /// Promise: Both are said of the process, and what was read counts.

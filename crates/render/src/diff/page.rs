@@ -198,8 +198,8 @@ fn kind(of: &Comparison) -> &'static str {
         Outlook::Better => "good",
         // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
         Outlook::Same if of.any_worse() || !has_all(of) => "fair",
-        // One run per side clears nothing.
-        Outlook::Same if of.is_of_two_runs() => "plain",
+        // Too few runs for a test clear nothing.
+        Outlook::Same if of.has_too_few_runs() => "plain",
         Outlook::Same => "good",
         _ => "fair",
     }
@@ -230,7 +230,8 @@ const LEGEND: [(&str, &str); 4] = [
 /// took over from others; hollow: not judged, or of unlike sides.
 fn bars(stage: &StageChange, is_alike: bool) -> String {
     let parts = stage.parts();
-    let screen::Shown { rows, sums, longest } = screen::shown_parts(&parts, BARS, SUM_CHARS);
+    let screen::Shown { rows, sums, longest, is_noise } =
+        screen::shown_parts(&parts, BARS, SUM_CHARS);
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
@@ -243,7 +244,12 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         )
     };
     let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
+    // A bar of noise would look like a result.
+    let has_bars = !is_noise || !is_alike;
     let bar = |ns: f64, is_change: bool, is_judged: bool| {
+        if !has_bars {
+            return String::new();
+        }
         let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
         let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
         let fill = match (is_change, ns > 0.0) {
@@ -284,7 +290,8 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
-        row("", &name, ms(part.sides_ns), &bar, change) + &kernels(part)
+        let class = if has_bars { "" } else { " class=\"soft\"" };
+        row(class, &name, ms(part.sides_ns), &bar, change) + &kernels(part)
     };
     let sum = |sum: &screen::Sum| {
         let none = || [String::new(), String::new()];

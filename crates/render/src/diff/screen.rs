@@ -35,6 +35,8 @@ const TIED: char = '\u{1}';
 /// Lines of the verdict, and of the caution before it.
 const VERDICT: usize = 4;
 const CAUTION: usize = 2;
+/// Lines of what the bars add up to.
+const HEAD: usize = 2;
 
 /// The title and what follows, each line of at most `width` characters.
 pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
@@ -227,21 +229,32 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
     let parts = stage.parts();
     let plain_chars =
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
-    let Shown { rows, sums, longest } = shown_parts(&parts, most, plain_chars);
+    let Shown { rows, sums, longest, is_noise } = shown_parts(&parts, most, plain_chars);
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
-    let word_chars = rows.iter().map(|part| sign_less(part.word()).len() + 1).max().unwrap_or(1);
-    let word_chars = if word_chars > 1 { word_chars } else { 0 };
-    let bar_chars = if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS };
-    let name_chars = width - NUMBER_CHARS - bar_chars - word_chars - 3;
+    // Behind the name.
+    let word = |part: &PartChange<'_>| match sign_less(part.word()) {
+        "" => String::new(),
+        word => format!(" ({word})"),
+    };
+    let word_chars = rows.iter().map(|part| word(part).len()).max().unwrap_or(0);
     let is_alike = of.unlike.is_empty();
-    let bar = |ns: f64, fill: &str, word: &str, name: &str| {
+    // A bar of noise would look like a result.
+    let bar_chars = match width < NARROW {
+        _ if is_noise && is_alike => 0,
+        true => BAR_CHARS / 2 + 1,
+        false => BAR_CHARS + 1,
+    };
+    let name_chars = width - NUMBER_CHARS - bar_chars - word_chars - 2;
+    let bar = |ns: f64, fill: &str, name: &str| {
         let share = (ns.abs() / longest).clamp(0.0, 1.0);
-        let bar = fill.repeat(((share * bar_chars as f64).round() as usize).max(1));
+        let full = bar_chars.saturating_sub(1);
+        let bar = fill.repeat(((share * full as f64).round() as usize).max(1).min(full));
         let number = signed_time(ns);
-        let line = format!("{number:>NUMBER_CHARS$} {bar:bar_chars$} {word:word_chars$}{name}");
+        let line = format!("{number:>NUMBER_CHARS$} {bar:bar_chars$}{name}");
         shorten(&line, width - 1)
     };
-    let mut lines = vec![String::new(), shorten(&head, width - 1)];
+    let mut lines = vec![String::new()];
+    lines.extend(fitted(&head, width - 1, HEAD));
     lines.extend(rows.iter().map(|part| {
         let fill = match part.is_beyond_noise() {
             _ if !is_alike => OPEN,
@@ -257,7 +270,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
             }
             _ => part_name(stage, part, name_chars),
         };
-        bar(part.change_ns, fill, sign_less(part.word()), &name)
+        bar(part.change_ns, fill, &format!("{name}{}", word(part)))
     }));
     lines.extend(sums.iter().map(|sum| {
         let fill = match (is_alike && sum.is_judged, sum.is_change) {
@@ -265,12 +278,14 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
             (true, true) => CHANGE,
             (true, false) => NOISE_BAR,
         };
-        bar(sum.ns, fill, "", &sum.name)
+        bar(sum.ns, fill, &sum.name)
     }));
     let is_used = |fill: &str| lines.iter().any(|line| line.contains(fill));
     let legend = LEGEND.iter().filter(|(fill, _)| is_used(fill));
     let legend: Vec<String> = legend.map(|(fill, meaning)| format!("{fill} {meaning}")).collect();
-    lines.push(format!("{:NUMBER_CHARS$} {}", "", legend.join("  ")));
+    if !legend.is_empty() {
+        lines.push(format!("{:NUMBER_CHARS$} {}", "", legend.join("  ")));
+    }
     lines
 }
 
@@ -299,6 +314,8 @@ pub(super) struct Shown<'p> {
     pub(super) sums: Vec<Sum>,
     /// The longest bar, ns.
     pub(super) longest: f64,
+    /// Neither the sum of all parts nor one of them changed beyond noise.
+    pub(super) is_noise: bool,
 }
 
 /// Several parts in one bar.
@@ -351,7 +368,16 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let name = format!("rest: {}", parts.rest);
         sums.push(Sum { name, ns: rest, is_change: false, is_judged: true });
     }
-    Shown { rows, sums, longest: longest.max(rest.abs()) }
+    // A sum that is not judged may be a change, unless it is less than a part that is noise.
+    let is_small = parts
+        .rows
+        .iter()
+        .any(|part| part.is_judged() && part.change_ns.abs() > parts.change_ns.abs());
+    let is_whole_noise = parts.whole.is_some_and(|whole| {
+        whole.verdict == Verdict::None && (whole.noise.is_judged() || is_small)
+    });
+    let is_noise = is_whole_noise && !parts.rows.iter().any(PartChange::is_beyond_noise);
+    Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
 
 /// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.

@@ -13,7 +13,11 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ("o, t", "sort processes by rank, P50, BUSY, WAIT, LOST; kernels by mean"),
     ("s", "start or stop recording (of the one shown alone); asks first"),
     ("f, w, q", "freeze the page; write a report of all recorded so far; quit"),
-    ("Numbers", "of the last 10 s; after the end, of all calls but the first"),
+    (
+        "Numbers",
+        "of the last 10 s; ended: all calls but the first. Ranks: means, but P50, P99, TOKENS/S of an ended engine: \
+         rank with most steps",
+    ),
     (
         "PER, P50, P99",
         "what a time is of: a call of a stage (an outermost range), or a step: of an engine, or a range \
@@ -24,11 +28,7 @@ pub(super) const HELP: [(&str, &str); 18] = [
         "parts of the time in calls, 100% together: GPU work of the stage ran; gaps of 50 us at most \
          between work; the rest",
     ),
-    (
-        "(WAIT)",
-        "the part of BUSY in which communication waited for other ranks, an estimate; *: the late rank, \
-         which waits much less",
-    ),
+    ("(WAIT)", "part of BUSY: waits for other ranks, estimated; *: late rank"),
     (
         "TOKENS/S, REQS",
         "tokens of a process (ended: per second in calls); requests of a step. CALLS/S, STEPS/S, N/S: \
