@@ -9,6 +9,8 @@ const FIRST_ROWS: usize = 5;
 const OTHER_ROWS: usize = 3;
 /// Texts up to this width keep their column.
 const TEXT_WIDTH: usize = 16;
+/// Texts up to this width do not break.
+const SHORT: usize = 12;
 /// Lines of a text in a column; a longer one stands below its row.
 const CELL_LINES: usize = 2;
 /// A word that is wider than its line breaks behind one of these.
@@ -47,6 +49,9 @@ impl Cells {
         let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
         let word = longest_word(&self.heading);
         if self.is_number {
+            return self.of_cells().max(word);
+        }
+        if self.of_cells() <= SHORT {
             return self.of_cells().max(word);
         }
         let fits = |cell: &String, width| lines(cell, width).len() <= CELL_LINES;
