@@ -324,7 +324,7 @@ impl<'a> View<'a> {
                 screen::Cells {
                     heading: screen::heading(column.name, column.unit),
                     is_number: column.unit.is_some() && !cells().any(Value::is_object),
-                    cells: cells().map(screen_cell).collect(),
+                    cells: cells().map(|value| screen_cell(value, column)).collect(),
                 }
             });
             let of = (rows.len(), table.rows.len());
@@ -416,15 +416,26 @@ fn markdown_cell(value: &Value, column: &Column) -> String {
     }
 }
 
-fn screen_cell(value: &Value) -> String {
+/// A value for a person: words instead of the values of the schema, and no digits that say nothing.
+fn screen_cell(value: &Value, column: &Column) -> String {
+    let is_percent = column.unit == Some("percent");
+    let number = |value: &Value| match value.as_f64() {
+        Some(float) if is_percent => percent(float).to_string(),
+        _ => value.to_string(),
+    };
     match cell(value) {
-        Value::Null => "?".to_owned(),
+        Value::Null => screen::NONE.to_owned(),
+        Value::String(text) if column.text == TextOrigin::Stage2 && column.name != "id" => {
+            screen::words(text)
+        }
         Value::String(text) => text,
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, value)| format!("{name} {value}"));
+            let fields = fields.iter();
+            let fields = fields
+                .map(|(name, value)| format!("{} {}", screen::heading(name, None), number(value)));
             fields.collect::<Vec<_>>().join(", ")
         }
-        other => other.to_string(),
+        other => number(&other),
     }
 }
 
@@ -450,10 +461,19 @@ pub(crate) fn cell_text(text: &str) -> String {
 
 /// Four significant digits; what is none, such as infinity, is null.
 pub(crate) fn rounded(value: f64) -> Value {
+    parsed(format!("{value:.3e}"), value)
+}
+
+/// Three significant digits: no share is known better.
+fn percent(value: f64) -> Value {
+    parsed(format!("{value:.2e}"), value)
+}
+
+fn parsed(digits: String, value: f64) -> Value {
     if !value.is_finite() {
         return Value::Null;
     }
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
+    let rounded: f64 = digits.parse().unwrap_or(value);
     // 3.0 is 3: a float without a fraction would cost two more bytes.
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
         (rounded as i64).into()

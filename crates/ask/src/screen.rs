@@ -1,14 +1,22 @@
 //! The parts of an answer for a person at a terminal: wrapped text, and tables of aligned columns that fit its width.
 
-use stage2_contract::text::{shorten, wrapped};
+use stage2_contract::text::wrapped;
 
 use crate::next::{NARROWEST, command_lines};
 
 /// Rows of the first table, and of each other one.
 const FIRST_ROWS: usize = 5;
 const OTHER_ROWS: usize = 3;
-/// Columns of text are not made narrower than this.
-const TEXT_WIDTH: usize = 14;
+/// Texts up to this width keep their column.
+const TEXT_WIDTH: usize = 16;
+/// Texts up to this width do not break.
+const SHORT: usize = 12;
+/// Lines of a text in a column; a longer one stands below its row.
+const CELL_LINES: usize = 2;
+/// A word that is wider than its line breaks behind one of these.
+const SEPARATORS: [char; 7] = ['/', ':', ',', '.', '_', '-', '='];
+/// What is not known.
+pub(crate) const NONE: &str = "–";
 /// In front of a table.
 const SET_IN: usize = 2;
 /// Between two columns.
@@ -36,11 +44,22 @@ impl Cells {
         self.of_cells().max(length(&self.heading))
     }
 
-    /// The width that it needs: a number does not break, its heading does.
+    /// The width that it needs: a number does not break, its heading does, and a text takes a few lines of whole words.
     fn least(&self) -> usize {
-        let word = self.heading.split(' ').map(length).max().unwrap_or(0);
-        let needed = self.of_cells().max(word);
-        if self.is_number { needed } else { needed.min(TEXT_WIDTH) }
+        let longest_word = |text: &str| text.split(' ').map(length).max().unwrap_or(0);
+        let word = longest_word(&self.heading);
+        if self.is_number {
+            return self.of_cells().max(word);
+        }
+        if self.of_cells() <= SHORT {
+            return self.of_cells().max(word);
+        }
+        let fits = |cell: &String, width| lines(cell, width).len() <= CELL_LINES;
+        let needed = self.cells.iter().map(|cell| {
+            let widths = longest_word(cell)..length(cell);
+            widths.clone().find(|&width| fits(cell, width)).unwrap_or(widths.end)
+        });
+        needed.max().unwrap_or(0).max(word)
     }
 }
 
@@ -49,6 +68,19 @@ pub(crate) fn heading(name: &str, unit: Option<&str>) -> String {
     let is_percent = unit == Some("percent") && !name.contains("percent");
     let words = name.replace('_', " ").replace("percent", "%");
     if is_percent { words + " %" } else { words }
+}
+
+/// A value of the schema, such as `of_engine`, in words; a text that is none as it is.
+pub(crate) fn words(value: String) -> String {
+    match value.as_str() {
+        "of_engine" => "engine step".to_owned(),
+        "instance" => "call".to_owned(),
+        "range_within" => "range in it".to_owned(),
+        _ if value.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
+            value.replace('_', " ")
+        }
+        _ => value,
+    }
 }
 
 /// A text in lines of a width.
@@ -65,8 +97,8 @@ pub(crate) fn command(label: &str, words: &[String], width: usize) -> String {
     out
 }
 
-/// A table below its name. `of`: rows that are shown, and that there are. Columns that have no room are left out, the
-/// last numbers first.
+/// A table below its name. `of`: rows that are shown, and that there are. A text that has no room in its column stands
+/// on lines below its row, the widest first; then columns are left out, the last numbers first.
 pub(crate) fn table(
     name: &str,
     of: (usize, usize),
@@ -84,8 +116,21 @@ pub(crate) fn table(
     if all == 1 && natural > room {
         return out + &listed(&columns, shown, room);
     }
+    let mut below: Vec<(usize, Cells)> = Vec::new();
+    while needed(&columns) > room
+        && columns.len() > 1
+        && let Some(widest) = widest_text(&columns)
+    {
+        // In the order of the columns: where it stood before any was moved.
+        let column = columns.remove(widest);
+        below.push((moved_from(widest, &below), column));
+        below.sort_by_key(|(at, _)| *at);
+    }
     let texts = columns.iter().filter(|column| !column.is_number);
-    if texts.map(|column| column.least() + GAP).sum::<usize>() > room + GAP {
+    let has_no_room = texts.map(|column| column.least() + GAP).sum::<usize>() > room + GAP
+        || columns.iter().all(|column| column.least() > room);
+    if has_no_room && columns.len() + below.len() > 1 {
+        below.into_iter().for_each(|(at, column)| columns.insert(at, column));
         return out + &listed(&columns, shown, room);
     }
     while needed(&columns) > room
@@ -102,7 +147,7 @@ pub(crate) fn table(
     }
     while widths.iter().sum::<usize>() + gaps > room {
         let with_least = columns.iter().zip(&mut widths);
-        let wide = with_least.filter(|(column, width)| **width > column.least());
+        let wide = with_least.filter(|(column, width)| **width > column.least().min(room));
         let Some((_, width)) = wide.max_by_key(|(_, width)| **width) else { break };
         *width -= 1;
     }
@@ -111,6 +156,37 @@ pub(crate) fn table(
     for at in 0..shown {
         let cells = columns.iter().map(|column| column.cells.get(at).map_or("", String::as_str));
         out.push_str(&row(cells.collect(), &columns, &widths, false));
+        for (_, column) in &below {
+            let cell = column.cells.get(at).map_or(NONE, String::as_str);
+            if cell != NONE {
+                let label = format!("{}: ", column.heading);
+                out.push_str(&labelled(&label, cell, 2 * SET_IN, room.saturating_sub(SET_IN)));
+            }
+        }
+    }
+    out
+}
+
+/// The column of texts that takes most room, of those that are not short.
+fn widest_text(columns: &[Cells]) -> Option<usize> {
+    let texts = columns.iter().enumerate().filter(|(_, column)| !column.is_number);
+    let long = texts.filter(|(_, column)| column.of_cells() > TEXT_WIDTH);
+    long.max_by_key(|(_, column)| column.of_cells()).map(|(at, _)| at)
+}
+
+/// The place of a column among all, from its place among those that are left; `gone`: the places of the others, in order.
+fn moved_from(at: usize, gone: &[(usize, Cells)]) -> usize {
+    gone.iter().fold(at, |at, (before, _)| if *before <= at { at + 1 } else { at })
+}
+
+/// A text behind its label: its other lines start below the first.
+fn labelled(label: &str, text: &str, set_in: usize, room: usize) -> String {
+    let label_width = length(label);
+    let mut label = label;
+    let mut out = String::new();
+    for line in lines(text, room.saturating_sub(label_width).max(NARROWEST)) {
+        out.push_str(&format!("{:set_in$}{label:label_width$}{line}\n", ""));
+        label = "";
     }
     out
 }
@@ -118,16 +194,13 @@ pub(crate) fn table(
 /// Rows whose columns have no room: a line for each value.
 fn listed(columns: &[Cells], rows: usize, room: usize) -> String {
     let label_width = columns.iter().map(|column| length(&column.heading) + 2).max().unwrap_or(0);
-    let width = room.saturating_sub(label_width).max(NARROWEST);
     let mut out = String::new();
     for at in 0..rows {
         out.push_str(if at > 0 { "\n" } else { "" });
         for column in columns {
-            let mut label = format!("{}:", column.heading);
-            for line in lines(column.cells.get(at).map_or("", String::as_str), width) {
-                out.push_str(&format!("{:SET_IN$}{label:label_width$}{line}\n", ""));
-                label.clear();
-            }
+            let label = format!("{:label_width$}", format!("{}:", column.heading));
+            let cell = column.cells.get(at).map_or("", String::as_str);
+            out.push_str(&labelled(&label, cell, SET_IN, room));
         }
     }
     out
@@ -157,13 +230,26 @@ fn row(cells: Vec<&str>, columns: &[Cells], widths: &[usize], is_heading: bool) 
     out
 }
 
-/// A text in lines of a width; a longer word loses its middle.
+/// A text in lines of a width. A longer word, such as a path, goes on in the next line, behind a separator if it has
+/// one: nothing of it is cut.
 fn lines(text: &str, width: usize) -> Vec<String> {
     if length(text) <= width {
         return vec![text.to_owned()];
     }
-    let words = text.split_whitespace().map(|word| shorten(word, width));
-    wrapped(&words.collect::<Vec<_>>().join(" "), width)
+    let mut out = Vec::new();
+    for line in wrapped(text, width) {
+        let mut rest = line.as_str();
+        while length(rest) > width.max(1) {
+            let end = rest.char_indices().nth(width.max(1)).map_or(rest.len(), |(end, _)| end);
+            let head = rest.get(..end).unwrap_or(rest);
+            let end = head.rfind(SEPARATORS).map_or(end, |at| at + 1);
+            let (head, tail) = rest.split_at(end);
+            out.push(head.to_owned());
+            rest = tail;
+        }
+        out.push(rest.to_owned());
+    }
+    out
 }
 
 fn length(text: &str) -> usize {
@@ -184,7 +270,7 @@ mod tests {
         vec![
             column("kernel", false, [kernel, "copy"]),
             column("per step ms", true, ["0.4", "12.2"]),
-            column("do", false, ["give each step more requests", "?"]),
+            column("do", false, ["give each step more requests", NONE]),
             column("calls", true, ["12096", "7"]),
         ]
     }
@@ -198,17 +284,27 @@ kernels seen (2 of 9):
                                             step
   kernel                                      ms  do                            calls
   nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT   0.4  give each step more requests  12096
-  copy                                      12.2  ?                                 7
+  copy                                      12.2  –                                 7
 ";
         assert_eq!(shown(90), expected);
         assert!(
             shown(100).contains("\n  kernel                                    per step ms  do ")
         );
-        for width in [40, 48, 60, 80] {
+        let below = "
+kernels seen (2 of 9):
+  per step ms  do                            calls
+          0.4  give each step more requests  12096
+    kernel: nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT
+         12.2  –                                 7
+    kernel: copy
+";
+        assert_eq!(shown(60), below);
+        for width in [24, 40, 48, 60, 80] {
             let text = shown(width);
-            assert!(text.lines().all(|line| length(line) <= width), "{width}: {text}");
-            assert!(text.contains("bz_TNT") && text.contains("requests"), "{width}: {text}");
-            assert_eq!(text.contains("12096"), width > 45, "{width}: {text}");
+            assert!(text.lines().all(|line| length(line) <= width.max(40)), "{width}: {text}");
+            let joined: String = text.split_whitespace().collect();
+            assert!(joined.contains("nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT"), "{width}: {text}");
+            assert!(joined.contains("givee") && joined.contains("requests"), "{width}: {text}");
         }
         let listed = table("t", (1, 1), columns(), 50);
         assert!(
@@ -219,6 +315,52 @@ kernels seen (2 of 9):
             table("t", (2, 2), columns(), 1).contains("\n  calls:       7\n"),
             "no room at all"
         );
+    }
+
+    #[test]
+    fn texts_below_a_row_keep_the_order_of_their_columns() {
+        let text = |heading: &str, cell: &str| Cells {
+            heading: heading.to_owned(),
+            is_number: false,
+            cells: vec![cell.to_owned(), NONE.to_owned()],
+        };
+        let meaning = "a sentence that takes more lines than a narrow column should have, so that it \
+                       stands below";
+        let detail = "set operators.engine_steps=false in /opt/stage/engine_offline.py, or do nothing at all, \
+                      which is right for most runs";
+        let columns =
+            vec![text("id", "few_steps"), text("meaning", meaning), text("detail", detail)];
+        let expected = "
+caveats:
+  id
+  few_steps
+    meaning: a sentence that takes more lines than a
+             narrow column should have, so that it
+             stands below
+    detail: set operators.engine_steps=false in
+            /opt/stage/engine_offline.py, or do
+            nothing at all, which is right for most
+            runs
+  –
+";
+        assert_eq!(table("caveats", (2, 2), columns, 54), expected);
+    }
+
+    #[test]
+    fn a_long_word_breaks_behind_a_separator_and_keeps_every_character() {
+        let word = "(vllm/v1/worker/gpu/cudagraph_utils.py:401)";
+        assert_eq!(lines(word, 30), ["(vllm/v1/worker/gpu/cudagraph_", "utils.py:401)"]);
+        for width in 1..50 {
+            assert_eq!(lines(word, width).concat(), word);
+            assert!(lines(word, width).iter().all(|line| length(line) <= width), "{width}");
+        }
+    }
+
+    #[test]
+    fn values_of_the_schema_are_words() {
+        let shown = ["of_engine", "instance", "host_ahead", "rank 0_1", "x/y_z"];
+        let shown = shown.map(|value| words(value.to_owned()));
+        assert_eq!(shown, ["engine step", "call", "host ahead", "rank 0_1", "x/y_z"]);
     }
 
     #[test]

@@ -251,6 +251,12 @@ fn parse_limit(
     if limit.is_empty() {
         return Err(bad("it is empty"));
     }
+    if limit.starts_with('=') {
+        return Err(bad(match direction {
+            Direction::Growth => "write > in place of >=",
+            Direction::Fall => "write < in place of <=",
+        }));
+    }
     if !limit.starts_with(sign) {
         let with_sign = format!("{sign}{limit}");
         if parse_limit(name, &with_sign, direction, unit).is_ok() {
@@ -572,6 +578,7 @@ mod tests {
             ("run.step_ms>+5%", "no metric `step_ms` of the whole run"),
             ("decode.step_ms>", "it is empty"),
             ("decode.step_ms>5%", "has no sign: write 'decode.step_ms>+5%'"),
+            ("decode.step_ms>=+5%", "write > in place of >="),
             ("decode.step_ms>-5%", "begins with +"),
             ("decode.tokens_per_s<+5%", "begins with -"),
             ("decode.step_ms>+5", "no unit"),

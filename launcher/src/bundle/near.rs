@@ -74,7 +74,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
         Ok(found) if found.is_dir() => {
             if is_run(above) {
                 return format!(
-                    "{shown} is a part of a run; name the run, {}",
+                    "{shown} is a part of a run; name the run, `{}`",
                     visible_path(above)
                 );
             }
@@ -83,7 +83,7 @@ pub(crate) fn not_a_run_among(path: &Path, given: &[&PathBuf]) -> String {
         }
         Ok(_) if is_run(above) => {
             let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            format!("{shown} is a file; name the folder of the run, {}", visible_path(above))
+            format!("{shown} is a file; name the folder of the run, `{}`", visible_path(above))
         }
         Ok(_) => {
             let (what, option) = kind_of(path).unwrap_or_else(|_| ("a file".to_owned(), None));
@@ -235,7 +235,7 @@ mod tests {
             ("xyz", format!("does not exist; the newest runs are {newest}")),
             (
                 "after/run.json",
-                format!("is a file; name the folder of the run, {}", shown("after")),
+                format!("is a file; name the folder of the run, `{}`", shown("after")),
             ),
             ("bare", "is not the folder of a run: it holds no run.json; `stage2".to_owned()),
             ("bare/notes.txt", "is an empty file, and not the folder of a run; `stage2".to_owned()),

@@ -604,7 +604,9 @@ pub(crate) const OF_DEMO: &str = "Options of the demo's workload (--rounds, --st
 /// Whether a word is an option of the demo's workload, or is typed like a setting in its place.
 pub(crate) fn is_of_demo(word: &str) -> bool {
     let name = word.split('=').next().unwrap_or_default().trim_start_matches('-');
-    ["rounds", "steps", "threads", "graph"].contains(&name)
+    // `--round` is one, too.
+    let is_meant = |option: &str| option == name || option.strip_suffix('s') == Some(name);
+    ["rounds", "steps", "threads", "graph"].into_iter().any(is_meant)
 }
 
 fn neither(word: &str) -> String {

@@ -17,13 +17,15 @@ use super::ending::printed;
 use crate::bundle::{FOLDER_OF_RUNS, LATEST, OF_BASELINES, RUN_JSON, run_named};
 use crate::cli::{BaselineArgs, BaselineVerb};
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, width};
 
 /// In addition to the runs of the default folder.
 const FOLDER: &str = "tmp/stage2/baselines";
 const NAME_CHARS: usize = 64;
 /// Of `2026-11-28T15:43:46.029Z`, with room for an offset.
 const STARTED_CHARS: usize = 32;
+/// Least and most of a command in the list.
+const COMMAND_CHARS: (usize, usize) = (16, 60);
 const MOST_BASELINES: usize = 200;
 const MOST_RUNS: usize = 32;
 /// A folder in the making; no name of a baseline begins with a dot.
@@ -35,7 +37,10 @@ pub(crate) fn baseline(args: BaselineArgs, terminal: &Terminal) -> Result<u8, Fa
         BaselineVerb::Save { name, runs, replace } => {
             save(folder, &name, &runs, replace, terminal)?
         }
-        BaselineVerb::List => drop(printed(&list(folder)?)?),
+        BaselineVerb::List => {
+            let width = width(&io::stdout()).unwrap_or(usize::MAX);
+            printed(&list(folder, width)?)?;
+        }
         BaselineVerb::Remove { name } => {
             let path = existing(folder, &name)?;
             fs::remove_dir_all(&path).map_err(|error| {
@@ -168,36 +173,42 @@ fn checked(run: &Path) -> Result<(Vec<u8>, String), Failure> {
     Ok((bytes, identity))
 }
 
-fn list(folder: &Path) -> Result<String, Failure> {
+/// The baselines in lines of a width: a command has the room that is left.
+fn list(folder: &Path, width: usize) -> Result<String, Failure> {
     let names = names_in(folder);
     if names.is_empty() {
         return Ok(format!(
             "no baselines in {FOLDER}; save one with `stage2-launch baseline save NAME RUN`\n"
         ));
     }
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let name_width = longest.clamp(8, 24);
     let line = |name: &String| {
         let reports = reports_in(&folder.join(name));
         let text = match reports.first().map(|path| report_of(path)) {
             None => "it holds no report".to_owned(),
-            Some(Ok((_, read))) => told(&read.report),
+            Some(Ok((_, read))) => told(&read.report, width.saturating_sub(name_width + 12)),
             Some(Err(why)) => format!("cannot be used: {}", shorten(&why.to_string(), 160)),
         };
-        format!("{name:24} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
+        format!("{name:name_width$} {:>8}  {text}\n", counted(reports.len() as u64, "run"))
     };
-    let head = format!("{:24} {:>8}  {}\n", "NAME", "RUNS", "STARTED, GPU, COMMAND OF THE FIRST");
+    let head =
+        format!("{:name_width$} {:>8}  {}\n", "NAME", "RUNS", "STARTED, GPU, COMMAND OF THE FIRST");
     Ok(head + &names.iter().map(line).collect::<String>())
 }
 
 /// When a run started, on which GPU, and what it ran.
-fn told(report: &Report) -> String {
+fn told(report: &Report, room: usize) -> String {
     let started = report.run.started_minute();
     let started = started.map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
     let command = report.run.command.as_ref().map(|words| words.join(" "));
     let gpu = gpu.map(|text| shorten(&visible(text.as_bytes()), 60));
-    let command = command.map(|text| shorten_words(&visible(text.as_bytes()), 60));
-    let parts = gpu.into_iter().chain(command);
-    started.into_iter().chain(parts).collect::<Vec<_>>().join("  ")
+    let ahead: Vec<String> = started.into_iter().chain(gpu).collect();
+    let taken: usize = ahead.iter().map(|part| part.chars().count() + 2).sum();
+    let room = room.saturating_sub(taken).clamp(COMMAND_CHARS.0, COMMAND_CHARS.1);
+    let command = command.map(|text| shorten_words(&visible(text.as_bytes()), room));
+    ahead.into_iter().chain(command).collect::<Vec<_>>().join("  ")
 }
 
 /// Names are folders here: nothing in them may lead elsewhere.

@@ -279,7 +279,7 @@ fn fitting(checks: Vec<Check>, causes: &[EmptyCause]) -> Vec<Check> {
 }
 
 /// The column where texts of checks begin.
-const TEXT_COLUMN: usize = 33;
+const TEXT_COLUMN: usize = 34;
 
 /// The checks by group, each with what to do below it, in lines of a width; `verbose`: with what each follows from.
 fn show(diagnosis: &Diagnosis, verbose: bool, width: usize) -> String {
