@@ -56,8 +56,8 @@ const EARLIER: &[(&str, &str)] = &[
     ("ncu.nvtx_include", "use pipeline.ncu.ncu_cli.nvtx.include"),
     (
         "ncu.kernels",
-        "use pipeline.ncu.kernel_include=[GLOB] for the names of kernels that ncu profiles, \
-         pipeline.ncu.top_n=N for their number",
+        "use pipeline.ncu.kernel_include for the names of the kernels that ncu profiles, \
+         pipeline.ncu.top_n for their number",
     ),
     ("ncu.export.raw_csv", "use pipeline.ncu.ncu_cli.export.csv"),
     ("model.llm.params", "the count follows from shape or config_json; leave params out"),
