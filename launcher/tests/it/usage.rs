@@ -187,7 +187,7 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["report", "x", "-o", "y"], "a file elsewhere: stage2-launch report RUN_DIR --json -q >"),
         (&["completions", "tcsh"], "there are no completions for tcsh, only for bash, "),
         (&["baseline", "add", "x"], "did you mean `save`?"),
-        (&["pipeline.ncu.kernels=x", "--", "true"], "use pipeline.ncu.kernel_include=[GLOB]"),
+        (&["pipeline.ncu.kernels=x", "--", "true"], "use pipeline.ncu.kernel_include"),
         (
             &["record", "-o", "x", "python3", "x.py"],
             "did you mean `stage2-launch run --run-dir x -- python3 x.py`?",
