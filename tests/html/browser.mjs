@@ -179,7 +179,7 @@ async function useTimeline(browser, problems) {
   await browser.key("n");
   await browser.pause(200);
   const [wide, named, lost] = await browser.value(
-    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); const seen = (e) => { const b = e.getBoundingClientRect(); return Math.min(b.right, s.right) - Math.max(b.left, s.left); }; const count = (what, is) => [...${box}.querySelectorAll(what)].filter(is).length; return [count(".lane rect[data-n]", (r) => seen(r) > 100), count(".bar-names text", (t) => seen(t) > 10), count("svg.range", (r) => seen(r) > 100 && seen(r.querySelector("text")) < 10)]; })()`,
+    `(() => { const s = ${box}.querySelector(".scroll").getBoundingClientRect(); const seen = (e) => { const b = e.getBoundingClientRect(); return Math.min(b.right, s.right) - Math.max(b.left, s.left); }; const count = (what, is) => [...${box}.querySelectorAll(what)].filter(is).length; return [count(".lane rect[data-n]", (r) => seen(r) > 100), count(".bar-names text", (t) => seen(t) > 10), count("svg.range", (r) => seen(r) > 100 && seen(r.querySelector("text")) < Math.max(1, Math.min(10, r.querySelector("text").getBoundingClientRect().width - 1)))]; })()`,
   );
   if (named < wide) problems.push(`${named} of ${wide} wide bars have their names`);
   const letters = await browser.value(
