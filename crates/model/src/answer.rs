@@ -623,7 +623,7 @@ pub struct StepTimeline {
     /// Where the host was at the gaps; null: not all of the step fit.
     #[serde(default)]
     pub host_at_gaps: Option<HostAtGaps>,
-    /// What the host does at which place of a step, by samples; null: there are too few.
+    /// What the host does during the step, from samples; null: there are too few samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<TimelineHost>,
     /// All GPU work of the step and all its gaps, drawn or not.

@@ -286,7 +286,7 @@ const PLACED_PERCENT: u64 = 50;
 const STEPS_SHOW_CAUSE: u64 = 8;
 
 /// `the ranks are late in turn, and none stands out: rank 0 is the last at 48 of 102 collectives, rank 1 at 47`: of a
-/// stage in which several ranks are late, and none by more than all are now and then; else `None`.
+/// stage in which several ranks are late at times, and none of them more than the others; else `None`.
 pub fn late_in_turn(rows: &[LateRow], stage: &str) -> Option<String> {
     let rows = || rows.iter().filter(|row| row.stage == stage);
     let is_late = |row: &&LateRow| row.late_collectives > 0;

@@ -33,6 +33,9 @@ pub const ENOUGH_INSTANCES: u64 = 3;
 pub const OUTLIERS_AMONG: u64 = 8;
 /// Kernels launched by graphs from which a stage uses CUDA graphs, percent.
 pub const GRAPHS_USED_PERCENT: f64 = 50.0;
+/// What first calls take above the median of the others is at least this part of the time of a stage, percent: less
+/// turns no answer round.
+pub const WARM_UP_PERCENT: f64 = 10.0;
 /// Share of all windows from which a stage is where the time goes, percent.
 pub const DOMINANT_STAGE_PERCENT: f64 = 60.0;
 /// Share of kernel time from which communication matters, percent.
@@ -80,6 +83,8 @@ pub enum Rule {
     Simulated,
     /// Part of the capture is missing.
     Incomplete,
+    /// The first calls of a stage are a warm-up that its means contain.
+    WarmUp,
     /// One stage takes most of the time.
     DominantStage,
     /// The GPU waits in short gaps between short kernels.
@@ -130,7 +135,7 @@ pub enum Rule {
 impl Rule {
     /// Whether it is about how far the other takeaways can be trusted.
     pub fn is_caveat(self) -> bool {
-        matches!(self, Rule::Simulated | Rule::Incomplete)
+        matches!(self, Rule::Simulated | Rule::Incomplete | Rule::WarmUp)
     }
 
     /// What would confirm a takeaway of it. Where that differs, the takeaway states it.
@@ -141,6 +146,11 @@ impl Rule {
                 let complete = EvidenceValue::State("complete".to_owned());
                 Experiment::shown_by("/coverage/verdict/status", complete)
             }
+            Rule::WarmUp => Experiment::Measure {
+                settings: Vec::new(),
+                shows: "/stage_numbers/0/warm_instances".to_owned(),
+                value: None,
+            },
             Rule::LaunchBound
             | Rule::HostAhead
             | Rule::HostFault
@@ -174,6 +184,10 @@ impl Rule {
         match self {
             Rule::Simulated => "the device is the simulated one".into(),
             Rule::Incomplete => "the capture's coverage is not complete".into(),
+            Rule::WarmUp => format!(
+                "the first calls of a stage take at least twice the median of the others, and what they take above it \
+                 is at least {WARM_UP_PERCENT} % of the time of the stage"
+            ),
             Rule::DominantStage => {
                 format!(
                     "of several stages one has at least {DOMINANT_STAGE_PERCENT} % of all windows"

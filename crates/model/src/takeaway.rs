@@ -295,6 +295,9 @@ pub struct StageNumbers {
     /// Why no advice follows from its times; null: advice does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
+    /// Share of its time that the warm-up in its first instances makes up, percent; null: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_percent: Option<f64>,
     /// Warm instances that the GPU's times are of; null: cold ones are among them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_instances: Option<u64>,

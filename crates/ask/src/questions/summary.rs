@@ -219,6 +219,7 @@ fn advice(rule: Rule) -> (&'static str, Question) {
         | Rule::TopKernel
         | Rule::GpuBusy => ("look at the kernels with the largest loss", Question::KernelsByLoss),
         Rule::Simulated | Rule::Incomplete => ("record again", Question::Caveats),
+        Rule::WarmUp => ("record without the warm-up", Question::Caveats),
         Rule::DominantStage | Rule::Utilisation | Rule::Nothing => {
             ("look at where the time goes", Question::Time)
         }

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use crate::answer::bottleneck::Known;
 use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
-use crate::conclusions::warm_up::{self, WarmUp};
 use crate::conclusions::{ByStage, by_stage, communication, of_prefill, of_stage};
 use crate::join::overhead::{COLLECT, NSYS};
 use crate::llm::mfu::HIGHEST_POSSIBLE_SHARE;
@@ -18,7 +17,7 @@ use crate::roofline::takeaways::{
     FUSIBLE, HostEvidence, KernelMeasurements, MoreRequests, RunMeasurements, StageMeasurements,
 };
 use stage2_contract::order::Order as _;
-use stage2_contract::text::{shorten, shorten_kernel};
+use stage2_contract::text::shorten_kernel;
 use stage2_model::{
     Absent, Answer, BusyParts, CollectiveRow, EngineSteps, Experiment, Figure, FirstStep, Floor,
     HostStage, InferredStepRow, LateRow, MeanTime, ModelUse, Origin, PathKind, Peaks,
@@ -772,9 +771,12 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
     }
     let saving = stages.iter().filter(|told| told.saved_ns.is_some());
     let most = saving.reduce(|most, told| if told.saved_ns > most.saved_ns { told } else { most });
+    let saved_ns = most.and_then(|most| most.saved_ns).unwrap_or_default();
+    if let Some(without) = without_warm_up(report, stages, saved_ns) {
+        return Some(without);
+    }
     if let Some(most) = most {
-        let without = longer_warm_up(report, stages, most).map(without_warm_up);
-        return without.or_else(|| most.answer.first.clone());
+        return most.answer.first.clone();
     }
     let advised = report.insight.takeaways.iter().filter(|takeaway| !takeaway.rule.is_caveat());
     let advised = advised.chain(report.insight.takeaways.iter());
@@ -784,25 +786,25 @@ fn first_step_of_run(report: &Report, stages: &[AnsweredStage<'_>]) -> Option<Fi
     Some(FirstStep { stage, rule, takeaway: Some(id), text, ..FirstStep::default() })
 }
 
-/// A stage whose warm-up leaves no basis for advice, where what `most` saves is a small part of its time: that is not
-/// what to do first.
-fn longer_warm_up<'s>(
+/// To record the stage without its warm-up that takes most time, where all else saves but a small part of that.
+fn without_warm_up(
     report: &Report,
-    stages: &'s [AnsweredStage<'_>],
-    most: &AnsweredStage<'_>,
-) -> Option<&'s AnsweredStage<'s>> {
-    let warms_up = stages.iter().filter(|told| WarmUp::of(report, &told.row.stage).is_some());
-    let timed = warms_up.filter_map(|told| Some((usual_window_ns(report, told.row)?, told)));
-    let (longest_ns, longest) = timed.max_by_key(|(ns, _)| *ns)?;
-    let saved_ns = most.saved_ns.unwrap_or_default();
-    (saved_ns < longest_ns as f64 * FIRST_SAVES_PART).then_some(longest)
-}
-
-fn without_warm_up(told: &AnsweredStage<'_>) -> FirstStep {
-    let stage = told.row.stage.clone();
-    let text =
-        format!("Record {} without its warm-up: {}.", shorten(&stage, NAME_LIMIT), warm_up::REMEDY);
-    FirstStep { stage: Some(stage), text, ..FirstStep::default() }
+    stages: &[AnsweredStage<'_>],
+    saved_ns: f64,
+) -> Option<FirstStep> {
+    let warm_ups = report.insight.takeaways.iter().filter(|told| told.rule == Rule::WarmUp);
+    let timed = warm_ups.filter_map(|takeaway| {
+        let is_its = |told: &&AnsweredStage<'_>| Some(&told.row.stage) == takeaway.stage.as_ref();
+        Some((usual_window_ns(report, stages.iter().find(is_its)?.row)?, takeaway))
+    });
+    let (ns, takeaway) = timed.max_by_key(|(ns, _)| *ns)?;
+    (saved_ns < ns as f64 * FIRST_SAVES_PART).then(|| FirstStep {
+        stage: takeaway.stage.clone(),
+        rule: takeaway.rule,
+        takeaway: Some(takeaway.id.clone()),
+        text: takeaway.recommendation.clone().unwrap_or_default(),
+        ..FirstStep::default()
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A merged report and the run's own files -> its operators, utilisation and takeaways.
 
+mod caveat;
 mod counted;
 pub(crate) mod finding_evidence;
 mod measurements;
@@ -12,7 +13,7 @@ pub(crate) mod warm_up;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-pub(crate) use measurements::NO_GROUND;
+pub(crate) use caveat::NO_GROUND;
 
 use crate::inputs::{part, section};
 use crate::join::coverage::add_new;

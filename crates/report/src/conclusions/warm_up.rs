@@ -5,6 +5,7 @@ use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::finding::Id;
 use stage2_model::kernels::model_stages;
+use stage2_model::rule::WARM_UP_PERCENT;
 use stage2_model::{Finding, Report, StepBucket, StepSeries, StepUnit};
 
 /// Each of the first instances takes at least so many times the median of the others.
@@ -13,11 +14,9 @@ const TIMES: u64 = 2;
 const LEAST: u64 = 2;
 /// Times of the others have to be known from so many.
 const LEAST_OTHERS: u64 = 10;
-/// What the first instances take above the median is at least this part of the time of all: less turns no answer round.
-const PART: f64 = 0.1;
 const NAME_CHARS: usize = 60;
 /// What to do.
-pub(crate) const REMEDY: &str = "open a range `warmup` around the warm-up, start to record after it (`--dormant`, then \
+const REMEDY: &str = "open a range `warmup` around the warm-up, start to record after it (`--dormant`, then \
      `stage2-launch ctl start`), or record many more steps";
 
 /// The first instances of a stage, which take longer than the others.
@@ -32,7 +31,7 @@ pub(crate) struct WarmUp {
     /// Median time of the others, ns.
     others_ns: u64,
     /// Share of the time above that median in the time of all but the very first one, percent.
-    percent: f64,
+    pub(crate) percent: f64,
 }
 
 impl WarmUp {
@@ -44,26 +43,27 @@ impl WarmUp {
     }
 
     pub(super) fn in_series(series: &StepSeries) -> Option<Self> {
-        let half = series.buckets.get(series.buckets.len().div_ceil(2)..)?;
-        let others_ns = median(half)?;
+        let buckets = series.buckets.as_slice();
+        let others_ns = median(buckets.get(buckets.len().div_ceil(2)..)?)?;
         let is_long = |bucket: &&StepBucket| bucket.min_ns >= others_ns.saturating_mul(TIMES);
-        let leading: Vec<&StepBucket> = series.buckets.iter().take_while(is_long).collect();
-        let instances = leading.iter().map(|bucket| bucket.steps).sum::<u64>();
-        let of = series.buckets.iter().map(|bucket| bucket.steps).sum::<u64>();
-        // The very first one is cold, and in no warm time, unless a bucket holds more.
-        let warm = |bucket: &&&StepBucket| bucket.first > 0 || bucket.steps > 1;
-        let sum = |bucket: &StepBucket| bucket.mean_ns as f64 * bucket.steps as f64;
-        let counted: u64 = leading.iter().filter(warm).map(|bucket| bucket.steps).sum();
-        let leading_ns: f64 = leading.iter().filter(warm).map(|bucket| sum(bucket)).sum();
-        let all_ns: f64 = series.buckets.iter().filter(|one| warm(&one)).map(sum).sum();
-        let above_ns = leading_ns - counted as f64 * others_ns as f64;
-        let is_notable = counted >= LEAST && of - instances >= LEAST_OTHERS;
-        (is_notable && above_ns >= PART * all_ns).then(|| Self {
-            instances,
+        let long = buckets.iter().take_while(is_long).count();
+        // The very first instance is cold, and in no warm time, unless a bucket holds more.
+        let cold = usize::from(buckets.first()?.steps == 1);
+        let count = |of: &[StepBucket]| of.iter().map(|bucket| bucket.steps).sum::<u64>();
+        let time = |of: &[StepBucket]| {
+            of.iter().map(|bucket| bucket.mean_ns as f64 * bucket.steps as f64).sum::<f64>()
+        };
+        let (first, others) = (buckets.get(cold..long)?, buckets.get(long..)?);
+        let (counted, first_ns) = (count(first), time(first));
+        let percent = (first_ns - counted as f64 * others_ns as f64) * 100.0
+            / (first_ns + time(others)).max(1.0);
+        let is_notable = counted >= LEAST && count(others) >= LEAST_OTHERS;
+        (is_notable && percent >= WARM_UP_PERCENT).then(|| Self {
+            instances: counted + cold as u64,
             noun: StepUnit::Instance.noun(),
-            mean_ns: leading_ns / counted as f64,
+            mean_ns: first_ns / counted as f64,
             others_ns,
-            percent: above_ns * 100.0 / all_ns,
+            percent,
         })
     }
 
@@ -77,23 +77,31 @@ impl WarmUp {
         )
     }
 
+    /// What happens in the stage.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "the first {} {}s take about {} each, the others {} (median): this warm-up makes up {} % of its time",
+            self.instances,
+            self.noun,
+            shown_time(self.mean_ns),
+            shown_time(self.others_ns as f64),
+            percent1(self.percent),
+        )
+    }
+
     fn finding(&self, stage: &str) -> Finding {
         Id::RangesWarmUp.about(stage).found(
-            format!(
-                "the first {} {}s of {} take about {} each, the others {} (median): this warm-up makes up {} % of the \
-                 stage's time",
-                self.instances,
-                self.noun,
-                shorten(stage, NAME_CHARS),
-                shown_time(self.mean_ns),
-                shown_time(self.others_ns as f64),
-                percent1(self.percent),
-            ),
+            format!("{}: {}", shorten(stage, NAME_CHARS), self.text()),
             "means, shares and the verdict contain this time, in which a program compiles, say, or chooses kernels for new \
              shapes; the median does not",
             REMEDY,
         )
     }
+}
+
+/// What to do about the warm-up of a stage, as a sentence.
+pub(crate) fn advice(stage: &str) -> String {
+    format!("Record {} without its warm-up: {REMEDY}.", shorten(stage, NAME_CHARS))
 }
 
 /// A warning for each stage of the model that warms up in its numbers.
@@ -137,8 +145,8 @@ mod tests {
         assert!((found.percent - 120.0 * 100.0 / 355.0).abs() < 1e-9, "{}", found.percent);
         assert_eq!(
             found.finding("decode").what,
-            "the first 4 calls of decode take about 50.00 ms each, the others 10.00 ms (median): this warm-up makes up \
-             33.8 % of the stage's time"
+            "decode: the first 4 calls take about 50.00 ms each, the others 10.00 ms (median): this warm-up makes up \
+             33.8 % of its time"
         );
         assert_eq!(of(&[400], &steady), None, "the first, cold one is in no warm time");
         assert_eq!(of(&[400, 50], &steady), None, "one is an outlier");

@@ -1,4 +1,4 @@
-//! Samples of the host -> what the thread of a stage does at which place of a step.
+//! Samples of the host -> what the thread of a stage does during a step.
 //!
 //! A step is shorter than a few samples are apart. So the samples of all steps of about its length are taken, each at
 //! its place in its own step.

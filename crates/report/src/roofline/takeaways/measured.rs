@@ -1,6 +1,7 @@
 //! What was measured of a run and its stages, as the rules of the takeaways ask for it -> the numbers of it that a report
 //! keeps.
 
+use crate::conclusions::warm_up::WarmUp;
 use stage2_model::{Bound, Evidence, KernelNumbers, StageNumbers, TokensCounted};
 use stage2_read::kernel_class::KernelClass;
 
@@ -24,6 +25,8 @@ pub(crate) struct StageMeasurements {
     pub(crate) decode: bool,
     /// Why its times say nothing about another run, in a few words; with it there is no advice.
     pub(crate) caveat: Option<String>,
+    /// Its first instances, where they are a warm-up.
+    pub(crate) warm_up: Option<WarmUp>,
     /// Union of the windows of its instances, ns.
     pub(crate) window_ns: Option<u64>,
     /// It is known that nothing ran on the GPU for it: requests around the steps of an engine.
@@ -193,6 +196,7 @@ pub(super) fn numbers_of(s: &StageMeasurements, share: Option<f64>) -> StageNumb
     StageNumbers {
         stage: s.stage.clone(),
         caveat: s.caveat.clone(),
+        warm_up_percent: s.warm_up.map(|found| found.percent),
         warm_instances: s.warm_instances,
         windows_percent: part(share),
         idle_percent: percent(s.idle_percent),

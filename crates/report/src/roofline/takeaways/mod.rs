@@ -7,6 +7,7 @@ mod measured;
 
 use std::collections::HashMap;
 
+use crate::conclusions::warm_up;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{count, counted, shown_rate};
 use stage2_contract::text::shorten_kernel;
@@ -123,6 +124,7 @@ fn say_of_run(rule: Rule, evidence: Evidence, text: String, then: Option<&str>) 
 fn of_stage(speak: Speaker<'_>) -> Vec<Takeaway> {
     let stage = speak.stage;
     let mut said = Vec::new();
+    said.extend(speak.warm_up());
     said.extend(speak.dominant());
     said.extend(speak.idle());
     said.extend(speak.host_causes());
@@ -172,11 +174,7 @@ impl Speaker<'_> {
         let experiment = match self.stage.caveat {
             None => said.experiment,
             // What is advised has to wait for times that can be relied on.
-            Some(_) => Some(Experiment::Measure {
-                settings: Vec::new(),
-                shows: self.source("warm_instances"),
-                value: None,
-            }),
+            Some(_) => Some(self.warm_instances()),
         };
         let confidence = Confidence::of(&said.evidence, reliable, self.complete);
         Takeaway { confidence, experiment, ..said }
@@ -234,6 +232,24 @@ impl Speaker<'_> {
     /// Part of the window that a share of kernel time is of.
     fn busy_part(&self, percent: f64) -> Option<f64> {
         self.idle_percent().map(|idle| (1.0 - idle / 100.0) * percent / 100.0)
+    }
+
+    fn warm_up(&self) -> Option<Takeaway> {
+        let (stage, found) = (&self.stage.stage, self.stage.warm_up?);
+        let evidence = vec![self.share_of("warm_up_percent", found.percent, WARM_UP_PERCENT)];
+        let then = warm_up::advice(stage);
+        let said = self.say_counted(Rule::WarmUp, None, evidence, String::new(), Some(&then));
+        let experiment = Some(self.warm_instances());
+        Some(Takeaway { text: format!("{stage}: {}", found.text()), experiment, ..said })
+    }
+
+    /// An experiment that records enough of them.
+    fn warm_instances(&self) -> Experiment {
+        Experiment::Measure {
+            settings: Vec::new(),
+            shows: self.source("warm_instances"),
+            value: None,
+        }
     }
 
     fn dominant(&self) -> Option<Takeaway> {

@@ -1,6 +1,6 @@
 use super::*;
 use Rule::*;
-use stage2_model::StageAnswer;
+use stage2_model::{Report, StageAnswer, StepBucket, StepSeries};
 
 /// The example of an eager decode: short kernels, the GPU mostly idle.
 fn eager_decode() -> StageMeasurements {
@@ -304,6 +304,37 @@ fn times_in_doubt_are_numbers_with_a_label_and_no_advice() {
         said.iter().filter(|t| t.recommendation.is_some()).map(|t| t.rule).collect();
     assert_eq!(advised, [FarFromRoof]);
     assert_eq!(recommendations(&of(vec![stage]), &Answer::default()), []);
+}
+
+#[test]
+fn a_warm_up_is_to_be_left_out_and_nothing_else_is_advised_for_its_stage() {
+    let times = [400, 50, 50, 50].into_iter().chain([10; 20]).enumerate();
+    let bucket = |(at, ms): (usize, u64)| StepBucket {
+        first: at as u64,
+        steps: 1,
+        min_ns: ms * 1_000_000,
+        mean_ns: ms * 1_000_000,
+        max_ns: ms * 1_000_000,
+    };
+    let series = StepSeries {
+        stage: "decode".into(),
+        path: "decode".into(),
+        buckets: times.map(bucket).collect(),
+        ..StepSeries::default()
+    };
+    let report = Report { step_series: vec![series], ..Report::default() };
+    let warm_up = warm_up::WarmUp::of(&report, "decode");
+    let caveat = Some("a warm-up: not a basis for advice".to_owned());
+    let said = of(vec![StageMeasurements { warm_up, caveat, ..eager_decode() }]);
+    assert_eq!(
+        text(&said, WarmUp),
+        "decode: the first 4 calls take about 50.00 ms each, the others 10.00 ms (median): this warm-up makes up 34.3 % \
+         of its time"
+    );
+    let advised = said.iter().filter_map(|told| told.recommendation.as_deref());
+    let advised: Vec<&str> = advised.collect();
+    let [only] = advised[..] else { panic!("{advised:?}") };
+    assert!(only.starts_with("Record decode without its warm-up: open a range"), "{only}");
 }
 
 #[test]
