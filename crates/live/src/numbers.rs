@@ -462,7 +462,23 @@ pub(crate) struct DoneWork {
     pub(crate) kernel: Option<KernelId>,
 }
 
-/// Steps, and pieces of work, that wait for their time; with more of them all are counted at once.
+/// A step, or a piece of GPU work, that ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Step(Step),
+    Work(DoneWork),
+}
+
+impl Ended {
+    fn at(&self) -> u64 {
+        match self {
+            Ended::Step(step) => step.end,
+            Ended::Work(work) => work.end,
+        }
+    }
+}
+
+/// What waits for its time; with more of it, all is counted at once.
 const AHEAD: usize = 1 << 18;
 
 /// Slots by the second that they are of.
@@ -474,8 +490,7 @@ pub(crate) struct Slots {
     dropped: Slot,
     /// Everything up to here is counted, and what ended later waits: a rate is of the same time as the window.
     counted_to: u64,
-    steps_ahead: Vec<Step>,
-    work_ahead: Vec<DoneWork>,
+    ahead: Vec<Ended>,
     /// The whole recording: the calls but the first of each stage, the first ones, and the time before any call.
     pub(crate) run: [Slot; 3],
 }
@@ -507,35 +522,29 @@ impl Slots {
         self.all.entry(second).or_default()
     }
 
-    /// Counts a step, once all of the window is known up to its end.
-    pub(crate) fn step(&mut self, step: Step) {
-        match step.end > self.counted_to {
-            true => self.steps_ahead.push(step),
-            false => self.add_step(&step),
+    /// Counts what ended, once all of the window is known up to its end.
+    pub(crate) fn ended(&mut self, ended: Ended) {
+        match ended.at() > self.counted_to {
+            true => self.ahead.push(ended),
+            false => self.add_ended(&ended),
         }
-        if self.steps_ahead.len() >= AHEAD {
-            std::mem::take(&mut self.steps_ahead).iter().for_each(|step| self.add_step(step));
-        }
-    }
-
-    /// Counts a piece of work, once all of the window is known up to its end.
-    pub(crate) fn work(&mut self, work: DoneWork) {
-        match work.end > self.counted_to {
-            true => self.work_ahead.push(work),
-            false => self.add_work(&work),
-        }
-        if self.work_ahead.len() >= AHEAD {
-            std::mem::take(&mut self.work_ahead).iter().for_each(|work| self.add_work(work));
+        if self.ahead.len() >= AHEAD {
+            std::mem::take(&mut self.ahead).iter().for_each(|ended| self.add_ended(ended));
         }
     }
 
     /// Counts what waits for `to`.
     pub(crate) fn count_to(&mut self, to: u64) {
         self.counted_to = to;
-        let steps: Vec<Step> = self.steps_ahead.extract_if(.., |step| step.end <= to).collect();
-        steps.iter().for_each(|step| self.add_step(step));
-        let work: Vec<DoneWork> = self.work_ahead.extract_if(.., |work| work.end <= to).collect();
-        work.iter().for_each(|work| self.add_work(work));
+        let due: Vec<Ended> = self.ahead.extract_if(.., |ended| ended.at() <= to).collect();
+        due.iter().for_each(|ended| self.add_ended(ended));
+    }
+
+    fn add_ended(&mut self, ended: &Ended) {
+        match ended {
+            Ended::Step(step) => self.add_step(step),
+            Ended::Work(work) => self.add_work(work),
+        }
     }
 
     fn add_step(&mut self, step: &Step) {

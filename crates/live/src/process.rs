@@ -18,7 +18,7 @@ use crate::counters::Counters;
 use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
-    BEFORE, Batch, COLD, Counts, DeviceBusy, DoneWork, KernelRow, Run, SLOT_NS, Slot, Slots,
+    BEFORE, Batch, COLD, Counts, DeviceBusy, DoneWork, Ended, KernelRow, Run, SLOT_NS, Slot, Slots,
     StageNumbers, WARM, Window, Within, steps_of,
 };
 use crate::settled::{Settled, Stage, overlap_ns};
@@ -289,7 +289,7 @@ impl Process {
             if step.within.is_none() {
                 self.stages.entry(step.stage).or_default().totals.add_step(&step);
             }
-            self.slots.step(step);
+            self.slots.ended(Ended::Step(step));
         }
     }
 
@@ -330,7 +330,8 @@ impl Process {
         full |= self.host.worked(start, end);
         self.late_ns = self.late_ns.saturating_add(late);
         let kernel = work.is_kernel().then_some(kernel);
-        self.slots.work(DoneWork { end, ns: end - start, stage, class, is_cold, kernel });
+        let done = DoneWork { end, ns: end - start, stage, class, is_cold, kernel };
+        self.slots.ended(Ended::Work(done));
         let device = self.tables.device_of(work.queue);
         if let Some(device) = device
             && (self.devices.len() < DEVICES || self.devices.contains_key(&device))

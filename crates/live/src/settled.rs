@@ -144,7 +144,7 @@ pub(crate) struct Found {
     /// When its work ran.
     pub(crate) work: Vec<(u64, u64)>,
     gaps: Vec<(u64, u64)>,
-    /// Also those before it in which a gap may begin.
+    /// The windows, with earlier ones in which a gap may have begun.
     windows: Vec<(u64, u64)>,
 }
 
