@@ -39,7 +39,7 @@ impl Cells {
         self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0)
     }
 
-    /// The width in which nothing breaks.
+    /// The width at which no cell wraps.
     fn width(&self) -> usize {
         self.of_cells().max(length(&self.heading))
     }

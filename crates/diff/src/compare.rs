@@ -256,7 +256,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     (places.min().unwrap_or(ROLES.len()), change)
 }
 
-/// Times that are parts of a step, of which a run has one value.
+/// Parts of the time of a step. A run has a single value of each.
 const PARTS_OF_STEP: [&str; 3] = ["window_ms", "idle_ms", "launch_gaps_ms"];
 
 /// Of one run per side, a part that changed by more than the noise of the whole step, and the way that the step did, is a

@@ -130,15 +130,12 @@ pub(super) fn times(report: &Report, most: usize, file: &str, brief: bool) -> St
         .right("Values", |row| row.count.filter(|_| has_warm).map(count))
         .left("Within", |row| row.within.map(name));
     let has_calls_of_steps = rows.iter().any(|row| row.step.is_some()) && !are_of_engine;
-    let p99 = match (rows.iter().any(|row| row.p99_ns.is_some()), has_calls_of_steps) {
-        (true, _) | (_, true) => {
-            let except =
-                if has_calls_of_steps { ", but not for calls that consist of steps" } else { "" };
-            format!(
-                " For fewer than {TAIL_VALUES} values, the table has the longest in place of a p99{except}."
-            )
-        }
-        _ => String::new(),
+    let except = if has_calls_of_steps { ", but not for calls that consist of steps" } else { "" };
+    let p99 = match has_calls_of_steps || rows.iter().any(|row| row.p99_ns.is_some()) {
+        true => format!(
+            " For fewer than {TAIL_VALUES} values, the table has the longest in place of a p99{except}."
+        ),
+        false => String::new(),
     };
     let all = if brief { "" } else { " All calls: see Whole run, with warm-up." };
     let mut out = table.markdown_with_rest_in(file);

@@ -367,7 +367,8 @@ impl Current<'_> {
         let mut causes = cause_findings(finished, pass);
         if status == PassStatus::WorkloadFailed && pass.name != COLLECT {
             // Of the collect pass the reports tell, with the likely cause.
-            let what = format!("{} pass: {}", pass.name, failure(finished.exit));
+            let ended = EndedBy::Failure.text(finished.exit);
+            let what = format!("{} pass: {ended}", pass.name);
             let why =
                 "its times are of what the workload did until then, and compared with nothing";
             causes.push(Id::WorkloadEnded.about(pass.name).found(
@@ -397,7 +398,7 @@ impl Current<'_> {
             record.why = causes.iter().map(|f| &*f.what).collect::<Vec<_>>().join("; ");
             match status {
                 PassStatus::WorkloadFailed if causes.is_empty() => {
-                    record.why = failure(finished.exit);
+                    record.why = EndedBy::Failure.text(finished.exit);
                 }
                 PassStatus::Interrupted if causes.is_empty() => {
                     record.why = EndedBy::Interrupt.text(finished.exit);
@@ -512,10 +513,6 @@ fn status_of(finished: &ProcessEnd) -> PassStatus {
         Cause::Itself if !failed => PassStatus::Ok,
         Cause::Itself | Cause::Unkillable => PassStatus::WorkloadFailed,
     }
-}
-
-fn failure(exit: Option<WorkloadExit>) -> String {
-    EndedBy::Failure.text(exit)
 }
 
 /// The exit status of this program that the end asks for.

@@ -18,7 +18,7 @@ use crate::plan::{Capture, Limits, Pass, Profiler, quote};
 use crate::redaction;
 use crate::tools::{CommandEnd, Step, Version, judge_version, missing};
 use stage2_model::finding::Id;
-use stage2_model::{Finding, PassStatus, Severity, WorkloadExit};
+use stage2_model::{EndedBy, Finding, PassStatus, Severity, WorkloadExit};
 use stage2_read::private;
 use stage2_report::out_of_memory;
 
@@ -90,7 +90,7 @@ impl ToolPass {
         self.workload = workload;
         if self.status == PassStatus::Ok && workload.is_some_and(WorkloadExit::is_failure) {
             self.status = PassStatus::WorkloadFailed;
-            self.also(super::failure(workload));
+            self.also(EndedBy::Failure.text(workload));
         }
     }
 

@@ -181,7 +181,7 @@ fn the_first_line_says_whether_anything_changed() {
         "{better}"
     );
     assert!(
-        better.contains("\ndecode: mean step 4.638 → 3.455 ms (-1.18 ms), of which\n"),
+        better.contains("\ndecode: mean step 4.638 → 3.455 ms (-1.18 ms), by part\n"),
         "{better}"
     );
     assert!(better.contains("\nnext        the change helps: keep it\n"), "{better}");
@@ -346,7 +346,7 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     let said = contains("beyond the limit").and(contains("the sides compute").not());
     let said = said.and(contains("the conditions compared unlike runs: different models"));
     let screen = contains("Hardly comparable: ").and(contains(" ms per token"));
-    let screen = screen.and(contains(", of which\n"));
+    let screen = screen.and(contains(", by part\n"));
     sandbox.launch_strictly(&words).assert().code(1).stderr(said).stdout(screen);
     let page = common::read(&sandbox.path("x.html"));
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");

@@ -90,7 +90,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         let picture = if has_picture { bars(stage, of.unlike.is_empty()) } else { String::new() };
         let numbers = marked(&details(stage));
         let said = format!("{}: {}", stage.stage, whole_of(stage));
-        let said = escaped(said.trim_end_matches(", of which").trim_end_matches(':'));
+        let said = escaped(said.trim_end_matches(", by part").trim_end_matches(':'));
         format!("<details>\n<summary>{said}</summary>\n{picture}{numbers}</details>\n")
     };
     let picture = first.map(|stage| {

@@ -414,7 +414,7 @@ fn class_of<'p>(part: &PartChange<'p>) -> &'p str {
 /// Percentage points between the changes of the mean and of the median step that make both worth telling.
 const APART_PERCENT: f64 = 10.0;
 
-/// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), of which`.
+/// What the parts add up to: `mean step 4.641 → 3.441 ms (-1.20 ms), by part`.
 pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let change = match parts.change_ns {
         0.0 => "equal".to_owned(),
@@ -432,10 +432,10 @@ pub(super) fn whole(stage: &StageChange, parts: &Parts<'_>) -> String {
     let apart = median.zip(whole.relative_percent());
     let median = apart.filter(|(median, mean)| (median - mean).abs() >= APART_PERCENT);
     let median = match median {
-        Some((median, _)) => format!(", but median {} %", signed(median, 1)),
+        Some((median, _)) => format!("; median step {} %", signed(median, 1)),
         None => String::new(),
     };
-    format!("mean {} {a} → {b} ms ({change}{noise}{median}), of which", stage.per_word())
+    format!("mean {} {a} → {b} ms ({change}{noise}{median}), by part", stage.per_word())
 }
 
 /// A text in at most so many lines. Of a longer one the last clauses are left out, and none is cut.
