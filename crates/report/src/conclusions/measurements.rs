@@ -518,8 +518,8 @@ mod tests {
     use crate::conclusions::utilisation::model_use;
     use serde_json::Value;
     use stage2_model::{
-        Absent, BusyParts, Confidence, EngineRun, InferredStepRow, InferredSteps, LateDelays,
-        LateHost, LateHostRow, LateSteps, Outliers, Times, TokenCounts, WarmRow,
+        Absent, BusyParts, Confidence, EngineRun, LateDelays, LateHost, LateHostRow, LateSteps,
+        Outliers, Times, TokenCounts, WarmRow,
     };
 
     #[test]
