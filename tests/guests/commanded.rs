@@ -112,6 +112,7 @@ pub fn obey() {
         println!("ok{said}");
         std::io::stdout().flush().expect("heard");
     }
+    ends::register_what_lingers();
 }
 
 /// Neither this thread nor the caller allocates before it lets go.

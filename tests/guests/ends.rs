@@ -349,11 +349,25 @@ pub fn ends_a_child() {
 
 static LINGERS: AtomicBool = AtomicBool::new(false);
 
-/// Has exit take 3 s in a handler that was registered late, and 3 s behind all handlers; says where it is.
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+/// Has exit stop in a handler, and again behind all handlers, each time until a SIGUSR1 comes; says where it is.
 pub fn linger() {
+    extern "C" fn go_on(_: i32) {
+        GOES_ON.store(true, Ordering::SeqCst);
+    }
     LINGERS.store(true, Ordering::SeqCst);
-    // SAFETY: the handler is a function of this program.
-    unsafe { libc::atexit(in_a_handler) };
+    // SAFETY: the handler only stores.
+    unsafe { libc::signal(libc::SIGUSR1, go_on as *const () as libc::sighandler_t) };
+}
+
+/// Right before the end, because the collector registers its handler again from time to time, and the latest one runs
+/// first.
+pub fn register_what_lingers() {
+    if LINGERS.load(Ordering::SeqCst) {
+        // SAFETY: the handler is a function of this program.
+        unsafe { libc::atexit(in_a_handler) };
+    }
 }
 
 extern "C" fn in_a_handler() {
@@ -373,5 +387,8 @@ static BEHIND_HANDLERS: extern "C" fn() = {
 
 fn say_and_wait(where_it_is: &str) {
     println!("{where_it_is}");
-    std::thread::sleep(Duration::from_secs(3));
+    let started = Instant::now();
+    while !GOES_ON.swap(false, Ordering::SeqCst) && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

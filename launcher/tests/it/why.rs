@@ -184,9 +184,11 @@ fn a_process_in_its_exit_is_told() {
         assert_eq!(guest.exits(), "ok in a handler");
         let said = verdict(&guest, &guest.pid());
         assert!(said.contains("the host waits: thread guest (main) sleeps"), "{start}: {said}");
+        signal(&guest, Signal::SIGUSR1);
         assert_eq!(guest.hears(), "ok behind the handlers");
         let said = verdict(&guest, &guest.pid());
         expect_parts(&said, start, &["it is in its exit", "thread guest (main) waits"]);
+        signal(&guest, Signal::SIGUSR1);
         assert_eq!(guest.end().1, Some(0));
     }
 }
