@@ -97,9 +97,19 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             ),
         },
         (None, None) => {
-            let basis = row.only_words().unwrap_or_else(|| match (all, row.unclosed.unwrap_or(0)) {
+            let cut = row.unclosed.unwrap_or(0);
+            if let Some(rest) = without_the_cut_ones(row, all, cut) {
+                let basis = format!(
+                    "mean of {}, the first, cold one included; the time of {} that did not end is taken off by its \
+                     share of the kernels",
+                    counted(rest.instances, noun),
+                    count(cut)
+                );
+                return SampleBasis { basis, ..rest };
+            }
+            let basis = row.only_words().unwrap_or_else(|| match (all, cut) {
                 (1, _) => format!("the only {noun}, a cold one"),
-                (_, cut @ 1..) => format!(
+                (_, 1..) => format!(
                     "mean of all {all} {noun}s, also of the first, cold one, and of {} that did not end, up to its last \
                      GPU work",
                     count(cut)
@@ -112,6 +122,37 @@ fn with_outliers(report: &Report, row: &StageRow) -> SampleBasis {
             of_row(all, basis)
         }
     }
+}
+
+/// The instances that ended, where `cut` of all did not: as each has the same kernels, theirs tell how far the others
+/// came. With these as whole ones, a mean would be too short.
+fn without_the_cut_ones(row: &StageRow, all: u64, cut: u64) -> Option<SampleBasis> {
+    let ended = all.checked_sub(cut).filter(|&ended| ended > 1 && cut > 0)?;
+    let each = row
+        .kernels_per_instance_max
+        .filter(|_| row.kernels_per_instance_median == row.kernels_per_instance_max)?;
+    let (theirs, kernels) = (each.checked_mul(ended)?, row.kernels?);
+    if !(theirs..=each.checked_mul(all)?).contains(&kernels) || theirs == 0 {
+        return None;
+    }
+    // Of `kernels`, `theirs` are in instances that ended.
+    let part = |value: Option<u64>| scaled(value?, theirs, kernels);
+    let parts = |parts: BusyParts| {
+        Some(BusyParts {
+            compute_ns: part(Some(parts.compute_ns))?,
+            communication_ns: part(Some(parts.communication_ns))?,
+            copies_ns: part(Some(parts.copies_ns))?,
+        })
+    };
+    Some(SampleBasis {
+        instances: ended,
+        window_ns: part(row.gpu_window_ns),
+        busy_ns: part(row.gpu_busy_ns),
+        kernels: Some(theirs),
+        busy_parts: row.gpu_busy_parts.and_then(parts),
+        short_gaps_ns: part(row.gpu_short_gaps_ns),
+        basis: String::new(),
+    })
 }
 
 /// The window of a stage in the whole run, ns, without outliers, and without its first, cold instance if that can be
@@ -221,5 +262,34 @@ mod tests {
         let report = report(&[None]);
         assert_eq!(sample_basis(&report, &row(None)).instances, 64);
         assert_eq!(whole_window_ns(&report, &row(None)), Some(4_000));
+    }
+
+    #[test]
+    fn an_instance_that_did_not_end_counts_as_far_as_its_kernels_tell() {
+        let report = report(&[None]);
+        let cut = |kernels| StageRow {
+            instances: Some(11),
+            unclosed: Some(1),
+            kernels: Some(kernels),
+            kernels_per_instance_median: Some(100),
+            kernels_per_instance_max: Some(100),
+            gpu_window_ns: Some(10_500),
+            gpu_busy_ns: Some(2_100),
+            ..row(None)
+        };
+        let half = sample_basis(&report, &cut(1_050));
+        assert_eq!((half.instances, half.window_ns, half.busy_ns), (10, Some(10_000), Some(2_000)));
+        assert_eq!(half.kernels, Some(1_000));
+        assert!(
+            half.basis.starts_with("mean of 10 calls, the first, cold one included; "),
+            "{}",
+            half.basis
+        );
+        // Where calls differ, their kernels do not tell how far one came.
+        let unlike = StageRow { kernels_per_instance_max: Some(101), ..cut(1_050) };
+        assert_eq!(
+            (sample_basis(&report, &unlike).instances, sample_basis(&report, &cut(990)).instances),
+            (11, 11)
+        );
     }
 }
