@@ -161,7 +161,12 @@ fn gain(
             let error = error.map(|error| format!(" ± {}", percent1(error))).unwrap_or_default();
             format!("{stage}: saves {about} {}{error} % of its window", percent1(saved))
         };
-        return Some(Gain::Known(of_step.unwrap_or_else(of_window)));
+        // It may be far longer than the kernels that the advice names.
+        let with_gaps = match advice.first.rule {
+            Rule::Fusible | Rule::Copies => " (these kernels and the launch gaps around them)",
+            _ => "",
+        };
+        return Some(Gain::Known(of_step.unwrap_or_else(of_window) + with_gaps));
     }
     let percent = percent1(advice.concerns_percent?);
     let alone = advice.first.of_stage_percent.filter(|_| advice.further == 0);

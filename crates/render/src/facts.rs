@@ -11,7 +11,7 @@ use stage2_contract::text::numbers::{
 use stage2_contract::text::{plain, shorten, shorten_kernel};
 use stage2_model::{
     AnswerLine, Bottleneck, BottleneckKind, BottleneckPart, LateCause, LateHost, LateRow,
-    LateSteps, Report, Role, StageAnswer, Status, StepTimes,
+    LateSteps, Report, Role, StageAnswer, Status, StepSeries, StepTimes,
 };
 
 // Of names, and of the parts of a step.
@@ -20,6 +20,8 @@ pub(super) const KERNEL_CHARS: usize = 44;
 const PARTS: usize = 3;
 const PART_PERCENT: f64 = 5.0;
 const NEARLY_ALL_PERCENT: f64 = 90.0;
+/// From this part of the median on, the mean step is said, too.
+const MEAN_APART: f64 = 0.15;
 /// Label of what to do first.
 pub(super) const FIRST: &str = "FIRST";
 
@@ -204,6 +206,11 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let (scale, _, decimals) = time_scale(p50);
     let number = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
     let tail = step.tail().map(|(of, ns)| format!(", {of} {}", number(step.shown_ns(ns))));
+    let mut series = report.step_series.iter();
+    let apart = series.find(|of| of.stage == answer.stage).and_then(StepSeries::slow_steps_apart);
+    let apart = apart
+        .filter(|_| tail.is_some())
+        .map(|apart| format!(" (slow {}s are multiples of {apart} apart)", step.unit.noun()));
     let counted = answer.tokens_counted.noun();
     let rate = answer.tokens_per_s.value();
     let rate = rate.map(|rate| format!(", {} {counted}/s", shown_rate(rate)));
@@ -219,9 +226,15 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
     let requests = report.engine.as_ref().and_then(|engine| engine.requests.as_ref());
     let first_ns = requests.and_then(|requests| requests.first_token.p50_ns);
     let first = first_ns.map(|ns| format!("; first token {}", shown_time(ns as f64)));
-    let texts = [tail, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
+    let texts =
+        [tail, apart, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
-    format!("p50 {} per {unit}{texts}", shown_time(p50))
+    // Where steps differ, rates and parts are those of the mean one.
+    let mean_ns = answer.bottleneck.as_ref().filter(|found| found.is_of_step());
+    let mean_ns = mean_ns.filter(|_| answer.at_a_time().is_none()).map(|found| found.ns as f64);
+    let mean = mean_ns.filter(|ns| (ns / p50 - 1.0).abs() >= MEAN_APART);
+    let mean = mean.map_or_else(String::new, |ns| format!(" (mean {})", number(ns)));
+    format!("p50 {} per {unit}{mean}{texts}", shown_time(p50))
 }
 
 /// `host wait 3.10 ms (67 %), kernels 1.38 (30 %), other 0.16 (3 %)`: the parts of the mean step.
@@ -302,7 +315,29 @@ fn late_fact(late: &LateRow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stage2_model::LateDelays;
+    use crate::testing::rich;
+    use stage2_model::{LateDelays, Step};
+
+    #[test]
+    fn a_mean_far_from_the_median_and_regular_slow_steps_are_told_with_the_times() {
+        let mut report = rich();
+        let mut answer = report.answer.stages[0].clone();
+        let step = answer.step.clone().expect("timed");
+        let said = |report: &Report, answer: &StageAnswer| times(report, answer, &step);
+        assert!(said(&report, &answer).starts_with("p50 2.15 ms per token, longest 2.31"));
+        answer.bottleneck.as_mut().expect("known").ns = 3_000_000;
+        assert!(
+            said(&report, &answer).starts_with("p50 2.15 ms per token (mean 3.00), longest 2.31")
+        );
+        let outliers = [63, 126, 315, 378, 630].map(|number| Step { number, ..Step::default() });
+        let stage = answer.stage.clone();
+        report.step_series =
+            vec![StepSeries { stage, outliers: outliers.to_vec(), ..StepSeries::default() }];
+        let regular = " 2.31 (slow steps are multiples of 63 apart), ";
+        assert!(said(&report, &answer).contains(regular), "{}", said(&report, &answer));
+        report.step_series[0].outliers.pop();
+        assert!(!said(&report, &answer).contains("apart"), "too few");
+    }
 
     #[test]
     fn the_wait_for_a_rank_is_named_where_it_is_for_that_rank() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::facts::{coverage_in_short, facts};
-use super::page::{COVERAGE, answer_lines, idle_percent};
+use super::page::{COVERAGE, answer_lines, idle_percent, warnings};
 use super::ranks;
 use stage2_contract::text::numbers::{count, counted, or_absent, percent1, shown_time, us3};
 use stage2_contract::text::{shorten, shorten_kernel, visible_path};
@@ -48,9 +48,13 @@ pub fn headline(report: &Report, folder: &Path) -> Headline {
         "host" | "late rank" | "outliers" | "kernel" => brief(&line.text),
         _ => line.text.clone(),
     };
-    let answer = facts.unwrap_or_else(|| {
+    let mut answer = facts.unwrap_or_else(|| {
         all.iter().map(|line| AnswerLine { text: shown(line), ..line.clone() }).collect()
     });
+    let warnings = warnings(report).filter(|_| report.coverage.empty.is_none());
+    if let Some(warnings) = warnings {
+        answer.insert(answer.len().saturating_sub(1), warnings);
+    }
     let is_whole = |line: &&AnswerLine| answer.contains(line);
     let rest = all.iter().filter(|line| !is_whole(line));
     evidence.extend(rest.map(|line| format!("{}: {}", line.label, line.text)));
@@ -164,7 +168,7 @@ mod tests {
     fn the_answer_is_that_of_the_pages_and_the_evidence_is_apart() {
         let report = Report { answer: answer_of_pages(), ..rich() };
         let lines = headline(&report, Path::new("run"));
-        assert_eq!(labels(&lines), ["time", "window", "floor", "first", "coverage"]);
+        assert_eq!(labels(&lines), ["time", "window", "floor", "first", "warnings", "coverage"]);
         assert!(lines.evidence[0].starts_with("stage0: "), "{lines:#?}");
     }
 
@@ -199,6 +203,7 @@ mod tests {
             "host: Scheduler.schedule (scheduler.py:212 and 2 more lines): 1.11 ms of idle GPU per token \
              (90.1 us more while the GPU works)",
             "FIRST: use CUDA graphs (saves up to 1.70 ms per token)",
+            "warnings: 20, the first: counters of 12 of 30 kernel rows are of the profiled launch only, e.g. in stage0",
             "coverage: complete: no record is known to be lost",
         ];
         assert_eq!(short.lines()[short.evidence.len()..], expected);
@@ -241,7 +246,7 @@ mod tests {
         // Without a verdict, the lines of the pages are there.
         report.answer.lines.remove(0);
         let short = headline(&report, Path::new("run"));
-        assert_eq!(labels(&short), ["host", "first", COVERAGE]);
+        assert_eq!(labels(&short), ["host", "first", "warnings", COVERAGE]);
         let host = &short.answer[0].text;
         assert!(
             host.ends_with("in run_fullgraph ...") && host.chars().count() <= BRIEF_CHARS + 4,

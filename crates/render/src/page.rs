@@ -48,21 +48,25 @@ const LEADING: [&str; 4] = [VERDICT, "first", "late rank", "kernel"];
 /// what a verdict is about right behind it.
 pub(super) fn page_lines(report: &Report) -> Vec<AnswerLine> {
     let mut lines = answer_lines(report);
-    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
-    if let Some(first) = all().next() {
-        let first = shorten(&first.what, WARNING_CHARS);
-        let text = match all().count() {
-            1 => first,
-            number => format!("{number}, the first: {first}"),
-        };
-        let at = lines.len().saturating_sub(1);
-        lines.insert(at, AnswerLine { label: WARNINGS.to_owned(), text });
+    if let Some(warnings) = warnings(report) {
+        lines.insert(lines.len().saturating_sub(1), warnings);
     }
     if lines.iter().any(|known| known.label == VERDICT) {
         let place = |known: &AnswerLine| LEADING.iter().position(|label| *label == known.label);
         lines.order_by_key(|known| place(known).unwrap_or(LEADING.len()));
     }
     lines
+}
+
+/// How many warnings there are, and the first one.
+pub(super) fn warnings(report: &Report) -> Option<AnswerLine> {
+    let all = || report.findings.iter().filter(|f| f.severity == Severity::Warning);
+    let first = shorten(&all().next()?.what, WARNING_CHARS);
+    let text = match all().count() {
+        1 => first,
+        number => format!("{number}, the first: {first}"),
+    };
+    Some(AnswerLine { label: WARNINGS.to_owned(), text })
 }
 
 /// The line on coverage: that of the answer, or else what the capture says of itself.
@@ -195,8 +199,12 @@ pub(super) fn top_kernel(
     })
 }
 
-/// The kernel of a stage that loses most, with what it loses in a step, or else the longest one of the class that could
-/// gain most by `floors`, or of all. Communication may wait most of its time.
+/// Of the time of the kernels of a stage, the share of those with a known loss from which on one of these loses most.
+const KNOWN_LOSS_PERCENT: f64 = 50.0;
+
+/// The kernel of a stage that loses most, with what it loses in a step, or else, also where that is not known of most of
+/// the time, the longest one of the class that could gain most by `floors`, or of all. Communication may wait most of its
+/// time.
 pub(super) fn told<'l, 'k>(
     answer: &StageAnswer,
     losses: &'l [Loss<'k>],
@@ -207,8 +215,15 @@ pub(super) fn told<'l, 'k>(
         rows.filter(|loss| loss.kernel.row.class != "communication")
             .filter_map(|loss| Some((loss, loss.ns_of_step?)))
     };
+    let time = |known: bool| {
+        let such = of_stage().filter(|(loss, _)| !known || loss.ns_per_step.is_some());
+        such.map(|(_, ns)| ns).sum::<f64>()
+    };
+    // The others may lose more.
+    let is_most_known = time(true) * 100.0 >= time(false) * KNOWN_LOSS_PERCENT;
     let lost = of_stage().filter_map(|(loss, _)| Some((loss, loss.ns_per_step?)));
-    if let Some((loss, ns)) = lost.filter(|(_, ns)| *ns > 0.0).max_by(|a, b| a.1.total_cmp(&b.1)) {
+    let lost = lost.filter(|(_, ns)| is_most_known && *ns > 0.0);
+    if let Some((loss, ns)) = lost.max_by(|a, b| a.1.total_cmp(&b.1)) {
         return Some((loss, Some(ns)));
     }
     let could_gain =
@@ -457,6 +472,26 @@ mod tests {
             let above = format!("{title}\n\n> **{SIMULATED}**\n\n");
             assert!(page.starts_with(&format!("{above}{lines}")), "{page}");
         }
+    }
+
+    #[test]
+    fn a_kernel_loses_most_only_where_the_loss_of_most_kernel_time_is_known() {
+        let report = rich();
+        let kernels = stage_kernels(&report);
+        let answer = &report.answer.stages[0];
+        let loss = |at: usize, ns, lost| Loss {
+            kernel: &kernels[at],
+            attainable: None,
+            ns_of_step: Some(ns),
+            ns_per_step: lost,
+        };
+        assert!(kernels[..2].iter().all(|kernel| kernel.row.stage == answer.stage));
+        let told_of = |other| {
+            told(answer, &[loss(0, 60.0, Some(50.0)), loss(1, other, None)], &[])
+                .map(|(loss, lost)| (loss.ns_of_step, lost))
+        };
+        assert_eq!(told_of(60.0), Some((Some(60.0), Some(50.0))));
+        assert_eq!(told_of(61.0), Some((Some(61.0), None)), "the longest one");
     }
 
     #[test]

@@ -427,7 +427,7 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("Weights and KV cache at peak bandwidth (ms)", |row| ms(row, &row.floor.memory_ns))
         .right("FLOPs at the dense peak (ms)", |row| ms(row, &row.floor.compute_ns))
         .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
-        .right("p50 over the floor", |row| row.floor.distance.value().map(ratio3))
+        .right("Mean step over the floor", |row| row.floor.distance.value().map(ratio3))
         .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
     let note = "The floor is the larger of the two times that the hardware needs at least.";
     let mut out = table.with_note(note);

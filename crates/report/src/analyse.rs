@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::answer;
+use crate::answer::{self, ANNOTATION};
 use crate::conclusions::{self, Shown};
 use crate::inputs::{Settings, Sources};
 use crate::join::{
@@ -227,7 +227,7 @@ fn profiled(config: &Value) -> Vec<Fact> {
     if let Some(annotate) = config.pointer("/operators/annotate").and_then(Value::as_array) {
         let mut words: Vec<String> = annotate.iter().map(text).collect();
         words.sort();
-        add("annotation", if words.is_empty() { "none".to_owned() } else { words.join(", ") });
+        add(ANNOTATION, if words.is_empty() { "none".to_owned() } else { words.join(", ") });
     }
     if let Some(collector) = config.pointer("/profiling/collector").and_then(Value::as_object) {
         let own = collector.iter().filter(|(key, _)| !ELSEWHERE.contains(&key.as_str()));

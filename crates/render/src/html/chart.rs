@@ -110,7 +110,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out.push_str(&format!(
         "<p class=\"note\">{}{}{clipped} {path}{percentiles}</p>\n",
         text(&description),
-        text(&regular(outliers, noun).unwrap_or_default()),
+        text(&regular(series, noun).unwrap_or_default()),
     ));
     if !outliers.is_empty() {
         let row = |step: &Step| {
@@ -137,24 +137,9 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
     out
 }
 
-/// Outliers that are multiples of some number of steps apart have a cause that comes back: ` They are multiples of 63
-/// steps apart: ...`.
-fn regular(outliers: &[Step], noun: &str) -> Option<String> {
-    // Four distances have a common factor of 5 or more by chance about once in 300 times.
-    const FEWEST: usize = 5;
-    const LEAST: u64 = 5;
-    let numbers: Vec<u64> = outliers.iter().map(|step| step.number).filter(|at| *at > 0).collect();
-    let factor = |mut a: u64, mut b: u64| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let apart = numbers
-        .windows(2)
-        .map(|pair| pair.first().zip(pair.last()).map_or(0, |(a, b)| b.abs_diff(*a)))
-        .reduce(factor)?;
-    (numbers.len() >= FEWEST && apart >= LEAST).then(|| {
+/// Slow steps at regular distances have a cause that comes back: ` They are multiples of 63 steps apart: ...`.
+fn regular(series: &StepSeries, noun: &str) -> Option<String> {
+    series.slow_steps_apart().map(|apart| {
         format!(
             " They are multiples of {apart} {noun}s apart: look at what the program does once in {apart} {noun}s, such as \
              taking in new requests."

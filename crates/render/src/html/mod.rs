@@ -728,7 +728,7 @@ fn figures(
         floor_ns.map(|ns| {
             to(format!("floor of the hardware per {unit}"), shown_time(ns), "roofline", TIMES_AT)
         }),
-        floor.distance.value().map(|times| times_floor("of the floor", times)),
+        floor.distance.value().map(|times| times_floor("of the floor: the mean step", times)),
         floor.baseline_distance.map(|x| times_floor("of the floor by the baseline", x)),
     ];
     let shown: Vec<Card<'_>> = shown.into_iter().flatten().collect();

@@ -454,9 +454,9 @@ fn a_bar_stands_for_every_piece_of_work() {
     }
     let drawn = timeline.of_class("range");
     let drawn: Vec<String> = drawn.iter().map(Element::text).collect();
-    // Of samples, the tooltip has the functions; without a main one, the part is called so.
+    // Of samples, the tooltip has the functions; without a main one, the part has the share of the largest.
     let parts =
-        ["12 samples; 11: f (a.py); 1: g (b.py)f", "49 samples; 20: g (b.py); 9: f (a.py)several"];
+        ["12 samples; 11: f (a.py); 1: g (b.py)f", "49 samples; 20: g (b.py); 9: f (a.py)41 % g"];
     assert_eq!(drawn, [&["decode", "layer"][..], &parts].concat());
     let gaps = timeline.of_class("gaps")[0].all("rect");
     let kinds: Vec<_> = gaps.iter().filter_map(|gap| gap.attribute("class")).collect();

@@ -244,8 +244,8 @@ fn left_out(timeline: &StepTimeline) -> String {
 fn of_samples(host: &TimelineHost, noun: &str) -> String {
     format!(
         " Host samples: the function in which the launching thread is at this place of a {noun}, by {} from {} of about \
-         this length, because one {noun} has too few. `several`: no function has half of the samples; the tooltip \
-         names the largest.",
+         this length, because one {noun} has too few. A percentage in front of the name: no function has half of the \
+         samples, and this one has most; the tooltip names others.",
         counted(host.samples, "sample"),
         counted(host.steps, noun),
     )
@@ -333,23 +333,26 @@ impl Scale {
         )
     }
 
-    /// What the host does in a part of the step; its name where at least half of the samples agree.
+    /// What the host does in a part of the step: the function that most samples agree on, with their share where these are
+    /// less than half of them.
     fn part(&self, timeline: &StepTimeline, part: &TimelineHostPart, y: u64) -> String {
         let functions = part.functions.iter().map(|&(name, samples)| {
             let name = timeline.names.get(name).map_or("", String::as_str);
             (shorten(name, NAME_CHARS), samples)
         });
         let functions: Vec<_> = functions.collect();
-        let main =
-            functions.first().filter(|(_, most)| TimelineHostPart::is_main(*most, part.samples));
-        let (kind, name) = match main {
+        let (kind, name) = functions.first().map_or_else(Default::default, |(name, most)| {
             // Without its file: the tooltip has all of it.
-            Some((name, _)) => {
-                let function = name.split_once(" (").map_or(name.as_str(), |(of, _)| of);
-                ("r-host", shorten(function, RANGE_NAME_CHARS))
+            let function = name.split_once(" (").map_or(name.as_str(), |(of, _)| of);
+            let function = shorten(function, RANGE_NAME_CHARS);
+            match TimelineHostPart::is_main(*most, part.samples) {
+                true => ("r-host", function),
+                false => {
+                    let percent = *most as f64 * 100.0 / part.samples.max(1) as f64;
+                    ("r-after", format!("{percent:.0} % {function}"))
+                }
             }
-            None => ("r-after", "several".to_owned()),
-        };
+        });
         let of = |(name, samples): &(_, u64)| format!("{}: {name}", count(*samples));
         let listed: Vec<String> = functions.iter().map(of).collect();
         let title = format!("{}; {}", counted(part.samples, "sample"), listed.join("; "));

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::answer::bottleneck::Known;
+pub(crate) use crate::answer::lines::ANNOTATION;
 use crate::answer::lines::AnsweredStage;
 use crate::conclusions::sample_basis::{SampleBasis, is_warm, sample_basis, usual_window_ns};
 use crate::conclusions::{ByStage, by_stage, communication, of_prefill, of_stage};
@@ -132,7 +133,8 @@ fn stage<'r>(report: &Report, index: &StageIndex<'_>, row: &'r StageRow) -> Answ
     let window =
         split_window(report, row, collectives, per_instance.map(|steps| steps.per_instance));
     let ratio = index.costs.get(stage).and_then(|cost| cost.ratio);
-    let floor = least_time(used, numbers, steps.as_ref(), ratio);
+    let mean_ns = window.as_ref().ok().and_then(mean_step_ns);
+    let floor = least_time(used, numbers, steps.as_ref(), mean_ns, ratio);
     let late = of_stage(&index.late, stage);
     let host = index.host.get(stage).copied();
     let of_stage = Stage { collectives, late, measured, window: window.as_ref().ok(), host };
@@ -391,11 +393,17 @@ impl StageWindow {
     }
 }
 
-/// `numbers` are those of one instance of the stage.
+/// The mean step of a window.
+fn mean_step_ns(window: &WindowSplit) -> Option<f64> {
+    Some(window.window_ns as f64 / window.steps?)
+}
+
+/// `numbers` are those of one instance of the stage; `mean_ns` is its mean step, as the numbers are means.
 fn least_time(
     used: Option<&ModelUse>,
     numbers: Option<&StageUtilisation>,
     steps: Option<&StageSteps>,
+    mean_ns: Option<f64>,
     slowdown: Option<f64>,
 ) -> Floor {
     let no_floor = |why: Absent| {
@@ -439,8 +447,9 @@ fn least_time(
         (Some(_), None) => memory_ns.clone(),
         (None, _) => compute_ns.clone(),
     };
-    let p50_ns = steps.map(|steps| steps.times.p50_ns as f64).ok_or(Absent::NoStepTime);
-    let distance = Figure::from(p50_ns).over(&floor_ns, "the least time");
+    let p50_ns = || steps.map(|steps| steps.times.p50_ns as f64);
+    let step_ns = mean_ns.or_else(p50_ns).ok_or(Absent::NoStepTime);
+    let distance = Figure::from(step_ns).over(&floor_ns, "the least time");
     let ratio = slowdown.filter(|ratio| *ratio > 0.0);
     let baseline_distance = distance.value().zip(ratio).map(|(times, ratio)| times / ratio);
     Floor { memory_ns, kv_cache_ns, compute_ns, floor_ns, distance, baseline_distance }

@@ -14,6 +14,7 @@ pub(super) use self::verdict::in_short;
 use self::verdict::verdict;
 use crate::answer::NO_GPU_WORK;
 use crate::conclusions::NO_GROUND;
+use crate::operators::Annotation;
 use stage2_contract::text::numbers::{
     count, counted, grouped, percent1, shown_rate, shown_time, time_scale,
 };
@@ -118,7 +119,21 @@ pub(super) fn lead(report: &Report) -> String {
     let end = end.map(|end| format!("until {}: ", end.how.until()));
     let under_nsys = report.source == Origin::Nsys.label();
     let nsys = if under_nsys { "under nsys, which slows the host down: " } else { "" };
-    format!("{}{nsys}{}", end.unwrap_or_default(), simulated(report))
+    let marks = if marks_operators(report) {
+        "with every operator marked, which slows the host down: "
+    } else {
+        ""
+    };
+    format!("{}{nsys}{marks}{}", end.unwrap_or_default(), simulated(report))
+}
+
+/// The fact on how a workload was profiled that lists its annotations.
+pub(crate) const ANNOTATION: &str = "annotation";
+
+/// Whether PyTorch marked each operator, which takes host time.
+fn marks_operators(report: &Report) -> bool {
+    let mut asked = report.run.profiled.iter().filter(|fact| fact.key == ANNOTATION);
+    asked.any(|fact| fact.value.split(", ").any(|word| word == Annotation::TorchOps.word()))
 }
 
 /// Whose times these are.
@@ -176,14 +191,14 @@ fn time_of(told: &AnsweredStage<'_>) -> Option<String> {
         .value()
         .map(|rate| format!(", {} {counted}/s on average", shown_rate(rate)));
     let at_a_time = answer.at_a_time().map(|calls| format!(", with {calls}"));
-    let requests = step.requests.map(|requests| match requests {
-        1.0 => " of 1 request".to_owned(),
-        requests => format!(" of {requests:.1} requests"),
-    });
+    // The median step is not one of so many.
+    of.extend(step.requests.map(|requests| match requests {
+        1.0 => "1 request".to_owned(),
+        requests => format!("{requests:.1} requests on average"),
+    }));
     Some(format!(
-        "{name} {shown} per {}{} ({}){}{}",
+        "{name} {shown} per {} ({}){}{}",
         answer.unit_of_times()?,
-        requests.unwrap_or_default(),
         of.join("; "),
         rate.unwrap_or_default(),
         at_a_time.unwrap_or_default()
@@ -411,7 +426,7 @@ fn floor_of(used: &ModelUse, told: &AnsweredStage<'_>) -> Option<String> {
     };
     let mut text = format!("{name} {} per {per} ({of_what})", shown_time(ns));
     if let Some(distance) = floor.distance.value().filter(|distance| *distance >= 1.0) {
-        text += &format!(": the run takes {} as long (p50)", times_faster(distance));
+        text += &format!(": the run takes {} as long on average", times_faster(distance));
         if let Some(baseline) = floor.baseline_distance {
             text += &format!(", its baseline {}", times_faster(baseline));
         }
@@ -489,7 +504,7 @@ mod tests {
     use super::*;
     use crate::answer::tests::stage_answer;
     use stage2_model::{
-        Bottleneck, BottleneckKind, BottleneckPart, Coverage, Removed, Slowdown, StepTimes,
+        Bottleneck, BottleneckKind, BottleneckPart, Coverage, Fact, Removed, Slowdown, StepTimes,
         Verdict, WindowKind, WindowSplit, WorkloadEnd,
     };
 
@@ -636,6 +651,15 @@ mod tests {
         let early = texts(&simulated, &[stage(&decode)], None);
         let lead = "until it failed: simulated GPU: decode";
         assert!(early[0].starts_with(lead), "{early:?}");
+        let annotation = |value: &str| Fact { key: ANNOTATION.into(), value: value.into() };
+        let mut marked = Report { simulated: true, ..report() };
+        marked.run.profiled = vec![annotation("prefill-decode, torch-ops")];
+        assert_eq!(
+            super::lead(&marked),
+            "with every operator marked, which slows the host down: simulated GPU: "
+        );
+        marked.run.profiled = vec![annotation("prefill-decode")];
+        assert_eq!(super::lead(&marked), "simulated GPU: ");
         let mut empty = report();
         empty.coverage.verdict.status = Status::Empty;
         let empty = super::lines(&empty, &[stage(&decode)], None);

@@ -1,6 +1,6 @@
 //! The longest stage, its mean step, who is late and what to do first -> the sentences that a report begins with.
 
-use super::{AnsweredStage, step_time};
+use super::{AnsweredStage, marks_operators, step_time};
 use stage2_contract::text::numbers::{counted, shown_time};
 use stage2_contract::text::shorten;
 use stage2_model::{
@@ -157,11 +157,22 @@ pub(in crate::answer) fn in_short(report: &Report, first: &FirstStep) -> String 
         (Some(saved), _) if first.rule == Rule::HostGaps && !first.is_floor => {
             format!(" (the GPU is idle for {saved})")
         }
+        (Some(saved), _) if marks_operators(report) && is_of_host(first.rule) => {
+            format!(" (saves {saved}, less where no operator is marked)")
+        }
         (Some(saved), _) => format!(" (saves {saved})"),
         (None, Some(factor)) => format!(" ({} {} faster)", first.about(), times_faster(factor)),
         (None, None) => idle_to_measure(first, first.mean.as_ref()),
     };
     format!("{}{gain}", action(report, first))
+}
+
+/// Whether what is gained is time of the host.
+fn is_of_host(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::LaunchBound | Rule::HostGaps | Rule::HostFault | Rule::HostCause | Rule::Fusible
+    )
 }
 
 /// `: up to 2.23 ms per step is idle`, of what is only to be measured; nothing of what else gains nothing known.
