@@ -82,8 +82,8 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
         (VERDICT, Some(bound)),
         ("time", Some(times(report, answer, step))),
         ("where", Some(parts(found))),
-        ("host", host_fact(report)),
         ("late", late.and_then(late_fact)),
+        ("host", host_fact(report)),
         ("kernel", kernel),
         (FIRST, first),
     ];

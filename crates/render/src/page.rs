@@ -199,11 +199,12 @@ pub(super) fn top_kernel(
     })
 }
 
-/// Of the time of the kernels of a stage, the share of those with a known loss from which on one of these loses most.
+/// Of the time of the kernels of a stage, the share of those with a known loss from which on one of these loses most,
+/// even where another one is longer than that.
 const KNOWN_LOSS_PERCENT: f64 = 50.0;
 
-/// The kernel of a stage that loses most, with what it loses in a step, or else, also where that is not known of most of
-/// the time, the longest one of the class that could gain most by `floors`, or of all. Communication may wait most of its
+/// The kernel of a stage that loses most, with what it loses in a step, or else, also where it may be one whose
+/// loss is not known, the longest one of the class that could gain most by `floors`, or of all. Communication may wait most of its
 /// time.
 pub(super) fn told<'l, 'k>(
     answer: &StageAnswer,
@@ -215,14 +216,13 @@ pub(super) fn told<'l, 'k>(
         rows.filter(|loss| loss.kernel.row.class != "communication")
             .filter_map(|loss| Some((loss, loss.ns_of_step?)))
     };
-    let time = |known: bool| {
-        let such = of_stage().filter(|(loss, _)| !known || loss.ns_per_step.is_some());
-        such.map(|(_, ns)| ns).sum::<f64>()
-    };
-    // The others may lose more.
-    let is_most_known = time(true) * 100.0 >= time(false) * KNOWN_LOSS_PERCENT;
+    let unknown = || of_stage().filter(|(loss, _)| loss.ns_per_step.is_none()).map(|(_, ns)| ns);
+    let all_ns = of_stage().map(|(_, ns)| ns).sum::<f64>();
+    let is_most_known = unknown().sum::<f64>() * 100.0 <= all_ns * (100.0 - KNOWN_LOSS_PERCENT);
+    let longest_unknown = unknown().fold(0.0, f64::max);
     let lost = of_stage().filter_map(|(loss, _)| Some((loss, loss.ns_per_step?)));
-    let lost = lost.filter(|(_, ns)| is_most_known && *ns > 0.0);
+    // Another one may lose all of its time.
+    let lost = lost.filter(|(_, ns)| *ns > 0.0 && (is_most_known || *ns >= longest_unknown));
     if let Some((loss, ns)) = lost.max_by(|a, b| a.1.total_cmp(&b.1)) {
         return Some((loss, Some(ns)));
     }
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_loses_most_only_where_the_loss_of_most_kernel_time_is_known() {
+    fn a_kernel_loses_most_only_where_it_can_be_no_other_one() {
         let report = rich();
         let kernels = stage_kernels(&report);
         let answer = &report.answer.stages[0];
@@ -490,7 +490,8 @@ mod tests {
             told(answer, &[loss(0, 60.0, Some(50.0)), loss(1, other, None)], &[])
                 .map(|(loss, lost)| (loss.ns_of_step, lost))
         };
-        assert_eq!(told_of(60.0), Some((Some(60.0), Some(50.0))));
+        assert_eq!(told_of(50.0), Some((Some(60.0), Some(50.0))));
+        assert_eq!(told_of(60.0), Some((Some(60.0), Some(50.0))), "of most it is known");
         assert_eq!(told_of(61.0), Some((Some(61.0), None)), "the longest one");
     }
 

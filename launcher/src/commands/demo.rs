@@ -144,7 +144,7 @@ fn command(workload: PathBuf, simulator: Option<&Path>, more: Vec<OsString>) -> 
         Some(simulator) => command.extend(["simulated".into(), "--sim".into(), simulator.into()]),
     }
     // The report is what the demo shows.
-    command.push("--quiet".into());
+    command.extend(["--sync".into(), "--quiet".into()]);
     command.extend(more);
     command
 }
@@ -189,10 +189,10 @@ mod tests {
     fn the_workload_is_told_its_device() {
         assert_eq!(
             command("/b/stage2-demo".into(), None, vec!["--steps".into(), "9".into()]),
-            ["/b/stage2-demo", "--device", "gpu", "--quiet", "--steps", "9"]
+            ["/b/stage2-demo", "--device", "gpu", "--sync", "--quiet", "--steps", "9"]
         );
         let simulator = Path::new("/b/libstage2_sim.so");
         let simulated = command("/b/stage2-demo".into(), Some(simulator), Vec::new());
-        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so", "--quiet"]);
+        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so", "--sync", "--quiet"]);
     }
 }

@@ -89,10 +89,13 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
             times.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", shown_time(ns as f64)));
         format!(", p50 {}{p99}", shown_time(times.p50_ns as f64))
     });
+    let in_buckets = match buckets.len() as u64 {
+        each if each >= timed => String::new(),
+        fewer => format!(" in {}", counted(fewer, "bucket")),
+    };
     let description = format!(
-        "{} in {}{percentiles}; longest {}; marked: {}.",
+        "{}{in_buckets}{percentiles}; longest {}; marked: {}.",
         counted(timed, noun),
-        counted(buckets.len() as u64, "bucket"),
         shown_time(longest as f64),
         counted(outliers.len() as u64, &format!("slow {noun}")),
     );
@@ -264,7 +267,7 @@ pub(super) fn step_times(kind: &EngineSteps, id: &str) -> Option<String> {
     let unit = if by_tokens { "prompt tokens of a step" } else { "requests of a step" };
     let line = kind.fit.as_ref().filter(|fit| fit.fixed_ns.is_finite() && fit.each_ns.is_finite());
     let description = format!(
-        "Median time of a step until the next one begins, by {unit}, in {} rows; the largest percentile is {}{}.",
+        "Median time of a step until the next one begins, by {unit}, in {} rows; the slowest time shown is {}{}.",
         points.len(),
         shown_time(longest as f64),
         if line.is_some() { "; the line is the fit" } else { "" },

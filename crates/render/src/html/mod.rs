@@ -308,13 +308,38 @@ impl Part {
 /// The begin of a section that only explains why it is empty.
 const ABSENT_SECTION: &str = "<p>None: ";
 
+/// What is in the section of the stage of the verdict.
+fn pictures(part: &Part) -> String {
+    const PICTURES: [(&str, &str); 6] = [
+        ("causes", "host code"),
+        ("late", "late rank"),
+        ("timeline", "timeline"),
+        ("latency", "latency"),
+        ("batch", "by batch"),
+        ("roofline", "roofline"),
+    ];
+    // Those of other stages are folded.
+    if part.kind != Kind::Framed || part.html.starts_with("<details") {
+        return String::new();
+    }
+    let there = PICTURES.into_iter().filter_map(|(what, title)| {
+        let id = format!("{}-{what}", part.id);
+        let is_there = part.html.contains(&format!("id=\"{id}\""));
+        is_there.then(|| format!("<li><a href=\"#{id}\">{title}</a></li>\n"))
+    });
+    let items: String = there.collect();
+    if items.is_empty() { items } else { format!("\n<ul>\n{items}</ul>\n") }
+}
+
 fn contents(parts: &[Part]) -> String {
     // Of what is not there, the page says why; nobody looks for it.
     let there = || parts.iter().filter(|part| !part.html.starts_with(ABSENT_SECTION));
     let list = |kind: Kind| -> String {
         let of_kind = there().filter(|part| part.kind == kind);
-        let item =
-            |Part { id, title, .. }: &Part| format!("<li><a href=\"#{id}\">{title}</a></li>\n");
+        let item = |part: &Part| {
+            let Part { id, title, .. } = part;
+            format!("<li><a href=\"#{id}\">{title}</a>{}</li>\n", pictures(part))
+        };
         of_kind.map(item).collect()
     };
     let stages = list(Kind::Framed);

@@ -363,7 +363,7 @@ pub(super) fn top_losses(report: &Report, kernels: &Kernels<'_>) -> Option<Strin
     let mut body: String = rows.iter().map(row).collect();
     if !communication.is_empty() {
         body.push_str(&format!(
-            "<tr class=\"apart\"><th colspan=\"{}\">Communication, not ranked with the others: it also waits for other \
+            "<tr class=\"apart\"><th colspan=\"{}\">Communication, not ranked with the others: its time includes waiting for other \
              ranks</th></tr>\n{}",
             head.len(),
             communication.iter().map(row).collect::<String>()

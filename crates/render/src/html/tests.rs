@@ -522,7 +522,7 @@ fn dots_of_the_step_time_by_batch_are_on_the_line_that_they_made() {
     assert!((slope(0, 2) / slope(0, 3) - 1.0).abs() < 0.05, "{dots:?}");
     let said = picture.one("desc").text();
     assert!(
-        said.contains("in 4 rows; the largest percentile is 5.20 ms; the line is the fit"),
+        said.contains("in 4 rows; the slowest time shown is 5.20 ms; the line is the fit"),
         "{said}"
     );
     assert!(picture.of_class("few").is_empty(), "each is of 10 steps");

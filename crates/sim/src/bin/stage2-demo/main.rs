@@ -49,6 +49,9 @@ struct Args {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     #[arg(allow_negative_numbers = true)]
     steps: u32,
+    /// Wait for the GPU at the end of every decode step, as a loop does that takes each token to the host.
+    #[arg(long)]
+    sync: bool,
     /// Print nothing when it is done.
     #[arg(long)]
     quiet: bool,
@@ -214,6 +217,9 @@ fn decode(lane: &mut Lane, args: &Args) -> Result<()> {
             lane.replay()?;
         } else {
             launch_all(lane, Stage::Step)?;
+        }
+        if args.sync {
+            lane.synchronize()?;
         }
     }
     lane.download()?;
