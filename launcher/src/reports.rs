@@ -32,11 +32,11 @@ pub(crate) fn replace_reports(
     anyhow::ensure!(is_folder, "{} is not a folder; name the folder of a run", run_dir.display());
     let sources = Sources::of_run(run_dir);
     let settings = Settings::of_run(run_dir);
-    let Analysis { report, top_n, shown, read, workload } = analyse(&sources, &settings);
+    let Analysis { mut report, top_n, shown, read, workload } = analyse(&sources, &settings);
     if let Some(why) = refused(&report.processes) {
         anyhow::bail!(why);
     }
-    let files = stage2_render::write_files(&report, top_n, &shown, run_dir)?;
+    let files = stage2_render::write_files(&mut report, top_n, &shown, run_dir)?;
     Ok(Outcome {
         headline: stage2_render::headline(&report, run_dir),
         coverage: serde_json::to_value(&report.coverage)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-from typing import Any, Sequence, Union
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Sequence, Union
 
 from ._launch import as_operand, launch
 from ._run import Run
-from ._tables import Table, TableError, lines_html, visible
+from ._tables import Table, TableError, lines_html, visible, wrapped
 
 _SCHEMA, _SCHEMA_VERSION = "stage2.diff", 1
+_NAMED_PARTS = 4
+_ERROR = re.compile(r"^stage2-launch: error: ", re.MULTILINE)
+_CONDITION = re.compile(
+    r"invalid value (.*) for '--fail-if <CONDITION>': (.*?)(; see `stage2-launch diff --help`)?$",
+    re.DOTALL,
+)
 FAILED = 1
 """The exit status where a condition failed."""
 
@@ -32,8 +40,8 @@ class Diff:
         """All of it, as `--json` has it."""
 
     def __repr__(self) -> str:
-        """Return the lines and the conditions as text."""
-        return "\n".join(f"{label}: {text}" for label, text in self._shown())
+        """Return the lines and the conditions, wrapped at the width of the terminal."""
+        return wrapped(self._shown())
 
     def _repr_html_(self) -> str:
         """Show the lines, the conditions and what changed most in a notebook."""
@@ -47,8 +55,29 @@ class Diff:
 
     @property
     def lines(self) -> dict[str, str]:
-        """The first lines of the comparison, by their labels: `time`, `kernels`, ..."""
-        return {visible(row.get("label")): visible(row.get("text")) for row in self._rows("lines")}
+        """The first lines of the comparison, by their labels: `verdict`, `changed`, `time`, ...
+
+        `changed` has the largest changes beyond noise: causes of idle time, and classes of kernels.
+        """
+        lines: list[tuple[Any, Any]] = [
+            ("verdict", self.comparison.get("verdict")),
+            ("changed", self._changed()),
+            *((row.get("label"), row.get("text")) for row in self._rows("lines")),
+        ]
+        return {visible(label): visible(text) for label, text in lines}
+
+    def _changed(self) -> str:
+        """Return what the step of the first stage that changed gained and lost."""
+        for stage in self._rows("stages"):
+            if stage.get("presence") != "both" or stage.get("apart") or stage.get("other_work"):
+                continue
+            parts = sorted(_parts(stage), key=lambda part: -abs(part[0]))
+            if parts:
+                texts = [f"{_signed_time(ms)} {name}" for ms, name in parts[:_NAMED_PARTS]]
+                more = len(parts) - len(texts)
+                texts += [f"{more} more beyond noise"] if more else []
+                return f"{stage.get('stage')}, per {_unit(stage)}: {'; '.join(texts)}"
+        return "no part of a step beyond noise"
 
     @property
     def metrics(self) -> Table:
@@ -64,9 +93,11 @@ class Diff:
     def work(self) -> Table:
         """One row for each stage and kernel, copy, fill or graph; the largest change first.
 
-        Times are nanoseconds per unit, which `per_text` names: a step, a token, an instance.
+        Times are nanoseconds per unit, which `per` names: `step`, `token`, `call`, `run`.
         """
-        return Table("work", self._of_stages("work"))
+        units = {stage.get("stage"): _unit(stage) for stage in self._rows("stages")}
+        rows = self._of_stages("work")
+        return Table("work", [{**row, "per": units[row["stage"]]} for row in rows])
 
     @property
     def conditions(self) -> Table:
@@ -80,7 +111,7 @@ class Diff:
 
     def _of_stages(self, part: str) -> list[dict[str, Any]]:
         return [
-            {"stage": stage.get("stage"), "per_text": stage.get("per_text"), **row}
+            {"stage": stage.get("stage"), **row}
             for stage in self._rows("stages")
             for row in stage.get(part) or []
         ]
@@ -90,6 +121,44 @@ class Diff:
         if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
             return rows
         raise TableError(f"the comparison has no list `{part}`")
+
+
+def _parts(stage: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
+    """Give the parts of a step that changed beyond noise: the change in ms, and the name."""
+    metrics = {row.get("metric"): row for row in stage.get("metrics") or []}
+    for name, row in metrics.items():
+        if _is_changed(row) and str(name).startswith("class_") and str(name).endswith("_ms"):
+            yield row["change"], str(name)[len("class_") : -len("_ms")]
+    causes = stage.get("host") or []
+    for row in filter(_is_changed, causes):
+        function, _, file = str(row.get("metric")).partition(" (")
+        yield row["change"], f"idle: {function}" + (file and f" ({file.rpartition('/')[2]}")
+    idle, gaps = metrics.get("idle_ms", {}), metrics.get("launch_gaps_ms", {})
+    if causes:
+        return
+    gaps_ms = gaps["change"] if _is_changed(gaps) else 0
+    if gaps_ms:
+        yield gaps_ms, "idle: launch gaps"
+    if _is_changed(idle):
+        threshold = (idle.get("noise") or {}).get("threshold") or 0
+        others_ms = idle["change"] - gaps_ms
+        if abs(others_ms) > threshold and others_ms * idle["change"] > 0:
+            yield others_ms, "idle: other" if gaps_ms else "GPU idle"
+
+
+def _is_changed(row: Mapping[str, Any]) -> bool:
+    return row.get("verdict") in ("increased", "decreased") and bool(row.get("change"))
+
+
+def _unit(stage: Mapping[str, Any]) -> str:
+    """Return what the numbers of a stage are per."""
+    if stage.get("per") != "instance":
+        return str(stage.get("per"))
+    return "step" if stage.get("step") == "step" else "call"
+
+
+def _signed_time(ms: float) -> str:
+    return f"{ms:+,.2f} ms" if abs(ms) >= 0.1 else f"{ms * 1e3:+.1f} us"
 
 
 def diff(
@@ -111,8 +180,12 @@ def diff(
         InstallError: `stage2-launch` is not there.
 
     """
+    sides = {"before": _operands(before), "after": _operands(after)}
+    for name, runs in sides.items():
+        if not runs:
+            raise DiffError(f"{name} has no runs: give a run, or a list of runs")
     words = ["--json", *(["--strict"] if strict else [])]
-    words += [*_operands(before), "--against", *_operands(after)]
+    words += [*sides["before"], "--against", *sides["after"]]
     done = compare(words, [fail_if] if isinstance(fail_if, str) else fail_if, timeout_s)
     try:
         read = json.loads(done.stdout)
@@ -149,13 +222,29 @@ def compare(
     except OSError as error:
         raise DiffError(f"stage2-launch cannot be started: {error}") from error
     if done.returncode not in (0, FAILED):
-        raise DiffError(
-            f"the runs were not compared (stage2-launch diff ended with {done.returncode}): "
-            f"{(done.stdout + done.stderr).strip()}"
-        )
+        raise DiffError(_reason(done))
     return done
+
+
+def _reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why runs were not compared, in the words of a caller who wrote no command line."""
+    said = (done.stdout + done.stderr).strip()
+    if not _ERROR.search(said):
+        status = f"stage2-launch diff ended with {done.returncode}"
+        return f"the runs were not compared ({status}): {said}"
+    why = _ERROR.split(said)[-1]
+    condition = _CONDITION.fullmatch(why)
+    if condition:
+        return f"fail_if {condition[1]}: {condition[2]}"
+    return f"the runs were not compared: {why}"
 
 
 def _operands(side: Side) -> list[str]:
     runs = [side] if isinstance(side, (str, os.PathLike, Run)) else side
-    return [as_operand(run.path if isinstance(run, Run) else run) for run in runs]
+    return [as_operand(_folder(run.path) if isinstance(run, Run) else run) for run in runs]
+
+
+def _folder(file: Path) -> Path:
+    """Return the folder of a run, whose name is shorter, instead of the report in it."""
+    is_in_run = file.name == "metrics.json" and file.with_name("run.json").is_file()
+    return file.parent if is_in_run else file

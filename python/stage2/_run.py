@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from ._layout import LayoutError, with_kernel_rows, with_timelines
-from ._tables import SOURCES, Table, TableError, lines_html, table_of, visible
+from ._tables import SOURCES, Table, TableError, lines_html, table_of, visible, wrapped
 
 SCHEMA = "stage2.report"
 SCHEMA_VERSIONS = (1, 2)
@@ -18,6 +18,7 @@ _TIMELINES = "timelines.json"
 _MAX_BYTES = 2**30
 _LATEST = "tmp/stage2/latest"
 _NAMED_STAGES = 6
+_NAMED_RUNS = 4
 
 
 class RunError(ValueError):
@@ -57,27 +58,30 @@ class Run:
         return f"<stage2.Run {self.path}: {stages}{marks}>"
 
     def __str__(self) -> str:
-        """Return the first lines of the report, its answer."""
-        lines = [f"{label}: {text}" for label, text in self._lines()]
-        return "\n".join([*lines, *self._marks()]) or repr(self)
+        """Return the first screen of the report, wrapped at the width of the terminal."""
+        return wrapped(self._lines()) or repr(self)
 
     def _repr_html_(self) -> str:
         """Show the answer, what is missing and the stages in a notebook."""
-        rows = [*self._lines(), *(("note", mark) for mark in self._marks())]
-        head = f"<p><b>{escape(str(self.path))}</b></p>{lines_html(rows)}"
+        head = f"<p><b>{escape(str(self.path))}</b></p>{lines_html(self._lines())}"
         try:
             return head + self.stages._repr_html_()
         except RunError as error:
             return f"{head}<p>{escape(visible(error))}</p>"
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = (self.answer or {}).get("lines")
+        """Return a fact in each line, or the answer in full, with what is missing in neither."""
+        answer = self.answer or {}
+        lines = answer.get("short") or answer.get("lines")
         rows = [row for row in lines if isinstance(row, dict)] if isinstance(lines, list) else []
-        return [(visible(row.get("label")), visible(row.get("text"))) for row in rows]
+        shown = [(visible(row.get("label")), visible(row.get("text"))) for row in rows]
+        told = " ".join(text for _, text in shown)
+        notes = [mark for mark in self._marks() if mark not in told]
+        return [*shown, *(("note", mark) for mark in notes)]
 
     def _marks(self) -> list[str]:
         """Return warnings about the numbers: a simulated GPU, missing records."""
-        marks = ["the GPU is simulated"] if self.metrics.get("simulated") else []
+        marks = ["simulated GPU"] if self.metrics.get("simulated") else []
         coverage = self.metrics.get("coverage")
         verdict = coverage.get("verdict") if isinstance(coverage, dict) else None
         if isinstance(verdict, dict) and verdict.get("status") != "complete":
@@ -86,7 +90,10 @@ class Run:
 
     @property
     def answer(self) -> Mapping[str, Any] | None:
-        """The answer: `lines`, `stages` and `first`. None if the run has none."""
+        """The answer: `short` (what `print` shows), `lines` (the same in full), `stages`, `first`.
+
+        None if the run has none. Times that were calculated, such as floors, have fractions.
+        """
         answer = self.metrics.get("answer")
         return answer if isinstance(answer, dict) else None
 
@@ -94,8 +101,10 @@ class Run:
     def stages(self) -> Table:
         """One row for each stage.
 
-        `host_warm_mean_ns` is the mean host time of its warm instances. `gpu_busy_ns` is the part
-        of `gpu_window_ns` in which any GPU work ran; `kernel_sum_ns` adds up kernels that overlap.
+        `gpu_busy_ns` is the part of `gpu_window_ns` in which any GPU work ran; `kernel_sum_ns` adds
+        up kernels that overlap. They are sums over all instances, and `warm.gpu_busy_ns` and the
+        other columns in `warm` over those that are not the first of their process (None: there is
+        no other). `host_warm_mean_ns` is the mean host time of these.
         """
         return self.table("stages")
 
@@ -129,7 +138,12 @@ class Run:
 
     @property
     def late_ranks(self) -> Table:
-        """One row for each stage and rank that was late at collectives; times are sums."""
+        """One row for each stage and rank that was late at collectives.
+
+        The rank was late in `delays.steps.late` of `delays.steps.of` steps, by
+        `delays.steps.median_ns` in the median one (None: it did not hold up the steps).
+        `late_total_ns` is the sum over `late_collectives` of its `collectives`.
+        """
         return self.table("late_ranks")
 
     @property
@@ -238,6 +252,12 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
 
     """
     path = Path(run)
+    if str(run).startswith("baseline:"):
+        saved = f"tmp/stage2/baselines/{str(run).partition(':')[2]}"
+        raise RunError(
+            f"{run} is a baseline, which only diff and stage2_gate take; load one of its runs, the "
+            f"files {saved}/*.json"
+        )
     if str(run) == "latest" and not path.exists():
         path = Path(_LATEST)
     windows = sorted(path.glob(f"windows/*/{_FILE}"))
@@ -249,7 +269,13 @@ def load(run: str | os.PathLike[str] = _LATEST) -> Run:
     again = "write it again: stage2-launch report RUN_DIR"
     if not path.is_file():
         what = f"has no {_FILE}" if Path(run).exists() else "does not exist"
-        raise RunError(f"{run} {what}: name the folder of a run, for instance {_LATEST}")
+        within = sorted(str(file.parent) for file in Path(run).glob(f"*/{_FILE}"))
+        if within:
+            more = f" and {len(within) - _NAMED_RUNS} more" if len(within) > _NAMED_RUNS else ""
+            raise RunError(f"{run} {what}, but holds runs: {', '.join(within[:_NAMED_RUNS])}{more}")
+        example = Path(_LATEST).exists()
+        which = f", for instance {_LATEST}" if example else " (`stage2-launch run` makes one)"
+        raise RunError(f"{run} {what}: name the folder of a run{which}")
     metrics = _read(path, again)
     if not isinstance(metrics, dict) or metrics.get("schema") != SCHEMA:
         raise RunError(f"{path} is not a report of stage2: its `schema` is not {SCHEMA!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from html import escape
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence
 
@@ -9,6 +11,7 @@ _SHOWN_ROWS = 20
 _SHOWN_COLUMNS = 12
 _SHOWN_TEXT = 60
 _INT64_MAX = 2**63 - 1
+_LEAST_WIDTH = 40
 _MAX_LEVELS = 8
 """Levels of lists and objects in a row; reports have four. Polars takes minutes for hundreds."""
 
@@ -24,8 +27,8 @@ class Table(List[Dict[str, Any]]):
 
     Units end the names of the columns: `_ns` (integer nanoseconds), `_percent`, `_bytes`, `_j`,
     `_w`, `_mhz`, `_per_s`. None means "not known", never 0. A dot separates the levels of the
-    report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The source of every table is
-    `metrics.json` of the run, with its `timelines.json`.
+    report: `launch.grid`. Lists are tuples: a grid is `(132, 1, 1)`. The most important columns
+    come first. The source of every table is `metrics.json` of the run, with its `timelines.json`.
     """
 
     def __init__(
@@ -36,11 +39,13 @@ class Table(List[Dict[str, Any]]):
         names = dict.fromkeys(name for row in flat for name in row)
         # Where some rows have an object and others null, the object's own columns say it all.
         objects = {name[:end] for name in names for end in _dots(name)}
-        columns = [
+        known = [
             name
             for name in names
             if name not in objects or any(row.get(name) is not None for row in flat)
         ]
+        first = [column for column in _FIRST.get(name, "").split() if column in known]
+        columns = [*first, *(column for column in known if column not in first)]
         super().__init__({name: row.get(name) for name in columns} for row in flat)
         self.name = name
         """Its name in `Run.table`."""
@@ -141,16 +146,16 @@ class Table(List[Dict[str, Any]]):
 
 
 _FIRST: dict[str, str] = {
-    "kernels": "stage short class calls total_ns mean_ns p99_ns launch.grid launch.block "
+    "kernels": "stage class calls total_ns mean_ns p99_ns short launch.grid launch.block "
     "kernel_sum_percent counters.roofline.bound",
-    "stages": "stage role instances host_warm_mean_ns gpu_window_ns gpu_busy_ns gpu_busy_percent "
-    "kernels kernel_sum_ns",
+    "stages": "stage instances gpu_window_ns gpu_busy_ns kernels warm.instances host_warm_mean_ns "
+    "warm.gpu_window_ns warm.gpu_busy_ns",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
     "host_self_ns host_mean_ns kernels_inclusive",
     "ranks": "stage who rank instances host_total_ns host_warm_median_ns gpu_busy_ns gpu_idle_ns "
     "waiting_ns transfer_ns communication_ns kernels",
-    "late_ranks": "stage who rank collectives late_collectives late_total_ns late_max_ns "
-    "delays.collectives delays.mean_ns delays.max_ns",
+    "late_ranks": "stage who delays.steps.late delays.steps.of delays.steps.median_ns "
+    "delays.steps.max_ns collectives late_collectives late_total_ns",
     "steps": "stage path file first steps min_ns mean_ns max_ns",
     "timelines": "stage file step kind lane name class depth start_ns length_ns",
     "collectives": "stage operation members calls time_ns transfer_ns waiting_ns bytes_total "
@@ -158,7 +163,7 @@ _FIRST: dict[str, str] = {
     "host_causes": "stage kind frame.function frame.file frame.line called percent error_percent "
     "samples",
     "metrics": "stage metric unit before after change change_percent verdict",
-    "work": "stage kind class before.name before.ns after.name after.ns change_ns verdict",
+    "work": "stage per kind class before.name before.ns after.name after.ns change_ns verdict",
 }
 """The columns that are shown of a table with many; `columns` names all."""
 
@@ -262,7 +267,7 @@ def _with_names(rows: list[dict[str, Any]], metrics: Metrics) -> list[dict[str, 
 
     def of(row: dict[str, Any]) -> dict[str, Any]:
         name = _at(names, row.get("name_index")) or {}
-        return {**row, "short": name.get("short"), "mangled": name.get("mangled")}
+        return {"short": name.get("short"), "mangled": name.get("mangled"), **row}
 
     return [of(row) for row in rows]
 
@@ -386,6 +391,24 @@ def _text(column: str, value: Any) -> str:
         return f"{value:,}"
     text = visible(value)
     return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 3] + "..."
+
+
+def wrapped(lines: Iterable[tuple[str, str]]) -> str:
+    """Return labelled texts, wrapped at the width of the terminal, or at 80 where it is unknown."""
+    lines = list(lines)
+    width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
+    column = max((len(label) for label, _ in lines), default=0) + 2
+    return "\n".join(
+        textwrap.fill(
+            text,
+            width,
+            initial_indent=f"{label}:".ljust(column),
+            subsequent_indent=" " * column,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for label, text in lines
+    )
 
 
 def lines_html(lines: Iterable[tuple[str, str]]) -> str:

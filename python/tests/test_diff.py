@@ -10,7 +10,9 @@ import pytest
 import stage2
 from stage2 import _install
 
-REPORTS = Path(__file__).parents[2] / "tests/fixtures/reports"
+REPOSITORY = Path(__file__).parents[2]
+REPORTS = REPOSITORY / "tests/fixtures/reports"
+SAMPLES = REPOSITORY / "docs/sample"
 
 
 def has_launcher() -> bool:
@@ -28,6 +30,7 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     before = stage2.load(REPORTS / "llama_1b.json")
     conditions = ["run.kernels<-5%", "decode.step_ms>+5%"]
     change = stage2.diff(before, str(REPORTS / "moe_small.json"), fail_if=conditions)
+    assert next(iter(change.lines)) == "verdict"
     assert {"time", "window", "kernels"} <= set(change.lines)
     assert change.failed
     assert [row["outcome"] for row in change.conditions] == ["failed", "passed"]
@@ -35,8 +38,43 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
     assert step["after"] - step["before"] == pytest.approx(step["change"])
     assert {"kernel"} <= {row["kind"] for row in change.work}
+    assert {row["per"] for row in change.work} == {"token", "call", "run"}
     assert "failed: " in repr(change)
     assert "step_ms" in change._repr_html_()
+
+
+@needs_launcher
+def test_what_changed_most_is_named() -> None:
+    before, after = (stage2.load(SAMPLES / name) for name in ("vllm_sorting", "vllm_server"))
+    change = stage2.diff(before, after)
+    assert change.lines["changed"].startswith(
+        "decode, per step: -0.89 ms idle: priority (sorting_scheduler.py)"
+    )
+    assert "-0.89 ms idle: priority" in " ".join(str(change).split())
+    # The folder of a run, which is what its command takes as well.
+    assert [run["label"] for run in change.comparison["before"]] == [str(SAMPLES / "vllm_sorting")]
+
+
+def test_parts_without_samples_of_the_host_are_gaps_and_other_idle_time() -> None:
+    changed = {"verdict": "decreased", "noise": {"threshold": 0.5}}
+    stage = {
+        "stage": "decode",
+        "presence": "both",
+        "per": "token",
+        "metrics": [
+            {"metric": "idle_ms", "change": -10.06, **changed},
+            {"metric": "launch_gaps_ms", "change": -9.19, **changed},
+            {"metric": "class_gemm_ms", "change": 0.041, "verdict": "increased"},
+            {"metric": "class_copy_ms", "change": 0.2, "verdict": "none"},
+        ],
+    }
+    other = {**stage, "stage": "prefill", "other_work": "512 against 811 prompt tokens per step"}
+    comparison = {"verdict": "Changed", "lines": [], "conditions": [], "stages": [other, stage]}
+    assert stage2.Diff(comparison).lines["changed"] == (
+        "decode, per token: -9.19 ms idle: launch gaps; -0.87 ms idle: other; +41.0 us gemm"
+    )
+    comparison["stages"] = [other]
+    assert stage2.Diff(comparison).lines["changed"] == "no part of a step beyond noise"
 
 
 @needs_launcher
@@ -51,17 +89,22 @@ def test_sides_may_have_several_runs(tmp_path: Path) -> None:
     change = stage2.diff(runs[:4], runs[4:], fail_if="decode.step_ms>+1%")
     assert not change.failed
     assert len(change.comparison["before"]) == len(change.comparison["after"]) == 4
-    with pytest.raises(stage2.DiffError, match=r"ended with 2.*is named twice"):
+    with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: .*is named twice"):
         stage2.diff(runs[:1] * 4, runs[4:])
 
 
 @needs_launcher
 def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     run = REPORTS / "llama_1b.json"
-    with pytest.raises(stage2.DiffError, match=r"ended with 2.*nothing-here"):
+    with pytest.raises(stage2.DiffError, match=r"^the runs were not compared: .*nothing-here"):
         stage2.diff(run, tmp_path / "nothing-here")
-    with pytest.raises(stage2.DiffError, match=r"ended with 2.*decode\.nothing"):
-        stage2.diff(run, run, fail_if="decode.nothing")
+    with pytest.raises(
+        stage2.DiffError, match=r"^fail_if 'decode\.nothing>5': [^;]*metric"
+    ) as caught:
+        stage2.diff(run, run, fail_if="decode.nothing>5")
+    assert "--help" not in str(caught.value)
+    with pytest.raises(stage2.DiffError, match=r"^after has no runs"):
+        stage2.diff(run, [])
 
 
 @pytest.mark.parametrize(

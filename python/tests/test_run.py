@@ -100,8 +100,6 @@ def test_a_table_without_rows_says_why() -> None:
 
 def test_a_run_shows_its_answer_and_what_is_missing(tmp_path: Path) -> None:
     run = stage2.load(SAMPLES / "vllm_two_gpus")
-    lines = run.metrics["answer"]["lines"]
-    assert str(run).splitlines() == [f"{line['label']}: {line['text']}" for line in lines]
     html = run._repr_html_()
     assert "is bound by the host" in html and "host_warm_mean" in html
     metrics = copy.deepcopy(run.metrics)
@@ -110,6 +108,26 @@ def test_a_run_shows_its_answer_and_what_is_missing(tmp_path: Path) -> None:
     marked = saved(tmp_path, metrics)
     for shown in (str(marked), repr(marked), marked._repr_html_()):
         assert "PARTIAL: 3 are lost" in shown and "simulated" in shown
+
+
+def test_a_run_prints_a_fact_in_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    in_full = [{"label": "verdict", "text": "decode takes 2.15 ms per token"}]
+    in_short = [
+        {"label": "verdict", "text": "simulated GPU: decode is bound by launches: 1.70 of 2.15 ms"},
+        {"label": "first", "text": "use CUDA graphs"},
+    ]
+    answer = {"lines": in_full, "short": in_short}
+    run = saved(tmp_path, report(simulated=True, answer=answer))
+    assert str(run).splitlines() == [
+        "verdict: simulated GPU: decode is bound by",
+        "         launches: 1.70 of 2.15 ms",
+        "first:   use CUDA graphs",
+    ]
+    # What an older version wrote, and what has no steps.
+    older = saved(tmp_path, report(simulated=True, answer={"lines": in_full}))
+    shown = ["verdict: decode takes 2.15 ms per token", "note:    simulated GPU"]
+    assert str(older).splitlines() == shown
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -146,6 +164,10 @@ def test_what_is_no_report_is_named(tmp_path: Path, content: bytes, said: str) -
 def test_absent_tables_and_files_say_so(tmp_path: Path) -> None:
     with pytest.raises(stage2.RunError, match=r"has no metrics\.json: name the folder of a run"):
         stage2.load(tmp_path)
+    with pytest.raises(stage2.RunError, match=r"baseline:main is a baseline, which only diff"):
+        stage2.load("baseline:main")
+    with pytest.raises(stage2.RunError, match=r"holds runs: .*, .*runner, .* and 3 more$"):
+        stage2.load(SAMPLES)
     window = tmp_path / "windows/w1"
     window.mkdir(parents=True)
     (window / "metrics.json").write_text("{}")
@@ -206,6 +228,7 @@ def test_the_table_of_kernels_becomes_rows(tmp_path: Path) -> None:
     at = table["columns"].index("first_start_ns")
     assert first["first_start_gpu_ns"] == table["begin_gpu_ns"] + table["rows"][0][at]
     assert first["stage"] in {row["stage"] for row in run.stages}
+    assert run.kernels.columns[:4] == ["stage", "class", "calls", "total_ns"]
     assert sum(row["kernel_sum_percent"] or 0 for row in run.kernels) == pytest.approx(100)
 
 
@@ -280,7 +303,9 @@ def test_the_latest_run_is_loaded_by_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(stage2.RunError, match=r"latest does not exist: name the folder"):
+    with pytest.raises(
+        stage2.RunError, match=r"latest does not exist: .*`stage2-launch run` makes one"
+    ):
         stage2.load("latest")
     folder = tmp_path / "tmp/stage2/latest"
     folder.mkdir(parents=True)

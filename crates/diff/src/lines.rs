@@ -739,17 +739,18 @@ fn noise(of: &Comparison) -> String {
 
 /// Runs that are missing for a test, and the command that compares them with those that are there.
 fn more_runs(of: &Comparison) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    let label = |run: &ComparedRun| {
+        // The runs of a baseline have one name.
+        let is_baseline = run.label.starts_with("baseline:");
+        let name = run.label.split('/').next().filter(|_| is_baseline).unwrap_or(&run.label);
+        let is_short = name.chars().count() <= NAME_TO_COPY;
+        (is_short && name.chars().all(plain)).then(|| name.to_owned())
+    };
+    // An example of both sides, or the runs of both.
+    let are_named = of.before.iter().chain(&of.after).all(|run| label(run).is_some());
     let names = |side: &[ComparedRun], word: &str| -> Vec<String> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
-        let label = |run: &ComparedRun| {
-            // The runs of a baseline have one name.
-            let is_baseline = run.label.starts_with("baseline:");
-            let name = run.label.split('/').next().filter(|_| is_baseline).unwrap_or(&run.label);
-            let is_short = name.chars().count() <= NAME_TO_COPY;
-            (is_short && name.chars().all(plain)).then(|| name.to_owned())
-        };
-        let known: Option<Vec<String>> = side.iter().map(label).collect();
-        let mut known = known.unwrap_or_default();
+        let mut known: Vec<String> = side.iter().filter(|_| are_named).filter_map(label).collect();
         let others = known.len() + 1..=side.len().max(ENOUGH_RUNS);
         known.dedup();
         known.into_iter().chain(others.map(|at| format!("{word}-{at}"))).collect()

@@ -23,6 +23,10 @@ pub struct Answer {
     /// there where steps and windows are known, the line on outliers where a stage has some, that on the host where it
     /// was sampled, and that on the late rank where one is late.
     pub lines: Vec<AnswerLine>,
+    /// The lines in short, as the console and the Markdown pages begin with them: a fact in each. Absent where no step, or
+    /// not what bounds it, is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub short: Vec<AnswerLine>,
     /// What no number of the run may be read without, as the lines begin with it: `simulated GPU: `; empty: nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lead: String,
@@ -36,7 +40,8 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerLine {
-    /// `verdict`, `time`, `window`, `outliers`, `host`, `late rank`, `floor`, `first` or `coverage`.
+    /// `verdict`, `time`, `window`, `outliers`, `host`, `late rank`, `floor`, `first` or `coverage`; in short also
+    /// `where`, `late`, `kernel` and `warnings`.
     pub label: String,
     /// What it says: visible text, not escaped for a format.
     pub text: String,

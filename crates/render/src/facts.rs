@@ -170,17 +170,22 @@ pub(super) fn in_full(report: &Report) -> String {
     })
 }
 
+/// [`facts`] as pages have them: with the lines that have no fact, such as that on warnings, in front of the coverage.
+/// Empty where there are none.
+pub(super) fn short(report: &Report) -> Vec<AnswerLine> {
+    let mut lines = facts(report).unwrap_or_default();
+    let Some(coverage) = lines.pop() else { return lines };
+    lines.extend(page_lines(report).into_iter().filter(is_other));
+    lines.push(coverage);
+    for first in lines.iter_mut().filter(|line| line.label == FIRST) {
+        first.label = "first".into();
+    }
+    lines
+}
+
 fn screen(report: &Report) -> Option<String> {
-    let facts = facts(report)?;
-    let all = page_lines(report);
-    let others = all.iter().filter(|line| is_other(line));
-    let (coverage, known) = facts.split_last()?;
-    let lines = known.iter().chain(others).chain([coverage]);
-    let items = lines.map(|AnswerLine { label, text }| match label.as_str() {
-        FIRST => item("first", text),
-        label => item(label, text),
-    });
-    let items: String = items.collect();
+    let lines = Some(short(report)).filter(|lines| !lines.is_empty())?;
+    let items: String = lines.iter().map(|line| item(&line.label, &line.text)).collect();
     let (above, below) = (opening(report), head_of_ranks(report));
     let told = verdict_stage(report).filter(|told| told.floor.distance.value().is_some());
     let of = told.and_then(|told| Some(&told.bottleneck.as_ref()?.of));

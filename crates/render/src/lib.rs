@@ -45,17 +45,20 @@ use stage2_read::files::{remedy, stream_whole};
 use stage2_read::threads;
 use stage2_report::conclusions::Shown;
 
-/// Writes the pages and tables of a report into the folder of its run; gives their paths. `shown` is what
-/// the pages of operators and Stage 1 show next to it, and `top_n` the number of rows of `kernels.md`.
+/// Writes the pages and tables of a report into the folder of its run, and its answer in short into the report; gives
+/// their paths. `shown` is what the pages of operators and Stage 1 show next to it, and `top_n` the number of rows of
+/// `kernels.md`.
 ///
 /// # Errors
 /// A file that cannot be written.
 pub fn write_files(
-    report: &Report,
+    report: &mut Report,
     top_n: usize,
     shown: &Shown,
     run_dir: &Path,
 ) -> anyhow::Result<Vec<PathBuf>> {
+    report.answer.short = facts::short(report);
+    let report = &*report;
     let write = |name: &str, content: &dyn Fn(&mut dyn Write) -> anyhow::Result<()>| {
         let path = run_dir.join(name);
         stream_whole(&path, content).map_err(|error| {

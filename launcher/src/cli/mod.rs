@@ -436,7 +436,7 @@ Examples:
 
 It goes on until a signal ends it (status 0), and then removes the file. Status
 2 for wrong usage or a path that does not exist; 70 if there is no such process,
-or the address is in use. docs/live.md lists the metrics.";
+or the address is in use. docs/feed.md lists the metrics.";
 
 #[cfg(test)]
 mod tests {

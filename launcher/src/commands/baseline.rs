@@ -243,7 +243,8 @@ fn existing(folder: &Path, name: &str) -> Result<PathBuf, Failure> {
     }
     let names = names_in(folder);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let instead = instead(name, &names);
+    // What saves one is said below.
+    let instead = if names.is_empty() { String::new() } else { instead(name, &names) };
     Err(Failure::Usage(format!(
         "there is no baseline `{name}` in {FOLDER}{instead}; `stage2-launch baseline save {name} RUN` saves one"
     )))

@@ -293,7 +293,7 @@ impl Output<'_, '_> {
             all.map(|(placed, count)| (vec![("placed", placed.to_owned())], Value::Count(count)))
                 .into()
         })?;
-        let help = "What was not kept, by kind; docs/live.md lists the kinds.";
+        let help = "What was not kept, by kind; docs/feed.md lists the kinds.";
         self.rows(counter("losses", None, help), |process| {
             let own = [
                 ("corrupt_frames", process.corrupt_frames),
@@ -567,8 +567,8 @@ mod tests {
 
     #[test]
     fn the_manual_lists_every_metric() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/live.md");
-        let manual = std::fs::read_to_string(path).expect("docs/live.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/feed.md");
+        let manual = std::fs::read_to_string(path).expect("docs/feed.md");
         let text = of(vec![process()]);
         for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         {

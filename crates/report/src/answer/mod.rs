@@ -60,7 +60,7 @@ pub(crate) fn add(report: &mut Report, measured: &RunMeasurements) {
     series.retain(|series| place(&series.stage).is_some());
     series.order_by_key(|series| place(&series.stage));
     report.step_series = series;
-    report.answer = Answer { lead: lines::lead(report), lines, stages, first };
+    report.answer = Answer { lead: lines::lead(report), lines, short: Vec::new(), stages, first };
 }
 
 /// The part of a window that vanishes, and its standard error where it is an estimate.

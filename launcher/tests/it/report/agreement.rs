@@ -147,6 +147,7 @@ fn quotes(evidence: &Evidence, text: &str, what: &str) {
 
 #[test]
 fn every_place_has_the_lines_of_the_answer() {
+    assert!(bundles().iter().any(|told| !told.report.answer.short.is_empty()));
     for told in bundles() {
         // Hostile names are spelled as each format needs it, and the console names the folder of the run.
         let is_plain = |text: &str| !text.contains("=cmd") && !text.contains("RUN_DIR");
@@ -169,6 +170,17 @@ fn every_place_has_the_lines_of_the_answer() {
         let [(_, summary), (_, console)] =
             ["stakeholder_summary.md", "console"].map(|name| place(name).expect("a text"));
         let words = |text: &str| unescaped(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        // Those of metrics.json, which the Python package shows, are in the order of the page.
+        let short: Vec<String> = told
+            .report
+            .answer
+            .short
+            .iter()
+            .map(|line| format!("- **{}:** {}", line.label, line.text))
+            .collect();
+        let head = summary.split("\n\n").find(|part| part.starts_with("- **Verdict:**"));
+        let head = head.filter(|_| !short.is_empty()).map(words).unwrap_or_default();
+        assert_eq!(words(&short.join("\n")).to_lowercase(), head.to_lowercase(), "{}", told.name);
         let console = words(console);
         for line in summary.lines().filter(|line| is_plain(line)) {
             let Some((label, fact)) =
