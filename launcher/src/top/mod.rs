@@ -184,12 +184,15 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     view
 }
 
+/// The report of a run that has ended: its own one, or the one that `w` wrote.
+fn report_of(watched: &LiveSource) -> Option<PathBuf> {
+    let of_run = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    of_run.or_else(|| watched.made.clone())
+}
+
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
-    let of_run = || watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
-    // Its own one, if there is one: `w` names the copy.
-    let report = of_run().or_else(|| watched.made.clone());
-    let next = match (report, has_keys && !watched.files().is_empty()) {
+    let next = match (report_of(watched), has_keys && !watched.files().is_empty()) {
         (Some(report), _) => format!("report: {}", visible_path(&report)),
         (None, true) => "w writes its report".to_owned(),
         (None, false) => "`stage2-launch merge` writes its report".to_owned(),
@@ -251,8 +254,13 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-/// Writes what is there so far as a bundle; after the end of the run, its report is the one that the page names.
+/// Writes what is there so far as a bundle; after the end of the run, its report is the one that the page names, and
+/// another one would be the same.
 fn write_bundle(watched: &mut LiveSource, is_over: bool) {
+    if let Some(report) = report_of(watched).filter(|_| is_over) {
+        watched.said = Some(format!("there is a report already: {}", visible_path(&report)));
+        return;
+    }
     let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
     let files: Vec<PathBuf> = with_data.map(|(path, _)| path.clone()).collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));

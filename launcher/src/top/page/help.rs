@@ -15,8 +15,8 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ("f, w, q", "freeze the page; write a report of all recorded so far; quit"),
     (
         "Numbers",
-        "of the last 10 s; ended: all calls but the first. Ranks: means, but P50, P99, TOKENS/S of an ended engine: \
-         rank with most steps",
+        "of the last 10 s; ended: all calls but the first. Ranks: means; P50, P99: of all calls (ended engine: of \
+         one rank, as TOKENS/S)",
     ),
     (
         "PER, P50, P99",
