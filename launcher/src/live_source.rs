@@ -362,11 +362,15 @@ impl LiveSource {
         });
     }
 
-    /// The folder of the run of which all or a part is watched.
+    /// The folder of the run of which all or a part is watched; `None` of several.
     pub(crate) fn run(&self) -> Option<&Path> {
         let named = Some(Path::new(&self.name)).filter(|path| path.is_dir());
         let is_of_run = |path: &&Path| path.parent().is_some_and(|of| of.ends_with(COLLECTOR));
-        let read = || self.files().first().map(|(path, _)| path.as_path()).filter(is_of_run);
+        let read = || {
+            let mut all = self.files().iter().map(|(path, _)| path.as_path());
+            let first = all.next().filter(is_of_run)?;
+            all.all(|path| path.parent() == first.parent()).then_some(first)
+        };
         named.or_else(read).map(run_of)
     }
 

@@ -33,6 +33,8 @@ const KNOWN: usize = 1 << 14;
 const LINES: usize = 1 << 13;
 /// Distinct causes in a second, and launching threads in it.
 const CAUSES: usize = 1 << 10;
+/// Rows of [`HostIdle::spent`].
+const SPENT: usize = 128;
 const LAUNCHING: usize = 1 << 8;
 const THREADS: usize = 1 << 12;
 const NAME_CHARS: usize = 40;
@@ -48,6 +50,9 @@ pub struct HostIdle {
     pub samples: u64,
     /// What these threads did, the largest share first. Only what exceeds its sampling error is here.
     pub causes: Vec<HostCause>,
+    /// What they did in all of the time, whether work ran or not, in percent of `ns`, without waits for running work. The
+    /// longest ones: those of two ranks tell why one is late.
+    pub spent: Vec<HostCause>,
     /// Why there is no cause; `None` if there is one.
     pub why_none: Option<String>,
     /// The limits of the samples, as the collector reported them.
@@ -93,6 +98,8 @@ pub(crate) struct HostSlot {
     in_calls: Sum,
     /// Samples outside of calls, and time in calls, ns.
     causes: FxHashMap<Key, (Sum, u64)>,
+    /// Samples of all the time but of waits for running work.
+    spent: FxHashMap<Key, Sum>,
     threads: BTreeSet<u32>,
 }
 
@@ -100,6 +107,14 @@ impl HostSlot {
     fn cause(&mut self, key: Key) -> &mut (Sum, u64) {
         let has_room = self.causes.len() < CAUSES || self.causes.contains_key(&key);
         self.causes.entry(if has_room { key } else { Key::default() }).or_default()
+    }
+
+    fn spend(&mut self, key: Key, samples: &Sum) {
+        // Where a thread waits for the GIL is chance: it does so at many places, for a short time at each.
+        let is_gil = key.kind == HostCauseKind::Gil;
+        let key = if is_gil { Key { kind: key.kind, ..Key::default() } } else { key };
+        let has_room = self.spent.len() < CAUSES || self.spent.contains_key(&key);
+        self.spent.entry(if has_room { key } else { Key::default() }).or_default().add(samples);
     }
 
     fn launched(&mut self, thread: u32) {
@@ -119,6 +134,7 @@ impl HostSlot {
             known.0.add(sum);
             known.1 = known.1.saturating_add(*ns);
         }
+        more.spent.iter().for_each(|(key, sum)| self.spend(*key, sum));
         more.threads.iter().for_each(|thread| self.launched(*thread));
     }
 }
@@ -333,23 +349,25 @@ impl Host {
             }
             let interval_ns = sample.interval_ns.min(LONGEST_NS);
             slot.sampled_ns = slot.sampled_ns.saturating_add(interval_ns);
+            let mut sum = Sum::default();
+            sum.push(interval_ns);
+            let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
+            let key = self.key(sample, of_holder.unwrap_or(NONE), tables);
+            let is_busy = holds(busy, sample.at.0);
+            if !(is_busy && key.kind == HostCauseKind::CudaCall) {
+                slot.spend(key, &sum);
+            }
             if !holds(idle, sample.at.0) {
                 continue;
             }
             slot.launched(sample.thread);
-            let mut sum = Sum::default();
-            sum.push(interval_ns);
             if is_in_call(calls, sample) {
                 slot.in_calls.add(&sum);
                 continue;
             }
             slot.outside.add(&sum);
-            let of_holder = stacks.get(&(sample.at.0, sample.holder)).copied();
-            let key = match holds(busy, sample.at.0) {
-                true => Key { kind: HostCauseKind::OtherWork, ..Key::default() },
-                false => self.key(sample, of_holder.unwrap_or(NONE), tables),
-            };
-            slot.cause(key).0.add(&sum);
+            let other = Key { kind: HostCauseKind::OtherWork, ..Key::default() };
+            slot.cause(if is_busy { other } else { key }).0.add(&sum);
         }
     }
 
@@ -470,7 +488,52 @@ impl Host {
         };
         let why_none = causes.is_empty().then(why);
         let note = fact(stage2_contract::trace::host::NOTE);
-        HostIdle { ns: sum.ns, idle_ns: sum.idle_ns, samples, causes, why_none, note }
+        let spent = self.spent(&sum, tables);
+        HostIdle { ns: sum.ns, idle_ns: sum.idle_ns, samples, causes, spent, why_none, note }
+    }
+
+    fn spent(&self, sum: &HostSlot, tables: &Tables) -> Vec<HostCause> {
+        let functions = self.functions(sum.spent.iter().map(|(key, samples)| (key, samples, 0)));
+        let percent = |ns: f64| ns / sum.ns.max(1) as f64 * 100.0;
+        let mut all: Vec<(Key, HostCause)> = functions
+            .into_iter()
+            .map(|Function { samples, hottest: (_, key), .. }| {
+                let (of, error) = (percent(samples.ns as f64), percent(samples.squares.sqrt()));
+                let cause =
+                    HostCause { percent: of, error_percent: error, ..self.cause(&key, tables) };
+                (key, HostCause { samples: samples.samples, ..cause })
+            })
+            .collect();
+        all.order_by(|a, b| b.1.percent.total_cmp(&a.1.percent).then(a.0.cmp(&b.0)));
+        all.into_iter().map(|(_, cause)| cause).take(SPENT).collect()
+    }
+
+    /// The lines of each function together.
+    fn functions<'k>(
+        &self,
+        all: impl Iterator<Item = (&'k Key, &'k Sum, u64)>,
+    ) -> impl Iterator<Item = Function> {
+        let mut functions: BTreeMap<_, Function> = BTreeMap::new();
+        for (key, samples, ns) in all {
+            let function = self.line_of(key).map(|line| (&*line.file, &*line.function));
+            let of = functions.entry((key.kind, function, key.thread, key.call)).or_default();
+            of.add(*key, samples, ns);
+        }
+        functions.into_values()
+    }
+
+    fn line_of(&self, key: &Key) -> Option<&HostFrame> {
+        self.lines.get(key.line? as usize)
+    }
+
+    fn cause(&self, key: &Key, tables: &Tables) -> HostCause {
+        HostCause {
+            kind: key.kind,
+            frame: self.line_of(key).cloned(),
+            called: key.call.map(|name| call_name(tables.bytes(name))),
+            thread: key.thread.map(|thread| self.thread_name(thread)),
+            ..HostCause::default()
+        }
     }
 
     fn causes(&self, sum: &HostSlot, tables: &Tables) -> Vec<HostCause> {
@@ -486,29 +549,18 @@ impl Host {
             _ => 1.0,
         };
         let outside = (1.0 - exact_ns as f64 / whole) * covered;
-        let line_of = |key: &Key| key.line.and_then(|line| self.lines.get(line as usize));
-        let mut functions: BTreeMap<_, Function> = BTreeMap::new();
-        for (key, (samples, ns)) in &sum.causes {
-            let function = line_of(key).map(|line| (&*line.file, &*line.function));
-            let of = functions.entry((key.kind, function, key.thread, key.call)).or_default();
-            of.add(*key, samples, *ns);
-        }
-        let cause = |function: &Function| {
-            let Function { samples, ns, hottest: (_, key) } = function;
+        let functions = sum.causes.iter().map(|(key, (samples, ns))| (key, samples, *ns));
+        let cause = |Function { samples, ns, hottest: (_, key) }| {
             let (percent, error) = samples.percent_of(&sum.outside);
-            HostCause {
-                kind: key.kind,
-                frame: line_of(key).cloned(),
-                called: key.call.map(|name| call_name(tables.bytes(name))),
-                thread: key.thread.map(|thread| self.thread_name(thread)),
-                percent: percent * outside + *ns as f64 / whole * 100.0,
+            let cause = HostCause {
+                percent: percent * outside + ns as f64 / whole * 100.0,
                 error_percent: error * outside,
                 samples: samples.samples,
-                ..HostCause::default()
-            }
+                ..self.cause(&key, tables)
+            };
+            (key, cause)
         };
-        let mut causes: Vec<(Key, HostCause)> =
-            functions.values().map(|of| (of.hottest.1, cause(of))).collect();
+        let mut causes: Vec<(Key, HostCause)> = self.functions(functions).map(cause).collect();
         causes.retain(|(_, cause)| {
             let is_sure = cause.percent >= cause.error_percent * HOST_ERRORS_LEAST;
             cause.is_finding() && cause.percent > 0.0 && is_sure
@@ -695,10 +747,33 @@ mod tests {
             ]
         );
         assert_eq!(idle.why_none, None);
+        // Of all the time, with the GIL as one cause.
+        let spent: Vec<(u64, String)> =
+            idle.spent.iter().map(|of| (of.percent.round() as u64, of.text(true))).collect();
+        let code = (20, "Scheduler.schedule (serve.py:212)".to_owned());
+        assert_eq!(spent, [(80, "waiting for the GIL".to_owned()), code]);
         // Nothing is kept of what is final, and what comes for it counts as late.
         assert!(host.samples.is_empty() && host.calls.is_empty());
         host.take(Record::HostSamples(vec![sample(5, 1, HostState::Running, 1)]), false);
         assert_eq!((host.samples.len(), host.late), (0, 1));
+    }
+
+    /// Hazard (Watching what runs): The rank that waits for a late one spends more time in calls that wait for running
+    ///  work, and that is compared with what the late one does.
+    /// Promise: These waits are in no comparison; calls while no work runs are.
+    #[test]
+    fn waits_for_running_work_are_no_time_of_the_host() {
+        let mut host = host();
+        host.worked(400 * MS, 1_000 * MS);
+        let all = (0..1_000).map(|at| sample(at * MS, 1, HostState::Driver, 1));
+        host.take(Record::HostSamples(all.collect()), false);
+        let mut slot = HostSlot::default();
+        settle(&mut host, 1_000 * MS, &[(0, 1_000 * MS)], &tables(), &mut slot);
+        let spent = found(&host, &slot).spent;
+        let samples: Vec<_> = spent.iter().map(|of| (of.kind, of.samples)).collect();
+        assert_eq!(samples, [(HostCauseKind::CudaCall, 400)]);
+        // Percent of the second; of its 400 samples of 1 ms, the error is 20 ms.
+        assert_eq!((spent[0].percent, spent[0].error_percent), (40.0, 2.0));
     }
 
     /// Hazard (Watching what runs): The main thread sets the GPU up and then waits for the threads that launch.

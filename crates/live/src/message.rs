@@ -10,7 +10,7 @@ use crate::MAX_STAGES;
 use crate::look::{LAG_NS, Look, Watched, clock_differs};
 
 /// Any change of what [`Look`] holds is another version.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Processes of one host.
 const PROCESSES: usize = 1_024;
 /// Kernels of a process that are told, the longest first.
@@ -135,25 +135,28 @@ pub(crate) mod losses {
     }
 }
 
-/// A histogram by its buckets.
-pub(crate) mod histogram {
+/// Times by their sum and their distribution.
+pub(crate) mod times {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use stage2_contract::stats::Histogram;
+    use stage2_read::trace::stats::Series;
 
     pub(crate) fn serialize<S: Serializer>(
-        histogram: &Histogram,
+        times: &Series,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        histogram.buckets().serialize(serializer)
+        let sum = u64::try_from(times.sum()).unwrap_or(u64::MAX);
+        (sum, times.histogram().buckets()).serialize(serializer)
     }
 
     pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
         deserializer: D,
-    ) -> Result<Histogram, D::Error> {
-        let buckets = Vec::deserialize(deserializer)?;
-        Histogram::of_buckets(buckets)
-            .ok_or_else(|| D::Error::custom("the buckets are in no order"))
+    ) -> Result<Series, D::Error> {
+        let (sum, buckets) = <(u64, Vec<(u16, u64)>)>::deserialize(deserializer)?;
+        let histogram = Histogram::of_buckets(buckets)
+            .ok_or_else(|| D::Error::custom("the buckets are in no order"))?;
+        Ok(Series::of_histogram(histogram, sum))
     }
 }
 
@@ -168,7 +171,7 @@ mod tests {
 
     fn look() -> Look {
         let mut decode = StageNumbers { steps: 2, ..StageNumbers::default() };
-        decode.step_times.add(7_000);
+        decode.step_times.push(7_000);
         let mut process = Watched {
             host: "node-1".into(),
             pid: 7,
@@ -198,8 +201,15 @@ mod tests {
         let (read, written_ns) = read(&text, NOW + 1_000_000_000).expect("a look");
         assert_eq!(written_ns, NOW);
         let (sent, came) = (&look().processes[0], &read.processes[0]);
-        assert_eq!((&came.totals, came.rank, &came.state), (&sent.totals, sent.rank, &sent.state));
+        assert_eq!((came.rank, &came.state), (sent.rank, &sent.state));
+        let numbers = |process: &Watched| {
+            let decode = &process.totals["decode"];
+            (decode.steps, decode.timed_steps(), decode.step_time(50))
+        };
+        assert_eq!(numbers(came), numbers(sent));
         assert_eq!((came.file.as_str(), came.window.kernels.len()), ("node-1-7.s2t", KERNELS));
+        // The mean of the only bucket, not its middle.
+        assert_eq!(came.totals["decode"].step_time(99), Some(7_000));
         assert!(came.losses.contains(&("range_events", 5)), "{:?}", came.losses);
         assert_eq!(
             (came.last_wall_ns, read.behind_bytes),
@@ -223,8 +233,8 @@ mod tests {
             ("HTTP".to_owned(), "not from `feed`"),
             ("[".repeat(100_000), "not from `feed`"),
             (
-                good.replace("\"stage2_live\":4", "\"stage2_live\":9"),
-                "version 9, and this program reads version 4",
+                good.replace("\"stage2_live\":5", "\"stage2_live\":9"),
+                "version 9, and this program reads version 5",
             ),
             (good.replace("node-1", "node\\u001b[2J"), "control characters"),
             (good.replace("node-1", "node\u{202e}"), "control characters"),

@@ -54,14 +54,13 @@ pub struct StageNumbers {
     pub steps_ns: u64,
     /// Of a window: steps that repeat within the instances, where these are mostly steps; else 0. `step_times` are theirs.
     pub within: u64,
-    /// How long each took: a step of an engine until the next one began, if that continued a request.
-    #[serde(with = "crate::message::histogram")]
-    pub step_times: Histogram,
-    /// Of a whole recording: the same steps one by one, as a report has them. Other hosts are not told of them.
+    /// How long each took: a step of an engine until the next one began, if that continued a request. One by one up to
+    /// 512 a second; other hosts are told the distribution.
+    #[serde(with = "crate::message::times")]
+    pub step_times: Series,
+    /// Of a whole recording: the same steps as a report has them. Other hosts are not told of them.
     #[serde(skip)]
     pub run: Option<RunSteps>,
-    /// Steps in `step_times`, and their sum, ns.
-    pub timed: (u64, u64),
     /// Steps by how long they were open: a count for each bucket of [`BUCKETS_S`], and one for
     /// longer steps.
     pub step_buckets: [u64; BUCKETS_S.len() + 1],
@@ -92,8 +91,7 @@ impl StageNumbers {
         self.step(step.end - step.start, step.batch);
         self.recorded_steps += u64::from(step.recorded == Some(true));
         if let Some(ns) = step.ns {
-            self.step_times.add(ns);
-            self.timed = (self.timed.0.saturating_add(1), self.timed.1.saturating_add(ns));
+            add_time(&mut self.step_times, ns);
         }
     }
 
@@ -131,8 +129,6 @@ impl StageNumbers {
             (&mut self.recorded_steps, other.recorded_steps),
             (&mut self.steps_ns, other.steps_ns),
             (&mut self.within, other.within),
-            (&mut self.timed.0, other.timed.0),
-            (&mut self.timed.1, other.timed.1),
             (&mut self.tokens, other.tokens),
             (&mut self.steps_with_tokens, other.steps_with_tokens),
             (&mut self.requests, other.requests),
@@ -156,20 +152,19 @@ impl StageNumbers {
 
     /// The time that so many percent of the steps do not exceed, ns: of a recording the one of a report.
     pub fn step_time(&self, percent: u64) -> Option<u64> {
-        match (&self.run, percent) {
-            (Some(run), 50) => run.times.median(),
-            (Some(run), _) => run.times.percentile(percent),
-            // Their mean is known better than the bucket that has all of them.
-            (None, _) if self.step_times.buckets().len() == 1 => {
-                self.timed.1.checked_div(self.timed.0)
-            }
-            (None, _) => self.step_times.percentile(percent),
+        match percent {
+            50 => self.times().median(),
+            _ => self.times().percentile(percent),
         }
+    }
+
+    fn times(&self) -> &Series {
+        self.run.as_ref().map_or(&self.step_times, |run| &run.times)
     }
 
     /// How many steps [`Self::step_time`] is of.
     pub fn timed_steps(&self) -> u64 {
-        self.run.as_ref().map_or(self.timed.0, |run| run.times.count())
+        self.times().count()
     }
 
     /// What `step_times` are of, instances or steps within them: how many ended, and with recorded work, about.
@@ -182,9 +177,9 @@ impl StageNumbers {
     }
 
     /// From here on the times are those of steps within the instances.
-    pub(crate) fn take_within(&mut self, steps: Within) {
-        self.within = self.within.saturating_add(steps.timed.0);
-        (self.step_times, self.timed) = (steps.times, steps.timed);
+    pub(crate) fn take_within(&mut self, times: Series) {
+        self.within = self.within.saturating_add(times.count());
+        self.step_times = times;
     }
 
     /// Share of the windows in which the GPU worked for the stage; nothing without a window.
@@ -290,25 +285,17 @@ pub(crate) fn steps_of<'r>(parts: impl Iterator<Item = &'r [RunSteps; 2]>) -> Op
     all.into_iter().find(|steps| steps.times.count() > 0)
 }
 
-/// Ranges of one name right within the instances of a stage.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Within {
-    /// How many, and their sum, ns.
-    timed: (u64, u64),
-    times: Histogram,
+/// Times that are kept one by one, of a stage in a second; of more, the distribution.
+const TIMES_EXACT: usize = 1 << 9;
+
+fn add_time(times: &mut Series, ns: u64) {
+    times.push(ns);
+    times.fold(TIMES_EXACT);
 }
 
-impl Within {
-    pub(crate) fn add(&mut self, ns: u64) {
-        self.timed = (self.timed.0.saturating_add(1), self.timed.1.saturating_add(ns));
-        self.times.add(ns);
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.timed.0 = self.timed.0.saturating_add(other.timed.0);
-        self.timed.1 = self.timed.1.saturating_add(other.timed.1);
-        self.times.merge(&other.times);
-    }
+/// How many, and how long together, ns.
+fn timed(times: &Series) -> (u64, u64) {
+    (times.count(), u64::try_from(times.sum()).unwrap_or(u64::MAX))
 }
 
 /// Records of GPU work by what is known of them.
@@ -402,8 +389,8 @@ const KERNELS: usize = 2_048;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) stages: FxHashMap<u16, StageNumbers>,
-    /// Ranges right within their instances.
-    pub(crate) within: FxHashMap<Kind, Within>,
+    /// The times of ranges of one name right within their instances.
+    pub(crate) within: FxHashMap<Kind, Series>,
     /// Time and number of launches by stage and kernel.
     pub(crate) kernels: FxHashMap<(u16, KernelId), (u64, u64)>,
     /// The times of those that communicate.
@@ -440,10 +427,10 @@ impl PastSlot {
     fn of(slot: &Slot) -> Self {
         let busy = slot.device_busy.values().filter(|busy_ns| **busy_ns > 0);
         let all = busy.clone().fold(0u64, |all, more| all.saturating_add(*more));
-        let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.timed.0 > 0);
+        let with_steps = slot.stages.iter().filter(|(_, numbers)| numbers.step_times.count() > 0);
         PastSlot {
-            steps: with_steps.map(|(&id, sum)| (id, sum.timed)).collect(),
-            within: slot.within.iter().map(|(&kind, steps)| (kind, steps.timed)).collect(),
+            steps: with_steps.map(|(&id, sum)| (id, timed(&sum.step_times))).collect(),
+            within: slot.within.iter().map(|(&kind, steps)| (kind, timed(steps))).collect(),
             busy_ns: all / busy.count().max(1) as u64,
         }
     }
@@ -549,7 +536,9 @@ impl Slots {
 
     fn add_step(&mut self, step: &Step) {
         self.add(step.end, step.is_cold, |slot| match step.within.zip(step.ns) {
-            Some((name, ns)) => slot.within.entry((step.stage, name)).or_default().add(ns),
+            Some((name, ns)) => {
+                add_time(slot.within.entry((step.stage, name)).or_default(), ns);
+            }
             None => slot.stages.entry(step.stage).or_default().add_step(step),
         });
     }

@@ -13,13 +13,14 @@ use stage2_contract::trace::{
 };
 use stage2_read::engine::StepWork;
 use stage2_read::trace::operation::rank_among;
+use stage2_read::trace::stats::Series;
 
 use crate::counters::Counters;
 use crate::host::{Host, HostIdle, HostSlot, StageSpans};
 use crate::instances::{Instances, Step};
 use crate::numbers::{
     BEFORE, Batch, COLD, Counts, DeviceBusy, DoneWork, Ended, KernelRow, Run, SLOT_NS, Slot, Slots,
-    StageNumbers, WARM, Window, Within, steps_of,
+    StageNumbers, WARM, Window, steps_of,
 };
 use crate::settled::{Settled, Stage, overlap_ns};
 use crate::tables::{GRAPH, KernelId, MEMCPY, MEMSET, OUTSIDE, Tables, UNATTRIBUTED};
@@ -528,7 +529,7 @@ impl Process {
         let mut stages: BTreeMap<String, StageNumbers> = BTreeMap::new();
         let mut kernels: FxHashMap<(u16, KernelId), (u64, u64)> = FxHashMap::default();
         let mut communication: FxHashMap<(u16, KernelId), Histogram> = FxHashMap::default();
-        let (steps_within, mut within) = (self.steps_within(), BTreeMap::<&str, Within>::new());
+        let (steps_within, mut within) = (self.steps_within(), BTreeMap::<&str, Series>::new());
         for slot in slots {
             for (&(id, name), steps) in slot.within.iter().filter(|((id, _), _)| counts(slot, *id))
             {
@@ -588,7 +589,7 @@ impl Process {
             () => return idle,
         };
         let why_none = Some(format!("it is not known when the GPU is idle: {unknown}"));
-        HostIdle { why_none, ns: 0, idle_ns: 0, causes: Vec::new(), ..idle }
+        HostIdle { why_none, ns: 0, idle_ns: 0, causes: Vec::new(), spent: Vec::new(), ..idle }
     }
 
     fn wall_ns(&self, at: u64) -> Option<u64> {

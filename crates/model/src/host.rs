@@ -318,6 +318,14 @@ impl HostCause {
         }
     }
 
+    /// Whether it is of the same kind and the same function as another one.
+    pub fn is_of_the_function_of(&self, other: &Self) -> bool {
+        let function = |cause: &Self| {
+            cause.frame.as_ref().map(|frame| (frame.function.clone(), frame.file.clone()))
+        };
+        self.kind == other.kind && function(self) == function(other)
+    }
+
     /// Describes the cause without the line number, which changes between versions of a program.
     pub fn without_line(&self) -> String {
         let frame = self.frame.as_ref().map(|frame| HostFrame { line: 0, ..frame.clone() });

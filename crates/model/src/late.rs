@@ -116,10 +116,8 @@ impl LateHostRow {
 
     /// Whether it is of the same kind and the same function as a cause of idle time.
     pub fn is_in(&self, cause: &HostCause) -> bool {
-        let function = |frame: &Option<HostFrame>| {
-            frame.as_ref().map(|frame| (frame.function.clone(), frame.file.clone()))
-        };
-        self.kind == cause.kind && function(&self.frame) == function(&cause.frame)
+        let (kind, frame) = (self.kind, self.frame.clone());
+        cause.is_of_the_function_of(&HostCause { kind, frame, ..HostCause::default() })
     }
 
     /// Without what the threads that held the GIL ran.

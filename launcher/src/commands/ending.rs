@@ -68,7 +68,8 @@ pub(super) fn tell_answer(
         (EMPHASISED | "first" | "to do", _) => bold(AnsiColor::Green),
         _ => bold(AnsiColor::Cyan),
     };
-    let lines = answer.iter();
+    // Except for those of a demo, warnings were told above, each with what to do.
+    let lines = answer.iter().filter(|line| record.is_demo() || line.label != WARNINGS);
     let mut lines: Vec<(&str, String)> =
         lines.map(|line| (&*line.label, line.text.clone())).collect();
     // The first of the lines that say it is enough for all.
@@ -95,6 +96,9 @@ pub(super) fn tell_answer(
         lines.into_iter().map(|(label, text)| (label, text, style(label))).collect();
     terminal.block(&lines);
 }
+
+/// Label of the line that counts warnings.
+const WARNINGS: &str = "warnings";
 
 /// What the lines of a simulated GPU begin with.
 const SIMULATED: &str = "simulated GPU: ";

@@ -184,12 +184,15 @@ fn look(watched: &LiveSource, state: State, is_text: bool) -> View {
     view
 }
 
+/// The report of a run that has ended: its own one, or the one that `w` wrote.
+fn report_of(watched: &LiveSource) -> Option<PathBuf> {
+    let of_run = watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
+    of_run.or_else(|| watched.made.clone())
+}
+
 /// What there is to do with a run that has ended.
 fn what_next(watched: &LiveSource, has_keys: bool) -> String {
-    let of_run = || watched.run().map(|run| run.join("report.html")).filter(|path| path.is_file());
-    // Its own one, if there is one: `w` names the copy.
-    let report = of_run().or_else(|| watched.made.clone());
-    let next = match (report, has_keys && !watched.files().is_empty()) {
+    let next = match (report_of(watched), has_keys && !watched.files().is_empty()) {
         (Some(report), _) => format!("report: {}", visible_path(&report)),
         (None, true) => "w writes its report".to_owned(),
         (None, false) => "`stage2-launch merge` writes its report".to_owned(),
@@ -251,8 +254,13 @@ fn obey(key: KeyEvent, view: &mut View, watched: &mut LiveSource) -> bool {
     true
 }
 
-/// Writes what is there so far as a bundle; after the end of the run, its report is the one that the page names.
+/// Writes what is there so far as a bundle. After the end of a run that has a report, another one would be the same.
 fn write_bundle(watched: &mut LiveSource, is_over: bool) {
+    if is_over && report_of(watched).is_some() {
+        // The line below names it.
+        watched.said = Some("the run has its report already: no second one was written".to_owned());
+        return;
+    }
     let with_data = watched.files().iter().filter(|(_, bytes)| *bytes > 0);
     let files: Vec<PathBuf> = with_data.map(|(path, _)| path.clone()).collect();
     let name = format!("stage2-top-{}", jiff::Zoned::now().strftime("%Y%m%d-%H%M%S"));
@@ -300,7 +308,7 @@ mod tests {
 
     use super::*;
     use crate::cli::WatchOptions;
-    use crate::live_source::{ProcessStatus, Switch};
+    use crate::live_source::{COLLECTOR, ProcessStatus, Switch};
 
     #[test]
     fn keys_do_what_the_page_says() {
@@ -323,6 +331,24 @@ mod tests {
         assert!(view.state.said.as_ref().is_some_and(|said| said.contains("answers here")));
         let end = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert!(!obey(end, &mut view, &mut watched));
+    }
+
+    #[test]
+    fn a_run_that_has_ended_and_has_a_report_gets_no_second_one() {
+        let run = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(run.path().join(COLLECTOR)).expect("a folder");
+        std::fs::write(run.path().join("collector/a.s2t"), "").expect("a file");
+        let targets = run.path().to_str().map(str::to_owned).into_iter().collect();
+        let wanted = WatchOptions { all: false, tokens: Vec::new(), targets };
+        let mut watched = LiveSource::open(wanted).expect("a run");
+        let mut said = |is_over: bool| {
+            write_bundle(&mut watched, is_over);
+            watched.said.take().unwrap_or_default()
+        };
+        assert_eq!(said(true), "there is nothing to write yet");
+        std::fs::write(run.path().join("report.html"), "").expect("a file");
+        assert_eq!(said(true), "the run has its report already: no second one was written");
+        assert_eq!(said(false), "there is nothing to write yet", "it goes on");
     }
 
     /// Hazard (Watching what runs): A stray key would stop the recording of all processes, or attach CUPTI to them.

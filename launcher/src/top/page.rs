@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use foot::foot;
 use gpus::{counters, gpus};
-use head::{head, nothing};
+use head::{head, is_first, nothing};
 use help::help;
 use hosts::hosts;
-use processes::{late_process, processes, sorted_processes, waits};
+use processes::{processes, sorted_processes, waits};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use stage2_contract::order::Order as _;
@@ -119,6 +119,9 @@ const KERNELS_FROM: usize = 10;
 
 /// Rows of kernels that are more important than a line for each GPU.
 const KERNELS_LEAST: usize = 6;
+
+/// Rows of kernels, with a title, from which a line states whose times those of the stages are.
+const WHOSE_FROM: usize = 4;
 
 /// From this width, kernels have numbers per call, and from this one, the tables have more columns.
 const WITH_CALLS: usize = 98;
@@ -252,8 +255,7 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let is_low = left < KERNELS_FROM;
     let for_processes = if is_low { left.div_ceil(3) } else { left / 4 };
     let for_processes = view.look.processes.len().clamp(1, for_processes.max(1));
-    let late = late_process(view, rows.get(chosen));
-    let processes = processes(view, rows.get(chosen), late, for_processes, width);
+    let processes = processes(view, rows.get(chosen), for_processes, width);
     let (minute, mut states) = match left >= 14 && view.ended.is_none() {
         true => (minute(seen, rows.get(chosen), width), gpus(seen, left / 8, width)),
         false => (Vec::new(), Vec::new()),
@@ -263,16 +265,10 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         None => counters(seen, (left / 8).max(1), width),
         Some(_) => Vec::new(),
     };
-    // Why a rank is late is worth more than further kernels.
-    let for_hosts = match late {
-        Some(_) => left.div_ceil(4),
-        None if left < 30 => left / 5,
-        None => left / 4,
-    };
-    let for_hosts = for_hosts.max(1);
-    let hosts = match view.look.is_reading {
+    let for_hosts = if left < 30 { left / 5 } else { left / 4 }.max(1);
+    let hosts = match view.look.is_reading || is_first(view) {
         true => Vec::new(),
-        false => hosts(view, rows.get(chosen), late.map(|(late, _)| late), for_hosts, width),
+        false => hosts(view, rows.get(chosen), for_hosts, width),
     };
     // The titles have their lines already.
     let for_hosts = hosts.len().saturating_sub(1);
@@ -288,8 +284,13 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
         states = gpus(seen, 1, width);
         for_kernels = (left + 2).saturating_sub(others + states.len());
     }
+    let whose = rows.get(chosen).and_then(|row| whose_times(view, row, width));
+    // Kernels have more lines.
+    let whose = whose.filter(|_| for_kernels > WHOSE_FROM);
+    for_kernels -= usize::from(whose.is_some());
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
     lines.extend(stage_table(view, (&rows, &alone, &nothing(view)), chosen, for_stages, width));
+    lines.extend(whose);
     lines.extend(minute);
     lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
     // Of one process alone, the keys act on another view than the table.
@@ -396,8 +397,7 @@ impl Row {
         self.launches_per_s /= processes;
         self.unit = unit(&self.sum);
         self.p50_ns = self.sum.step_time(50);
-        let has_p99 = self.sum.timed_steps() >= P99_VALUES;
-        self.p99_ns = self.sum.step_time(99).filter(|_| has_p99);
+        self.p99_ns = p99(&self.sum);
         self.requests = self.sum.requests_per_step();
         self.wait = mean_wait(view, &self.name);
         // Where no GPU work at all is recorded, how busy the GPU is is not known.
@@ -408,9 +408,29 @@ impl Row {
     }
 }
 
+/// Of enough calls or steps.
+fn p99(sum: &StageNumbers) -> Option<u64> {
+    let has_some = sum.timed_steps() >= P99_VALUES;
+    sum.step_time(99).filter(|_| has_some)
+}
+
 /// Of the steps of an engine whose run has ended, as in a report.
 fn run_tokens_per_s(sum: &StageNumbers) -> Option<f64> {
     sum.run.as_ref().filter(|_| sum.steps_with_requests > 0)?.tokens_per_s()
+}
+
+/// That the times of an engine whose run has ended are those of one of its ranks, and the shares those of all.
+fn whose_times(view: &View, row: &Row, width: usize) -> Option<Line<'static>> {
+    let is_of_one = row.processes > 1 && row.sum.run.is_some() && row.sum.steps_with_requests > 0;
+    let of = of_engine(view).filter(|_| is_of_one)?;
+    let rank = view.look.processes.iter().find(|process| id(process) == of).map(who)?;
+    let (times, all) = (format!("  P50, P99, TOKENS/S: {rank}"), row.processes);
+    let texts = [
+        format!("{times}, as in a report; other columns: mean of {all} ranks"),
+        format!("{times}; others: mean of {all} ranks"),
+    ];
+    let text = texts.into_iter().find(|text| text.chars().count() <= width)?;
+    Some(plain(&text, width))
 }
 
 /// What a call is called, as in a report.
@@ -454,7 +474,9 @@ fn stage_table(
         RATE | WORK => !is_over,
         _ => true,
     };
-    let start = format!("  {}", padded(&format!("STAGE{of}"), name_width));
+    // The row of the process has a mark, too.
+    let stage = Some(format!("STAGE{of}")).filter(|stage| stage.chars().count() <= name_width);
+    let start = format!("  {}", padded(stage.as_deref().unwrap_or("STAGE"), name_width));
     let mut units: Vec<&str> =
         rows.iter().filter(|row| row.sum.each().0 > 0).map(|row| row.unit).collect();
     units.dedup();

@@ -240,7 +240,7 @@ fn ranges_that_repeat_within_a_call_and_cover_it_are_its_steps() {
     assert_eq!(steps.totals()["decode"].steps, 4);
     for (per_call, ns, why) in [(10, 80 * MS, "they cover too little"), (1, 990 * MS, "one")] {
         let calls = calls(per_call, ns);
-        assert_eq!(of(&calls, calls.window()), (4, Some(998), 3), "{why}");
+        assert_eq!(of(&calls, calls.window()), (4, Some(1000), 3), "{why}");
     }
 }
 

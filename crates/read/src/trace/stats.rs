@@ -221,10 +221,11 @@ impl Stats {
 
 /// The middle one, or the rounded mean of the middle two; nothing of nothing.
 pub fn median(values: &mut [u64]) -> Option<u64> {
-    values.sort_unstable();
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get((values.len() - 1) / 2)?;
-    Some(lower + (upper - lower).div_ceil(2))
+    let middle = Some(values.len() / 2).filter(|at| *at < values.len())?;
+    let is_odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable(middle);
+    let lower = below.iter().max().filter(|_| !is_odd).unwrap_or(upper);
+    Some(lower + (*upper - lower).div_ceil(2))
 }
 
 /// Values of a series that are kept one by one when series are merged. Beyond that the median is
@@ -281,9 +282,12 @@ impl Series {
     }
 
     pub(crate) fn append(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
         let none = |series: &Self| if series.count == 0 { Some(0) } else { series.squares };
         self.squares = none(self).zip(none(other)).and_then(|(a, b)| a.checked_add(b));
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
@@ -321,6 +325,27 @@ impl Series {
             values.iter().for_each(|&value| histogram.add(value));
             self.values = Values::Folded(histogram);
         }
+    }
+
+    /// The distribution of the values: to be written down.
+    pub fn histogram(&self) -> Histogram {
+        let mut folded = self.clone();
+        folded.fold_all();
+        match folded.values {
+            Values::Folded(histogram) => histogram,
+            Values::Each(_) => Histogram::default(),
+        }
+    }
+
+    /// What was written down: a distribution, and the sum of the values. If one bucket has all of them, they are nearer
+    /// to their mean than to its middle; other extremes are only known by their buckets.
+    pub fn of_histogram(histogram: Histogram, sum: u64) -> Self {
+        let counts = histogram.buckets().iter().map(|(_, count)| *count);
+        let count = counts.fold(0u64, u64::saturating_add);
+        let mean = mean(sum, count).filter(|_| histogram.buckets().len() == 1);
+        let (min, max) = (histogram.percentile(0), histogram.percentile(100));
+        let (min, max) = (mean.or(min), mean.or(max));
+        Self { count, sum: sum.into(), squares: None, min, max, values: Values::Folded(histogram) }
     }
 
     /// Number of values.
@@ -367,10 +392,9 @@ impl Series {
     pub fn percentile(&self, percent: u64) -> Option<u64> {
         match &self.values {
             Values::Each(values) => {
-                let mut sorted = values.clone();
-                sorted.sort_unstable();
-                let rank = (sorted.len() * usize::try_from(percent).ok()?).div_ceil(100);
-                sorted.get(rank.checked_sub(1)?).copied()
+                let rank = (values.len() * usize::try_from(percent).ok()?).div_ceil(100);
+                let at = rank.checked_sub(1).filter(|at| *at < values.len())?;
+                Some(*values.clone().select_nth_unstable(at).1)
             }
             Values::Folded(histogram) => {
                 Some(histogram.percentile(percent)?.clamp(self.min?, self.max?))
@@ -504,6 +528,7 @@ mod tests {
     #[test]
     fn medians() {
         assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [8, 1, 9, 4]), Some(6));
         assert_eq!(median(&mut [7]), Some(7));
         assert_eq!(median(&mut [9, 1, 4]), Some(4));
         assert_eq!(median(&mut [4, 1]), Some(3));

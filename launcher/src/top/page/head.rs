@@ -43,10 +43,7 @@ pub(super) fn head(view: &View, width: usize) -> Vec<Line<'static>> {
         _ if look.is_reading => reading(look),
         Some(age) if view.ended.is_some() => format!("ended {age} ago"),
         Some(age) => format!("data of {age} ago"),
-        // Numbers are shown once they are final.
-        None if look.processes.iter().any(|process| process.counts.work > 0) => {
-            "first numbers in 2 s".to_owned()
-        }
+        None if is_first(view) => FIRST.to_owned(),
         None => "no data yet".to_owned(),
     };
     let all = counted(rows.len() as u64, "process");
@@ -138,6 +135,15 @@ fn amounts(look: &Look) -> (u64, u64) {
     (read, read.saturating_add(look.behind_bytes))
 }
 
+const FIRST: &str = "first numbers in 2 s";
+
+/// Whether work is recorded, and no number of this window is final.
+pub(super) fn is_first(view: &View) -> bool {
+    let all = &view.look.processes;
+    all.iter().any(|process| process.counts.work > 0)
+        && all.iter().all(|process| process.window.end_wall_ns.is_none())
+}
+
 /// Why there is no stage yet.
 pub(super) fn nothing(view: &View) -> String {
     let (read, all) = amounts(&view.look);
@@ -149,6 +155,7 @@ pub(super) fn nothing(view: &View) -> String {
         0 if view.look.hosts.is_some_and(|(answer, _)| answer == 0) => "no host answers".to_owned(),
         0 if view.look.processes.is_empty() => "no process has a trace file yet".to_owned(),
         0 if view.ended.is_some() => "no GPU work and no range was recorded".to_owned(),
+        0 if is_first(view) => FIRST.to_owned(),
         0 => "nothing has run in the last 10 s of the data".to_owned(),
         some => format!("{} dormant: press s to record", counted(some as u64, "process")),
     }

@@ -15,8 +15,8 @@ pub(super) const HELP: [(&str, &str); 18] = [
     ("f, w, q", "freeze the page; write a report of all recorded so far; quit"),
     (
         "Numbers",
-        "of the last 10 s; ended: all calls but the first. Ranks: means, but P50, P99, TOKENS/S of an ended engine: \
-         rank with most steps",
+        "of the last 10 s; ended: all calls but the first. Ranks: means; P50, P99: of all calls (ended engine: of \
+         one rank, as TOKENS/S)",
     ),
     (
         "PER, P50, P99",
@@ -28,7 +28,7 @@ pub(super) const HELP: [(&str, &str); 18] = [
         "parts of the time in calls, 100% together: GPU work of the stage ran; gaps of 50 us at most \
          between work; the rest",
     ),
-    ("(WAIT)", "part of BUSY: waits for other ranks, estimated; *: late rank"),
+    ("(WAIT)", "waits for other ranks in BUSY, estimated; *: late rank, +: why"),
     (
         "TOKENS/S, REQS",
         "tokens of a process (ended: per second in calls); requests of a step. CALLS/S, STEPS/S, N/S: \
@@ -41,7 +41,7 @@ pub(super) const HELP: [(&str, &str); 18] = [
         "part of the time in which no GPU work ran, and SHAREs of that by what the threads that launch \
          did meanwhile",
     ),
-    ("RANK table", "P50, BUSY, (WAIT): of the chosen stage. GPU: busy, all stages"),
+    ("RANK table", "P50 to (WAIT): of the chosen stage. GPU: busy, of all stages"),
     ("GPU work", "placed: its launch is known; in ranges: of a stage"),
     ("LOST", "what was not recorded; ?: not known, the file was cut"),
     ("Colours", "yellow: the late rank, lost records; red: no data comes"),

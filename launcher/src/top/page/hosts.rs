@@ -3,22 +3,24 @@
 use ratatui::text::Line;
 use stage2_contract::text::{shorten, wrapped_at_most};
 use stage2_live::{HostIdle, Watched};
-use stage2_model::{HostCause, HostCauseKind};
 
 use super::processes::sorted_processes;
 use super::{Row, UNUSED, View, WIDE, bold, id, only, or_dash, plain, share, who};
 
 /// The most causes of a process, and on a wide terminal.
-const CAUSES: usize = 3;
-const CAUSES_WIDE: usize = 6;
+pub(super) const CAUSES: usize = 3;
+pub(super) const CAUSES_WIDE: usize = 6;
+
+/// In the calls of a stage of a run that has ended, else in the last seconds.
+pub(super) fn host_of<'p>(process: &'p Watched, stage: &str) -> &'p HostIdle {
+    process.window.hosts.get(stage).unwrap_or(&process.window.host)
+}
 
 /// What the host did while no work ran: in the chosen stage of a run that has ended, else in the last seconds. Of
-/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none. Those of a late rank
-/// are worth more than other ranks.
+/// each process as many causes as there is room for, at most [`CAUSES`], or why there are none.
 pub(super) fn hosts<'v>(
     view: &'v View,
     row: Option<&Row>,
-    late: Option<&Watched>,
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -41,29 +43,15 @@ pub(super) fn hosts<'v>(
     if hosts.is_empty() {
         return Vec::new();
     }
-    let late = late.map(id);
-    let is_late = |of: &Watched| late.as_ref() == Some(&id(of));
-    let late_at = hosts.iter().position(|(of, _)| is_late(of));
-    let others = hosts.len() - usize::from(late_at.is_some());
-    let for_late = match late_at {
-        Some(_) => height.saturating_sub(others).max(CAUSES.min(height.saturating_sub(1))).max(1),
-        None => 0,
-    };
-    let for_late = for_late.min(most);
-    let others = others.min(height.saturating_sub(for_late));
-    let each = (height.saturating_sub(for_late) / others.max(1)).clamp(1, most);
-    let shown = others + usize::from(late_at.is_some());
-    if let Some(at) = late_at.filter(|at| *at >= shown) {
-        hosts.swap(at, shown - 1);
-    }
-    let rows = hosts.into_iter().take(shown).map(|(process, host)| {
-        let each = if is_late(process) { for_late } else { each };
+    let each = (height / hosts.len()).clamp(1, most);
+    let rows = hosts.into_iter().take(height / each).map(|(process, host)| {
         let unused = or_dash((host.ns > 0).then(|| share(host.idle_ns as f64 / host.ns as f64)));
         // Why there are no causes, or no lines in them.
         let has_lines = host.causes.iter().take(each).any(|cause| cause.frame.is_some());
         let why = host.why_none.as_ref().or(host.note.as_ref().filter(|_| !has_lines));
         let for_causes = each.saturating_sub(usize::from(why.is_some() && each > 1));
-        let mut causes = if is_late(process) { with_one_gil(host) } else { singly(host) };
+        let mut causes: Causes =
+            host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect();
         let worth = causes.iter().take_while(|(percent, _)| *percent >= CAUSE_LEAST).count();
         causes.truncate(worth.max(1).min(for_causes));
         let rest = 100.0 - causes.iter().map(|(percent, _)| percent).sum::<f64>();
@@ -91,27 +79,6 @@ const CAUSE_LEAST: f64 = 1.0;
 
 /// Shares with what they are of.
 type Causes = Vec<(f64, String)>;
-
-fn singly(host: &HostIdle) -> Causes {
-    host.causes.iter().map(|cause| (cause.percent, cause.text(true))).collect()
-}
-
-/// The causes of the idle time, largest first, with all waits for the GIL as one: a rank that others delay this way waits
-/// at many places, for a short time at each.
-fn with_one_gil(host: &HostIdle) -> Causes {
-    let is_gil = |cause: &HostCause| cause.kind == HostCauseKind::Gil;
-    let waits = host.causes.iter().filter(|cause| is_gil(cause)).map(|cause| cause.percent);
-    let places = waits.clone().count();
-    if places < 2 {
-        return singly(host);
-    }
-    let others = host.causes.iter().filter(|cause| !is_gil(cause));
-    let mut causes: Causes = others.map(|cause| (cause.percent, cause.text(true))).collect();
-    let percent: f64 = waits.sum();
-    let at = causes.iter().take_while(|(other, _)| *other >= percent).count();
-    causes.insert(at, (percent, format!("waiting for the GIL, at {places} places")));
-    causes
-}
 
 /// Columns in front of a cause.
 const BEFORE_CAUSE: usize = 27;
@@ -152,7 +119,7 @@ fn host_lines(
 
 /// What matters least gives way first: "waiting for the", as what follows (the GIL, a lock) says enough; further lines;
 /// the class of the function. The line is what is looked for.
-fn fitted(text: &str, width: usize) -> String {
+pub(super) fn fitted(text: &str, width: usize) -> String {
     let is_long = |text: &str| text.chars().count() > width;
     let mut text = text.to_owned();
     if is_long(&text) {

@@ -11,10 +11,12 @@ use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, visible};
 use stage2_live::{FileState, StageNumbers, Watched};
+use stage2_model::{HostCause, LATE_ERRORS_SURE};
 
+use super::hosts::{CAUSES, CAUSES_WIDE, fitted, host_of};
 use super::{
     HOST_COLUMNS, ProcessOrder, Row, View, WIDE, bold, coloured, id, in_brackets, is_incomplete,
-    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, padded, plain, row_of,
+    is_silent, lost, lost_count, lost_text, marked, ms, or_dash, p99, padded, plain, row_of,
     run_tokens_per_s, seconds, share, short, state, who,
 };
 use crate::live_source::COLLECTOR;
@@ -23,6 +25,8 @@ use crate::live_source::COLLECTOR;
 const LATE: f64 = 0.05;
 /// In so many calls or steps, at least: in one of a few, any rank is late.
 const LATE_EACH: u64 = 8;
+/// From this width, there is room for two percentiles.
+const WITH_P99: usize = 80;
 
 /// The part of the time in the calls of a stage in which each process waited for others, about: what its communication
 /// took beyond the quick launches of the quickest process. Nothing where no two processes communicate.
@@ -99,27 +103,84 @@ pub(super) fn sorted_processes<'v>(view: &'v View, row: Option<&Row>) -> Vec<&'v
     all
 }
 
-/// The process that the others wait for in a stage, and why.
-pub(super) fn late_process<'v>(
-    view: &'v View,
-    row: Option<&Row>,
-) -> Option<(&'v Watched, &'static str)> {
+/// The process that the others wait for in a stage, and that in words.
+fn late_process<'v>(view: &'v View, row: Option<&Row>) -> Option<(&'v Watched, &'static str)> {
     let has_some = |row: &&Row| row.sum.each().0 >= LATE_EACH.saturating_mul(row.processes);
-    let (at, why) = late(&waits(view, &row.filter(has_some)?.name))?;
-    Some((view.look.processes.get(at)?, why))
+    let (at, what) = late(&waits(view, &row.filter(has_some)?.name))?;
+    Some((view.look.processes.get(at)?, what))
+}
+
+/// What the host of a late process does for longer than those of the others, the largest difference first: ms per call
+/// or step of a run that has ended, else percent of the time. `None`: they are not sampled.
+fn longer(view: &View, late: &Watched, stage: &str) -> Option<Vec<(f64, HostCause)>> {
+    // Percent of the time of samples, and what one percent is.
+    let spent = |process: &'_ Watched| {
+        let (host, is_of_stage) =
+            (host_of(process, stage), process.window.hosts.contains_key(stage));
+        let (_, each) = process.window.stages.get(stage)?.each();
+        let one = if is_of_stage { host.ns as f64 / 1e8 / each } else { 1.0 };
+        (each > 0.0 && !host.spent.is_empty()).then(|| (host.spent.clone(), one))
+    };
+    let others = view.look.processes.iter().filter(|of| id(of) != id(late));
+    let others: Vec<(Vec<HostCause>, f64)> = others.filter_map(spent).collect();
+    let (own, one) = spent(late)?;
+    let count = Some(others.len() as f64).filter(|count| *count > 0.0)?;
+    let difference = |cause: HostCause| {
+        // That there is no sample does not say that there is no time.
+        let sample = cause.percent / cause.samples.max(1) as f64;
+        let same = others.iter().map(|(all, one)| {
+            let of = all.iter().find(|of| of.is_of_the_function_of(&cause));
+            let (percent, error) = of.map_or((0.0, sample), |of| (of.percent, of.error_percent));
+            (percent * one / count, error * one / count)
+        });
+        let start = (cause.percent * one, (cause.error_percent * one).powi(2));
+        let (longer, square) =
+            same.fold(start, |(longer, square), (of, error)| (longer - of, square + error * error));
+        (longer, square.sqrt(), cause)
+    };
+    // Whoever is not late waits for longer.
+    let own = own.into_iter().filter(|cause| cause.is_finding() && !cause.kind.waits_for_others());
+    let is_sure = |(longer, error, _): &(f64, f64, HostCause)| {
+        *longer > 0.0 && *longer >= error * LATE_ERRORS_SURE
+    };
+    let mut all: Vec<_> = own.map(difference).filter(is_sure).collect();
+    all.order_by(|a, b| b.0.total_cmp(&a.0));
+    Some(all.into_iter().map(|(longer, _, cause)| (longer, cause)).collect())
+}
+
+/// Which rank is late, and why: what its host does for longer.
+fn why_late(view: &View, row: Option<&Row>, height: usize, width: usize) -> Vec<String> {
+    let Some((row, (late, what))) = row.zip(late_process(view, row)) else { return Vec::new() };
+    let what = format!("  * {} {what}", who(late));
+    let longer = longer(view, late, &row.name);
+    let ends = match &longer {
+        None => [""; 2],
+        Some(all) if all.is_empty() => ["; samples do not show why", ""],
+        Some(_) => [". Its host spends longer on:", "; longer:"],
+    };
+    let all = ends.map(|end| format!("{what}{end}"));
+    let first = all.iter().find(|line| line.chars().count() <= width).unwrap_or(&all[1]).clone();
+    let unit = match late.window.hosts.contains_key(&row.name) {
+        true => format!(" ms/{}", row.unit),
+        false => "% of the time".to_owned(),
+    };
+    let line = |(longer, cause): (f64, HostCause)| {
+        let start = format!("    +{}{unit}  ", short(longer));
+        format!("{start}{}", fitted(&cause.text(true), width.saturating_sub(start.len())))
+    };
+    let causes = longer.unwrap_or_default().into_iter().take(height);
+    std::iter::once(first).chain(causes.map(line)).collect()
 }
 
 pub(super) fn processes(
     view: &View,
     row: Option<&Row>,
-    late: Option<(&Watched, &str)>,
     height: usize,
     width: usize,
 ) -> Vec<Line<'static>> {
     let waits = row.map(|row| waits(view, &row.name)).unwrap_or_default();
     let has_work = |process: &Watched| process.counts.work > 0;
-    let why = late.map(|(late, why)| format!("  * {} {why}", who(late)));
-    let late = late.map(|(late, _)| id(late));
+    let late = late_process(view, row).map(|(late, _)| id(late));
     let waits: BTreeMap<_, _> = view.look.processes.iter().map(id).zip(waits).collect();
     let has_waits = waits.values().any(Option::is_some);
     let by = view.state.processes_by;
@@ -128,27 +189,33 @@ pub(super) fn processes(
     let chosen = sorted.iter().position(|process| is_chosen(process));
     let titles = [
         (marked("P50 ms", by == ProcessOrder::StepTime), 7),
+        ("P99 ms".to_owned(), 7),
         // The idlest first.
-        (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 6),
+        (if by == ProcessOrder::Busy { "BUSY▴".to_owned() } else { "BUSY".to_owned() }, 5),
         // The late one has a mark behind it.
         (format!("({}) ", marked("WAIT", by == ProcessOrder::Wait)), 8),
-        ("GPU".to_owned(), 6),
+        ("GPU".to_owned(), 5),
         (marked("LOST", by == ProcessOrder::Lost), 7),
     ];
-    let is_there = |at: usize| has_waits || at != 2;
-    let cells = |of: &[String; 5]| {
+    // The waits are worth more.
+    let is_there = |at: usize| match at {
+        1 => width >= WITH_P99,
+        3 => has_waits,
+        _ => true,
+    };
+    let cells = |of: &[String; 6]| {
         let cells = of.iter().cloned().zip(titles.iter().map(|(_, width)| *width));
         cells.enumerate().filter(|(at, _)| is_there(*at)).map(|(_, cell)| cell).collect::<Vec<_>>()
     };
     let columns: usize = cells(&Default::default()).iter().map(|(_, width)| width + 1).sum();
-    let host_width = width.saturating_sub(columns + 26).clamp(8, HOST_COLUMNS);
-    let line_of = |start: String, of: &[String; 5]| {
+    let host_width = width.saturating_sub(columns + 25).clamp(8, HOST_COLUMNS);
+    let line_of = |start: String, of: &[String; 6]| {
         let cells = cells(of);
         row_of(start, cells.iter().map(|(cell, width)| (cell, *width)), width)
     };
     let has_runs = are_of_several_runs(&sorted);
     let host = padded(if has_runs { "RUN" } else { "HOST" }, host_width);
-    let start = format!("  {:>4} {:>8} {host} {}", "RANK", "PID", padded("STATE", 9));
+    let start = format!("  {:>4} {:>7} {host} {}", "RANK", "PID", padded("STATE", 9));
     let mut title = line_of(start, &titles.clone().map(|(title, _)| title));
     if width >= WIDE {
         title.push_str(" TOKENS/S  TRACE FILE");
@@ -178,9 +245,10 @@ pub(super) fn processes(
         let rank = or_dash(process.rank.map(|rank| rank.to_string()));
         let host = if has_runs { run_name(process) } else { process.host.clone() };
         let (host, state) = (padded(&host, host_width), padded(&state(view, process), 9));
-        let start = format!("{mark} {rank:>4} {:>8} {host} {state}", process.pid);
+        let start = format!("{mark} {rank:>4} {:>7} {host} {state}", process.pid);
         let cells = [
             or_dash(sum.and_then(|sum| sum.step_time(50)).map(ms)),
+            or_dash(sum.and_then(p99).map(ms)),
             or_dash(busy.map(share)),
             format!("{}{}", or_dash(wait.map(in_brackets)), if is_late { "*" } else { " " }),
             or_dash(gpu),
@@ -188,7 +256,7 @@ pub(super) fn processes(
         ];
         let mut text = line_of(start, &cells);
         if width >= WIDE {
-            let room = width.saturating_sub(columns + 26 + host_width + 11);
+            let room = width.saturating_sub(columns + 25 + host_width + 11);
             text.push_str(&more_of_process(process, per_s, room));
         }
         // That a run is over is no fault of a process.
@@ -207,6 +275,8 @@ pub(super) fn processes(
         let more = counted((sorted.len() - shown) as u64, "process");
         lines.push(plain(&format!("       {more} more (left, right: show one alone)"), width));
     }
+    let most = if width >= WIDE { CAUSES_WIDE } else { CAUSES };
+    let why = why_late(view, row, height.min(most), width).into_iter();
     lines.extend(why.map(|why| coloured(plain(&why, width), Color::Yellow, view)));
     lines
 }
