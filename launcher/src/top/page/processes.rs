@@ -113,7 +113,7 @@ fn late_process<'v>(view: &'v View, row: Option<&Row>) -> Option<(&'v Watched, &
 /// What the host of a late process does for longer than those of the others, the largest difference first: ms per call
 /// or step of a run that has ended, else percent of the time. `None`: they are not sampled.
 fn longer(view: &View, late: &Watched, stage: &str) -> Option<Vec<(f64, HostCause)>> {
-    // Percent of the time of samples, and what one percent is.
+    // Percent of the time, and what one percent is: ms per call or step where it is the time of the stage.
     let spent = |process: &'_ Watched| {
         let (host, is_of_stage) =
             (host_of(process, stage), process.window.hosts.contains_key(stage));
