@@ -12,7 +12,7 @@ use crate::comparison::{
 };
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, judge};
+use crate::noise::{Expected, Spread, judge, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -23,6 +23,7 @@ struct SideWork<'w> {
     work: &'w Work,
     side: WorkSide,
     runs: Vec<f64>,
+    /// Of the noisiest run.
     spread: Option<Spread>,
 }
 
@@ -94,7 +95,7 @@ fn side<'w>(runs: &[RunWork<'w>]) -> Side<'w> {
             }
             entry.side.ns += ns / runs.len() as f64;
             entry.side.calls += work.calls(units.is_warm) / of / runs.len() as f64;
-            entry.spread = work.spread(units.all);
+            entry.spread = noisiest([entry.spread, work.spread(units.all)].into_iter());
         }
     }
     for entry in found.values_mut() {
@@ -134,11 +135,9 @@ fn row(
     };
     let (verdict, noise) = match (&before, &after) {
         (Some(a), Some(b)) => {
-            let expected = match (a.spread, b.spread) {
-                (Some(x), Some(y)) => Expected::Spread(x, y),
-                _ => Expected::OneValue,
-            };
-            let (verdict, noise) = judge(&a.runs, &b.runs, expected);
+            let within = a.spread.zip(b.spread);
+            let expected = if within.is_some() { Expected::Samples } else { Expected::OneValue };
+            let (verdict, noise) = judge(&a.runs, &b.runs, expected, within);
             // Runs are judged by their medians, and a row shows means: where these say the opposite,
             // nothing is certain.
             let agrees = !verdict.is_change() || verdict == of_sign;
