@@ -169,7 +169,8 @@ pub(crate) fn expected(name: &str, before: &[Measured], after: &[Measured]) -> (
         () if OF_STEPS.contains(&name) => Expected::Steps,
         () => Expected::Samples,
     };
-    let within = |side: &[Measured]| noisiest(side.iter().map(|number| number.spread));
+    let within =
+        |side: &[Measured]| noisiest(side.iter().map(|number| (number.value, number.spread)));
     (expected, within(before).zip(within(after)))
 }
 

@@ -191,9 +191,21 @@ fn pairs_beyond(before: usize, after: usize) -> usize {
     within.count().saturating_sub(1)
 }
 
-/// The largest noise within a run, where it is known.
-pub(crate) fn noisiest(runs: impl Iterator<Item = Option<Spread>>) -> Option<Spread> {
-    runs.flatten().max_by(|a, b| a.standard_error.total_cmp(&b.standard_error))
+/// The noise within the relatively noisiest of the runs of a side where that is known, as that of their median: so it is
+/// the same run for a time and for its reciprocal.
+pub(crate) fn noisiest(runs: impl Iterator<Item = (f64, Option<Spread>)>) -> Option<Spread> {
+    let runs: Vec<(f64, Option<Spread>)> = runs.collect();
+    let middle = median(&runs.iter().map(|(value, _)| *value).collect::<Vec<f64>>())?;
+    let known = runs.into_iter().filter_map(|(value, spread)| Some((value, spread?)));
+    let relative = |value: f64, spread: Spread| match value == 0.0 || middle == 0.0 {
+        true => spread.standard_error,
+        false => spread.standard_error / value.abs() * middle.abs(),
+    };
+    let scaled = known.map(|(value, spread)| Spread {
+        standard_error: relative(value, spread),
+        count: spread.count,
+    });
+    scaled.max_by(|a, b| a.standard_error.total_cmp(&b.standard_error))
 }
 
 pub(crate) fn spread(values: &[f64]) -> f64 {
@@ -410,6 +422,18 @@ mod tests {
         assert_eq!((verdict, noise.is_judged()), (Verdict::None, false));
         let (verdict, noise) = judge(&several, &[15.6], Expected::OneValue, None);
         assert_eq!((verdict, noise.method), (Verdict::None, NoiseMethod::OneRunEach));
+    }
+
+    #[test]
+    fn the_noisiest_run_is_the_same_one_for_a_time_and_its_rate() {
+        let times = [(4.0, 0.3), (20.0, 0.1), (5.0, 0.4)];
+        let of = |value: f64, error: f64| Spread { standard_error: value * error, count: 2 };
+        let found = |value: fn(f64) -> f64| {
+            let runs = times.map(|(time, error)| (value(time), Some(of(value(time), error))));
+            noisiest(runs.into_iter()).map(|spread| spread.standard_error / value(5.0))
+        };
+        assert!(close(found(|time| time), 0.4) && close(found(|time| 1.0 / time), 0.4));
+        assert_eq!(noisiest([(1.0, None)].into_iter()), None);
     }
 
     #[test]

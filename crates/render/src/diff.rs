@@ -267,8 +267,6 @@ struct OfRuns<'c> {
     /// `decode, ms per token`.
     name: String,
     metric: &'c MetricChange,
-    /// The value of each run, in the order of the runs; nothing of a side of which it is not known which run has which.
-    sides: [Option<Vec<f64>>; 2],
 }
 
 /// The times and the tokens per second of the stages, where a side has several runs.
@@ -284,8 +282,6 @@ fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
         time.into_iter().chain(rate).map(move |(metric, unit)| OfRuns {
             name: format!("{}, {unit}", shorten(&stage.stage, LABEL_CHARS)),
             metric,
-            sides: [(&metric.before_runs, &of.before), (&metric.after_runs, &of.after)]
-                .map(|(values, runs)| (values.len() == runs.len()).then(|| values.clone())),
         })
     });
     numbers.collect()
@@ -308,7 +304,12 @@ fn run_table(of: &Comparison) -> String {
         .left("run", |(.., run)| code(&shorten(in_folder(&run.label).1, LABEL_CHARS)));
     for number in &numbers {
         table = table.right(&number.name, |(side, at, _)| {
-            let value = number.sides.get(*side)?.as_ref()?.get(*at)?;
+            let (values, runs) = match side {
+                0 => (&number.metric.before_runs, &of.before),
+                _ => (&number.metric.after_runs, &of.after),
+            };
+            // Otherwise it is not known which run has which.
+            let value = values.get(*at).filter(|_| values.len() == runs.len())?;
             Some(number.metric.shown(*value))
         });
     }

@@ -181,19 +181,10 @@ fn single_runs(of: &Comparison) -> String {
     if rows.is_empty() {
         return rows;
     }
-    let heads = ["Number", "Side", "Least", "Median", "Most", "Each run"];
-    let heads: String = heads
-        .iter()
-        .enumerate()
-        .map(|(at, head)| match at {
-            2 | 4 => format!("<th class=\"n end\">{head}</th>"),
-            3 => format!("<th class=\"n\">{head}</th>"),
-            _ => format!("<th>{head}</th>"),
-        })
-        .collect();
     format!(
-        "<h2>Single runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n\
-         {rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
+        "<h2>Single runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
+         <th>Side</th><th class=\"n end\">Least</th><th class=\"n\">Median</th><th class=\"n end\">Most</th>\
+         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
          sides of a number have one scale, which does not begin at 0.</p>\n"
     )
 }
@@ -215,37 +206,34 @@ fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
         true => STRIP.0 + (value - least) / (most - least) * (STRIP.1 - STRIP.0),
         false => 50.0,
     };
-    let name = escaped(&number.name);
-    let head = format!("<td rowspan=\"2\">{name}</td>");
-    let row = |(at, (side, runs, values, median)): (
-        usize,
-        (&str, &Vec<ComparedRun>, &Vec<f64>, f64),
-    )| {
+    let mut head = format!("<td rowspan=\"2\">{}</td>", escaped(&number.name));
+    let mut out = String::new();
+    for (side, runs, values, median) in sides {
         let is_known = values.len() == runs.len();
         let dot = |(at, value): (usize, &f64)| {
             let run = runs.get(at).filter(|_| is_known).map(|run| in_folder(&run.label).1);
             let run = run.map_or_else(String::new, |run| format!("{run}: "));
             let said = escaped(&format!("{run}{}", metric.shown(*value)));
+            let x = place(*value);
             format!(
-                "<circle class=\"{side}\" cx=\"{:.2}%\" cy=\"50%\" r=\"4.5\"><title>{said}</title></circle>",
-                place(*value)
+                "<circle class=\"{side}\" cx=\"{x:.2}%\" cy=\"50%\" r=\"4.5\"><title>{said}</title></circle>"
             )
         };
         let dots: String = values.iter().enumerate().map(dot).collect();
-        let ends = [f64::min as fn(f64, f64) -> f64, f64::max]
-            .map(|end| values.iter().copied().reduce(end));
-        let [low, high] = ends.map(|end| value_cell(end, metric.unit));
-        let middle = value_cell(Some(median), metric.unit);
-        let head = if at == 0 { head.as_str() } else { "" };
-        format!(
-            "<tr>{head}<td>{side}</td><td class=\"n end\">{low}</td><td class=\"n\">{middle}</td><td class=\"n end\">{high}</td>\
-             <td><svg role=\"img\" aria-label=\"{} runs {side}\"><line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"50%\" \
-             y2=\"50%\"/><line class=\"median\" x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"0\" y2=\"100%\"/>{dots}</svg></td></tr>\n",
-            values.len(),
-            x = place(median),
-        )
-    };
-    Some(sides.into_iter().enumerate().map(row).collect())
+        let cell = |value: Option<f64>| value_cell(value, metric.unit);
+        let low = cell(values.iter().copied().reduce(f64::min));
+        let high = cell(values.iter().copied().reduce(f64::max));
+        let (middle, x) = (cell(Some(median)), place(median));
+        out.push_str(&format!(
+            "<tr>{head}<td>{side}</td><td class=\"n end\">{low}</td><td class=\"n\">{middle}</td>\
+             <td class=\"n end\">{high}</td><td><svg role=\"img\" aria-label=\"{} runs {side}\">\
+             <line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"50%\" y2=\"50%\"/><line class=\"median\" \
+             x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"0\" y2=\"100%\"/>{dots}</svg></td></tr>\n",
+            values.len()
+        ));
+        head.clear();
+    }
+    Some(out)
 }
 
 fn whole_of(stage: &StageChange) -> String {
