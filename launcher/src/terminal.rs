@@ -142,6 +142,12 @@ pub(crate) fn width(stream: &impl IsTerminal) -> Option<usize> {
     columns.or_else(|| asked().filter(|columns| WIDTHS.contains(columns)))
 }
 
+/// Lines of the terminal that shows a stream.
+pub(crate) fn height(stream: &impl IsTerminal) -> Option<usize> {
+    let size = stream.is_terminal().then(size).and_then(Result::ok);
+    size.map(|(_, lines)| usize::from(lines)).filter(|lines| *lines > 0)
+}
+
 /// Columns by which the further lines of a text are set in.
 const SET_IN: usize = 4;
 

@@ -83,8 +83,9 @@ class Diff:
     def metrics(self) -> Table:
         """One row for each stage and metric, with its `unit`; `run` is the whole run.
 
-        `before` and `after` are medians over the runs of a side, and `verdict` states whether the
-        change exceeds the noise.
+        `before` and `after` are medians over the runs of a side. `verdict` states whether the
+        change exceeds the noise (`increased`, `decreased`). `word` is the word of the pages:
+        where the verdict is `none`, it is `within noise` or `not judged`, for instance.
         """
         of_run = [{"stage": "run", **row} for row in self._rows("run")]
         return Table("metrics", [*self._of_stages("metrics"), *of_run])

@@ -162,7 +162,7 @@ _FIRST: dict[str, str] = {
     "bus_gb_per_s",
     "host_causes": "stage kind frame.function frame.file frame.line called percent error_percent "
     "samples",
-    "metrics": "stage metric unit before after change change_percent verdict",
+    "metrics": "stage metric unit before after change change_percent word",
     "work": "stage per kind class before.name before.ns after.name after.ns change_ns verdict",
 }
 """The columns that are shown of a table with many; `columns` names all."""

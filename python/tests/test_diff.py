@@ -37,6 +37,10 @@ def test_runs_are_compared_as_the_command_line_does() -> None:
     assert {"decode", "run"} <= {row["stage"] for row in change.metrics}
     step = next(row for row in change.metrics if row["metric"] == "step_ms")
     assert step["after"] - step["before"] == pytest.approx(step["change"])
+    assert {row["word"] for row in change.metrics if row["verdict"] == "none"} >= {
+        "not judged",
+        "within noise",
+    }
     assert {"kernel"} <= {row["kind"] for row in change.work}
     assert {row["per"] for row in change.work} == {"token", "call", "run"}
     assert "failed: " in repr(change)

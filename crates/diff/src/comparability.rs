@@ -562,13 +562,32 @@ fn environment(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         };
         let topic = name.and_then(|name| TOPICS.iter().find(|topic| topic.0 == name));
         let (what, meaning) = match topic {
-            Some((what, _, meaning)) => (*what, *meaning),
-            None if key.to_ascii_lowercase().contains("clock") => (key, "clocks change all times"),
-            None => (key, "part of the environment"),
+            Some((what, _, meaning)) => ((*what).to_owned(), *meaning),
+            None if key.to_ascii_lowercase().contains("clock") => {
+                (in_words(key), "clocks change all times")
+            }
+            None => (in_words(key), "part of the environment"),
         };
         let severity = topic.map_or(Note, |topic| topic.1);
-        (Topic::new(&shown(what), severity, meaning), fact.value.clone())
+        (Topic::new(&shown(&what), severity, meaning), fact.value.clone())
     })
+}
+
+/// What a fact of the environment is that no topic names.
+fn in_words(key: &str) -> String {
+    if let Some(variable) = key.strip_prefix("variables.") {
+        return format!("variable {variable}");
+    }
+    let words = match key {
+        "host.cpus" => "number of processors",
+        "host.kernel" => "Linux kernel",
+        "host.os" => "operating system",
+        "python.version" => "Python",
+        "python.interpreter" => "Python interpreter",
+        "gpu.absent" => "reason why no GPU is found",
+        key => key,
+    };
+    words.replace(['.', '_'], " ")
 }
 
 /// What a step of each stage of the model is. Where that differs, whole calls are compared.
@@ -582,7 +601,8 @@ fn steps(report: &Report) -> impl Iterator<Item = (Topic, String)> {
         let value = path.map_or_else(|| noun.to_owned(), |path| format!("{noun} ({path})"));
         let what = format!("a step of {}", shown(&row.stage));
         let meaning =
-            "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared";
+            "some runs are timed by steps of an engine or within a call, others by calls: only like times are compared, \
+             whole calls if both sides have them";
         (Topic::new(&what, Warning, meaning), value)
     })
 }

@@ -16,10 +16,10 @@ use crate::condition::{Condition, evaluate};
 use crate::libraries::libraries;
 use crate::lines::{lines, time_of, verdict};
 use crate::metric::{
-    Measured, REST_OF_IDLE, RUN_METRICS, class_metric, expected, of_host, of_run, of_stage,
-    stage_kinds,
+    Measured, Origin, PARTS_OF_STEP, REST_OF_IDLE, RUN_METRICS, class_metric, expected, of_host,
+    of_run, of_stage, stage_kinds,
 };
-use crate::noise::{Expected, interval, judge, median};
+use crate::noise::{interval, judge, median};
 use crate::stage_view::{Basis, StageView, Unit};
 use crate::work::{KernelTime, RunWork, StageWork, by_stage, changes, sums_by_class, tells_cold};
 
@@ -124,6 +124,13 @@ pub fn compare(
     let is_other_work = comparison.stages.iter().any(StageChange::has_other_steps);
     let of_run = comparison.run.iter_mut().filter(|_| is_unlike || is_other_work);
     of_run.for_each(|metric| metric.better = Better::Neither);
+    for stage in &mut comparison.stages {
+        let words: Vec<&str> =
+            stage.metrics.iter().chain(&stage.host).map(|metric| stage.word(metric)).collect();
+        let metrics = stage.metrics.iter_mut().chain(&mut stage.host);
+        metrics.zip(words).for_each(|(metric, word)| metric.word = word.to_owned());
+    }
+    comparison.run.iter_mut().for_each(|metric| metric.word = metric.word().to_owned());
     comparison.verdict = verdict(&comparison);
     comparison.lines = lines(&comparison);
     comparison.conditions =
@@ -191,7 +198,12 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
             let mut numbers = of_stage(view, units, &times);
             // One value of a run, as the same number of the whole run.
             let of_run = numbers.values_mut().filter(|_| basis.per == Per::Run);
-            of_run.for_each(|number| number.spread = None);
+            of_run.for_each(|number| {
+                number.spread = None;
+                if number.origin == Origin::Samples {
+                    number.origin = Origin::OneValue;
+                }
+            });
             numbers
         };
         side.iter().map(of).collect()
@@ -255,9 +267,6 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
     let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
     (places.min().unwrap_or(ROLES.len()), change)
 }
-
-/// Parts of the time of a step. A run has a single value of each.
-const PARTS_OF_STEP: [&str; 3] = ["window_ms", "idle_ms", "launch_gaps_ms"];
 
 /// Of one run per side, a part that changed by more than the noise of the whole step, and the way that the step did, is a
 /// change as well: together the parts are the step.
@@ -387,13 +396,13 @@ fn metric(
     }
     let values = |side: &[Measured]| side.iter().map(|number| number.value).collect::<Vec<f64>>();
     let (a_values, b_values) = (values(&a), values(&b));
-    let noise_within: Expected = expected(name, a.first().copied(), b.first().copied());
-    let (verdict, noise) = judge(&a_values, &b_values, noise_within);
+    let (expected, within) = expected(name, &a, &b);
+    let (verdict, noise) = judge(&a_values, &b_values, expected, within);
     let (old, new) = (median(&a_values), median(&b_values));
     let change = old.zip(new).map(|(old, new)| new - old);
     let percent = change.zip(old).filter(|(_, old)| *old != 0.0);
     let several = before.len() > 1 || after.len() > 1;
-    let interval = interval(&a_values, &b_values, noise.method);
+    let interval = interval(&a_values, &b_values, noise.method, noise.single);
     let runs = |values: Vec<f64>| if several { values } else { Vec::new() };
     debug_assert!(change.is_some() || verdict == Verdict::Unknown);
     Some(MetricChange {
@@ -405,6 +414,7 @@ fn metric(
         change,
         change_percent: percent.map(|(change, old)| change * 100.0 / old.abs()),
         verdict,
+        word: String::new(),
         noise,
         interval,
         before_runs: runs(a_values),

@@ -81,6 +81,11 @@ impl Comparison {
         self.before.len() == 1 && self.after.len() == 1
     }
 
+    /// A side is a single run: nothing shows how much its runs differ.
+    pub(crate) fn has_single_run(&self) -> bool {
+        self.before.len().min(self.after.len()) == 1
+    }
+
     /// Whether no test can tell a change from noise: runs of the same code may lie as far apart.
     pub fn has_too_few_runs(&self) -> bool {
         smallest_p(self.before.len(), self.after.len()) > ALPHA
@@ -304,6 +309,12 @@ impl StageChange {
         Some(sides.each_ref().map(OwnTime::text).join(" → "))
     }
 
+    /// Whether its time per token is that of whole calls, of several tokens each, divided by them.
+    pub fn has_tokens_of_calls(&self) -> bool {
+        let before = |name| self.metric(name).and_then(|metric| metric.before);
+        self.step.as_deref() == Some("call") && before("token_ms") != before("step_ms")
+    }
+
     /// Whether a time may stand for the stage: that of a token only where its parts are per token, too.
     pub fn has_time(&self, metric: &str) -> bool {
         metric != "token_ms" || self.per == Per::Token
@@ -402,6 +413,9 @@ pub struct MetricChange {
     pub change_percent: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,
+    /// The same in words, as the pages have it: `within noise`, `not judged`, `better`, `not comparable`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub word: String,
     /// What it was compared with.
     pub noise: Noise,
     /// Changes that several runs allow, in the unit: a change beyond noise is one where 0 is not among them, and it is
@@ -439,6 +453,9 @@ impl MetricChange {
                 false => NoiseText::Within(format!("{least:.digits$}{unit}")),
             });
         };
+        if self.noise.single.is_some() && self.noise.exceeds_value && !is_share {
+            return Some(NoiseText::ExceedsValue);
+        }
         // Otherwise another number decided.
         let is_own = self.verdict != Verdict::None || !self.is_apart() || self.is_too_small();
         is_own.then(|| {
@@ -571,7 +588,7 @@ pub enum NoiseMethod {
     NotCompared,
     /// One run per side, and a number of many steps or calls: 5 % of the larger value, which is more than their noise.
     FivePercent,
-    /// One value of a run per side, whose noise only several runs show: it is not judged.
+    /// A side is a single run, which has one value of it: its noise only several runs show, and it is not judged.
     OneRunEach,
     /// One run per side: the noise of its steps or calls, which is larger than 5 %.
     Instances,
@@ -583,7 +600,8 @@ pub enum NoiseMethod {
     /// Few runs, so that no rank test can reach 0.05, or too many for an exact one: the values of the
     /// sides lie apart by more than either side spreads, and the difference is larger than 1 %.
     Separation,
-    /// One run against several: as for few runs, and the difference is larger than 5 %.
+    /// One run against several: as for few runs, and the difference is larger than the noise within the single run and
+    /// than 5 %.
     OneAgainstSeveral,
 }
 
@@ -608,9 +626,18 @@ pub struct Noise {
     /// There is no difference beyond noise, but the noise allows a change as large as the number before: the runs do not tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exceeds_value: bool,
+    /// If a side is a single run: the noise within it, and within the runs that it is compared with, in the unit of the
+    /// number; null: not known, or several runs per side.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub single: Option<f64>,
 }
 
 impl Noise {
+    /// What a part of the number has to change by at least; null: not known.
+    pub(crate) fn least(self) -> Option<f64> {
+        self.threshold.map(|threshold| threshold.max(self.single.unwrap_or(0.0)))
+    }
+
     /// Whether the runs tell if a change is more than noise.
     pub fn is_judged(self) -> bool {
         self.method != NoiseMethod::OneRunEach && !self.exceeds_value
@@ -887,11 +914,13 @@ mod tests {
             change: Some(-0.07),
             change_percent: Some(-0.7),
             verdict: Verdict::None,
+            word: String::new(),
             noise: Noise {
                 method: NoiseMethod::RankTest,
                 threshold: Some(0.1),
                 p_value: Some(0.029),
                 exceeds_value,
+                single: None,
             },
             interval: Some(interval),
             before_runs: vec![10.0; 4],

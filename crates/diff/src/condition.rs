@@ -11,6 +11,8 @@ use crate::comparison::{
 use crate::lines::{change_text, value_text};
 use crate::metric::{Kind, RUN_METRICS, class_of_metric, stage_kinds};
 
+/// What people write between conditions.
+const BETWEEN: [&str; 6] = [",", ";", "||", "&&", " or ", " and "];
 /// The name in front of a metric of the whole run.
 const RUN: &str = "run";
 /// In front of a stage whose name could be taken for something else.
@@ -46,8 +48,8 @@ pub(crate) enum Direction {
 pub enum ConditionError {
     /// There is neither `>` nor `<`.
     #[error(
-        "it has neither > nor <: without quotes, the shell takes them. Put the whole condition into \
-             quotes: 'STAGE.METRIC>+LIMIT' or 'STAGE.METRIC<-LIMIT', for instance 'decode.step_ms>+5%+0.2ms'"
+        "it has neither > nor < (the shell takes them if you left out the quotes): write \
+             'STAGE.METRIC>+LIMIT' or 'STAGE.METRIC<-LIMIT', for instance 'decode.step_ms>+5%+0.2ms'"
     )]
     NoOperator,
     /// There is nothing in front of the sign.
@@ -128,11 +130,18 @@ impl Condition {
         if names.contains(&stage.as_str()) {
             return None;
         }
-        // The name of a stage may hold a comma, but hardly a condition before it.
-        let is_list = stage.split_once(',').is_some_and(|(first, _)| Self::from_str(first).is_ok());
-        Some(match is_list {
-            true => "these are several conditions: give each its own option".to_owned(),
-            false => format!("no side has a stage `{stage}`{}", instead(stage, &names)),
+        // The name of a stage may hold a comma or a word, but hardly a condition before it.
+        let first = BETWEEN.iter().find_map(|word| Some(stage.split_once(word)?.0.trim()));
+        let first = first.filter(|first| Self::from_str(first).is_ok());
+        let (option, fails) = match self.expected {
+            true => ("--expect", "all have to be met"),
+            false => ("--fail-if", "it fails if one of them does"),
+        };
+        Some(match first {
+            Some(first) => format!(
+                "these are several conditions; {option} may be repeated ({fails}): {option} '{first}' {option} ..."
+            ),
+            None => format!("no side has a stage `{stage}`{}", instead(stage, &names)),
         })
     }
 
@@ -439,7 +448,7 @@ fn undecided(metric: &MetricChange) -> Option<String> {
     }
     Some(match (metric.noise.method, metric.noise_text()) {
         (NoiseMethod::OneRunEach, _) => {
-            "one run per side does not show the noise of this number".to_owned()
+            "a single run does not show the noise of this number".to_owned()
         }
         (_, Some(NoiseText::Interval(ends, unit))) if metric.is_too_small() => {
             format!(
@@ -526,6 +535,7 @@ mod tests {
             change: Some(after - 10.0),
             change_percent: Some((after - 10.0) * 10.0),
             verdict,
+            word: String::new(),
             noise: Noise { method, threshold: Some(0.5), ..Noise::default() },
             interval: None,
             before_runs: Vec::new(),

@@ -138,11 +138,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
                 }
                 p => p.map_or_else(String::new, |p| format!(", p = {p:.3}")),
             };
-            let few = match a.min(b) {
-                1 => ", the noise of a single run is unknown",
-                _ if of.has_too_few_runs() => ", too few for a test",
-                _ => "",
-            };
+            let few = if of.has_too_few_runs() { ", too few for a test" } else { "" };
             format!("({a} against {}{p}{few})", counted(b as u64, "run"))
         }
     };
@@ -154,7 +150,7 @@ pub(crate) fn verdict(of: &Comparison) -> String {
         Outlook::NotJudged if !is_timed_alike => format!("Times not comparable {basis}"),
         Outlook::NotJudged => format!("Not judged {basis}"),
         Outlook::Same => {
-            let what = match of.is_of_two_runs() {
+            let what = match of.has_single_run() {
                 true => "No clear difference",
                 false => "No difference beyond noise",
             };
@@ -258,7 +254,7 @@ fn has_too_small(stages: &[&StageChange]) -> bool {
 
 /// The least change that counts.
 fn least(of: &Comparison) -> &'static str {
-    if of.before.len().min(of.after.len()) == 1 { "5 %" } else { "1 %" }
+    if of.has_single_run() { "5 %" } else { "1 %" }
 }
 
 /// The word of [`MetricChange::word`] for what the runs cannot tell.
@@ -693,35 +689,11 @@ pub const WITH_CARE: &str = "with care";
 
 fn noise(of: &Comparison) -> String {
     match (of.before.len(), of.after.len()) {
-        (1, 1) => {
-            let stages = timed(of);
-            let is_alike = |stage: &&&StageChange| {
-                stage.presence == Presence::Both
-                    && stage.other_work.is_none()
-                    && !stage.work.is_empty()
-            };
-            let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
-            // Those that have bars on a screen.
-            let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
-            // Whether their noise is not known, and whether it is as large as the number.
-            let open_parts = pictured.flat_map(|parts| {
-                let told = parts.rows.into_iter().take(parts.told);
-                told.filter(|part| !part.is_judged()).map(|part| part.noise.exceeds_value)
-            });
-            let open_times = stages.iter().copied().filter(|stage| is_unjudged(stage));
-            let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
-            let open: Vec<bool> = open_parts.chain(open_times).collect();
-            let open = match (open.contains(&false), open.contains(&true)) {
-                (true, true) => "; not judged (□): one value per run, or noise as large as the number",
-                (true, false) => "; not judged (□): each run has only one value of it",
-                (false, true) => "; not judged (□): its noise is as large as the number",
-                (false, false) => "",
-            };
-            format!("± is the noise of steps within these two runs, at least 5 %{open}")
-        }
+        (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
         (1, n) | (n, 1) => format!(
-            "the noise of the single run is not known (1 against {n}); [ ] has the differences of any two runs and \
-             the spread of the several; a change counts if 0 is outside and it is 5 % or more"
+            "[ ] has the noise within the single run and the spread of the {n}{}; a change counts if 0 is outside \
+             and it is 5 % or more",
+            not_judged(of)
         ),
         (a, b) if smallest_p(a, b) > ALPHA => format!(
             "{a} runs against {b}, too few for a test at 0.05 (4 per side are enough); [ ] has the differences of any two \
@@ -734,6 +706,31 @@ fn noise(of: &Comparison) -> String {
         _ => "[ ] is the 95 % interval of a change, which counts if 0 is outside and it is 1 % or more (exact rank test, \
               Mann-Whitney, at 0.05); 1 of 20 numbers that did not change may still pass"
             .to_owned(),
+    }
+}
+
+/// Why single runs leave times, or parts that have bars on a screen, without a judgement.
+fn not_judged(of: &Comparison) -> &'static str {
+    let stages = timed(of);
+    let is_alike = |stage: &&&StageChange| {
+        stage.presence == Presence::Both && stage.other_work.is_none() && !stage.work.is_empty()
+    };
+    let parts = stages.iter().filter(is_alike).map(|stage| stage.parts());
+    // Those that have bars on a screen.
+    let pictured = parts.filter(|parts| !parts.rows.is_empty()).take(1);
+    // Whether their noise is not known, and whether it is as large as the number.
+    let open_parts = pictured.flat_map(|parts| {
+        let told = parts.rows.into_iter().take(parts.told);
+        told.filter(|part| !part.is_judged()).map(|part| part.noise.exceeds_value)
+    });
+    let open_times = stages.iter().copied().filter(|stage| is_unjudged(stage));
+    let open_times = open_times.filter_map(|stage| Some(stage.time()?.noise.exceeds_value));
+    let open: Vec<bool> = open_parts.chain(open_times).collect();
+    match (open.contains(&false), open.contains(&true)) {
+        (true, true) => "; not judged: one value per run, or noise as large as the number",
+        (true, false) => "; not judged: each run has only one value of it",
+        (false, true) => "; not judged: its noise is as large as the number",
+        (false, false) => "",
     }
 }
 

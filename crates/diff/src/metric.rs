@@ -6,7 +6,7 @@ use stage2_model::{DeviceRow, Report, StageEnergy, StageRow, WindowKind};
 
 use crate::causes::CauseNames;
 use crate::comparison::{Better, MetricUnit};
-use crate::noise::{Expected, Spread};
+use crate::noise::{Expected, Spread, Within, noisiest};
 use crate::stage_view::{StageView, Units};
 use crate::work::KernelTime;
 use Better::{Higher, Lower, Neither};
@@ -131,9 +131,21 @@ pub(crate) fn stage_kinds() -> impl Iterator<Item = &'static Kind> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) value: f64,
-    /// Noise of the samples (steps, calls) that it is of; none: it is one value of the run.
+    /// Noise of the samples (steps, calls) that it is of. Of what a run has once, that of the steps: so much it may be off
+    /// at least.
     pub(crate) spread: Option<Spread>,
-    pub(crate) exact: bool,
+    pub(crate) origin: Origin,
+}
+
+/// What a number of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is of many samples.
+    Samples,
+    /// The run has it once.
+    OneValue,
+    /// A count that repeats exactly.
+    Count,
 }
 
 /// Times of a step, and amounts of it over its time.
@@ -147,17 +159,19 @@ const OF_STEPS: [&str; 7] = [
     "mbu_percent",
 ];
 
-/// What is known of the noise of two numbers of single runs.
-pub(crate) fn expected(name: &str, before: Option<Measured>, after: Option<Measured>) -> Expected {
-    let spread = |number: Option<Measured>| number.and_then(|number| number.spread);
-    let exact = |number: Option<Measured>| number.is_some_and(|number| number.exact);
-    match spread(before).zip(spread(after)) {
-        _ if is_share_of_window(name) => Expected::Share,
-        _ if exact(before) && exact(after) => Expected::Count,
-        Some((a, b)) if OF_STEPS.contains(&name) => Expected::Steps(a, b),
-        Some((a, b)) => Expected::Spread(a, b),
-        None => Expected::OneValue,
-    }
+/// What is known of the noise of a number before it is compared, and within the noisiest run of each side.
+pub(crate) fn expected(name: &str, before: &[Measured], after: &[Measured]) -> (Expected, Within) {
+    let all_are = |origin: Origin| before.iter().chain(after).all(|of| of.origin == origin);
+    let expected = match () {
+        () if is_share_of_window(name) => Expected::Share,
+        () if all_are(Origin::Count) => Expected::Count,
+        () if !all_are(Origin::Samples) => Expected::OneValue,
+        () if OF_STEPS.contains(&name) => Expected::Steps,
+        () => Expected::Samples,
+    };
+    let within =
+        |side: &[Measured]| noisiest(side.iter().map(|number| (number.value, number.spread)));
+    (expected, within(before).zip(within(after)))
 }
 
 fn is_share_of_window(name: &str) -> bool {
@@ -198,7 +212,7 @@ pub(crate) fn of_stage(
         let part = window.parts.iter().find(|found| found.kind == *part);
         found.add(kind.name, Some(part.map_or(0.0, |part| part.percent)));
     }
-    found.0
+    found.with_noise_of_steps(error_of_steps)
 }
 
 /// Standard error of a number relative to it, and the observations behind it.
@@ -306,7 +320,7 @@ pub(crate) fn of_host(
         let (share, error) = shares.get(cause).copied().unwrap_or(absent);
         let standard_error = idle_ms * error;
         let spread = (host.samples > 1).then_some(Spread { standard_error, count: host.samples });
-        found.insert(cause, Some(idle_ms * share), spread, false);
+        found.insert(cause, Some(idle_ms * share), spread, Origin::Samples);
     }
     Some(found.0)
 }
@@ -375,25 +389,49 @@ pub(crate) fn of_run(report: &Report) -> BTreeMap<String, Measured> {
 struct Found(BTreeMap<String, Measured>);
 
 impl Found {
-    fn insert(&mut self, name: &str, value: Option<f64>, spread: Option<Spread>, exact: bool) {
+    fn insert(&mut self, name: &str, value: Option<f64>, spread: Option<Spread>, origin: Origin) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            self.0.insert(name.to_owned(), Measured { value, spread, exact });
+            self.0.insert(name.to_owned(), Measured { value, spread, origin });
         }
     }
 
     fn add(&mut self, name: &str, value: Option<f64>) {
-        self.insert(name, value, None, false);
+        self.insert(name, value, None, Origin::OneValue);
     }
 
     fn count(&mut self, name: &str, value: Option<f64>) {
-        self.insert(name, value, None, true);
+        self.insert(name, value, None, Origin::Count);
     }
 
     /// `error` is the standard error relative to the value, and the observations behind it.
     fn noisy(&mut self, name: &str, value: Option<f64>, error: RelativeError) {
-        let spread = value.zip(error).filter(|(_, (_, count))| *count > 1);
-        let spread = spread
-            .map(|(value, (error, count))| Spread { standard_error: error * value.abs(), count });
-        self.insert(name, value, spread, false);
+        let spread = value.and_then(|value| spread_of(value, error));
+        let origin = if spread.is_some() { Origin::Samples } else { Origin::OneValue };
+        self.insert(name, value, spread, origin);
     }
+
+    /// Gives what a run has once the noise of its warm steps: to what is of a whole step in proportion, and to a part of
+    /// it as much as to all of it.
+    fn with_noise_of_steps(mut self, error: RelativeError) -> BTreeMap<String, Measured> {
+        let step = self.0.get("window_ms").map(|window| window.value);
+        let once = self.0.iter_mut().filter(|(_, number)| number.origin == Origin::OneValue);
+        // How long a cold call takes, no warm one shows.
+        for (name, number) in once.filter(|(name, _)| *name != "host_ms") {
+            let whole = match name.as_str() {
+                name if PARTS_OF_STEP.contains(&name) => step,
+                name if is_share_of_window(name) => Some(100.0),
+                _ => None,
+            };
+            number.spread = spread_of(whole.unwrap_or(number.value), error);
+        }
+        self.0
+    }
+}
+
+/// Parts of the time of a step. A run has a single value of each.
+pub(crate) const PARTS_OF_STEP: [&str; 3] = ["window_ms", "idle_ms", "launch_gaps_ms"];
+
+fn spread_of(value: f64, error: RelativeError) -> Option<Spread> {
+    let (error, count) = error.filter(|(_, count)| *count > 1)?;
+    Some(Spread { standard_error: error * value.abs(), count })
 }

@@ -39,19 +39,27 @@ pub(crate) enum Expected {
     /// One value of a run, for instance a sum over all of it: its noise only several runs show.
     #[default]
     OneValue,
-    /// It is of many samples (steps, calls), with their noise in each run.
-    Spread(Spread, Spread),
-    /// It is a time of steps, or an amount of a step over its time, with the noise of the steps in each run. A time and its
-    /// reciprocal come to the same.
-    Steps(Spread, Spread),
+    /// It is of many samples (steps, calls).
+    Samples,
+    /// It is a time of steps, or an amount of a step over its time: a time and its reciprocal come to the same.
+    Steps,
     /// It is a count that repeats exactly.
     Count,
     /// One value of a run that is a share, percent: of small shares 5 % are less than anybody cares about.
     Share,
 }
 
-/// Whether the sides differ. Each value is that of a run.
-pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdict, Noise) {
+/// The noise within a run of each side: within the noisiest one where a side has several.
+pub(crate) type Within = Option<(Spread, Spread)>;
+
+/// Whether the sides differ. Each value is that of a run. A single run has at least the noise within it, however many
+/// the other side has.
+pub(crate) fn judge(
+    before: &[f64],
+    after: &[f64],
+    expected: Expected,
+    within: Within,
+) -> (Verdict, Noise) {
     let (Some(a), Some(b)) = (median(before), median(after)) else {
         return (Verdict::Unknown, Noise::default());
     };
@@ -65,6 +73,13 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
         Expected::Count => 0.0,
         _ => least(LEAST_SHARE_OF_SEVERAL, LEAST_POINTS_OF_SEVERAL),
     };
+    let within_runs = within.map(|(x, y)| match expected {
+        Expected::Steps if a > 0.0 && b > 0.0 => {
+            combined(x.relative_to(a), y.relative_to(b)) * logarithmic_mean(a, b)
+        }
+        _ => combined(x, y),
+    });
+    let single = within_runs.filter(|_| before.len().min(after.len()) == 1);
     let of = |method, threshold: Option<f64>, p_value, differs: bool| {
         let verdict = match (b > a, b < a) {
             (true, _) if differs => Verdict::Increased,
@@ -72,47 +87,49 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
             _ => Verdict::None,
         };
         let is_wide = || {
-            let most = match interval(before, after, method) {
+            let most = match interval(before, after, method, single) {
                 Some([least, most]) => Some(least.abs().max(most.abs())),
                 None => threshold,
             };
             most.is_some_and(|most| most >= a.abs())
         };
         let exceeds_value = verdict == Verdict::None && a != b && is_wide();
-        (verdict, Noise { method, threshold, p_value, exceeds_value })
+        let single = single.filter(|_| method == NoiseMethod::OneAgainstSeveral);
+        (verdict, Noise { method, threshold, p_value, exceeds_value, single })
     };
     let beyond = |threshold: f64| (b - a).abs() > threshold;
     match (before.len(), after.len(), expected) {
-        (1, 1, Expected::OneValue | Expected::Share) => {
-            of(NoiseMethod::OneRunEach, None, None, false)
-        }
         (1, 1, Expected::Count) => of(NoiseMethod::Exact, Some(0.0), None, beyond(0.0)),
-        (1, 1, Expected::Spread(x, y) | Expected::Steps(x, y)) => {
-            let within = match expected {
-                Expected::Steps(..) if a > 0.0 && b > 0.0 => {
-                    combined(x.relative_to(a), y.relative_to(b)) * logarithmic_mean(a, b)
-                }
-                _ => combined(x, y),
-            };
+        (1, 1, Expected::Samples | Expected::Steps) if let Some(within) = single => {
             let method = match within > share {
                 true => NoiseMethod::Instances,
                 false => NoiseMethod::FivePercent,
             };
             of(method, Some(within.max(share)), None, beyond(within.max(share)))
         }
-        (1, _, _) | (_, 1, _) => {
-            let threshold = if expected == Expected::Count { 0.0 } else { share };
-            let differs = lie_apart(before, after) && beyond(threshold);
-            of(NoiseMethod::OneAgainstSeveral, Some(threshold), None, differs)
+        (1, _, Expected::Count) | (_, 1, Expected::Count) => {
+            let method = NoiseMethod::OneAgainstSeveral;
+            let differs = lie_apart(before, after, method, None) && beyond(0.0);
+            of(method, Some(0.0), None, differs)
         }
+        (1, several, _) | (several, 1, _) => match single.filter(|_| several > 1) {
+            Some(_) => {
+                let method = NoiseMethod::OneAgainstSeveral;
+                let differs = lie_apart(before, after, method, single) && beyond(share);
+                of(method, Some(share), None, differs)
+            }
+            // However little the others spread: it may be off by anything.
+            None => of(NoiseMethod::OneRunEach, None, None, false),
+        },
         (x, y, _) => match p_value(before, after).filter(|_| smallest_p(x, y) <= ALPHA) {
             Some(p) => {
                 let differs = p <= ALPHA && beyond(of_several);
                 of(NoiseMethod::RankTest, Some(of_several), Some(p), differs)
             }
             None => {
-                let differs = lie_apart(before, after) && beyond(of_several);
-                of(NoiseMethod::Separation, Some(of_several), None, differs)
+                let method = NoiseMethod::Separation;
+                let differs = lie_apart(before, after, method, None) && beyond(of_several);
+                of(method, Some(of_several), None, differs)
             }
         },
     }
@@ -121,29 +138,40 @@ pub(crate) fn judge(before: &[f64], after: &[f64], expected: Expected) -> (Verdi
 /// The changes that the runs of both sides allow: 0 is among them where `judge` by several runs finds no difference. By
 /// the rank test they hold the change with a probability of 95 % and more; otherwise they are the differences between
 /// any two runs, and the larger spread of a side. Of amounts they are the ratios of two runs, so that a time and its
-/// reciprocal allow the same changes, and nothing falls by all of it.
-pub(crate) fn interval(before: &[f64], after: &[f64], method: NoiseMethod) -> Option<[f64; 2]> {
+/// reciprocal allow the same changes, and nothing falls by all of it. `single`: the noise within the single run of a side.
+pub(crate) fn interval(
+    before: &[f64],
+    after: &[f64],
+    method: NoiseMethod,
+    single: Option<f64>,
+) -> Option<[f64; 2]> {
     let are_amounts = before.iter().chain(after).all(|value| *value > 0.0);
     if !are_amounts {
         let none_negative = before.iter().chain(after).all(|value| *value >= 0.0);
         let all_of_it = median(before).filter(|_| none_negative).unwrap_or(f64::INFINITY);
-        let [least, most] = interval_of(before, after, method)?;
+        let [least, most] = interval_of(before, after, method, single)?;
         return Some([least.max(-all_of_it), most]);
     }
     let logarithms = |side: &[f64]| side.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let ends = interval_of(&logarithms(before), &logarithms(after), method)?;
-    let old = median(before)?;
+    let (old, new) = (median(before)?, median(after)?);
+    let single = single.map(|noise| noise / logarithmic_mean(old, new));
+    let ends = interval_of(&logarithms(before), &logarithms(after), method, single)?;
     Some(ends.map(|end| old * end.exp_m1()))
 }
 
-fn interval_of(before: &[f64], after: &[f64], method: NoiseMethod) -> Option<[f64; 2]> {
+fn interval_of(
+    before: &[f64],
+    after: &[f64],
+    method: NoiseMethod,
+    single: Option<f64>,
+) -> Option<[f64; 2]> {
     let mut changes: Vec<f64> =
         before.iter().flat_map(|a| after.iter().map(move |b| b - a)).collect();
     changes.sort_by(f64::total_cmp);
     let (beyond, wider) = match method {
         NoiseMethod::RankTest => (pairs_beyond(before.len(), after.len()), 0.0),
         NoiseMethod::Separation | NoiseMethod::OneAgainstSeveral => {
-            (0, spread(before).max(spread(after)))
+            (0, spread(before).max(spread(after)).max(single.unwrap_or(0.0)))
         }
         _ => return None,
     };
@@ -163,6 +191,23 @@ fn pairs_beyond(before: usize, after: usize) -> usize {
     within.count().saturating_sub(1)
 }
 
+/// The noise within the relatively noisiest of the runs of a side where that is known, as that of their median: so it is
+/// the same run for a time and for its reciprocal.
+pub(crate) fn noisiest(runs: impl Iterator<Item = (f64, Option<Spread>)>) -> Option<Spread> {
+    let runs: Vec<(f64, Option<Spread>)> = runs.collect();
+    let middle = median(&runs.iter().map(|(value, _)| *value).collect::<Vec<f64>>())?;
+    let known = runs.into_iter().filter_map(|(value, spread)| Some((value, spread?)));
+    let relative = |value: f64, spread: Spread| match value == 0.0 || middle == 0.0 {
+        true => spread.standard_error,
+        false => spread.standard_error / value.abs() * middle.abs(),
+    };
+    let scaled = known.map(|(value, spread)| Spread {
+        standard_error: relative(value, spread),
+        count: spread.count,
+    });
+    scaled.max_by(|a, b| a.standard_error.total_cmp(&b.standard_error))
+}
+
 pub(crate) fn spread(values: &[f64]) -> f64 {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least
@@ -178,9 +223,9 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Whether the sides leave a gap that is wider than the values of either spread.
-fn lie_apart(before: &[f64], after: &[f64]) -> bool {
-    let allowed = interval(before, after, NoiseMethod::Separation);
+/// Whether the sides leave a gap that is wider than the values of either spread, and than the noise of a single run.
+fn lie_apart(before: &[f64], after: &[f64], method: NoiseMethod, single: Option<f64>) -> bool {
+    let allowed = interval(before, after, method, single);
     allowed.is_some_and(|[least, most]| least > 0.0 || most < 0.0)
 }
 
@@ -281,7 +326,7 @@ mod tests {
         assert_eq!(verdict(&[399.0], &[372.0]), (Verdict::None, NoiseMethod::OneRunEach));
         let several = verdict(&[399.0, 401.0, 400.0, 402.0], &[372.0, 371.0, 373.0, 370.0]);
         assert_eq!(several, (Verdict::Decreased, NoiseMethod::RankTest));
-        let share = judge(&[20.0], &[40.0], Expected::Share);
+        let share = judge(&[20.0], &[40.0], Expected::Share, None);
         assert_eq!((share.0, share.1.method), (Verdict::None, NoiseMethod::OneRunEach));
     }
 
@@ -289,7 +334,8 @@ mod tests {
     fn noise_as_large_as_the_number_judges_nothing() {
         let found = |before: f64, after: f64, standard_error: f64| {
             let spread = Spread { standard_error, count: 30 };
-            let (verdict, noise) = judge(&[before], &[after], Expected::Spread(spread, spread));
+            let (verdict, noise) =
+                judge(&[before], &[after], Expected::Samples, Some((spread, spread)));
             (verdict, noise.exceeds_value)
         };
         assert_eq!(found(1.0, 2.0, 1.0), (Verdict::None, true));
@@ -298,8 +344,8 @@ mod tests {
         assert_eq!(found(1.0, 9.0, 1.0), (Verdict::Increased, false), "larger than its noise");
         assert_eq!(found(1.0, 1.0, 1.0), (Verdict::None, false), "equal");
         let (wild, calm) = ([1.0, 20.0, 2.0, 30.0], [2.0, 2.1, 2.2, 2.3]);
-        assert!(!judge(&wild, &calm, Expected::OneValue).1.is_judged());
-        assert!(judge(&calm, &[2.0, 2.15, 2.2, 2.3], Expected::OneValue).1.is_judged());
+        assert!(!judge(&wild, &calm, Expected::OneValue, None).1.is_judged());
+        assert!(judge(&calm, &[2.0, 2.15, 2.2, 2.3], Expected::OneValue, None).1.is_judged());
     }
 
     #[test]
@@ -308,9 +354,9 @@ mod tests {
         for (at, error) in (1..100).flat_map(|at| [(at, 0.02), (at, 0.06), (at, 0.1), (at, 0.6)]) {
             let (a, b) = (14.0, 14.0 * (0.02 + f64::from(at) / 50.0));
             let of = |value: f64| Spread { standard_error: error * value, count: 8 };
-            let time = judge(&[a], &[b], Expected::Steps(of(a), of(b)));
-            let rates = Expected::Steps(of(512.0 / a), of(512.0 / b));
-            let rate = judge(&[512.0 / a], &[512.0 / b], rates);
+            let time = judge(&[a], &[b], Expected::Steps, Some((of(a), of(b))));
+            let within = Some((of(512.0 / a), of(512.0 / b)));
+            let rate = judge(&[512.0 / a], &[512.0 / b], Expected::Steps, within);
             assert_eq!(time.0.is_change(), rate.0.is_change(), "{b} ± {error}");
             seen[usize::from(time.0.is_change())] = true;
         }
@@ -318,7 +364,7 @@ mod tests {
     }
 
     fn verdict(before: &[f64], after: &[f64]) -> (Verdict, NoiseMethod) {
-        let (verdict, noise) = judge(before, after, Expected::OneValue);
+        let (verdict, noise) = judge(before, after, Expected::OneValue, None);
         (verdict, noise.method)
     }
 
@@ -327,20 +373,67 @@ mod tests {
         let spread = |standard_error| Spread { standard_error, count: 3 };
         let steady = |before, after| {
             let (verdict, noise) =
-                judge(&[before], &[after], Expected::Spread(spread(0.1), spread(0.1)));
+                judge(&[before], &[after], Expected::Samples, Some((spread(0.1), spread(0.1))));
             (verdict, noise.method)
         };
         assert_eq!(steady(100.0, 104.0), (Verdict::None, NoiseMethod::FivePercent));
         assert_eq!(steady(100.0, 106.0), (Verdict::Increased, NoiseMethod::FivePercent));
         assert_eq!(steady(106.0, 100.0), (Verdict::Decreased, NoiseMethod::FivePercent));
-        let noisy = Expected::Spread(spread(5.0), spread(5.0));
-        let (verdict, noise) = judge(&[100.0], &[115.0], noisy);
+        let noisy = Some((spread(5.0), spread(5.0)));
+        let (verdict, noise) = judge(&[100.0], &[115.0], Expected::Samples, noisy);
         // sqrt(50) * 2.776
         assert_eq!((verdict, noise.method), (Verdict::None, NoiseMethod::Instances));
         assert!(noise.threshold.is_some_and(|t| (t - 19.629).abs() < 0.001));
-        assert_eq!(judge(&[100.0], &[125.0], noisy).0, Verdict::Increased);
-        assert_eq!(judge(&[10.0], &[11.0], Expected::Count).0, Verdict::Increased);
-        assert_eq!(judge(&[], &[1.0], noisy).0, Verdict::Unknown);
+        assert_eq!(judge(&[100.0], &[125.0], Expected::Samples, noisy).0, Verdict::Increased);
+        assert_eq!(judge(&[10.0], &[11.0], Expected::Count, None).0, Verdict::Increased);
+        assert_eq!(judge(&[], &[1.0], Expected::Samples, noisy).0, Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_single_run_keeps_its_own_noise_however_many_runs_the_other_side_has() {
+        let several = [14.61, 14.55, 14.57, 14.6];
+        let calm = |value: f64| Spread { standard_error: value * 1e-4, count: 2 };
+        let noisy = |value: f64| Spread { standard_error: value * 0.04, count: 2 };
+        for (single, is_change) in [(15.6, false), (11.9, true), (19.0, true)] {
+            let within = (calm(14.58), noisy(single));
+            for runs in 1..=several.len() {
+                let of = &several[..runs];
+                let (verdict, noise) = judge(of, &[single], Expected::Steps, Some(within));
+                assert_eq!(verdict.is_change(), is_change, "{runs} against 1, {single}");
+                let turned = (within.1, within.0);
+                let (opposite, _) = judge(&[single], of, Expected::Steps, Some(turned));
+                assert_eq!(opposite.is_change(), is_change, "1 against {runs}, {single}");
+                if runs > 1 {
+                    let ends =
+                        |noise| interval(of, &[single], NoiseMethod::OneAgainstSeveral, noise);
+                    let [least, most] = ends(noise.single).expect("an interval");
+                    assert_eq!(least > 0.0 || most < 0.0, is_change, "{least} to {most}");
+                    let [more, less] = ends(None).expect("an interval");
+                    assert!(
+                        least < more && most > less,
+                        "it is wider than the spread of the others"
+                    );
+                }
+            }
+        }
+        // As of one run per side.
+        let within = Some((calm(12.1), Spread { standard_error: 14.0, count: 2 }));
+        let (verdict, noise) = judge(&[12.1; 4], &[23.3], Expected::Steps, within);
+        assert_eq!((verdict, noise.is_judged()), (Verdict::None, false));
+        let (verdict, noise) = judge(&several, &[15.6], Expected::OneValue, None);
+        assert_eq!((verdict, noise.method), (Verdict::None, NoiseMethod::OneRunEach));
+    }
+
+    #[test]
+    fn the_noisiest_run_is_the_same_one_for_a_time_and_its_rate() {
+        let times = [(4.0, 0.3), (20.0, 0.1), (5.0, 0.4)];
+        let of = |value: f64, error: f64| Spread { standard_error: value * error, count: 2 };
+        let found = |value: fn(f64) -> f64| {
+            let runs = times.map(|(time, error)| (value(time), Some(of(value(time), error))));
+            noisiest(runs.into_iter()).map(|spread| spread.standard_error / value(5.0))
+        };
+        assert!(close(found(|time| time), 0.4) && close(found(|time| 1.0 / time), 0.4));
+        assert_eq!(noisiest([(1.0, None)].into_iter()), None);
     }
 
     #[test]
@@ -354,7 +447,7 @@ mod tests {
         assert_eq!(verdict(&a, &b), (Verdict::Increased, NoiseMethod::RankTest));
         assert_eq!(verdict(&b, &a), (Verdict::Decreased, NoiseMethod::RankTest));
         assert_eq!(verdict(&a, &a), (Verdict::None, NoiseMethod::RankTest));
-        assert_eq!(verdict(&[10.3], &few.0), (Verdict::None, NoiseMethod::OneAgainstSeveral));
+        assert_eq!(verdict(&[10.3], &few.0), (Verdict::None, NoiseMethod::OneRunEach));
     }
 
     #[test]
@@ -370,10 +463,10 @@ mod tests {
             (Verdict::None, NoiseMethod::Separation),
             "two per side"
         );
-        let judged = |a: f64, b: f64, expected| judge(&near(a), &near(b), expected).0;
+        let judged = |a: f64, b: f64, expected| judge(&near(a), &near(b), expected, None).0;
         assert_eq!(judged(2.0, 2.4, Expected::Share), Verdict::None, "0.4 points");
         assert_eq!(judged(2.0, 2.6, Expected::Share), Verdict::Increased);
-        let counts = judge(&[1000.0; 4], &[1001.0; 4], Expected::Count);
+        let counts = judge(&[1000.0; 4], &[1001.0; 4], Expected::Count, None);
         assert_eq!((counts.0, counts.1.threshold), (Verdict::Increased, Some(0.0)));
     }
 
@@ -412,7 +505,7 @@ mod tests {
 
     #[test]
     fn an_interval_leaves_out_zero_where_the_sides_differ() {
-        let allowed = |a: &[f64], b: &[f64]| interval(a, b, NoiseMethod::RankTest);
+        let allowed = |a: &[f64], b: &[f64]| interval(a, b, NoiseMethod::RankTest, None);
         let (a, b) = ([10.0, 11.0, 12.0, 13.0], [7.0, 8.0, 9.0, 9.5]);
         let shown =
             |ends: Option<[f64; 2]>| ends.map(|ends| ends.map(|end| (end * 1e3).round() / 1e3));
@@ -440,16 +533,16 @@ mod tests {
             let [least, most] = allowed(&a, &b).expect("an interval");
             assert_eq!(least > 0.0 || most < 0.0, differ, "{a:?} {b:?}");
         }
-        assert_eq!(interval(&[1.0], &[2.0], NoiseMethod::FivePercent), None);
-        let few = interval(&[10.0, 12.0], &[13.0, 15.0], NoiseMethod::Separation);
+        assert_eq!(interval(&[1.0], &[2.0], NoiseMethod::FivePercent, None), None);
+        let few = interval(&[10.0, 12.0], &[13.0, 15.0], NoiseMethod::Separation, None);
         assert_eq!(
             shown(few),
             Some([-1.069, 8.8]),
             "they do not lie apart by more than either spreads"
         );
-        let uneven = interval(&[12.0, 3.0], &[12.0], NoiseMethod::OneAgainstSeveral);
+        let uneven = interval(&[12.0, 3.0], &[12.0], NoiseMethod::OneAgainstSeveral, None);
         assert_eq!(shown(uneven), Some([-5.625, 112.5]), "a time falls by less than 100 %");
-        let with_zero = interval(&[2.0, 0.0], &[3.0], NoiseMethod::OneAgainstSeveral);
+        let with_zero = interval(&[2.0, 0.0], &[3.0], NoiseMethod::OneAgainstSeveral, None);
         assert_eq!(with_zero, Some([-1.0, 5.0]), "no ratio to 0");
     }
 

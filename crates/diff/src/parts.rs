@@ -159,11 +159,11 @@ impl<'c> PartChange<'c> {
         };
         let before = side(&idle.before_runs, &gaps.before_runs, [idle.before, gaps.before]);
         let after = side(&idle.after_runs, &gaps.after_runs, [idle.after, gaps.after]);
-        let (verdict, noise) = judge(&before, &after, Expected::OneValue);
+        let (verdict, noise) = judge(&before, &after, Expected::OneValue, None);
         let change_ns = all.change_ns - gaps_part.change_ns;
         let is_one_run = noise.method == NoiseMethod::OneRunEach;
         let (verdict, noise) =
-            match is_one_run && idle.verdict.is_beyond(change_ns / 1e6, idle.noise.threshold) {
+            match is_one_run && idle.verdict.is_beyond(change_ns / 1e6, idle.noise.least()) {
                 true => (idle.verdict, idle.noise),
                 false => (verdict, noise),
             };

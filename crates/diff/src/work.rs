@@ -12,7 +12,7 @@ use crate::comparison::{
 };
 use crate::libraries::library_of;
 use crate::metric::RelativeError;
-use crate::noise::{Expected, Spread, judge};
+use crate::noise::{Expected, Spread, judge, noisiest};
 use crate::stage_view::Units;
 
 /// A stage's work in one run, with the units that it is divided by.
@@ -22,8 +22,8 @@ pub(crate) type RunWork<'w> = (&'w StageWork, Units);
 struct SideWork<'w> {
     work: &'w Work,
     side: WorkSide,
-    runs: Vec<f64>,
-    spread: Option<Spread>,
+    /// Each run, and the noise within it.
+    runs: Vec<(f64, Option<Spread>)>,
 }
 
 type Side<'w> = BTreeMap<Key, SideWork<'w>>;
@@ -84,17 +84,15 @@ fn side<'w>(runs: &[RunWork<'w>]) -> Side<'w> {
             let entry = found.entry(key.clone()).or_insert_with(|| SideWork {
                 work,
                 side: WorkSide { name: work.name.clone(), ns: 0.0, calls: 0.0, mean_ns: None },
-                runs: vec![0.0; runs.len()],
-                spread: None,
+                runs: vec![(0.0, None); runs.len()],
             });
             let of = if key.kind == WorkKind::Kernel { units.of_kernels } else { units.all };
             let ns = work.ns(units.is_warm) / of;
             if let Some(run) = entry.runs.get_mut(at) {
-                *run = ns;
+                *run = (ns, work.spread(units.all));
             }
             entry.side.ns += ns / runs.len() as f64;
             entry.side.calls += work.calls(units.is_warm) / of / runs.len() as f64;
-            entry.spread = work.spread(units.all);
         }
     }
     for entry in found.values_mut() {
@@ -134,11 +132,12 @@ fn row(
     };
     let (verdict, noise) = match (&before, &after) {
         (Some(a), Some(b)) => {
-            let expected = match (a.spread, b.spread) {
-                (Some(x), Some(y)) => Expected::Spread(x, y),
-                _ => Expected::OneValue,
-            };
-            let (verdict, noise) = judge(&a.runs, &b.runs, expected);
+            let sides = [a, b].map(|side| side.runs.iter().copied());
+            let [x, y] = sides.clone().map(noisiest);
+            let [a, b] = sides.map(|runs| runs.map(|(ns, _)| ns).collect::<Vec<f64>>());
+            let within = x.zip(y);
+            let expected = if within.is_some() { Expected::Samples } else { Expected::OneValue };
+            let (verdict, noise) = judge(&a, &b, expected, within);
             // Runs are judged by their medians, and a row shows means: where these say the opposite,
             // nothing is certain.
             let agrees = !verdict.is_change() || verdict == of_sign;

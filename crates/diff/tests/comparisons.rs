@@ -908,6 +908,43 @@ fn answer(stage: &str) -> StageAnswer {
     }
 }
 
+#[test]
+fn more_runs_on_the_other_side_do_not_decide_what_a_single_run_leaves_open() {
+    let of = |step_ns: u64, std_ns: u64| {
+        let mut run = report(&[("prefill", 3, step_ns, vec![("k".to_owned(), 3, 900)])]);
+        let row = &mut run.stages[0];
+        row.host_total_ns = Some(3 * step_ns);
+        row.host_warm_std_ns = Some(std_ns);
+        row.warm = Some(stage2_model::WarmRow {
+            instances: 2,
+            gpu_window_ns: 2 * step_ns,
+            gpu_busy_ns: 600,
+            ..Default::default()
+        });
+        row.gpu_idle_ns = Some(3 * step_ns);
+        run
+    };
+    let calm = [14_610_000, 14_550_000, 14_570_000, 14_600_000].map(|ns| of(ns, 5_000));
+    let noisy = of(15_616_000, 700_000);
+    let gates = ["step_ms", "host_ms", "window_ms", "idle_ms"];
+    let gates = |limit: &str| gates.map(|metric| format!("prefill.{metric}{limit}"));
+    for runs in 1..=calm.len() {
+        let several: Vec<&Report> = calm.iter().take(runs).collect();
+        let sides = [(several.clone(), vec![&noisy], ">+5%"), (vec![&noisy], several, "<-5%")];
+        for (before, after, limit) in sides {
+            let gates = gates(limit);
+            let found = diff(&before, &after, &gates.each_ref().map(String::as_str), false);
+            for row in &found.conditions {
+                assert_eq!(row.outcome, Outcome::Undecided, "{runs} runs: {row:?}");
+            }
+            assert!(found.verdict.starts_with("No clear difference ("), "{}", found.verdict);
+        }
+    }
+    let several: Vec<&Report> = calm.iter().collect();
+    let twice = diff(&several, &[&of(30_000_000, 700_000)], &["prefill.idle_ms>+5%"], false);
+    assert_eq!(twice.conditions[0].outcome, Outcome::Failed, "{:?}", twice.conditions);
+}
+
 /// Its window is one value of a run, however many steps are in it.
 #[test]
 fn idle_time_is_judged_of_several_runs_or_with_the_step_that_it_is_part_of() {
@@ -945,7 +982,7 @@ fn idle_time_is_judged_of_several_runs_or_with_the_step_that_it_is_part_of() {
     let one = found(1, 1_040_000);
     assert_eq!((step(&one), metric(&one).0), (Some(Verdict::None), Verdict::None));
     assert_eq!(one.conditions[0].outcome, Outcome::Undecided);
-    let why = "+0.040 ms, +5.0 %: beyond the limit, but one run per side does not show the noise of this number, so that it does not fail; record 4 runs";
+    let why = "+0.040 ms, +5.0 %: beyond the limit, but a single run does not show the noise of this number, so that it does not fail; record 4 runs";
     assert!(one.conditions[0].text.contains(why), "{:?}", one.conditions);
     let two = found(2, 1_400_000);
     assert_eq!(metric(&two), (Verdict::Increased, Some(4.0)));

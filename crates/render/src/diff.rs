@@ -16,6 +16,7 @@ use stage2_diff::{
 use stage2_model::finding::Id;
 use stage2_model::{Finding, Severity};
 
+use crate::aligned::aligned;
 use crate::table::{Table, capitalised, name, paragraph, sentence, text};
 
 const LABEL_CHARS: usize = 60;
@@ -83,7 +84,7 @@ impl SideFacts {
             (Some(only), _) => facts.push((*only).clone()),
             _ => {}
         }
-        facts.extend(parent.filter(|_| is_one).map(|parent| format!("in {parent}")));
+        facts.extend(parent.filter(|_| is_one).map(|parent| format!("folder {parent}")));
         let command = |run: &ComparedRun| Some(shorten_words(run.command.as_ref()?, COMMAND_CHARS));
         Self {
             runs: listed(&labels, LISTED),
@@ -120,11 +121,12 @@ fn title_by<'c>(of: &'c Comparison, name: impl Fn(&'c str) -> &'c str) -> String
 }
 
 pub use page::html;
-pub use screen::WIDTH;
+pub use screen::{HEIGHT, WIDTH};
 
-/// One screen for each comparison, of so many columns.
-pub fn screens(diff: &Diff, width: usize) -> String {
-    let screens = diff.comparisons.iter().map(|of| screen::screen(of, width).join("\n") + "\n");
+/// One screen for each comparison, of so many columns and, if possible, lines.
+pub fn screens(diff: &Diff, width: usize, height: usize) -> String {
+    let screen = |of: &Comparison| screen::screen(of, width, height).join("\n") + "\n";
+    let screens = diff.comparisons.iter().map(screen);
     screens.collect::<Vec<_>>().join("\n")
 }
 
@@ -234,8 +236,17 @@ const REST: &str = "Rows that are only counted here are in the JSON of `diff --j
 
 /// All comparisons as one page.
 pub fn markdown(diff: &Diff) -> String {
+    markdown_of(diff, WIDTH)
+}
+
+/// The same page for a terminal, of so many columns.
+pub fn full_screen(diff: &Diff, width: usize) -> String {
+    aligned(&markdown_of(diff, width), width)
+}
+
+fn markdown_of(diff: &Diff, width: usize) -> String {
     let page = |of: &Comparison| {
-        let screen = screen::picture(of).join("\n");
+        let screen = screen::picture(of, width).join("\n");
         let title = plain(&page_title(of));
         format!("# {title}\n\n```text\n{screen}\n```\n\n{}{}", sides(of), body(of))
     };
@@ -248,8 +259,65 @@ fn body(of: &Comparison) -> String {
     let details: String = shown_stages(of)
         .map(|stage| format!("## {}\n\n{}", name(&stage.stage), details(stage)))
         .collect();
-    condition_table(of) + &stage_table(of) + &details + &other_tables(of)
+    condition_table(of) + &stage_table(of) + &run_table(of) + &details + &other_tables(of)
 }
+
+/// A number of the stages in each run of both sides: what the median of a side is of.
+struct OfRuns<'c> {
+    /// `decode, ms per token`.
+    name: String,
+    metric: &'c MetricChange,
+}
+
+/// The times and the tokens per second of the stages, where a side has several runs.
+fn of_runs(of: &Comparison) -> Vec<OfRuns<'_>> {
+    if of.is_of_two_runs() {
+        return Vec::new();
+    }
+    let stages = of.of_model().into_iter().take(STAGES);
+    let numbers = stages.filter(|stage| stage.presence == Presence::Both).flat_map(|stage| {
+        let time =
+            stage_time(stage).map(|(time, _)| (time, format!("ms{}", stage.per_of(&time.metric))));
+        let rate = rate(stage).map(|rate| (rate, "tokens/s".to_owned()));
+        time.into_iter().chain(rate).map(move |(metric, unit)| OfRuns {
+            name: format!("{}, {unit}", shorten(&stage.stage, LABEL_CHARS)),
+            metric,
+        })
+    });
+    numbers.collect()
+}
+
+/// What the numbers before and after are where a side has several runs.
+const MEDIANS: &str = "Before and after are the medians of the runs of a side.";
+
+/// The numbers of each run, which the medians of the other tables are of.
+fn run_table(of: &Comparison) -> String {
+    let numbers = of_runs(of);
+    if numbers.is_empty() {
+        return String::new();
+    }
+    let before = of.before.iter().enumerate().map(|(at, run)| (0, at, run));
+    let after = of.after.iter().enumerate().map(|(at, run)| (1, at, run));
+    let rows: Vec<(usize, usize, &ComparedRun)> = before.chain(after).collect();
+    let mut table = Table::first(RUN_ROWS, &rows)
+        .left("side", |(side, ..)| if *side == 0 { "before" } else { "after" }.to_owned())
+        .left("run", |(.., run)| code(&shorten(in_folder(&run.label).1, LABEL_CHARS)));
+    for number in &numbers {
+        table = table.right(&number.name, |(side, at, _)| {
+            let (values, runs) = match side {
+                0 => (&number.metric.before_runs, &of.before),
+                _ => (&number.metric.after_runs, &of.after),
+            };
+            // Otherwise it is not known which run has which.
+            let value = values.get(*at).filter(|_| values.len() == runs.len())?;
+            Some(number.metric.shown(*value))
+        });
+    }
+    format!("## Single runs\n\n{}{}", table.markdown_with_rest_in("the JSON"), paragraph(MEDIANS))
+}
+
+/// Runs in a table.
+const RUN_ROWS: usize = 64;
 
 /// The stages that have their own numbers. Warm-ups, operators and similar rows are only in the table of all.
 fn shown_stages(of: &Comparison) -> impl Iterator<Item = &StageChange> {
@@ -347,7 +415,10 @@ fn stage_time(stage: &StageChange) -> Option<(&MetricChange, &'static str)> {
     let find = |is: fn(&MetricChange) -> bool| {
         let known = |metric| stage.metric(metric).filter(|metric| is(metric));
         let mut times = TIMES.iter().filter(|(metric, _)| stage.has_time(metric));
-        times.find_map(|(metric, label)| Some((known(metric)?, *label)))
+        times.find_map(|(metric, label)| {
+            let of_calls = *metric == "token_ms" && stage.has_tokens_of_calls();
+            Some((known(metric)?, if of_calls { "call p50" } else { *label }))
+        })
     };
     find(|metric| metric.change.is_some()).or_else(|| find(|_| true))
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod aligned;
 mod costs;
 pub mod diff;
 mod energy;

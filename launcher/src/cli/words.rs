@@ -177,6 +177,12 @@ pub(super) fn refused(command: &Command, words: &[OsString], error: &clap::Error
     if let Some(order) = named.and_then(|named| target_behind(named, words, error)) {
         return format!("{message}; {order}");
     }
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && named.is_some_and(takes_captures)
+        && let Some(text) = no_setting(command, words)
+    {
+        return text;
+    }
     let setting = as_setting(named.unwrap_or(command), words, error);
     let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     let has_command = words.iter().any(|word| word == "--");
@@ -502,6 +508,11 @@ fn near_value(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidValue) else {
         return None;
     };
+    if let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue)
+        && let Some(near) = most_like(word, values.iter().map(String::as_str))
+    {
+        return Some(near.to_owned());
+    }
     let text = error.render().to_string();
     // What follows is not about the value.
     let (_, values) = text.split("\n\n").next()?.split_once("; use ")?;
@@ -543,6 +554,11 @@ fn behind_unknown_option(command: &Command, words: &[OsString]) -> Option<String
     })
 }
 
+/// Whether a command takes files that were taken elsewhere, each behind an option.
+fn takes_captures(named: &Command) -> bool {
+    named.get_arguments().any(|arg| arg.get_long() == Some("spool"))
+}
+
 /// What to say where a word before `--` has no place in its command.
 pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String> {
     let told = tell(command, words);
@@ -555,7 +571,7 @@ pub(super) fn no_setting(command: &Command, words: &[OsString]) -> Option<String
         Some(named) if !takes_settings(named) || takes_others(named) => return None,
         Some(named) if !takes_workload(named) => {
             let name = named.get_name();
-            if named.get_arguments().any(|arg| arg.get_long() == Some("spool")) {
+            if takes_captures(named) {
                 return Some(format!(
                     "`{word}` needs an option in front of it: --spool DIR for traces, --nsys FILE \
                      or --ncu FILE for captures; see `stage2-launch {name} --help`"

@@ -25,7 +25,7 @@ const NAME_CHARS: usize = 64;
 /// Of `2026-11-28T15:43:46.029Z`, with room for an offset.
 const STARTED_CHARS: usize = 32;
 /// Least and most of a command in the list.
-const COMMAND_CHARS: (usize, usize) = (16, 60);
+const COMMAND_CHARS: (usize, usize) = (10, 60);
 const MOST_BASELINES: usize = 200;
 const MOST_RUNS: usize = 32;
 /// A folder in the making; no name of a baseline begins with a dot.
@@ -202,11 +202,18 @@ fn told(report: &Report, room: usize) -> String {
     let started = report.run.started_minute();
     let started = started.map(|text| shorten(&visible(text.as_bytes()), STARTED_CHARS));
     let gpu = report.devices.iter().find_map(|device| device.name.as_ref());
-    let command = report.run.command.as_ref().map(|words| words.join(" "));
+    let command = report.run.command.as_ref().map(|words| match words.split_first() {
+        Some((program, arguments)) => {
+            let program = program.rsplit('/').next().unwrap_or(program);
+            [&[program.to_owned()], arguments].concat().join(" ")
+        }
+        None => String::new(),
+    });
     let gpu = gpu.map(|text| shorten(&visible(text.as_bytes()), 60));
     let ahead: Vec<String> = started.into_iter().chain(gpu).collect();
     let taken: usize = ahead.iter().map(|part| part.chars().count() + 2).sum();
-    let room = room.saturating_sub(taken).clamp(COMMAND_CHARS.0, COMMAND_CHARS.1);
+    let room = room.saturating_sub(taken).min(COMMAND_CHARS.1);
+    let command = command.filter(|_| room >= COMMAND_CHARS.0);
     let command = command.map(|text| shorten_words(&visible(text.as_bytes()), room));
     ahead.into_iter().chain(command).collect::<Vec<_>>().join("  ")
 }

@@ -1,6 +1,7 @@
 //! The reports of runs -> what changed between them, and whether that is too much.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
@@ -20,7 +21,7 @@ use crate::bundle::{
 use crate::cli::DiffArgs;
 use crate::failure::Failure;
 use crate::plan;
-use crate::terminal::{Terminal, width};
+use crate::terminal::{Terminal, height, width};
 use stage2_render::diff as view;
 
 pub(crate) const METRICS: &str = "metrics.json";
@@ -129,6 +130,8 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
             + "\n"
     } else if let Some(out) = args.output.as_deref().filter(|out| is_html(out)) {
         view::html(&diff, &links(out, inputs()))
+    } else if args.full && !to_file && std::io::stdout().is_terminal() {
+        coloured(&view::full_screen(&diff, width(&std::io::stdout()).unwrap_or(view::WIDTH)))
     } else if args.full || to_file {
         view::markdown(&diff)
     } else {
@@ -185,9 +188,16 @@ pub(crate) fn diff(args: DiffArgs, terminal: &Terminal) -> Result<u8, Failure> {
 /// Runs without `--against` from which two groups of runs were probably meant.
 const GROUPS_LIKELY: usize = 4;
 
-/// What a terminal shows, with the judgements in colour.
+/// What a terminal shows.
 fn screens(diff: &Diff) -> String {
-    let text = view::screens(diff, width(&std::io::stdout()).unwrap_or(view::WIDTH));
+    let stdout = std::io::stdout();
+    let (width, height) = (width(&stdout), height(&stdout));
+    let (width, height) = (width.unwrap_or(view::WIDTH), height.unwrap_or(view::HEIGHT));
+    coloured(&view::screens(diff, width, height))
+}
+
+/// The judgements in colour.
+fn coloured(text: &str) -> String {
     let (good, bad) = (AnsiColor::Green.on_default(), AnsiColor::Red.on_default());
     let coloured = |line: &str| {
         for (head, tail, style) in [("Better", " better", good), ("Worse", " worse", bad)] {

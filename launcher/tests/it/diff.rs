@@ -42,7 +42,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     });
     let kernels = ["--fail-if", "decode.kernels>+0", "--fail-if", "decode.kernel_ms>+10%+0.1ms"];
     let words = [&["diff", "a", "b"], &kernels[..]].concat();
-    let screen = contains(" ms per token  ").and(contains("noise       ± is the noise of"));
+    let screen = contains(" call p50 ").and(contains("noise       ± is the noise of"));
     let passed = contains("--fail-if 'decode.kernels>+0' passed for a → b");
     sandbox.launch_strictly(&words).assert().success().stdout(screen).stderr(passed);
     // The simulated GPU replays a recording: its kernels are the same to the nanosecond.
@@ -65,7 +65,7 @@ fn runs_of_one_program_are_equal_and_a_longer_one_is_found() {
     std::os::unix::fs::symlink("../../b", sandbox.path("tmp/stage2/latest")).expect("link");
     let words = ["diff", "a", "--against", "latest", "long"];
     let assert = sandbox.launch_strictly(&words).assert().success();
-    assert.stdout(contains("noise of the single run is not known"));
+    assert.stdout(contains("the noise within the single run"));
     let words = ["diff", "a", "b", "--against", "latest", "a/metrics.json"];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("name each run once"));
     let same = contains("Both sides are the same run");
@@ -198,9 +198,15 @@ fn the_first_line_says_whether_anything_changed() {
     assert!(!run.contains("class=\"bad\"") && !run.contains("class=\"good\""), "{run}");
     let warning = "</p>\n</div>\n<dl>\n<div class=\"fair\"><dt>comparable</dt>";
     assert!(page.contains("<div class=\"good\">") && page.contains(warning), "{page}");
+    // Each run has a dot on the page, and a row in the table.
+    let dot = "r=\"4.5\"><title>vllm_sorting-1.json: 4.623</title></circle>";
+    assert!(page.contains("<h2>Single runs</h2>") && page.matches(dot).count() == 1, "{page}");
     // Nothing is said of steps that do other work.
     let whole = screen(&sandbox, &[&sides[..], &["--full"]].concat());
-    let prefill = whole.split("\n## ").find(|part| part.starts_with("`prefill`")).expect("prefill");
+    let of =
+        |title: &str| whole.split("\n## ").find(|part| part.starts_with(title)).expect("a part");
+    assert!(of("Single runs").contains("| before | `vllm_sorting-1.json` | 4.623 |"), "{whole}");
+    let prefill = of("`prefill`");
     let judged = ["| better", "| worse", "| longer", "| shorter", "beyond noise"];
     assert!(prefill.contains("| not comparable |"), "{prefill}");
     assert!(judged.iter().all(|word| !prefill.contains(word)), "{prefill}");
@@ -354,7 +360,10 @@ fn different_models_are_warned_of_and_every_format_is_written() {
     assert!(page.contains("<td>warning</td><td>model</td>"), "{page}");
     assert!(page.contains("matched by name without tile sizes, class and calls"), "{page}");
     let markdown = common::read(&sandbox.path("x.md"));
-    assert!(markdown.contains("| `decode` | ms per token, p50 | 14.855 | 16.318 |"), "{markdown}");
+    assert!(
+        markdown.contains("| `decode` | ms per token, call p50 | 14.855 | 16.318 |"),
+        "{markdown}"
+    );
     // In the other direction decode got lighter.
     let words =
         ["diff", &llama, &moe, "--fail-if", condition, "--fail-if", "decode.tokens_per_s<-5%"];
@@ -400,6 +409,10 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     // So are their stages, once the runs are known.
     let near = "--fail-if 'decod.kernels>+5%': no side has a stage `decod`; did you mean `decode`?";
     refused(&[&good, &good, "--fail-if", "decod.kernels>+5%"], 2, near);
+    let several =
+        "--fail-if may be repeated (it fails if one of them does): --fail-if 'decode.step_ms>+5%'";
+    let or = "decode.step_ms>+5% or prefill.step_ms>+5%";
+    refused(&[&good, &good, "--fail-if", or], 2, several);
     // What is compared is not written over.
     sandbox.write("mine.json", &whole);
     refused(&["mine.json", &good, "-o", "mine.json"], 2, "one of the reports that are compared");

@@ -185,6 +185,8 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["help", "nope"], "no subcommand `nope`; `stage2-launch help` lists them"),
         (&["--delay", "5", "--", "true"], "did you mean `--dormant` and then `ctl RUN_DIR start`?"),
         (&["report", "x", "-o", "y"], "a file elsewhere: stage2-launch report RUN_DIR --json -q >"),
+        (&["merge", "a.nsys-rep"], "`a.nsys-rep` needs an option in front of it"),
+        (&["completions", "zhs"], "did you mean `zsh`?"),
         (&["completions", "tcsh"], "there are no completions for tcsh, only for bash, "),
         (&["baseline", "add", "x"], "did you mean `save`?"),
         (&["pipeline.ncu.kernels=x", "--", "true"], "use pipeline.ncu.kernel_include"),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use stage2_diff::{
     ComparedRun, Comparison, ConditionResult, Diff, MetricUnit, Outcome, Outlook, PartChange,
-    Presence, StageChange, WorkChange, signed_time,
+    Presence, StageChange, WorkChange, signed, signed_time,
 };
 use stage2_model::{AnswerLine, Severity};
 
 use super::{
-    REST, SideFacts, condition_table, details, in_folder, other_tables, page_title, screen,
-    shown_stages, stage_table, value_cell, work_word,
+    MEDIANS, OfRuns, REST, SideFacts, condition_table, details, in_folder, of_runs, other_tables,
+    page_title, screen, shown_stages, stage_table, value_cell, work_word,
 };
 use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 
@@ -23,6 +23,8 @@ const SUM_CHARS: usize = 200;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
 const KERNEL_BARS: usize = 4;
 const LEAST_KERNEL_BAR: f64 = 0.05;
+/// Percent of the width of both sides from which a colour is seen.
+const LEAST_BAR: f64 = 0.8;
 /// Lines in the box of the verdict, and those below the first picture; the tables have the others.
 const FIRST_LINES: [&str; 2] = ["comparable", "next"];
 const OTHER_LINES: [&str; 2] = ["kernels", "noise"];
@@ -54,12 +56,15 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{contents}{parts}\
+         <title>{page_title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{THEME}<main>\n{contents}{parts}\
          <footer>Written by {}. Changes are after minus before. {}</footer>\n</main>\n</body>\n</html>\n",
         escaped(&diff.generator),
         REST.replace('`', "")
     )
 }
+
+/// Switches between light and dark, by the style of the page alone.
+const THEME: &str = "<label class=\"theme\"><input type=\"checkbox\" aria-label=\"switch between light and dark\"></label>\n";
 
 /// Begins a command to copy, which ends the line *next*.
 const COMMAND: &str = "stage2-launch ";
@@ -98,18 +103,21 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         format!("<h2>{said}</h2>\n{}", bars(stage, of.unlike.is_empty()))
     });
     let numbers: String = shown_stages(of).map(numbers).collect();
-    let caution = of.caution().map(|said| format!("<p class=\"verdict\">{}</p>\n", escaped(&said)));
+    let caution = of.caution().map(|said| {
+        format!("<div class=\"unlike\">\n<p class=\"verdict\">{}</p>\n</div>\n", escaped(&said))
+    });
     format!(
-        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n<div class=\"{}\">\n{}<p class=\"verdict\">{}</p>\n\
-         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
+        "<section id=\"comparison-{at}\">\n<h1>{}</h1>\n<div class=\"answer\">\n{}<div class=\"{}\">\n<p class=\"verdict\">{}</p>\n\
+         </div>\n<dl>\n{}</dl>\n</div>\n<dl class=\"answer runs\">\n{}</dl>\n{}<div class=\"stages\">\n{}</div>\n{}{}<dl class=\"answer\">\n{}</dl>\n{}{}</section>\n",
         breakable(&page_title(of)),
-        kind(of),
         caution.unwrap_or_default(),
+        kind(of),
         escaped(&of.verdict),
         conditions_line(of) + &lines(&FIRST_LINES),
         side("before", &of.before, links) + &side("after", &of.after, links),
         marked(&condition_table(of)),
         marked(&stage_table(of)),
+        single_runs(of),
         picture.unwrap_or_default(),
         lines(&OTHER_LINES),
         if numbers.is_empty() { numbers } else { format!("<h2>All numbers</h2>\n{numbers}") },
@@ -164,6 +172,68 @@ fn breakable(text: &str) -> String {
     let pieces: Vec<String> = pieces.map(escaped).collect();
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
     joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
+}
+
+/// A strip for each side of each number, with a dot for each run; nothing of one run per side.
+fn single_runs(of: &Comparison) -> String {
+    let numbers = of_runs(of);
+    let rows: String = numbers.iter().filter_map(|number| strips(of, number)).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<h2>Single runs</h2>\n<div class=\"table\"><table class=\"strips\">\n<thead><tr><th>Number</th>\
+         <th>Side</th><th class=\"n end\">Least</th><th class=\"n\">Median</th><th class=\"n end\">Most</th>\
+         <th>Each run</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n<p class=\"legend\">{MEDIANS} Each dot is a run, and the line is the median. Both \
+         sides of a number have one scale, which does not begin at 0.</p>\n"
+    )
+}
+
+/// Where the least and the most run of a number stand in its strip, percent.
+const STRIP: (f64, f64) = (3.0, 97.0);
+
+/// Both sides of a number; nothing where a side does not have it.
+fn strips(of: &Comparison, number: &OfRuns<'_>) -> Option<String> {
+    let metric = number.metric;
+    let sides = [
+        ("before", &of.before, &metric.before_runs, metric.before?),
+        ("after", &of.after, &metric.after_runs, metric.after?),
+    ];
+    let all = || metric.before_runs.iter().chain(&metric.after_runs).copied();
+    let (least, most) =
+        (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let place = |value: f64| match most > least {
+        true => STRIP.0 + (value - least) / (most - least) * (STRIP.1 - STRIP.0),
+        false => 50.0,
+    };
+    let mut head = format!("<td rowspan=\"2\">{}</td>", escaped(&number.name));
+    let mut out = String::new();
+    for (side, runs, values, median) in sides {
+        let is_known = values.len() == runs.len();
+        let dot = |(at, value): (usize, &f64)| {
+            let run = runs.get(at).filter(|_| is_known).map(|run| in_folder(&run.label).1);
+            let run = run.map_or_else(String::new, |run| format!("{run}: "));
+            let said = escaped(&format!("{run}{}", metric.shown(*value)));
+            let x = place(*value);
+            format!(
+                "<circle class=\"{side}\" cx=\"{x:.2}%\" cy=\"50%\" r=\"4.5\"><title>{said}</title></circle>"
+            )
+        };
+        let dots: String = values.iter().enumerate().map(dot).collect();
+        let cell = |value: Option<f64>| value_cell(value, metric.unit);
+        let low = cell(values.iter().copied().reduce(f64::min));
+        let high = cell(values.iter().copied().reduce(f64::max));
+        let (middle, x) = (cell(Some(median)), place(median));
+        out.push_str(&format!(
+            "<tr>{head}<td>{side}</td><td class=\"n end\">{low}</td><td class=\"n\">{middle}</td>\
+             <td class=\"n end\">{high}</td><td><svg role=\"img\" aria-label=\"{} runs {side}\">\
+             <line class=\"axis\" x1=\"0\" x2=\"100%\" y1=\"50%\" y2=\"50%\"/><line class=\"median\" \
+             x1=\"{x:.2}%\" x2=\"{x:.2}%\" y1=\"0\" y2=\"100%\"/>{dots}</svg></td></tr>\n",
+            values.len()
+        ));
+        head.clear();
+    }
+    Some(out)
 }
 
 fn whole_of(stage: &StageChange) -> String {
@@ -235,22 +305,26 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
-    let row = |class: &str, name: &str, sides: [String; 2], bar: &str, change: String| {
-        let [a, b] = sides;
+    let row = |class: &str, name: &str, [a, b]: [Option<f64>; 2], bar: &str, change: String| {
+        let percent = a.zip(b).filter(|(a, _)| *a > 0.0).map(|(a, b)| (b - a) * 100.0 / a);
+        let percent = percent.map_or_else(String::new, |percent| {
+            signed(percent, if percent.abs() < 1000.0 { 1 } else { 0 })
+        });
+        let [a, b] = [a, b]
+            .map(|ns| ns.map_or_else(String::new, |ns| value_cell(Some(ns / 1e6), MetricUnit::Ms)));
         format!(
             "<tr{class}><td>{name}</td><td class=\"n\">{a}</td><td class=\"n\">{b}</td><td>{bar}</td>\
-             <td class=\"n\">{}</td></tr>\n",
+             <td class=\"n\">{}</td><td class=\"n\">{percent}</td></tr>\n",
             escaped(&change)
         )
     };
-    let ms = |ns: [f64; 2]| ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
     // A bar of noise would look like a result.
     let has_bars = !is_noise || !is_alike;
     let bar = |ns: f64, is_change: bool, is_judged: bool| {
         if !has_bars {
             return String::new();
         }
-        let width = (ns.abs() / longest * 50.0).clamp(0.0, 50.0);
+        let width = (ns.abs() / longest * 50.0).clamp(LEAST_BAR, 50.0);
         let x = if ns > 0.0 { 50.0 } else { 50.0 - width };
         let fill = match (is_change, ns > 0.0) {
             _ if !is_alike || !is_change && !is_judged => "open",
@@ -281,7 +355,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
             let is_change = work.verdict.is_change() && !part.is_swap(work);
             let bar = bar(work.change_ns, is_change, work.noise.is_judged());
             let change = format!("{} {}", signed_time(work.change_ns), bar_word(work_word(work)));
-            row(" class=\"part\"", &name, ms(sides), &bar, change)
+            row(" class=\"part\"", &name, sides.map(Some), &bar, change)
         };
         large.map(kernel).collect()
     };
@@ -291,18 +365,17 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
         let bar = bar(part.change_ns, part.is_beyond_noise(), part.is_judged());
         let class = if has_bars { "" } else { " class=\"soft\"" };
-        row(class, &name, ms(part.sides_ns), &bar, change) + &kernels(part)
+        row(class, &name, part.sides_ns.map(Some), &bar, change) + &kernels(part)
     };
     let sum = |sum: &screen::Sum| {
-        let none = || [String::new(), String::new()];
         let bar = bar(sum.ns, sum.is_change, sum.is_judged);
-        row(" class=\"soft\"", &escaped(&sum.name), none(), &bar, signed_time(sum.ns))
+        row(" class=\"soft\"", &escaped(&sum.name), [None; 2], &bar, signed_time(sum.ns))
     };
     let bars: String = rows.iter().map(part).chain(sums.iter().map(sum)).collect();
     let per = stage.per_word();
     // All bars add up to it.
     let total = parts.whole.map(|whole| {
-        let sides = [whole.before, whole.after].map(|value| value_cell(value, whole.unit));
+        let sides = [whole.before, whole.after].map(|ms| Some(ms? * 1e6));
         row(" class=\"sum\"", &format!("Mean {per}"), sides, "", signed_time(parts.change_ns))
     });
     let bars = bars + &total.unwrap_or_default();
@@ -317,7 +390,8 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         .collect();
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
-         Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th></tr></thead>\n\
+         Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th>\
+         <th class=\"n\">Change (%)</th></tr></thead>\n\
          <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n"
     )
 }

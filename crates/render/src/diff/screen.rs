@@ -7,27 +7,52 @@ use stage2_diff::{
     Per, Presence, StageChange, Verdict, WorkChange, signed, signed_time,
 };
 
+use stage2_model::Severity;
+
 use super::{ONE_VALUE, is_shown, page_title, rate, stage_time, title, value_cell};
 
 /// Columns of the whole page, and of a terminal whose width is not known.
 pub const WIDTH: usize = 80;
 /// A narrower or wider terminal has lines of this length.
 const WIDTHS: (usize, usize) = (60, 160);
-/// Lines in all: a terminal has 24, and the command and the prompt take two.
-const HEIGHT: usize = 22;
+/// Lines of a terminal whose height is not known, and the least that a screen is made for.
+pub const HEIGHT: usize = 24;
+/// Lines of the command and of the prompt.
+const PROMPTS: usize = 2;
+/// Lines of the sentence about a condition, below the screen.
+const CONDITION: usize = 2;
 const STAGES: usize = 3;
 const STAGE_CHARS: usize = 18;
-/// Bars at least and at most.
-const BARS: (usize, usize) = (5, 8);
+/// Bars on the whole page.
+const BARS: usize = 8;
 const BAR_CHARS: usize = 16;
 /// Columns of a bar's number.
 const NUMBER_CHARS: usize = 12;
 /// A narrower terminal has shorter bars.
 const NARROW: usize = 72;
-/// Lines of the comparison below the bars, the first ones where there is no room for all, and how many lines of the
-/// screen each may take.
-const BELOW: [(&str, usize); 5] =
-    [("next", 2), ("comparable", 2), ("noise", 2), ("kernels", 2), ("libraries", 2)];
+/// Lines of the comparison below the bars.
+const BELOW: [&str; 5] = ["next", "comparable", "noise", "kernels", "libraries"];
+
+/// Bars at most, and lines of the screen that each of [`BELOW`] may take.
+type Layout = (usize, [usize; BELOW.len()]);
+
+const ALL: usize = usize::MAX;
+/// The first that fits is taken.
+const LAYOUTS: [Layout; 9] = [
+    (12, [ALL; 5]),
+    (BARS, [ALL; 5]),
+    (8, [2; 5]),
+    (7, [2; 5]),
+    (6, [2; 5]),
+    (5, [2; 5]),
+    (5, [2, 2, 2, 2, 0]),
+    (5, [2, 2, 2, 1, 0]),
+    (5, [2, 2, 2, 0, 0]),
+];
+/// Further ones where there is a warning in the line `comparable`: it is worth more than a bar.
+const WARNED: [Layout; 4] =
+    [(4, [2, 2, 2, 0, 0]), (3, [2, 2, 2, 0, 0]), (3, [2, 2, 1, 0, 0]), (3, [2, 1, 1, 0, 0])];
+const NOT_WARNED: [Layout; 3] = [(5, [2, 1, 1, 0, 0]), (5, [2, 0, 1, 0, 0]), (3, [2, 0, 1, 0, 0])];
 
 const LABEL_CHARS: usize = 12;
 /// Stands for a space at which no line breaks.
@@ -38,42 +63,28 @@ const CAUTION: usize = 2;
 /// Lines of what the bars add up to.
 const HEAD: usize = 2;
 
-/// The title and what follows, each line of at most `width` characters.
-pub(super) fn screen(of: &Comparison, width: usize) -> Vec<String> {
+/// The title and what follows, each line of at most `width` characters, in `height` lines if it is not cut short.
+pub(super) fn screen(of: &Comparison, width: usize, height: usize) -> Vec<String> {
     let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    // Each condition has a sentence below the screen.
+    let room = height.max(HEIGHT).saturating_sub(PROMPTS + CONDITION * of.conditions.len());
+    let is_warned = of.differences.iter().any(|d| d.severity >= Severity::Warning);
+    let others = if is_warned { &WARNED[..] } else { &NOT_WARNED[..] };
     let mut lines = vec![short_title(of, width - 1)];
     lines.extend(top(of, width, (CAUTION, VERDICT)));
-    // With the empty line below them.
-    let bars_least = bars(of, width, BARS.0).len() + 1;
-    // Each condition has a sentence below the screen.
-    let mut room = HEIGHT.saturating_sub(lines.len() + bars_least + 2 * of.conditions.len());
-    let mut below: Vec<String> = Vec::new();
-    for (label, most) in BELOW {
-        let most = match label {
-            "next" => most,
-            // Where conditions take its room, too: intervals mean nothing without it.
-            // One line is for the noise.
-            "comparable" if room > 1 => most.min(room - 1),
-            "noise" if !of.conditions.is_empty() => most.min(room.max(1)),
-            _ => most.min(room),
-        };
-        if most == 0 {
-            continue;
+    let with = |(most, limits): &Layout| {
+        let mut all = lines.clone();
+        all.extend(bars(of, width, *most));
+        all.push(String::new());
+        for (label, most) in BELOW.iter().zip(limits).filter(|(_, most)| **most > 0) {
+            let is_news = *label != "libraries" || !of.libraries.is_empty();
+            all.extend(labelled(of, label, width, *most).into_iter().filter(|_| is_news));
         }
-        let line = labelled(of, label, width, most);
-        let is_news = label != "libraries" || !of.libraries.is_empty();
-        if label == "next" || is_news && line.len() <= room.max(most) {
-            room = room.saturating_sub(line.len());
-            below.extend(line);
-        }
-    }
-    // One bar more may take two lines.
-    let most = (BARS.0..=(BARS.0 + room).min(BARS.1)).rev();
-    let mut shown = most.map(|most| bars(of, width, most));
-    lines.extend(shown.find(|bars| bars.len() < bars_least + room).unwrap_or_default());
-    lines.push(String::new());
-    lines.extend(below);
-    lines
+        all
+    };
+    let all = || LAYOUTS.iter().chain(others);
+    let fitting = all().map(with).find(|screen| screen.len() <= room);
+    fitting.or_else(|| all().last().map(with)).unwrap_or_default()
 }
 
 /// The title in so many characters: a long one has the folders of the runs without those above them.
@@ -84,13 +95,14 @@ fn short_title(of: &Comparison, limit: usize) -> String {
 }
 
 /// The screen below its title with nothing left out.
-pub(super) fn picture(of: &Comparison) -> Vec<String> {
-    let mut lines = top(of, WIDTH, (usize::MAX, usize::MAX));
-    lines.extend(bars(of, WIDTH, BARS.1));
+pub(super) fn picture(of: &Comparison, width: usize) -> Vec<String> {
+    let width = width.clamp(WIDTHS.0, WIDTHS.1);
+    let mut lines = top(of, width, (usize::MAX, usize::MAX));
+    lines.extend(bars(of, width, BARS));
     lines.push(String::new());
     // The rows of the stages have the times.
     let labels = of.lines.iter().map(|line| line.label.as_str()).filter(|label| *label != "time");
-    lines.extend(labels.flat_map(|label| labelled(of, label, WIDTH, usize::MAX)));
+    lines.extend(labels.flat_map(|label| labelled(of, label, width, usize::MAX)));
     lines
 }
 
@@ -146,6 +158,9 @@ fn stages(of: &Comparison, width: usize) -> Vec<String> {
     if !fits(&rows, GAP) {
         // The words of what is not judged say it, too.
         rows.iter_mut().filter(|row| row[3] == ONE_VALUE).for_each(|row| row[3].clear());
+    }
+    if !fits(&rows, NARROW_GAP) {
+        rows.iter_mut().for_each(|row| row[1] = row[1].replace(" ms per ", " ms/"));
     }
     let gap = if fits(&rows, GAP) || !fits(&rows, NARROW_GAP) { GAP } else { NARROW_GAP };
     if !fits(&rows, gap) {
@@ -531,6 +546,40 @@ fn labelled(of: &Comparison, label: &str, width: usize, most: usize) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_is_worth_more_than_a_bar_and_a_high_terminal_shows_all() {
+        let report = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/reports/");
+            let bytes = std::fs::read(format!("{folder}{name}.json")).expect(name);
+            stage2_diff::read_report(&bytes).expect(name).report
+        };
+        let (a, b) = (report("llama_1b"), report("moe_small"));
+        fn run<'r>(label: &'r str, report: &'r stage2_model::Report) -> stage2_diff::Run<'r> {
+            stage2_diff::Run { label, report, left_out: &[] }
+        }
+        let compared = |conditions: usize| {
+            let condition = "decode.step_ms>+5%".parse().expect("a condition");
+            let conditions = vec![condition; conditions];
+            let sides = ([run("a", &a)], [run("b", &b)]);
+            stage2_diff::compare(&sides.0, &sides.1, &conditions, false).expect("a comparison")
+        };
+        for conditions in 0..4 {
+            let of = compared(conditions);
+            for height in [0, 24, 30, 60] {
+                let lines = screen(&of, 80, height);
+                let has = |label: &str| lines.iter().any(|line| line.starts_with(label));
+                assert!(has("comparable  ") && has("noise  ") && has("next  "), "{lines:#?}");
+                let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
+                assert!(bars > if height == 60 { 12 } else { 3 }, "{bars} bars: {lines:#?}");
+                if conditions == 0 {
+                    assert!(lines.len() + PROMPTS <= height.max(HEIGHT), "{lines:#?}");
+                }
+                let is_cut = lines.iter().any(|line| line.contains("more: --full"));
+                assert_eq!(is_cut, height < 60, "{lines:#?}");
+            }
+        }
+    }
 
     #[test]
     fn a_long_text_loses_whole_clauses() {
