@@ -14,7 +14,7 @@ fn sample(name: &str) -> String {
 #[test]
 fn a_question_is_answered_within_its_budget() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
-    let markdown = contains("`decode` takes 3.061 ms per step").and(contains("**stages**"));
+    let markdown = contains("`decode` takes 3.06 ms per step").and(contains("**stages**"));
     sandbox.launch_strictly(&["ask", &run]).assert().success().stdout(markdown);
     for tokens in ["64", "100", "2000", "10000000"] {
         let words = ["ask", &run, "host", "--stage", "decode", "--json", "--budget", tokens];
@@ -25,6 +25,12 @@ fn a_question_is_answered_within_its_budget() {
         let answer: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(answer["question"], "host");
     }
+    let of =
+        |word| lossy(&sandbox.launch_strictly(&["ask", &run, word]).output().expect(word).stdout);
+    assert_eq!(of("why"), of("summary"));
+    assert_eq!(of("ranks"), of("late-ranks"));
+    let all = sandbox.launch_strictly(&["ask", &run, "kernels", "--all"]).assert().success();
+    all.stdout(contains("\n| k").count(162));
     let other = sample("vllm_server");
     let words = ["ask", &run, "compare", &other];
     sandbox.launch_strictly(&words).assert().success().stdout(contains("**metrics**"));
@@ -34,13 +40,27 @@ fn a_question_is_answered_within_its_budget() {
 fn what_does_not_exist_is_answered_with_the_list() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
-    let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
-    assert.stdout(list).stderr(contains("no question `why\\x1b`"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
+    assert.stdout(list).stderr(contains("no question `when\\x1b`"));
     let assert = sandbox.launch_strictly(&["ask", &run, "why is decode slow"]).assert().code(2);
     let begin = "no question `why is decode slow`; `summary` is the one to begin with\n";
     assert.stdout(contains("\n  kernels-by-loss  ")).stderr(contains(begin));
-    let assert = sandbox.launch_strictly(&["ask", &run, "rank"]).assert().code(2);
-    assert.stdout("").stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
+    assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
+    for (words, typed) in [
+        (&["why", "is", "decode", "slow"][..], "summary"),
+        (&["which", "kernels"], "kernels-by-loss"),
+        (&["who", "is", "late"], "late-ranks"),
+    ] {
+        let words = [&["ask", &run], words].concat();
+        let assert = sandbox.launch_strictly(&words).assert().code(2);
+        let one = format!("a question is one word: stage2-launch ask {run} {typed}\n");
+        assert.stdout("").stderr(contains(one));
+    }
+    let assert = sandbox.launch_strictly(&["ask", "latest"]).assert().code(2);
+    assert.stderr(contains("latest does not exist: it stands for the newest run"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "--budget", "-5"]).assert().code(2);
+    assert.stderr(contains("give a number of tokens, 64 or more"));
     let assert = sandbox.launch_strictly(&["ask", "sumary"]).assert().code(2);
     assert.stderr(contains("there is no run `sumary`").and(contains("ask RUN summary")));
     let assert = sandbox.launch_strictly(&["ask", "time", &run]).assert().code(2);

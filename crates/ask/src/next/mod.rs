@@ -557,7 +557,8 @@ impl Next {
             line("environment", code(&format!("{name}={value}")));
         }
         if let Some(metric) = &self.metric {
-            let Metric { unit, before, refuted_from, refuted, noise_basis, basis, .. } = metric;
+            let unit = metric.unit.replace('_', " ");
+            let Metric { before, refuted_from, refuted, noise_basis, basis, .. } = metric;
             let best = metric.after_at_best.map(|after| match metric.after_error {
                 Some(error) => {
                     let after = number(after);
