@@ -164,19 +164,16 @@ fn order(answer: &Answer, budget: Budget, form: Form) -> Vec<usize> {
     };
     let mut order: Vec<usize> = Vec::new();
     if matches!(form, Form::Screen(_)) && budget == Budget::Usual {
-        // A few of the first two tables, what these have more, and a few of the others.
+        // A few of the first two tables, what the second one and the first one have more, and a few of the others.
         let few = |table: &Table| usual(table).min(screen::FEW_ROWS);
-        let first = || tables().filter(|(_, table)| usual(table) > 0).take(2);
-        for (at, table) in first() {
-            order.extend(std::iter::repeat_n(at, few(table)));
-        }
-        for (at, table) in first() {
-            order.extend(std::iter::repeat_n(at, usual(table) - few(table)));
-        }
-        let last = first().last().map_or(0, |(at, _)| at + 1);
-        for (at, table) in tables().skip(last) {
-            order.extend(std::iter::repeat_n(at, few(table)));
-        }
+        let shown: Vec<(usize, &Table)> = tables().filter(|(_, table)| usual(table) > 0).collect();
+        let (first, others) = shown.split_at(shown.len().min(2));
+        let few_of = |&(at, table): &(usize, &Table)| std::iter::repeat_n(at, few(table));
+        let more_of =
+            |&(at, table): &(usize, &Table)| std::iter::repeat_n(at, usual(table) - few(table));
+        order.extend(first.iter().flat_map(few_of));
+        order.extend(first.iter().rev().flat_map(more_of));
+        order.extend(others.iter().flat_map(few_of));
         return order;
     }
     for (at, table) in tables() {
@@ -387,7 +384,7 @@ impl<'a> View<'a> {
             }
             let mut known = known_columns(table, rows);
             known.retain(|(at, column)| {
-                !(self.in_short && column.aside) && !repeats_stage(table, rows, *at)
+                !(self.in_short && column.aside || repeats_stage(table, rows, *at))
             });
             let mut cells: Vec<screen::Cells> = Vec::new();
             let mut about = Vec::new();
@@ -454,7 +451,7 @@ fn without_code(text: &str) -> String {
     text.replace('`', "")
 }
 
-/// Whether a column says the same as the stage of each row.
+/// Whether a column repeats the stage of each row.
 fn repeats_stage(table: &Table, rows: &[Row], at: usize) -> bool {
     let stage = table.columns.iter().position(|column| column.name == "stage");
     let Some(stage) = stage.filter(|stage| *stage != at) else { return false };

@@ -511,8 +511,8 @@ fn the_kernel_that_loses_most_is_one_of_most_of_the_time() {
     assert!(most.summary.contains(" loses most: 3.79 ms per step of `graph`"), "{}", most.summary);
     assert!(lost(&most).len() > 4 && lost(&most).is_sorted_by(|a, b| a >= b), "{:?}", lost(&most));
     // Of the others nothing is known: one of a small part of the time is not called the worst.
-    let known = rows(&most, "kernels").into_iter().filter(|row| !row["run_lost_ms"].is_null());
-    let last = known.last().expect("a kernel")["kernel"].clone();
+    let mut known = rows(&most, "kernels").into_iter().rev();
+    let last = known.find(|row| !row["run_lost_ms"].is_null()).expect("a kernel")["kernel"].clone();
     for row in &mut read.report.kernels {
         if last != row.kernel.as_str() {
             (row.sampled, row.counters) = (None, None);

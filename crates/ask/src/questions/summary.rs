@@ -151,12 +151,16 @@ fn first(subject: &Subject<'_>) -> Table {
     let row = found.map_or_else(
         || nothing(subject),
         |(source, first)| {
-            // As the report says it, with the code and the gain.
-            let todo = match (first.in_short.is_empty(), first.is_in_tokens()) {
-                (false, _) => first.in_short.as_str(),
-                (true, true) => "give each step more requests: the gain is in tokens/s",
-                (true, false) => advice(first.rule).0,
-            };
+            // As the report says it, with the code and the gain, which only the first of all stages has.
+            let of_run = subject.report.answer.first.as_ref();
+            let same =
+                of_run.filter(|run| run.takeaway == first.takeaway && run.stage == first.stage);
+            let said = [&same.unwrap_or(first).in_short, &first.text];
+            let said = said.into_iter().find(|text| !text.is_empty()).map(String::as_str);
+            let todo = said.unwrap_or(match first.is_in_tokens() {
+                true => "give each step more requests: the gain is in tokens/s",
+                false => advice(first.rule).0,
+            });
             let stage = first.stage.as_deref().map_or(Value::Null, text);
             // What only measures removes nothing.
             let removes = first.removes.iter().filter(|_| first.factor.is_some());
