@@ -464,6 +464,26 @@ caveats:
     }
 
     #[test]
+    fn code_is_named_without_its_folders_and_columns_of_one_basis_say_it_once() {
+        for (text, expected) in [
+            ("f (a/b.py:3 and 2 more lines) in g", "f (b.py:3 and 2 more lines) in g"),
+            ("f (b.py:3)", "f (b.py:3)"),
+            ("waiting for the GIL", "waiting for the GIL"),
+            ("f (a/b", "f (b"),
+        ] {
+            assert_eq!(without_folders(text), expected);
+        }
+        let mut all = columns();
+        for (column, about) in all.iter_mut().zip(["", "a step", "what helps", "a step"]) {
+            column.about = about.to_owned();
+        }
+        let all: Vec<&Cells> = all.iter().collect();
+        let of = |lines| plain(&legend(&all, 30, lines));
+        assert_eq!(of(1), "  per step ms, calls: a step\n");
+        assert_eq!(of(2), "  per step ms, calls: a step;\n  do: what helps\n");
+    }
+
+    #[test]
     fn headings_are_words_with_their_unit() {
         assert_eq!(heading("per_step_ms", Some("ms")), "per step ms");
         assert_eq!(heading("error_percent", Some("percent")), "error %");

@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anstyle::Style;
+use stage2_ask::next::command_lines;
 use stage2_ask::{AskError, Budget, Question, Size, answer, compare};
 use stage2_contract::text::{most_like, shorten, visible, visible_path};
 use stage2_diff::{ReadReport, Run};
@@ -20,6 +21,8 @@ use crate::terminal::{Terminal, height, laid_out, width};
 
 /// Characters of a question that an error repeats.
 const ASKED_CHARS: usize = 100;
+/// Columns in front of the texts of a summary: `coverage: `.
+const LABEL_WIDTH: usize = 10;
 /// Columns of a terminal that does not say how wide it is.
 const WIDTH: usize = 80;
 
@@ -164,14 +167,15 @@ fn summary(given: &Path, terminal: &Terminal) -> Result<u8, Failure> {
     }
     let run = Run { label: &label, report: &read.report, left_out: &read.left_out };
     let found = answer(&run, Question::Summary, None).map_err(refused)?;
-    let command = |words: Vec<String>| words.iter().map(quote).collect::<Vec<_>>().join(" ");
-    let commands = found.questions_next().map(command);
+    let width = width(&std::io::stdout()).unwrap_or(WIDTH);
+    let room = width.saturating_sub(LABEL_WIDTH);
+    let commands = found.questions_next().flat_map(|words| command_lines(&words, room));
     let labels = std::iter::once("ask").chain(std::iter::repeat(""));
     lines.extend(labels.zip(commands));
     let status = read.report.coverage.verdict.status;
     let lines: Vec<(&str, String, Style)> =
         lines.into_iter().map(|(label, text)| (label, text, style_of(label, status))).collect();
-    printed(&laid_out(&lines, width(&std::io::stdout()).unwrap_or(WIDTH)))
+    printed(&laid_out(&lines, width))
 }
 
 /// The question that a word, or one of its words, stands for: `rank` is `late-ranks`.

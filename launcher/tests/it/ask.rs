@@ -1,6 +1,7 @@
 //! `stage2-launch ask`: answers, the list of questions, exit statuses, and runs that cannot be read.
 
 use std::fs;
+use std::process::Command;
 
 use crate::common::{Sandbox, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
@@ -34,6 +35,55 @@ fn a_question_is_answered_within_its_budget() {
     let other = sample("vllm_server");
     let words = ["ask", &run, "compare", &other];
     sandbox.launch_strictly(&words).assert().success().stdout(contains("**metrics**"));
+}
+
+/// A person reads no other answer than the console gave.
+#[test]
+fn a_terminal_has_the_words_of_the_console_of_next_and_of_diff() {
+    const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+text = b""
+try:
+    while chunk := os.read(terminal, 4096):
+        text += chunk
+except OSError:
+    pass
+print(text.decode().replace("\r\n", "\n"), end="")
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+    let sandbox = Sandbox::new();
+    let [two, sorting, server] = ["vllm_two_gpus", "vllm_sorting", "vllm_server"].map(sample);
+    let shown = |words: &[&str], colour: bool| {
+        let launch = sandbox.std_launch(words);
+        let mut command = Command::new("python3");
+        command.args(["-c", TERMINAL]).arg(launch.get_program()).args(launch.get_args());
+        command.current_dir(sandbox.path("")).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        if !colour {
+            command.env("NO_COLOR", "1");
+        }
+        let output = command.output().expect("python3");
+        assert!(output.status.success(), "{words:?} {}", lossy(&output.stdout));
+        lossy(&output.stdout)
+    };
+    let summary = shown(&["ask", &sorting], false);
+    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves up to 1.08 ±\n          0.12 ms per \
+                 step)\n";
+    assert!(summary.contains(first), "{summary}");
+    let pasted = summary.replace(" \\\n         ", "");
+    let command = format!("\nask:      stage2-launch ask {sorting} host\n");
+    assert!(pasted.contains(&command), "{summary}");
+    assert_eq!(shown(&["ask", &sorting, "next"], false), shown(&["next", &sorting], false));
+    let compared = shown(&["ask", &server, "compare", &sorting], false);
+    assert_eq!(compared, shown(&["diff", &server, &sorting], false));
+    let host = shown(&["ask", &two, "host"], false);
+    assert!(host.lines().count() <= 22 && host.ends_with("--all\n"), "{host}");
+    assert!(host.contains("22.1 ± 2.3  0.25  rank 0\n") && !host.contains('\u{1b}'), "{host}");
+    let coloured = shown(&["ask", &two, "host"], true);
+    assert!(coloured.starts_with("\u{1b}[1mIn decode, 22.1 ± 2.3 % of the GPU's"), "{coloured}");
 }
 
 #[test]

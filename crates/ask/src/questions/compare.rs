@@ -85,7 +85,7 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
         metric.change_percent.map_or_else(String::new, |percent| format!(" ({percent:+.1} %)"));
     let verdict = match metric.verdict {
         _ if change.other_work.is_some() => "not comparable, because a step does other work",
-        Verdict::None => "within noise",
+        Verdict::None => change.word(metric),
         Verdict::Increased => "longer in these two runs (one run per side: repeat to decide)",
         Verdict::Decreased => "shorter in these two runs (one run per side: repeat to decide)",
         Verdict::Unknown => "not judged",
@@ -107,12 +107,13 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
         for (metric_at, metric) in change.metrics.iter().enumerate() {
             let source = format!("/comparisons/0/stages/{at}/metrics/{metric_at}");
             let is_time = time.is_some_and(|time| std::ptr::eq(time, metric)) && !is_aside(change);
-            rows.push((is_time, metric, metric_row(text(&change.stage), metric, source)));
+            let word = change.word(metric);
+            rows.push((is_time, metric, metric_row(text(&change.stage), metric, word, source)));
         }
     }
     for (at, metric) in found.run.iter().enumerate().filter(|_| with_run) {
         let source = format!("/comparisons/0/run/{at}");
-        rows.push((false, metric, metric_row(Value::Null, metric, source)));
+        rows.push((false, metric, metric_row(Value::Null, metric, metric.word(), source)));
     }
     rows.retain(|(_, metric, _)| metric.verdict != Verdict::Unknown);
     // The times first, then what changed; the order of the comparison otherwise.
@@ -126,13 +127,14 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
         Column::number("change", "unit").at("/change"),
         Column::number("change_percent", "percent").at("/change_percent"),
         Column::number("noise", "unit").of("smaller changes are none").at("/noise/threshold"),
-        Column::text("verdict").at("/verdict"),
+        Column::text("verdict").at("/verdict").aside(),
+        Column::text("in_words").of("as diff has it"),
     ];
     let rows = rows.into_iter().map(|(_, _, row)| row).collect();
     Table::new("metrics", columns, rows).usually(12)
 }
 
-fn metric_row(stage: Value, metric: &MetricChange, source: String) -> Row {
+fn metric_row(stage: Value, metric: &MetricChange, word: &str, source: String) -> Row {
     let unit: MetricUnit = metric.unit;
     let cells = vec![
         stage,
@@ -144,6 +146,7 @@ fn metric_row(stage: Value, metric: &MetricChange, source: String) -> Row {
         number(metric.change_percent),
         number(metric.noise.threshold),
         name_of(&metric.verdict),
+        text(word),
     ];
     Row::new(source, cells)
 }
@@ -190,7 +193,9 @@ fn work(stages: &[(usize, &StageChange)]) -> Table {
         Column::text("is_in").of("both runs, or new, or vanished"),
         Column::text("verdict").at("/verdict"),
     ];
-    Table::new("work", columns, rows.into_iter().map(|(_, row)| row).collect()).usually(8)
+    let changed = rows.iter().filter(|(work, _)| work.change_ns != 0.0).count();
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    Table::new("work", columns, rows).usually(8).briefly(changed)
 }
 
 /// Causes of idle time.
