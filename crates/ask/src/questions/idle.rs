@@ -80,7 +80,9 @@ fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
         Column::text("idle_in").of("launch_gaps: gaps of at most 50 us").at("/kind"),
         Column::number("per_step_ms", "ms").of("mean step: ns over the steps of the window"),
         Column::number("percent", "percent").of("of the GPU window").at("/percent"),
-        Column::number("total_ms", "ms").of("all its calls, summed over processes").at("/ns"),
+        Column::number("total_ms", "ms")
+            .of("the calls that `basis` names, summed over processes")
+            .at("/ns"),
     ];
     Table::new("idle", columns, rows)
 }

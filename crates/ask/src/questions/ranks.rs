@@ -22,6 +22,7 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
     let first = rows.iter().find_map(|(_, row)| sentence(row));
     answer.summary = first.unwrap_or_else(|| match is_compared(subject.report) {
         true => "No rank is late by more than noise.".to_owned(),
+        false if ranks.seen < 2 => format!("No ranks can be compared: {}.", seen(ranks.seen)),
         false => "Which rank is late is not known; the reason follows.".to_owned(),
     });
     answer.push(late_table(&rows));
@@ -226,15 +227,16 @@ fn rank_table(subject: &Subject<'_>) -> Table {
     Table::new("ranks", columns, rows().map(cells).collect()).usually(6)
 }
 
+/// How many ranks there are, of fewer than two.
+fn seen(ranks: u64) -> &'static str {
+    if ranks == 0 { "no process has a rank" } else { "only 1 rank was recorded" }
+}
+
 fn no_ranks(subject: &Subject<'_>, answer: &mut Answer) {
     let ranks = &subject.report.ranks;
     let example = ["run", "--light", "--", "torchrun", "--nproc-per-node", "N", "COMMAND"];
     if ranks.seen < 2 {
-        let seen = match ranks.seen {
-            0 => "no process has a rank".to_owned(),
-            seen => format!("only {seen} rank was recorded"),
-        };
-        let reason = format!("{seen}, and lateness needs two");
+        let reason = format!("{}, and lateness needs two", seen(ranks.seen));
         answer.unknown("which rank is late", reason, &example);
     } else if !is_compared(subject.report) {
         let reason = "no collective was matched over ranks";
@@ -258,7 +260,7 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
             let waiting = row.waiting_ns.map(|ns| ns as f64 * 100.0 / row.time_ns.max(1) as f64);
             let waiting = waiting.map(|percent| format!(", {} % of it waiting", percent1(percent)));
             format!(
-                "Most time is in {} of {}: {} over all ranks{}.",
+                "Most time is in {} of {}: {} over all ranks, with the cold calls{}.",
                 name_of(&row.operation).as_str().unwrap_or("collectives"),
                 quoted(&row.stage),
                 shown_time(row.time_ns as f64),
@@ -303,8 +305,8 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("stage").at("/stage"),
         Column::text("operation").at("/operation"),
         Column::number("members", "count").at("/members"),
-        Column::number("calls", "count").of("all ranks").at("/calls"),
-        Column::number("time_ms", "ms").of("sum over ranks").at("/time_ns"),
+        Column::number("calls", "count").of("all ranks, with cold calls").at("/calls"),
+        Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
         Column::number("mean_us", "us").of("time over calls"),
