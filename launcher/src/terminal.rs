@@ -164,14 +164,14 @@ fn in_lines(text: String, width: usize) -> String {
 /// The label of what to do first: its text has its colour, too.
 pub(crate) const EMPHASISED: &str = "FIRST";
 
-/// Labels in one column, texts in another one.
-fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String {
+/// Labels in one column, texts in another one. A text without a label goes on below the one before.
+pub(crate) fn laid_out(lines: &[(&str, String, Style)], width: usize) -> String {
     let label_width = lines.iter().map(|(label, ..)| label.len() + 2).max().unwrap_or(0);
     let mut out = String::new();
     for (label, text, style) in lines {
         let text = printable(&redaction::text(text));
         let of_text = if *label == EMPHASISED { *style } else { Style::new() };
-        let mut label = format!("{label}:");
+        let mut label = if label.is_empty() { String::new() } else { format!("{label}:") };
         for line in wrapped(&text, width.saturating_sub(label_width).max(20)) {
             let text = format!("{of_text}{line}{of_text:#}");
             out.push_str(&format!("{style}{label:label_width$}{style:#}{text}\n"));

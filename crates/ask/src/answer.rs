@@ -15,6 +15,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub const USUAL_ROWS: usize = 10;
 /// Longest text of the user that is repeated in a command, characters.
 const WORD_CHARS: usize = 200;
+/// The table of the questions that lead on.
+pub(crate) const ASK_NEXT: &str = "ask_next";
 /// The program, as commands name it.
 pub(crate) const PROGRAM: &str = "stage2-launch";
 
@@ -53,6 +55,9 @@ pub struct Column {
     /// The field below each place of a row whose source is a list: the value is the sum of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summed: Option<&'static str>,
+    /// A terminal shows it only with all rows.
+    #[serde(skip)]
+    pub aside: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -86,6 +91,12 @@ impl Column {
     #[must_use]
     pub fn sum_of(self, field: &'static str) -> Self {
         Self { summed: Some(field), ..self }
+    }
+
+    /// What a person at a terminal looks at only with all rows.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        Self { aside: true, ..self }
     }
 
     /// States what the values are measured on, or how they are computed.
@@ -134,12 +145,22 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Rows that an answer has where no budget was asked for.
     pub usual: usize,
+    /// What it is of, for a person at a terminal, who reads no pointers.
+    pub of: Option<String>,
+    /// Rows that matter to a person at a terminal; the others are there with all rows.
+    pub brief: usize,
 }
 
 impl Table {
     /// A table with the usual number of rows.
     pub fn new(name: &'static str, columns: Vec<Column>, rows: Vec<Row>) -> Self {
-        Self { name, columns, rows, usual: USUAL_ROWS }
+        Self { name, columns, rows, usual: USUAL_ROWS, of: None, brief: usize::MAX }
+    }
+
+    /// With so many rows that matter to a person at a terminal.
+    #[must_use]
+    pub fn briefly(self, brief: usize) -> Self {
+        Self { brief, ..self }
     }
 
     /// With so many rows where no budget was asked for.
@@ -198,6 +219,14 @@ impl Answer {
             unknown: Vec::new(),
             usual_tokens: BUDGET_TOKENS,
         }
+    }
+
+    /// The commands that ask the questions which lead on, in words.
+    pub fn questions_next(&self) -> impl Iterator<Item = Vec<String>> {
+        let tables = self.tables.iter().filter(|table| table.name == ASK_NEXT);
+        let rows = tables.flat_map(|table| &table.rows);
+        let names = rows.filter_map(|row| row.cells.first()?.as_str());
+        names.map(|name| words(&["ask", &self.run, name]))
     }
 
     /// Adds a table, unless it has no rows.

@@ -7,10 +7,13 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use stage2_contract::text::numbers::{count, grouped, percent1, shown_rate, size, time_scale};
 use stage2_contract::text::{code, code_in_text, plain, shorten, visible};
 
+use stage2_model::times_faster;
+
 use crate::answer::{
-    Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Source, Table, TextOrigin, Unknown,
+    ASK_NEXT, Answer, Column, Row, SCHEMA, SCHEMA_VERSION, Source, Table, TextOrigin, Unknown,
 };
 use crate::next::shell;
 use crate::screen;
@@ -34,7 +37,31 @@ pub enum Budget {
     Tokens(usize),
 }
 
+/// A terminal: what it shows of an answer fits into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub width: usize,
+    /// Lines; those of the usual answer are fewer. None: not known.
+    pub height: Option<usize>,
+}
+
+impl Size {
+    /// Lines of the usual answer: the command and the next prompt are on the screen, too.
+    fn lines(self) -> usize {
+        self.height.map_or(usize::MAX, |height| height.saturating_sub(2).max(LINES_LEAST))
+    }
+}
+
+/// Lines of an answer, however small the terminal is.
+const LINES_LEAST: usize = 10;
+/// What is not known: so many are told where no budget was asked for.
+const UNKNOWN_TOLD: usize = 2;
+
 impl Budget {
+    /// All of it.
+    pub const ALL: Self = Self::Tokens(usize::MAX);
+
     fn bytes(self, answer: &Answer) -> usize {
         let tokens = match self {
             Budget::Usual => answer.usual_tokens,
@@ -55,10 +82,10 @@ impl Answer {
         fitted(self, budget, Form::Markdown)
     }
 
-    /// The answer for a person at a terminal of a width, without the places of the numbers in `metrics.json`: where
-    /// no budget was asked for, the first rows of each table.
-    pub fn to_text(&self, budget: Budget, width: usize) -> String {
-        fitted(self, budget, Form::Screen { width })
+    /// The answer for a person at a terminal, without the places of the numbers in `metrics.json`: where no budget was
+    /// asked for, what matters first, as far as it fits the terminal.
+    pub fn to_text(&self, budget: Budget, size: Size) -> String {
+        fitted(self, budget, Form::Screen(size))
     }
 }
 
@@ -67,24 +94,32 @@ impl Answer {
 enum Form {
     Json,
     Markdown,
-    /// For a terminal of a width.
-    Screen {
-        width: usize,
-    },
+    /// For a terminal.
+    Screen(Size),
 }
 
 fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     let limit = budget.bytes(answer);
-    let everything = || View { form, ..View::whole(answer) };
+    let is_usual = budget == Budget::Usual;
+    let everything = || View { form, in_short: is_usual, ..View::whole(answer) };
     let render = |view: &View<'_>| match form {
         Form::Json => view.json(),
         Form::Markdown => view.markdown(),
-        Form::Screen { width } => view.screen(width),
+        Form::Screen(size) => view.screen(size.width),
+    };
+    let lines = match form {
+        Form::Screen(size) if is_usual => size.lines(),
+        _ => usize::MAX,
+    };
+    let fits = |text: &String| text.len() <= limit && text.lines().count() <= lines;
+    let unknown = match form {
+        Form::Screen(_) if is_usual => answer.unknown.len().min(UNKNOWN_TOLD),
+        _ => answer.unknown.len(),
     };
     let whole = render(&everything());
     let order = order(answer, budget, form);
     let rows: usize = answer.tables.iter().map(|table| table.rows.len()).sum();
-    if whole.len() <= limit && order.len() == rows {
+    if fits(&whole) && order.len() == rows && unknown == answer.unknown.len() {
         return whole;
     }
     // In hundreds, so that there is room for what the command itself changes.
@@ -92,12 +127,16 @@ fn fitted(answer: &Answer, budget: Budget, form: Form) -> String {
     let cut = |rows: usize, unknown: usize| {
         let kept = order.get(..rows).unwrap_or(&order);
         let view = View { unknown, more: Some(more), ..everything().with_rows(kept) };
-        Some(render(&view)).filter(|text| text.len() <= limit)
+        Some(render(&view)).filter(fits)
     };
-    let unknown = answer.unknown.len();
-    let fits = longest(order.len(), |rows| cut(rows, unknown));
-    let fits = fits.or_else(|| longest(unknown, |unknown| cut(0, unknown)));
-    fits.unwrap_or_else(|| render(&View { unknown: 0, short: true, ..everything().with_rows(&[]) }))
+    let is_screen = matches!(form, Form::Screen(_));
+    // On a terminal, the answer comes before what it lacks.
+    let first = order.len().min(2 * screen::FEW_ROWS);
+    let told = (0..=unknown).rev().find(|unknown| !is_screen || cut(first, *unknown).is_some());
+    let found = longest(order.len(), |rows| cut(rows, told.unwrap_or(0)));
+    let found = found.or_else(|| longest(unknown, |unknown| cut(0, unknown)));
+    let short = !is_screen;
+    found.unwrap_or_else(|| render(&View { unknown: 0, short, ..everything().with_rows(&[]) }))
 }
 
 /// The text of the most parts that there is one of: a text is longer with each part.
@@ -116,20 +155,33 @@ fn longest(parts: usize, text: impl Fn(usize) -> Option<String>) -> Option<Strin
 /// The table of each row, in the order of importance: the usual rows of every table, then the others.
 fn order(answer: &Answer, budget: Budget, form: Form) -> Vec<usize> {
     let tables = || answer.tables.iter().enumerate();
-    let usual = |at: usize, table: &Table| {
+    let usual = |table: &Table| {
         let usual = table.usual.min(table.rows.len());
         match (form, budget) {
-            (Form::Screen { .. }, Budget::Usual) => usual.min(screen::rows(at)),
+            (Form::Screen(_), Budget::Usual) => usual.min(screen::FIRST_ROWS).min(table.brief),
             _ => usual,
         }
     };
     let mut order: Vec<usize> = Vec::new();
+    if matches!(form, Form::Screen(_)) && budget == Budget::Usual {
+        // A few of the first two tables, what the second one and the first one have more, and a few of the others.
+        let few = |table: &Table| usual(table).min(screen::FEW_ROWS);
+        let shown: Vec<(usize, &Table)> = tables().filter(|(_, table)| usual(table) > 0).collect();
+        let (first, others) = shown.split_at(shown.len().min(2));
+        let few_of = |&(at, table): &(usize, &Table)| std::iter::repeat_n(at, few(table));
+        let more_of =
+            |&(at, table): &(usize, &Table)| std::iter::repeat_n(at, usual(table) - few(table));
+        order.extend(first.iter().flat_map(few_of));
+        order.extend(first.iter().rev().flat_map(more_of));
+        order.extend(others.iter().flat_map(few_of));
+        return order;
+    }
     for (at, table) in tables() {
-        order.extend(std::iter::repeat_n(at, usual(at, table)));
+        order.extend(std::iter::repeat_n(at, usual(table)));
     }
     if budget != Budget::Usual {
         for (at, table) in tables() {
-            order.extend(std::iter::repeat_n(at, table.rows.len() - usual(at, table)));
+            order.extend(std::iter::repeat_n(at, table.rows.len() - usual(table)));
         }
     }
     order
@@ -145,6 +197,8 @@ struct View<'a> {
     more: Option<usize>,
     /// Not even the sentence fits.
     short: bool,
+    /// A terminal shows what matters first.
+    in_short: bool,
     /// How it is printed, and so is what the command brings.
     form: Form,
 }
@@ -214,7 +268,8 @@ impl<'a> View<'a> {
     fn whole(answer: &'a Answer) -> Self {
         let rows = answer.tables.iter().map(|table| table.rows.len()).collect();
         let unknown = answer.unknown.len();
-        Self { answer, rows, unknown, more: None, short: false, form: Form::Markdown }
+        let form = Form::Markdown;
+        Self { answer, rows, unknown, more: None, short: false, in_short: false, form }
     }
 
     /// With the rows that `order` names.
@@ -259,12 +314,16 @@ impl<'a> View<'a> {
         left_out.map(|(what, rows)| LeftOut { what, rows }).collect()
     }
 
-    /// The command that brings what was left out.
+    /// The command that brings what was left out: a person does not count tokens.
     fn more(&self) -> Vec<String> {
         let Some(tokens) = self.more else { return Vec::new() };
         let call = self.answer.call.iter().map(|word| visible(word.as_bytes()));
-        let json = matches!(self.form, Form::Json).then(|| "--json".to_owned());
-        call.chain(json).chain(["--budget".to_owned(), tokens.to_string()]).collect()
+        let budget = ["--budget".to_owned(), tokens.to_string()];
+        match self.form {
+            Form::Json => call.chain(["--json".to_owned()]).chain(budget).collect(),
+            Form::Markdown => call.chain(budget).collect(),
+            Form::Screen(_) => call.chain(["--all".to_owned()]).collect(),
+        }
     }
 
     fn json(&self) -> String {
@@ -316,37 +375,138 @@ impl<'a> View<'a> {
     /// For a terminal: the title of a table that was cut has the number of its rows, and the last line the command that
     /// prints them.
     fn screen(&self, width: usize) -> String {
-        let mut out = screen::text(&self.summary(), width);
+        let mut out = screen::answer(&without_code(&self.summary()), width);
         for (table, rows) in self.tables() {
-            let known = known_columns(table, rows);
-            let cells = known.iter().map(|(at, column)| {
-                let cells = || rows.iter().filter_map(|row| row.cells.get(*at));
-                screen::Cells {
-                    heading: screen::heading(column.name, column.unit),
-                    is_number: column.unit.is_some() && !cells().any(Value::is_object),
-                    cells: cells().map(|value| screen_cell(value, column)).collect(),
-                }
+            if table.name == ASK_NEXT {
+                let commands = self.answer.questions_next().take(rows.len());
+                out.push_str(&screen::commands("ask", commands, width));
+                continue;
+            }
+            let mut known = known_columns(table, rows);
+            known.retain(|(at, column)| {
+                !(self.in_short && column.aside || repeats_stage(table, rows, *at))
             });
+            let mut cells: Vec<screen::Cells> = Vec::new();
+            let mut about = Vec::new();
+            for (at, column) in known {
+                let values: Vec<&Value> =
+                    rows.iter().map(|row| row.cells.get(at).unwrap_or(&Value::Null)).collect();
+                if column.name == ERROR
+                    && let Some(of) = cells.last_mut()
+                {
+                    of.with_errors(values.iter().map(|value| screen_number(value, column)));
+                    continue;
+                }
+                let shown = screen_column(column, &values);
+                about.push(legend(column).filter(|_| table.of.is_none()).unwrap_or_default());
+                cells.push(shown);
+            }
             let of = (rows.len(), table.rows.len());
-            out.push_str(&screen::table(table.name, of, cells.collect(), width));
+            let name = screen::heading(table.name, None);
+            let name = table
+                .of
+                .as_ref()
+                .map_or(name.clone(), |of| format!("{name} of {}", visible(of.as_bytes())));
+            for (column, about) in cells.iter_mut().zip(about) {
+                column.about = about;
+            }
+            let lines = if self.in_short { LEGEND_LINES } else { usize::MAX };
+            out.push_str(&screen::table(&name, of, cells, width, lines));
         }
         let mut told: Vec<String> = Vec::new();
         for Unknown { question, reason, command } in self.unknown() {
             out.push('\n');
-            out.push_str(&screen::text(&format!("Not known: {question}: {reason}."), width));
+            let said = format!("{}: {}.", without_code(&question), without_code(&reason));
+            out.push_str(&screen::labelled_text("Not known:", &said, width));
             // The same command may tell several.
             if !command.is_empty() && command != told {
                 out.push_str(&screen::command("To know:", &command, width));
                 told = command;
             }
         }
-        if !self.left_out().is_empty() {
+        let left_out = self.left_out();
+        if !left_out.is_empty() {
+            let is_shown = |name: &str| self.tables().any(|(table, _)| table.name == name);
+            let parts = left_out.iter().map(|part| match part.what {
+                "unknown" => "what is not known".to_owned(),
+                what if is_shown(what) => {
+                    format!("{} {}", count(part.rows as u64), screen::heading(what, None))
+                }
+                what => screen::heading(what, None),
+            });
+            let parts: Vec<String> = parts.collect();
             out.push('\n');
-            out.push_str(&screen::command("All rows:", &self.more(), width));
+            let label = format!("More ({}):", parts.join(", "));
+            out.push_str(&screen::command(&label, &self.more(), width));
         }
         out
     }
 }
+
+/// A column of the errors of the one before it.
+const ERROR: &str = "error_percent";
+
+/// A sentence without the marks of code, which a terminal does not show.
+fn without_code(text: &str) -> String {
+    text.replace('`', "")
+}
+
+/// Whether a column repeats the stage of each row.
+fn repeats_stage(table: &Table, rows: &[Row], at: usize) -> bool {
+    let stage = table.columns.iter().position(|column| column.name == "stage");
+    let Some(stage) = stage.filter(|stage| *stage != at) else { return false };
+    rows.iter().all(|row| {
+        let cell = row.cells.get(at).filter(|cell| !cell.is_null());
+        cell.is_none_or(|cell| cell.is_string() && Some(cell) == row.cells.get(stage))
+    })
+}
+
+/// Lines below a table that say what its columns are of, where it is shown in short.
+const LEGEND_LINES: usize = 2;
+/// What is said to agents, which must not follow the texts of a workload.
+const TO_AGENTS: &str = "may quote the workload";
+
+/// What the values of a column are of.
+fn legend(column: &Column) -> Option<String> {
+    let basis = column.basis.as_ref()?.replace(TO_AGENTS, "");
+    let basis = basis.trim_end_matches([' ', ';']);
+    (!basis.is_empty()).then(|| without_code(&cell_text(basis)))
+}
+
+/// A column for a person: times in the unit that suits them all, as on the pages of the report.
+fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
+    let heading = screen::heading(column.name, column.unit);
+    let is_number = column.unit.is_some() && !values.iter().any(|value| value.is_object());
+    let ns_of_unit = match column.unit {
+        Some("ms") => 1e6,
+        Some("us") => 1e3,
+        _ => 0.0,
+    };
+    let times = values.iter().filter_map(|value| Some(value.as_f64()?.abs() * ns_of_unit));
+    let times = || times.clone().filter(|ns| *ns > 0.0 && ns.is_finite());
+    let (least, most) =
+        times().fold((f64::MAX, 0.0), |(l, m): (f64, f64), ns| (l.min(ns), m.max(ns)));
+    if most == 0.0 {
+        let cells = values.iter().map(|value| screen_cell(value, column)).collect();
+        return screen::Cells { heading, is_number, cells, about: String::new() };
+    }
+    // In the unit of the longest, unless that leaves no digit of the shortest.
+    let (scale, unit, decimals) = time_scale(if most > least * RANGE { least } else { most });
+    let of_column = column.unit.unwrap_or_default();
+    let heading = match heading.strip_suffix(of_column) {
+        Some(name) => format!("{name}{unit}"),
+        None => format!("{heading} {unit}"),
+    };
+    let cell = |value: &&Value| match value.as_f64().filter(|value| value.is_finite()) {
+        Some(value) => grouped(&format!("{:.decimals$}", value * ns_of_unit / scale)),
+        None => screen::NONE.to_owned(),
+    };
+    let cells = values.iter().map(cell).collect();
+    screen::Cells { heading, is_number, cells, about: String::new() }
+}
+
+/// Times of a larger ratio stand in the unit of the shortest.
+const RANGE: f64 = 100.0;
 
 /// The columns with a value, each with its index.
 fn known_columns<'t>(table: &'t Table, rows: &[Row]) -> Vec<(usize, &'t Column)> {
@@ -418,24 +578,43 @@ fn markdown_cell(value: &Value, column: &Column) -> String {
 
 /// A value for a person: words instead of the values of the schema, and no digits that say nothing.
 fn screen_cell(value: &Value, column: &Column) -> String {
-    let is_percent = column.unit == Some("percent");
-    let number = |value: &Value| match value.as_f64() {
-        Some(float) if is_percent => percent(float).to_string(),
-        _ => value.to_string(),
-    };
     match cell(value) {
         Value::Null => screen::NONE.to_owned(),
+        Value::String(text) if column.text == TextOrigin::Stage2 && column.name == "verdict" => {
+            screen::verdict(&text).to_owned()
+        }
         Value::String(text) if column.text == TextOrigin::Stage2 && column.name != "id" => {
             screen::words(text)
         }
+        Value::String(text) if column.name == "where" || column.name == "frame" => {
+            screen::without_folders(&text)
+        }
         Value::String(text) => text,
         Value::Object(fields) => {
-            let fields = fields.iter();
-            let fields = fields
-                .map(|(name, value)| format!("{} {}", screen::heading(name, None), number(value)));
-            fields.collect::<Vec<_>>().join(", ")
+            let shown = fields.iter().map(|(name, value)| {
+                format!("{} {}", screen::heading(name, None), screen_number(value, column))
+            });
+            shown.collect::<Vec<_>>().join(", ")
         }
-        other => number(&other),
+        Value::Bool(flag) => if flag { "yes" } else { "no" }.to_owned(),
+        _ => screen_number(value, column),
+    }
+}
+
+/// A number with the digits that the pages of the report give it.
+fn screen_number(value: &Value, column: &Column) -> String {
+    let Some(number) = value.as_f64().filter(|number| number.is_finite()) else {
+        return screen::NONE.to_owned();
+    };
+    match (column.unit, value.as_u64()) {
+        (Some("percent"), _) => percent1(number),
+        (Some("number"), Some(_)) => value.to_string(),
+        (Some("bytes"), _) => size(number as u64),
+        (_, Some(whole)) => count(whole),
+        (Some("ratio"), _) => times_faster(number),
+        (Some("1/s"), _) => shown_rate(number),
+        (Some("count" | "GB/s"), _) => grouped(&format!("{number:.1}")),
+        _ => grouped(&rounded(number).to_string()),
     }
 }
 
@@ -461,19 +640,10 @@ pub(crate) fn cell_text(text: &str) -> String {
 
 /// Four significant digits; what is none, such as infinity, is null.
 pub(crate) fn rounded(value: f64) -> Value {
-    parsed(format!("{value:.3e}"), value)
-}
-
-/// Three significant digits: no share is known better.
-fn percent(value: f64) -> Value {
-    parsed(format!("{value:.2e}"), value)
-}
-
-fn parsed(digits: String, value: f64) -> Value {
     if !value.is_finite() {
         return Value::Null;
     }
-    let rounded: f64 = digits.parse().unwrap_or(value);
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
     // 3.0 is 3: a float without a fraction would cost two more bytes.
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
         (rounded as i64).into()

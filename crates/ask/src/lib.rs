@@ -14,7 +14,7 @@ mod screen;
 pub mod tables;
 mod trace_rows;
 
-pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS};
+pub use budget::{BUDGET_TOKENS, BYTES_PER_TOKEN, Budget, FLOOR_TOKENS, Size};
 pub use next::{Next, RunFiles, next};
 pub use question::{AskError, Question};
 pub use questions::{answer, compare};

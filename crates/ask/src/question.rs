@@ -52,22 +52,37 @@ impl Question {
     pub fn help(self) -> &'static str {
         match self {
             Question::Summary => "verdict, time per step, bottleneck, first advice, top losses",
-            Question::Time => "time per step of each stage, its floor, and what the time goes into",
+            Question::Time => "time per step of each stage, its floor, where the time goes",
             Question::Idle => "how long the GPU is idle, in which gaps and in which rank",
-            Question::Host => "which code or state of the host the idle time is spent in",
+            Question::Host => "which code or state of the host the idle time goes into",
             Question::KernelsByLoss => "kernels, by what they lose against the attainable rate",
             Question::LateRanks => "ranks that others wait for: how late, how often, and why",
             Question::Collectives => "collectives: waiting, transfer and bandwidth",
-            Question::MemoryBound => {
-                "which stages and kernels memory bandwidth bounds, and how far"
-            }
+            Question::MemoryBound => "which stages and kernels memory bandwidth bounds",
             Question::Requests => "latencies, tokens and cost of the requests of an engine",
-            Question::Next => {
-                "the experiment that would confirm the first advice, and its evidence"
-            }
-            Question::Compare => "what changed from this run to a second one: ask A compare B",
+            Question::Next => "the experiment that would confirm the first advice",
+            Question::Compare => "what changed to a second run: ask A compare B",
             Question::Caveats => "how far the numbers can be trusted",
             Question::Coverage => "what was recorded, and what is missing",
+        }
+    }
+
+    /// Other words that people type for it.
+    pub fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Question::Summary => &["why"],
+            Question::Time => &["times", "steps"],
+            Question::Idle => &["gaps"],
+            Question::Host => &["cpu"],
+            Question::KernelsByLoss => &["kernels", "kernel"],
+            Question::LateRanks => &["late", "ranks", "rank"],
+            Question::Collectives => &["collective", "nccl"],
+            Question::MemoryBound => &["memory"],
+            Question::Requests => &["request", "latency"],
+            Question::Next => &["first", "advice"],
+            Question::Compare => &["diff"],
+            Question::Caveats => &["caveat", "warnings"],
+            Question::Coverage => &[],
         }
     }
 
@@ -76,7 +91,7 @@ impl Question {
         Self::iter().map(Question::name).collect()
     }
 
-    /// All questions with their help, a line each.
+    /// All questions with their help, a line each, which fits a narrow terminal.
     pub fn list() -> String {
         let width = Self::iter().map(|question| question.name().len()).max().unwrap_or(0);
         let lines = Self::iter().map(|q| format!("  {:width$}  {}", q.name(), q.help()));
@@ -88,7 +103,8 @@ impl FromStr for Question {
     type Err = AskError;
 
     fn from_str(text: &str) -> Result<Self, AskError> {
-        let found = Self::iter().find(|question| question.name() == text);
+        let is_it = |question: &Self| question.name() == text || question.aliases().contains(&text);
+        let found = Self::iter().find(is_it);
         found.ok_or_else(|| AskError::NoSuchQuestion { asked: shown(text) })
     }
 }
@@ -133,4 +149,22 @@ fn instead_of(asked: &str, stages: &[String]) -> String {
 fn shown(text: &str) -> String {
     use stage2_contract::text::{shorten, visible};
     shorten(&visible(text.as_bytes()), 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_asks_one_question_and_the_list_fits_a_narrow_terminal() {
+        let mut words = std::collections::BTreeSet::new();
+        for question in Question::all() {
+            for word in question.aliases().iter().copied().chain([question.name()]) {
+                assert!(words.insert(word), "{word} asks two questions");
+                assert_eq!(word.parse(), Ok(question));
+            }
+        }
+        let list = Question::list();
+        assert!(list.lines().all(|line| line.chars().count() <= 79), "{list}");
+    }
 }

@@ -1,12 +1,13 @@
 //! The parts of an answer for a person at a terminal: wrapped text, and tables of aligned columns that fit its width.
 
+use anstyle::{AnsiColor, Style};
 use stage2_contract::text::wrapped;
 
 use crate::next::{NARROWEST, command_lines};
 
-/// Rows of the first table, and of each other one.
-const FIRST_ROWS: usize = 5;
-const OTHER_ROWS: usize = 3;
+/// Rows of one of the first two tables where no budget was asked for, and of each other one.
+pub(crate) const FIRST_ROWS: usize = 5;
+pub(crate) const FEW_ROWS: usize = 3;
 /// Texts up to this width keep their column.
 const TEXT_WIDTH: usize = 16;
 /// Texts up to this width do not break.
@@ -22,19 +23,25 @@ const SET_IN: usize = 2;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// Rows of a table where no budget was asked for.
-pub(crate) fn rows(table: usize) -> usize {
-    if table == 0 { FIRST_ROWS } else { OTHER_ROWS }
-}
-
 /// A column of a table as text.
 pub(crate) struct Cells {
     pub(crate) heading: String,
     pub(crate) is_number: bool,
     pub(crate) cells: Vec<String>,
+    /// What its values are of; empty: its heading says it.
+    pub(crate) about: String,
 }
 
 impl Cells {
+    /// Puts its standard error behind each number: `27.5 ± 3.2`.
+    pub(crate) fn with_errors(&mut self, errors: impl Iterator<Item = String>) {
+        for (cell, error) in self.cells.iter_mut().zip(errors) {
+            if cell != NONE && error != NONE {
+                cell.push_str(&format!(" ± {error}"));
+            }
+        }
+    }
+
     fn of_cells(&self) -> usize {
         self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0)
     }
@@ -83,27 +90,105 @@ pub(crate) fn words(value: String) -> String {
     }
 }
 
-/// A text in lines of a width.
-pub(crate) fn text(text: &str, width: usize) -> String {
-    lines(text, width.max(NARROWEST)).join("\n") + "\n"
+/// What a verdict of a comparison says, in the words of `diff`.
+pub(crate) fn verdict(value: &str) -> &str {
+    match value {
+        "none" => "within noise",
+        "increased" => "more",
+        "decreased" => "less",
+        "unknown" => "not judged",
+        other => other,
+    }
 }
 
-/// A label, and below it a command that can be copied.
+/// Code without the folders of its file: `f (a/b.py:3 and 2 more lines)` is `f (b.py:3 and 2 more lines)`.
+pub(crate) fn without_folders(text: &str) -> String {
+    let Some((function, place)) = text.split_once(" (") else { return text.to_owned() };
+    let (path, rest) = place.split_at(place.find([' ', ')']).unwrap_or(place.len()));
+    let file = path.rsplit('/').next().unwrap_or(path);
+    format!("{function} ({file}{rest}")
+}
+
+const BOLD: Style = Style::new().bold();
+const TITLE: Style = AnsiColor::Cyan.on_default().bold();
+const DIMMED: Style = Style::new().dimmed();
+
+/// Each line in a style.
+fn styled(lines: impl IntoIterator<Item = String>, style: Style) -> String {
+    lines.into_iter().map(|line| format!("{style}{line}{style:#}\n")).collect()
+}
+
+/// The answer, in lines of a width.
+pub(crate) fn answer(text: &str, width: usize) -> String {
+    styled(lines(text, width.max(NARROWEST)), BOLD)
+}
+
+/// What the columns of a table are of, below it: what several have in common once, as far as it has room in so many lines.
+fn legend(columns: &[&Cells], width: usize, most: usize) -> String {
+    let mut parts: Vec<(String, &str)> = Vec::new();
+    for column in columns.iter().filter(|column| !column.about.is_empty()) {
+        match parts.iter_mut().find(|(_, about)| *about == column.about) {
+            Some((headings, _)) => headings.push_str(&format!(", {}", column.heading)),
+            None => parts.push((column.heading.clone(), &column.about)),
+        }
+    }
+    let room = width.saturating_sub(SET_IN).max(NARROWEST);
+    let mut shown: Vec<String> = Vec::new();
+    let mut text = String::new();
+    for (headings, about) in parts {
+        let gap = if text.is_empty() { "" } else { "; " };
+        text.push_str(&format!("{gap}{headings}: {about}"));
+        let with_it = lines(&text, room);
+        if with_it.len() > most {
+            break;
+        }
+        shown = with_it;
+    }
+    styled(shown.into_iter().map(|line| format!("{:SET_IN$}{line}", "")), DIMMED)
+}
+
+/// A text behind its label, in lines of a width.
+pub(crate) fn labelled_text(label: &str, text: &str, width: usize) -> String {
+    let shown = lines(&format!("{label} {text}"), width.max(NARROWEST)).join("\n") + "\n";
+    shown.replacen(label, &format!("{TITLE}{label}{TITLE:#}"), 1)
+}
+
+/// A label, and below it a command that can be copied; next to it where that fits.
 pub(crate) fn command(label: &str, words: &[String], width: usize) -> String {
-    let mut out = format!("{label}\n");
+    let label_width = length(label) + 1;
+    if let [line] = &*command_lines(words, width.saturating_sub(label_width).max(NARROWEST))
+        && label_width + length(line) <= width
+    {
+        return format!("{TITLE}{label}{TITLE:#} {line}\n");
+    }
+    let mut out = styled(lines(label, width.max(NARROWEST)), TITLE);
     for line in command_lines(words, width.saturating_sub(SET_IN).max(NARROWEST)) {
         out.push_str(&format!("{:SET_IN$}{line}\n", ""));
     }
     out
 }
 
+/// Commands that can be copied, below a label.
+pub(crate) fn commands(
+    label: &str,
+    all: impl Iterator<Item = Vec<String>>,
+    width: usize,
+) -> String {
+    let room = width.saturating_sub(SET_IN).max(NARROWEST);
+    let lines = all.flat_map(|words| command_lines(&words, room));
+    let lines: String = lines.map(|line| format!("{:SET_IN$}{line}\n", "")).collect();
+    format!("\n{TITLE}{label}:{TITLE:#}\n{lines}")
+}
+
 /// A table below its name. `of`: rows that are shown, and that there are. A text that has no room in its column stands
-/// on lines below its row, the widest first; then columns are left out, the last numbers first.
+/// on lines below its row, the widest first; then columns are left out, the last numbers first. `legend_lines`: the most
+/// that say what the columns are of.
 pub(crate) fn table(
     name: &str,
     of: (usize, usize),
     mut columns: Vec<Cells>,
     width: usize,
+    legend_lines: usize,
 ) -> String {
     let room = width.saturating_sub(SET_IN);
     let gaps = |columns: &[Cells]| columns.len().saturating_sub(1) * GAP;
@@ -111,10 +196,15 @@ pub(crate) fn table(
         |columns: &[Cells]| columns.iter().map(Cells::least).sum::<usize>() + gaps(columns);
     let (shown, all) = of;
     let rows = if shown < all { format!(" ({shown} of {all})") } else { String::new() };
-    let mut out = format!("\n{}{rows}:\n", heading(name, None));
+    let title = lines(&format!("{name}{rows}:"), width.max(NARROWEST));
+    let mut out = format!("\n{}", styled(title, TITLE));
     let natural = columns.iter().map(Cells::width).sum::<usize>() + gaps(&columns);
+    let list = |columns: &[Cells]| {
+        let all: Vec<&Cells> = columns.iter().collect();
+        listed(columns, shown, room) + &legend(&all, width, legend_lines)
+    };
     if all == 1 && natural > room {
-        return out + &listed(&columns, shown, room);
+        return out + &list(&columns);
     }
     let mut below: Vec<(usize, Cells)> = Vec::new();
     while needed(&columns) > room
@@ -131,7 +221,7 @@ pub(crate) fn table(
         || columns.iter().all(|column| column.least() > room);
     if has_no_room && columns.len() + below.len() > 1 {
         below.into_iter().for_each(|(at, column)| columns.insert(at, column));
-        return out + &listed(&columns, shown, room);
+        return out + &list(&columns);
     }
     while needed(&columns) > room
         && let Some(last) = columns.iter().rposition(|column| column.is_number)
@@ -164,7 +254,8 @@ pub(crate) fn table(
             }
         }
     }
-    out
+    let told: Vec<&Cells> = columns.iter().chain(below.iter().map(|(_, column)| column)).collect();
+    out + &legend(&told, width, legend_lines)
 }
 
 /// The column of texts that takes most room, of those that are not short.
@@ -260,12 +351,20 @@ fn length(text: &str) -> usize {
 mod tests {
     use super::*;
 
+    /// Without its styles.
+    fn plain(text: &str) -> String {
+        let mut parts = text.split('\u{1b}');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
+    }
+
     fn columns() -> Vec<Cells> {
         let kernel = "nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT";
         let column = |heading: &str, is_number, cells: [&str; 2]| Cells {
             heading: heading.to_owned(),
             is_number,
             cells: cells.map(str::to_owned).to_vec(),
+            about: String::new(),
         };
         vec![
             column("kernel", false, [kernel, "copy"]),
@@ -277,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_table_fits_the_terminal_and_leaves_out_the_last_numbers_first() {
-        let shown = |width| table("kernels_seen", (2, 9), columns(), width);
+        let shown = |width| plain(&table("kernels seen", (2, 9), columns(), width, 2));
         let expected = "
 kernels seen (2 of 9):
                                              per
@@ -306,13 +405,13 @@ kernels seen (2 of 9):
             assert!(joined.contains("nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT"), "{width}: {text}");
             assert!(joined.contains("givee") && joined.contains("requests"), "{width}: {text}");
         }
-        let listed = table("t", (1, 1), columns(), 50);
+        let listed = plain(&table("t", (1, 1), columns(), 50, 2));
         assert!(
             listed.contains("\n  per step ms: 0.4\n  do:          give each step more requests\n"),
             "{listed}"
         );
         assert!(
-            table("t", (2, 2), columns(), 1).contains("\n  calls:       7\n"),
+            plain(&table("t", (2, 2), columns(), 1, 2)).contains("\n  calls:       7\n"),
             "no room at all"
         );
     }
@@ -323,6 +422,7 @@ kernels seen (2 of 9):
             heading: heading.to_owned(),
             is_number: false,
             cells: vec![cell.to_owned(), NONE.to_owned()],
+            about: String::new(),
         };
         let meaning = "a sentence that takes more lines than a narrow column should have, so that it \
                        stands below";
@@ -343,7 +443,7 @@ caveats:
             runs
   –
 ";
-        assert_eq!(table("caveats", (2, 2), columns, 54), expected);
+        assert_eq!(plain(&table("caveats", (2, 2), columns, 54, 2)), expected);
     }
 
     #[test]
@@ -361,6 +461,26 @@ caveats:
         let shown = ["of_engine", "instance", "host_ahead", "rank 0_1", "x/y_z"];
         let shown = shown.map(|value| words(value.to_owned()));
         assert_eq!(shown, ["engine step", "call", "host ahead", "rank 0_1", "x/y_z"]);
+    }
+
+    #[test]
+    fn code_is_named_without_its_folders_and_columns_of_one_basis_say_it_once() {
+        for (text, expected) in [
+            ("f (a/b.py:3 and 2 more lines) in g", "f (b.py:3 and 2 more lines) in g"),
+            ("f (b.py:3)", "f (b.py:3)"),
+            ("waiting for the GIL", "waiting for the GIL"),
+            ("f (a/b", "f (b"),
+        ] {
+            assert_eq!(without_folders(text), expected);
+        }
+        let mut all = columns();
+        for (column, about) in all.iter_mut().zip(["", "a step", "what helps", "a step"]) {
+            column.about = about.to_owned();
+        }
+        let all: Vec<&Cells> = all.iter().collect();
+        let of = |lines| plain(&legend(&all, 30, lines));
+        assert_eq!(of(1), "  per step ms, calls: a step\n");
+        assert_eq!(of(2), "  per step ms, calls: a step;\n  do: what helps\n");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use stage2_contract::text::numbers::{count, counted, grouped, ms3, shown_time, time_scale};
+use stage2_contract::text::{code_in_text, shorten};
 
 use crate::{HOST_ERRORS_LEAST, HostCause, HostCauseKind, HostFrame, HostLine};
 
@@ -381,6 +382,18 @@ impl LateRow {
         }
     }
 
+    /// Why the host of a rank that is late on it takes longer, as a clause, with the names of the workload as code: `its
+    /// host takes 0.45 ms longer per step than that of rank 1; of it, samples explain 0.35 ± 0.05 ms: 0.24 waiting for the
+    /// GIL and 0.11 in f (a.py:3)`. `None`: samples show no code that takes longer.
+    pub fn code_clause(&self) -> Option<String> {
+        let longer = self.longer(Form::Code).map(|longer| longer.replacen("Its", "its", 1));
+        longer.or_else(|| {
+            let row = self.host.as_ref()?.finding()?;
+            let (part, code) = (self.part(row, true), Form::Code.text(row));
+            Some(format!("its host spends {part} more {code} than in its other steps"))
+        })
+    }
+
     /// Who it is, as the first word of a sentence. A name of the workload stays as it is.
     fn who_first(&self) -> String {
         match self.who.strip_prefix("rank ") {
@@ -494,14 +507,6 @@ impl LateRow {
         let (scale, unit, decimals) = time_scale(self.late_ns().map_or(ns, |ns| ns as f64));
         let shown = |ns: f64| grouped(&format!("{:.decimals$}", ns / scale));
         let found: Vec<&LateHostRow> = host.findings().collect();
-        let text = |row: &LateHostRow| match form {
-            Form::Line => row.without_holder().text(true),
-            Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
-        };
-        let text = |row: &LateHostRow| match row.kind {
-            HostCauseKind::Gil => text(row),
-            _ => format!("in {}", text(row)),
-        };
         // Differences of rounded sums, which add up to the whole.
         let rounded = |ns: f64| {
             let step = scale / 10f64.powi(decimals as i32);
@@ -513,21 +518,22 @@ impl LateRow {
             let before_ns = rounded(sum_ns);
             sum_ns += row.longer_ns() as f64;
             let part = shown(rounded(sum_ns) - before_ns);
-            let text = text(row);
+            let text = form.text(row);
             parts.push(if found.len() == 1 { text } else { format!("{part} {text}") });
         }
         if let more @ 1.. = found.len().saturating_sub(FUNCTIONS_NAMED) {
             parts.push(format!("{} in {more} more", shown(rounded(ns) - rounded(sum_ns))));
         }
-        let parts = parts.join(if form == Form::Line { " and " } else { ", and " });
+        let parts = parts.join(if form == Form::Whole { ", and " } else { " and " });
         let colon = if found.len() == 1 { "" } else { ":" };
         let all = format!("{} ± {}", shown(ns), shown(error_ns));
         // The time of the whole steps has no error of sampling.
         let whole = self.carried().and_then(|(_, begins)| Some((begins, begins.longer_ns? as f64)));
         Some(match whole.filter(|(_, whole_ns)| *whole_ns > ns) {
             Some((LateBegin { after, .. }, whole_ns)) => format!(
-                "Its host takes {} longer per step than that of {after}; of it, samples explain {all} {unit}{colon} {parts}",
-                shown_time(whole_ns)
+                "Its host takes {} longer per step than that of {}; of it, samples explain {all} {unit}{colon} {parts}",
+                shown_time(whole_ns),
+                form.name(after)
             ),
             None => {
                 format!("Its host spends {all} {unit} more per step than the others{colon} {parts}")
@@ -590,8 +596,27 @@ enum Form {
     /// `Its host spends 0.35 ± 0.05 ms more per step than the others: 0.24 in f (a.py:3) (33 samples), and 0.11 in g
     /// (a.py:7) (14 samples)`
     Whole,
+    /// As [`Form::Line`], with names as code.
+    Code,
 }
 
+impl Form {
+    /// What the thread did, as a part of the clause.
+    fn text(self, row: &LateHostRow) -> String {
+        let text = match self {
+            Form::Whole => format!("{} ({})", row.text(true), counted(row.samples, "sample")),
+            Form::Line | Form::Code => self.name(&row.without_holder().text(true)),
+        };
+        if row.kind == HostCauseKind::Gil { text } else { format!("in {text}") }
+    }
+
+    fn name(self, name: &str) -> String {
+        if self == Form::Code { code_in_text(&shorten(name, NAME_CHARS)) } else { name.to_owned() }
+    }
+}
+
+/// Longest name that stands as code in a sentence, characters.
+const NAME_CHARS: usize = 80;
 /// Functions that are named of a late rank.
 const FUNCTIONS_NAMED: usize = 2;
 

@@ -155,6 +155,23 @@ pub(crate) struct DiffArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
+impl DiffArgs {
+    /// The comparison of two runs without further options.
+    pub(crate) fn of(before: PathBuf, after: PathBuf) -> Self {
+        Self {
+            runs: vec![before, after],
+            against: Vec::new(),
+            fail_if: Vec::new(),
+            expect: Vec::new(),
+            strict: false,
+            full: false,
+            json: false,
+            html: None,
+            output: None,
+        }
+    }
+}
+
 const DIFF_HELP: &str = "\
 Examples:
   stage2-launch diff RUN_A RUN_B
@@ -425,15 +442,21 @@ pub(crate) struct AskArgs {
     /// The run after the change, for `compare`
     #[arg(value_name = "OTHER")]
     pub(crate) other: Option<PathBuf>,
+    /// The rest of a sentence, for which the error has the word to type
+    #[arg(value_name = "WORD", hide = true)]
+    pub(crate) rest: Vec<PathBuf>,
     /// Only this stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) stage: Option<String>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print all rows and columns
+    #[arg(long, conflicts_with = "budget")]
+    pub(crate) all: bool,
     /// Print at most this many tokens (4 bytes each), and as many rows as fit [default: the usual
     /// rows, at most 2000 tokens]
-    #[arg(long, value_name = "TOKENS", value_parser = budget)]
+    #[arg(long, value_name = "TOKENS", value_parser = budget, allow_negative_numbers = true)]
     pub(crate) budget: Option<usize>,
 }
 

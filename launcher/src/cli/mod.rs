@@ -350,9 +350,10 @@ Examples:
   stage2-launch ask before compare after
       what changed between two runs
 
-Questions: summary, time, idle, host, kernels-by-loss, late-ranks, collectives,
-memory-bound, requests, next, compare, caveats, coverage. A terminal shows the
-first rows of each table; elsewhere the answer is Markdown with all sources.
+Questions: summary (or why), time, idle, host, kernels-by-loss (kernels),
+late-ranks (late, ranks), collectives (nccl), memory-bound (memory), requests,
+next, compare (diff), caveats, coverage. A terminal shows what matters first, as
+far as it fits; elsewhere the answer is Markdown with all sources.
 Exit status: 0, also where something is not known; 2 for a question, a stage or
 a path that does not exist; 70 if nothing could be read. docs/agents.md
 describes the answers.";

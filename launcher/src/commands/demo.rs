@@ -193,6 +193,9 @@ mod tests {
         );
         let simulator = Path::new("/b/libstage2_sim.so");
         let simulated = command("/b/stage2-demo".into(), Some(simulator), Vec::new());
-        assert_eq!(simulated[2..], ["simulated", "--sim", "/b/libstage2_sim.so", "--sync", "--quiet"]);
+        assert_eq!(
+            simulated[2..],
+            ["simulated", "--sim", "/b/libstage2_sim.so", "--sync", "--quiet"]
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anstyle::{AnsiColor, Style};
 use stage2_contract::text::visible_path;
 use stage2_model::finding::Id;
-use stage2_model::{Severity, Status};
+use stage2_model::{AnswerLine, Severity, Status};
 
 use crate::bundle::{self, Bundle, RunFolder, RunRecord, file_list};
 use crate::config::Run;
@@ -60,22 +60,10 @@ pub(super) fn tell_answer(
 ) {
     let answer = outcome.as_ref().map_or(&[][..], |outcome| &outcome.headline.answer);
     let status = outcome.as_ref().map_or(Status::Empty, |outcome| outcome.status);
-    let bold = |colour: AnsiColor| colour.on_default().bold();
-    let style = |label: &str| match (label, status) {
-        ("coverage", Status::Complete) => bold(AnsiColor::Green),
-        ("coverage", Status::Partial) => bold(AnsiColor::Yellow),
-        ("coverage", Status::Empty) => bold(AnsiColor::Red),
-        (EMPHASISED | "first" | "to do", _) => bold(AnsiColor::Green),
-        _ => bold(AnsiColor::Cyan),
-    };
-    // Except for those of a demo, warnings were told above, each with what to do.
-    let lines = answer.iter().filter(|line| record.is_demo() || line.label != WARNINGS);
-    let mut lines: Vec<(&str, String)> =
-        lines.map(|line| (&*line.label, line.text.clone())).collect();
-    // The first of the lines that say it is enough for all.
-    let said = lines.iter().position(|(_, text)| text.contains(SIMULATED));
-    for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
-        *text = text.replace(SIMULATED, "");
+    let mut lines = shown(answer);
+    if !record.is_demo() {
+        // They were told above, each with what to do.
+        lines.retain(|(label, _)| *label != WARNINGS);
     }
     if record.simulated && !lines.iter().any(|(_, text)| text.contains("simulated GPU")) {
         lines.push(("simulated", "no real GPU took part in this run".to_owned()));
@@ -93,12 +81,36 @@ pub(super) fn tell_answer(
         (false, false) => {}
     }
     let lines: Vec<(&str, String, Style)> =
-        lines.into_iter().map(|(label, text)| (label, text, style(label))).collect();
+        lines.into_iter().map(|(label, text)| (label, text, style_of(label, status))).collect();
     terminal.block(&lines);
 }
 
 /// Label of the line that counts warnings.
 const WARNINGS: &str = "warnings";
+
+/// The lines of an answer with their labels: the first of those that say that the GPU is simulated is enough for all.
+pub(super) fn shown(answer: &[AnswerLine]) -> Vec<(&str, String)> {
+    let lines = answer.iter();
+    let mut lines: Vec<(&str, String)> =
+        lines.map(|line| (&*line.label, line.text.clone())).collect();
+    let said = lines.iter().position(|(_, text)| text.contains(SIMULATED));
+    for (_, text) in lines.iter_mut().skip(said.map_or(usize::MAX, |said| said + 1)) {
+        *text = text.replace(SIMULATED, "");
+    }
+    lines
+}
+
+/// How the label of a line of the answer looks.
+pub(super) fn style_of(label: &str, status: Status) -> Style {
+    let colour = match (label, status) {
+        ("coverage", Status::Complete) => AnsiColor::Green,
+        ("coverage", Status::Partial) => AnsiColor::Yellow,
+        ("coverage", Status::Empty) => AnsiColor::Red,
+        (EMPHASISED | "first" | "to do", _) => AnsiColor::Green,
+        _ => AnsiColor::Cyan,
+    };
+    colour.on_default().bold()
+}
 
 /// What the lines of a simulated GPU begin with.
 const SIMULATED: &str = "simulated GPU: ";
@@ -173,7 +185,7 @@ pub(super) fn take_signals(terminal: &Terminal, interrupted: String) -> Result<S
     })
 }
 
-const PAGE: &str = "report.html";
+pub(super) const PAGE: &str = "report.html";
 
 /// Opens the report in `dir`, or states where it is and how it gets to a browser.
 pub(super) fn open_report(dir: &Path, terminal: &Terminal) {

@@ -1,6 +1,7 @@
 //! `stage2-launch ask`: answers, the list of questions, exit statuses, and runs that cannot be read.
 
 use std::fs;
+use std::process::Command;
 
 use crate::common::{Sandbox, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
@@ -14,7 +15,7 @@ fn sample(name: &str) -> String {
 #[test]
 fn a_question_is_answered_within_its_budget() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
-    let markdown = contains("`decode` takes 3.061 ms per step").and(contains("**stages**"));
+    let markdown = contains("`decode` takes 3.06 ms per step").and(contains("**stages**"));
     sandbox.launch_strictly(&["ask", &run]).assert().success().stdout(markdown);
     for tokens in ["64", "100", "2000", "10000000"] {
         let words = ["ask", &run, "host", "--stage", "decode", "--json", "--budget", tokens];
@@ -25,22 +26,91 @@ fn a_question_is_answered_within_its_budget() {
         let answer: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(answer["question"], "host");
     }
+    let of =
+        |word| lossy(&sandbox.launch_strictly(&["ask", &run, word]).output().expect(word).stdout);
+    assert_eq!(of("why"), of("summary"));
+    assert_eq!(of("ranks"), of("late-ranks"));
+    let all = sandbox.launch_strictly(&["ask", &run, "kernels", "--all"]).assert().success();
+    all.stdout(contains("\n| k").count(162));
     let other = sample("vllm_server");
     let words = ["ask", &run, "compare", &other];
     sandbox.launch_strictly(&words).assert().success().stdout(contains("**metrics**"));
+}
+
+/// A person reads no other answer than the console gave.
+#[test]
+fn a_terminal_has_the_words_of_the_console_of_next_and_of_diff() {
+    const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+text = b""
+try:
+    while chunk := os.read(terminal, 4096):
+        text += chunk
+except OSError:
+    pass
+print(text.decode().replace("\r\n", "\n"), end="")
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+    let sandbox = Sandbox::new();
+    let [two, sorting, server] = ["vllm_two_gpus", "vllm_sorting", "vllm_server"].map(sample);
+    let shown = |words: &[&str], colour: bool| {
+        let launch = sandbox.std_launch(words);
+        let mut command = Command::new("python3");
+        command.args(["-c", TERMINAL]).arg(launch.get_program()).args(launch.get_args());
+        command.current_dir(sandbox.path("")).env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        if !colour {
+            command.env("NO_COLOR", "1");
+        }
+        let output = command.output().expect("python3");
+        assert!(output.status.success(), "{words:?} {}", lossy(&output.stdout));
+        lossy(&output.stdout)
+    };
+    let summary = shown(&["ask", &sorting], false);
+    let first = "FIRST:    make priority (sorting_scheduler.py:18) faster (saves up to 1.08 ±\n          0.12 ms per \
+                 step)\n";
+    assert!(summary.contains(first), "{summary}");
+    let pasted = summary.replace(" \\\n         ", "");
+    let command = format!("\nask:      stage2-launch ask {sorting} host\n");
+    assert!(pasted.contains(&command), "{summary}");
+    assert_eq!(shown(&["ask", &sorting, "next"], false), shown(&["next", &sorting], false));
+    let compared = shown(&["ask", &server, "compare", &sorting], false);
+    assert_eq!(compared, shown(&["diff", &server, &sorting], false));
+    let host = shown(&["ask", &two, "host"], false);
+    assert!(host.lines().count() <= 22 && host.ends_with("--all\n"), "{host}");
+    assert!(host.contains("22.1 ± 2.3  0.25  rank 0\n") && !host.contains('\u{1b}'), "{host}");
+    let coloured = shown(&["ask", &two, "host"], true);
+    assert!(coloured.starts_with("\u{1b}[1mIn decode, 22.1 ± 2.3 % of the GPU's"), "{coloured}");
 }
 
 #[test]
 fn what_does_not_exist_is_answered_with_the_list() {
     let (sandbox, run) = (Sandbox::new(), sample("vllm_two_gpus"));
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
-    let assert = sandbox.launch_strictly(&["ask", &run, "why\u{1b}"]).assert().code(2);
-    assert.stdout(list).stderr(contains("no question `why\\x1b`"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
+    assert.stdout(list).stderr(contains("no question `when\\x1b`"));
     let assert = sandbox.launch_strictly(&["ask", &run, "why is decode slow"]).assert().code(2);
     let begin = "no question `why is decode slow`; `summary` is the one to begin with\n";
     assert.stdout(contains("\n  kernels-by-loss  ")).stderr(contains(begin));
-    let assert = sandbox.launch_strictly(&["ask", &run, "rank"]).assert().code(2);
-    assert.stdout("").stderr(contains("no question `rank`; did you mean `late-ranks`?\n"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
+    assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
+    for (words, typed) in [
+        (&["why", "is", "decode", "slow"][..], "summary"),
+        (&["which", "kernels"], "kernels-by-loss"),
+        (&["who", "is", "late"], "late-ranks"),
+    ] {
+        let words = [&["ask", &run], words].concat();
+        let assert = sandbox.launch_strictly(&words).assert().code(2);
+        let one = format!("a question is one word: stage2-launch ask {run} {typed}\n");
+        assert.stdout("").stderr(contains(one));
+    }
+    let assert = sandbox.launch_strictly(&["ask", "latest"]).assert().code(2);
+    assert.stderr(contains("latest does not exist: it stands for the newest run"));
+    let assert = sandbox.launch_strictly(&["ask", &run, "--budget", "-5"]).assert().code(2);
+    assert.stderr(contains("give a number of tokens, 64 or more"));
     let assert = sandbox.launch_strictly(&["ask", "sumary"]).assert().code(2);
     assert.stderr(contains("there is no run `sumary`").and(contains("ask RUN summary")));
     let assert = sandbox.launch_strictly(&["ask", "time", &run]).assert().code(2);

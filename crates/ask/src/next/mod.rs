@@ -557,7 +557,8 @@ impl Next {
             line("environment", code(&format!("{name}={value}")));
         }
         if let Some(metric) = &self.metric {
-            let Metric { unit, before, refuted_from, refuted, noise_basis, basis, .. } = metric;
+            let unit = metric.unit.replace('_', " ");
+            let Metric { before, refuted_from, refuted, noise_basis, basis, .. } = metric;
             let best = metric.after_at_best.map(|after| match metric.after_error {
                 Some(error) => {
                     let after = number(after);
@@ -653,7 +654,7 @@ enum Row<'n> {
 pub(crate) const NARROWEST: usize = 20;
 
 /// The words of a command in lines of a width, which a shell reads as one. A longer word has a line of its own.
-pub(crate) fn command_lines(words: &[String], width: usize) -> Vec<String> {
+pub fn command_lines(words: &[String], width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words.iter().map(|word| shell_word(word)) {
         match lines.last_mut() {

@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{or_absent, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_diff::{
     Comparison, MetricChange, MetricUnit, Per, Run, StageChange, Verdict, WorkChange,
 };
 
-use super::{ms_of, name_of, number, quoted, shown, text};
+use super::{ms_of, name_of, number, quoted, text};
 use crate::answer::{Answer, Column, Row, Table, words};
 use crate::budget::cell_text;
 use crate::question::{AskError, Question};
@@ -80,39 +81,39 @@ fn sentence(found: &Comparison, stages: &[(usize, &StageChange)]) -> String {
             None => format!("No stage has times in both runs.{but}"),
         };
     };
-    let percent = metric
-        .change_percent
-        .map_or_else(String::new, |percent| format!(" ({} %)", shown(percent)));
+    let percent =
+        metric.change_percent.map_or_else(String::new, |percent| format!(" ({percent:+.1} %)"));
     let verdict = match metric.verdict {
         _ if change.other_work.is_some() => "not comparable, because a step does other work",
-        Verdict::None => "within noise",
+        Verdict::None => change.word(metric),
         Verdict::Increased => "longer in these two runs (one run per side: repeat to decide)",
         Verdict::Decreased => "shorter in these two runs (one run per side: repeat to decide)",
         Verdict::Unknown => "not judged",
     };
     let [before, after] =
-        [metric.before, metric.after].map(|ms| ms.map_or_else(|| "?".to_owned(), shown));
+        [metric.before, metric.after].map(|ms| or_absent(ms, |ms| shown_time(ms * 1e6)));
     format!(
-        "{} takes {before} ms{per} before and {after} ms after{percent}: {verdict}.{but}",
+        "{} takes {before}{per} before and {after} after{percent}: {verdict}.{but}",
         quoted(&change.stage),
         per = change.per_of(&metric.metric),
     )
 }
 
 fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool) -> Table {
-    // Whether it is a time that `diff` gives first, the metric, and its row.
+    // Whether it is a time that `diff` gives first, of a stage of the model; the metric, and its row.
     let mut rows: Vec<(bool, &MetricChange, Row)> = Vec::new();
     for (at, change) in stages {
         let time = change.time();
         for (metric_at, metric) in change.metrics.iter().enumerate() {
             let source = format!("/comparisons/0/stages/{at}/metrics/{metric_at}");
-            let is_time = time.is_some_and(|time| std::ptr::eq(time, metric));
-            rows.push((is_time, metric, metric_row(text(&change.stage), metric, source)));
+            let is_time = time.is_some_and(|time| std::ptr::eq(time, metric)) && !is_aside(change);
+            let word = change.word(metric);
+            rows.push((is_time, metric, metric_row(text(&change.stage), metric, word, source)));
         }
     }
     for (at, metric) in found.run.iter().enumerate().filter(|_| with_run) {
         let source = format!("/comparisons/0/run/{at}");
-        rows.push((false, metric, metric_row(Value::Null, metric, source)));
+        rows.push((false, metric, metric_row(Value::Null, metric, metric.word(), source)));
     }
     rows.retain(|(_, metric, _)| metric.verdict != Verdict::Unknown);
     // The times first, then what changed; the order of the comparison otherwise.
@@ -126,13 +127,14 @@ fn metrics(found: &Comparison, stages: &[(usize, &StageChange)], with_run: bool)
         Column::number("change", "unit").at("/change"),
         Column::number("change_percent", "percent").at("/change_percent"),
         Column::number("noise", "unit").of("smaller changes are none").at("/noise/threshold"),
-        Column::text("verdict").at("/verdict"),
+        Column::text("verdict").at("/verdict").aside(),
+        Column::text("in_words").of("as diff has it"),
     ];
     let rows = rows.into_iter().map(|(_, _, row)| row).collect();
     Table::new("metrics", columns, rows).usually(12)
 }
 
-fn metric_row(stage: Value, metric: &MetricChange, source: String) -> Row {
+fn metric_row(stage: Value, metric: &MetricChange, word: &str, source: String) -> Row {
     let unit: MetricUnit = metric.unit;
     let cells = vec![
         stage,
@@ -144,14 +146,18 @@ fn metric_row(stage: Value, metric: &MetricChange, source: String) -> Row {
         number(metric.change_percent),
         number(metric.noise.threshold),
         name_of(&metric.verdict),
+        text(word),
     ];
     Row::new(source, cells)
 }
 
+/// Work of warm-ups and outside of ranges matters where nothing else does, or is asked for.
+fn is_aside(change: &StageChange) -> bool {
+    change.apart.is_some() || change.per == Per::Run
+}
+
 fn work(stages: &[(usize, &StageChange)]) -> Table {
     let mut rows: Vec<(&WorkChange, Row)> = Vec::new();
-    // Work of warm-ups and outside of ranges matters where nothing else does, or is asked for.
-    let is_aside = |change: &StageChange| change.apart.is_some() || change.per == Per::Run;
     let only_aside = stages.iter().all(|(_, change)| is_aside(change));
     for (at, change) in stages.iter().filter(|(_, change)| only_aside || !is_aside(change)) {
         for (work_at, work) in change.work.iter().enumerate() {
@@ -187,7 +193,9 @@ fn work(stages: &[(usize, &StageChange)]) -> Table {
         Column::text("is_in").of("both runs, or new, or vanished"),
         Column::text("verdict").at("/verdict"),
     ];
-    Table::new("work", columns, rows.into_iter().map(|(_, row)| row).collect()).usually(8)
+    let changed = rows.iter().filter(|(work, _)| work.change_ns != 0.0).count();
+    let rows = rows.into_iter().map(|(_, row)| row).collect();
+    Table::new("work", columns, rows).usually(8).briefly(changed)
 }
 
 /// Causes of idle time.

@@ -19,10 +19,14 @@ pub(super) fn experiment(subject: &Subject<'_>, answer: &mut Answer) {
                 Some(error) => format!(", about {} ± {} after it", shown(best), shown(error)),
                 None => format!(", {} at best", shown(best)),
             });
+            let noise = match metric.is_beyond_noise {
+                true => "",
+                false => " That is within the noise of single runs: compare several of each side.",
+            };
             format!(
-                "Follow the advice of rule {rule}, and compare: the metric{of} is {} {} now{}.",
+                "Follow the advice of rule {rule}, and compare: the metric{of} is {} {} now{}.{noise}",
                 shown(metric.before),
-                metric.unit,
+                metric.unit.replace('_', " "),
                 best.unwrap_or_default()
             )
         }

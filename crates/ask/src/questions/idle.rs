@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
+use stage2_contract::text::numbers::percent1;
 use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
 
 use super::{
-    Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, quoted, shown,
-    shown_ms, text,
+    Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, part_of, quoted, text,
 };
 use crate::answer::{Answer, Column, Row, Table};
 
@@ -20,10 +20,8 @@ pub(super) fn idle(subject: &Subject<'_>, answer: &mut Answer) {
     let stages: Vec<(usize, &StageAnswer)> = subject.answers().collect();
     answer.summary = longest(&stages).unwrap_or_else(|| "No stage has known idle time.".to_owned());
     answer.push(gaps(&stages));
+    answer.push(causes(subject).usually(CAUSES));
     answer.push(by_rank(&stages));
-    let mut causes = causes(subject);
-    causes.usual = CAUSES;
-    answer.push(causes);
     answer.push(outliers(subject));
     answer.push(basis(subject));
     for (_, stage) in stages.iter().filter(|(_, stage)| stage.window.is_none()) {
@@ -40,13 +38,12 @@ fn longest(stages: &[(usize, &StageAnswer)]) -> Option<String> {
     let (_, stage) = stages.iter().max_by_key(|(_, stage)| total(stage))?;
     let window = stage.window.as_ref()?;
     let ns = idle_ns(stage)?;
-    let percent = shown(ns as f64 * 100.0 / window.window_ns.max(1) as f64);
+    let percent = percent1(ns as f64 * 100.0 / window.window_ns.max(1) as f64);
     let name = quoted(&stage.stage);
     Some(match window.steps {
         Some(_) => format!(
-            "In {name}, the GPU is idle for {} of {} ms of the mean step ({percent} %).",
-            shown_ms(window.per_step(ns)),
-            shown_ms(window.per_step(window.window_ns)),
+            "In {name}, the GPU is idle for {} of the mean step ({percent} %).",
+            part_of(window.per_step(ns), window.per_step(window.window_ns)),
         ),
         None => format!("In {name}, the GPU is idle for {percent} % of its window."),
     })
@@ -83,7 +80,9 @@ fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
         Column::text("idle_in").of("launch_gaps: gaps of at most 50 us").at("/kind"),
         Column::number("per_step_ms", "ms").of("mean step: ns over the steps of the window"),
         Column::number("percent", "percent").of("of the GPU window").at("/percent"),
-        Column::number("total_ms", "ms").of("all its calls, summed over processes").at("/ns"),
+        Column::number("total_ms", "ms")
+            .of("the calls that `basis` names, summed over processes")
+            .at("/ns"),
     ];
     Table::new("idle", columns, rows)
 }
@@ -119,17 +118,18 @@ fn causes(subject: &Subject<'_>) -> Table {
     }
     let columns = vec![
         Column::workload("stage"),
-        Column::text("state").at("/kind"),
+        Column::text("state").at("/kind").aside(),
         Column::workload("where"),
         Column::number("percent", "percent").of("of the idle time of the stage").at("/percent"),
         Column::number("error_percent", "percent")
             .of("standard error, points")
             .at("/error_percent"),
         Column::number("per_step_ms", "ms").of("percent x idle time of the mean step"),
-        Column::number("samples", "count").at("/samples"),
+        Column::number("samples", "count").at("/samples").aside(),
         Column::number("beside_work_percent", "percent")
             .of("of the windows: it ran while the GPU worked")
-            .at("/beside_work_percent"),
+            .at("/beside_work_percent")
+            .aside(),
         Column::workload("mostly_in"),
     ];
     Table::new("causes", columns, rows)
@@ -212,8 +212,8 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
         Some((stage, cause)) => format!(
             "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
             quoted(&stage.stage),
-            shown(cause.percent),
-            shown(cause.error_percent),
+            percent1(cause.percent),
+            percent1(cause.error_percent),
             quoted(&cause.text(true)),
         ),
     };
@@ -315,7 +315,8 @@ fn stack(subject: &Subject<'_>) -> Table {
     let rows = rows.collect();
     let basis = format!("the stack of the cause {of}, the innermost frame first");
     let frame = Column::workload("frame").of(basis).at("");
-    Table::new("stack", vec![frame], rows).usually(FRAMES)
+    let of = found.map(|(_, _, cause)| format!("{}, the innermost frame first", cause.text(true)));
+    Table { of, ..Table::new("stack", vec![frame], rows).usually(FRAMES).briefly(0) }
 }
 
 fn threads(subject: &Subject<'_>) -> Table {
@@ -338,7 +339,7 @@ fn threads(subject: &Subject<'_>) -> Table {
             .of("of the windows: in calls that wait for running GPU work")
             .at("/waits_for_work_percent"),
     ];
-    Table::new("threads", columns, rows.collect())
+    Table::new("threads", columns, rows.collect()).briefly(0)
 }
 
 /// Stages whose idle time has no known cause, and why.

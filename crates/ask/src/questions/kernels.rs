@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
+use stage2_contract::text::numbers::{counted, percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
 use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
 use stage2_model::{BottleneckKind, KernelRow, Report};
@@ -11,7 +12,7 @@ use stage2_model::{BottleneckKind, KernelRow, Report};
 use super::time::no_floor;
 use super::{
     Subject, WITH_COUNTERS, WITH_NCU, count, figure, mean_of, ms, ms_of, ms_of_step, name_of,
-    number, percent_of_share, quoted, shown, shown_ms, text, us,
+    number, percent_of_share, quoted, text, us,
 };
 use crate::answer::{Answer, Column, Row, Source, Table};
 
@@ -23,18 +24,23 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
     let kernels = kernels(subject);
     let steps = steps_of_stages(subject.report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    // What is not known comes behind what is, in both the most time first.
+    let known = Known::of(&losses);
+    // The most lost in the run first, and what is not known behind what is. Kernels of a small part of the time say
+    // nothing about the others: then the longest first.
     losses.order_by(|a, b| {
-        let lost = |loss: &Loss<'_>| lost_ns(loss).unwrap_or(-1.0);
+        let lost = |loss: &Loss<'_>| match known.is_most() {
+            true => lost_ns(loss).unwrap_or(-1.0),
+            false => loss.kernel.usual_ns.map_or(-1.0, |ns| ns as f64),
+        };
         lost(b).total_cmp(&lost(a))
     });
     answer.summary = match losses.first() {
         None => "No kernel was recorded.".to_owned(),
-        Some(loss) => sentence(loss),
+        Some(loss) => sentence(loss, &known),
     };
     let (sources, recorded) = (sources(subject.report), recorded_calls(subject.report));
     let rows = losses.iter().map(|loss| {
-        let Kernel { row, total_ns, calls, mean_ns, percent, .. } = loss.kernel;
+        let Kernel { row, total_ns, calls, percent, .. } = loss.kernel;
         let cells = vec![
             id(&row.kernel_id),
             text(&shorten_kernel(&row.kernel, KERNEL_CHARS)),
@@ -42,33 +48,41 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
             text(&row.class),
             bound_of(loss.kernel).map_or(Value::Null, Value::from),
             percent_of_share(loss.attainable),
+            ms_of(lost_ns(loss)),
             ms_of(loss.ns_per_step),
             ms_of(loss.ns_of_step),
             ms(*total_ns),
             number(*percent),
             count(*calls),
             count(recorded.get(&(row.stage.as_str(), row.name_index)).copied()),
-            us(*mean_ns),
+            us(loss.kernel.usual_mean_ns()),
         ];
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
-        Column::text("id"),
+        Column::text("id").aside(),
         Column::workload("kernel"),
         Column::workload("stage"),
         Column::workload("class"),
         Column::text("bound"),
         Column::number("attains_percent", "percent")
             .of("of the rate that the hardware allows at its operations per byte"),
+        Column::number("run_lost_ms", "ms")
+            .of("all GPUs, without cold calls: what it would not need at that rate"),
         Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
         Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls"),
-        Column::number("total_ms", "ms").of("all GPUs, the whole run").at("/total_ns").sum_of("/5"),
+        Column::number("total_ms", "ms")
+            .of("all GPUs, the whole run")
+            .at("/total_ns")
+            .sum_of("/5")
+            .aside(),
         Column::number("percent", "percent")
             .of("of the kernel time of the stage, without cold calls"),
-        Column::number("calls", "count").at("/calls").sum_of("/4"),
+        Column::number("calls", "count").of("the whole run").at("/calls").sum_of("/4").aside(),
         Column::number("recorded", "count")
-            .of("calls that were recorded, from which calls and total_ms are scaled; null: all"),
-        Column::number("mean_us", "us"),
+            .of("calls that were recorded, from which calls and total_ms are scaled; null: all")
+            .aside(),
+        Column::number("mean_us", "us").of("without cold calls"),
     ];
     answer.push(Table::new("kernels", columns, rows.collect()));
     let unknown = losses.iter().filter(|loss| loss.attainable.is_none());
@@ -141,23 +155,61 @@ fn lost_ns(loss: &Loss<'_>) -> Option<f64> {
     Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?))
 }
 
-fn sentence(loss: &Loss<'_>) -> String {
+/// The kernels whose loss is known.
+struct Known {
+    kernels: usize,
+    all: usize,
+    /// Their part of the kernel time, percent.
+    percent: f64,
+}
+
+/// From this part of the kernel time on, one of them loses most of all, percent.
+const MOST_PERCENT: f64 = 50.0;
+
+impl Known {
+    fn of(losses: &[Loss<'_>]) -> Self {
+        let known = || losses.iter().filter(|loss| lost_ns(loss).is_some());
+        let ns = |loss: &Loss<'_>| loss.kernel.usual_ns.unwrap_or(0) as f64;
+        let all_ns: f64 = losses.iter().map(ns).sum();
+        let percent = known().map(ns).sum::<f64>() * 100.0 / all_ns.max(1.0);
+        Self { kernels: known().count(), all: losses.len(), percent }
+    }
+
+    fn is_most(&self) -> bool {
+        self.percent >= MOST_PERCENT
+    }
+}
+
+fn sentence(loss: &Loss<'_>, known: &Known) -> String {
     let row = loss.kernel.row;
     let kernel = quoted(&shorten_kernel(&row.kernel, KERNEL_CHARS));
     let stage = quoted(&row.stage);
-    match (lost_ns(loss), loss.ns_per_step, loss.attainable) {
+    let lost = lost_ns(loss).filter(|_| known.is_most());
+    match (lost, loss.ns_per_step, loss.attainable) {
         (Some(_), Some(ns), Some(share)) => format!(
-            "{kernel} loses most: {} ms per step of {stage}, because it attains {} % of what is possible.",
-            shown_ms(ns),
-            shown(share * 100.0)
+            "{kernel} loses most: {} per step of {stage}, because it attains {} % of what is possible.",
+            shown_time(ns),
+            percent1(share * 100.0)
         ),
         (Some(ns), None, _) => {
-            format!("{kernel} loses most: {} ms in all of {stage}.", shown_ms(ns))
+            format!("{kernel} loses most: {} in all of {stage}.", shown_time(ns))
         }
-        _ => format!(
-            "What kernels lose is not known without hardware counters; {kernel} takes most time of {stage}, {} ms.",
-            loss.kernel.total_ns.map_or_else(|| "?".to_owned(), |ns| shown_ms(ns as f64))
-        ),
+        _ => {
+            let takes = match (loss.ns_of_step, loss.kernel.usual_ns) {
+                (Some(ns), _) => format!("{} per step of {stage}", shown_time(ns)),
+                (None, Some(ns)) => format!("{} in all of {stage}", shown_time(ns as f64)),
+                (None, None) => format!("in {stage}, whose kernels were not timed"),
+            };
+            let of = match known.kernels {
+                0 => "what kernels lose is not known without hardware counters".to_owned(),
+                kernels => format!(
+                    "what they lose is known for {kernels} of {} ({} % of the kernel time)",
+                    counted(known.all as u64, "kernel"),
+                    percent1(known.percent)
+                ),
+            };
+            format!("{kernel} takes most time of all kernels: {takes}; {of}.")
+        }
     }
 }
 
@@ -350,7 +402,7 @@ fn memory_kernels(report: &Report, kernels: &[&Kernel<'_>]) -> Table {
         Row { cells, source: sources.get(&(row.stage.as_str(), row.name_index)).cloned() }
     });
     let columns = vec![
-        Column::text("id"),
+        Column::text("id").aside(),
         Column::workload("kernel"),
         Column::workload("stage"),
         Column::text("bound"),

@@ -12,6 +12,7 @@ mod trust;
 
 use serde::Serialize;
 use serde_json::Value;
+use stage2_contract::text::numbers::{grouped, time_scale};
 use stage2_contract::text::{code_in_text, shorten, visible};
 use stage2_diff::Run;
 use stage2_model::{Figure, Report, StageAnswer};
@@ -203,12 +204,13 @@ fn text(text: &str) -> Value {
     text.into()
 }
 
+/// A time and the whole that it is a part of, in one unit: `1.11 of 3.17 ms`.
+fn part_of(ns: f64, whole_ns: f64) -> String {
+    let (scale, unit, decimals) = time_scale(whole_ns);
+    grouped(&format!("{:.decimals$} of {:.decimals$} {unit}", ns / scale, whole_ns / scale))
+}
+
 /// A number in a sentence.
 fn shown(value: f64) -> String {
     rounded(value).to_string()
-}
-
-/// Milliseconds in a sentence.
-fn shown_ms(ns: f64) -> String {
-    shown(ns / 1e6)
 }

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{counted, percent1, shown_time};
 use stage2_model::kernels::model_stages;
-use stage2_model::{LateCause, LateRow, LateSteps, Report};
+use stage2_model::{LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report};
 
-use super::{Subject, count, ms, name_of, number, quoted, shown, shown_ms, text, us};
+use super::{Subject, WITH_HOST, count, ms, name_of, number, quoted, text, us};
 use crate::answer::{Answer, Column, Row, Table};
 
 pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
@@ -22,11 +22,25 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
     let first = rows.iter().find_map(|(_, row)| sentence(row));
     answer.summary = first.unwrap_or_else(|| match is_compared(subject.report) {
         true => "No rank is late by more than noise.".to_owned(),
+        false if ranks.seen < 2 => format!("No ranks can be compared: {}.", seen(ranks.seen)),
         false => "Which rank is late is not known; the reason follows.".to_owned(),
     });
     answer.push(late_table(&rows));
     answer.push(rank_table(subject));
     no_ranks(subject, answer);
+    // Where samples do not show the code, more of them may.
+    let late = rows.iter().find_map(|(_, row)| row.delays.as_ref().map(|delays| (row, delays)));
+    let is_on_host = |(row, delays): &(&&LateRow, &LateDelays)| {
+        row.shows_cause() && delays.cause() != LateCause::Gpu && row.code_clause().is_none()
+    };
+    if let Some((row, _)) = late.filter(is_on_host) {
+        let question = format!("what the host of {} does for longer", quoted(&row.who));
+        let reason = match row.host.is_some() {
+            true => "samples show no code that takes longer than on the other ranks",
+            false => "the host was not sampled, or too rarely",
+        };
+        answer.unknown(&question, reason, &WITH_HOST);
+    }
 }
 
 fn is_compared(report: &Report) -> bool {
@@ -39,25 +53,27 @@ fn sentence(row: &LateRow) -> Option<String> {
         Some(LateSteps { noun, late, of, median_ns, .. }) => {
             // It is a text of the workload's files, too.
             let noun = if noun == "call" { "call" } else { "step" };
-            let (of, by) = (counted(*of, noun), shown_ms(*median_ns as f64));
-            format!("in {late} of {of}, by {by} ms in the median one")
+            let (of, by) = (counted(*of, noun), shown_time(*median_ns as f64));
+            format!("in {late} of {of}, by {by} in the median one")
         }
         None => {
-            let by = shown_ms(delays.mean_ns as f64);
+            let by = shown_time(delays.mean_ns as f64);
             let of = counted(row.collectives, "collective");
-            format!("at {} of {of}, by {by} ms on average", delays.collectives)
+            format!("at {} of {of}, by {by} on average", delays.collectives)
         }
     };
-    Some(format!(
-        "In {}, {} is late {often}: {}.",
-        quoted(&row.stage),
-        quoted(&row.who),
-        match delays.cause() {
-            LateCause::Host => "on the host, its GPU has no more work than the others",
-            LateCause::Gpu => "on the GPU, which has more work than the others",
-            LateCause::Both => "partly on the host, partly because its GPU has more work",
+    let code = row.code_clause();
+    let because = |otherwise: &str| code.clone().unwrap_or_else(|| otherwise.to_owned());
+    let (place, why) = match delays.cause() {
+        _ if !row.shows_cause() => ("", "so few steps do not show why".to_owned()),
+        LateCause::Host => (" on the host", because("its GPU has no more work than the others")),
+        LateCause::Gpu => (" on the GPU", "it has more work than those of the others".to_owned()),
+        LateCause::Both => {
+            let host = because("its host takes longer");
+            ("", format!("its GPU has more work than the others, and {host}"))
         }
-    ))
+    };
+    Some(format!("In {}, {} is late{place} {often}: {why}.", quoted(&row.stage), quoted(&row.who)))
 }
 
 /// In steps, as the report counts; of a sample, and of stages with one instance, in collectives.
@@ -65,16 +81,19 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
     let has_steps = |(_, row): &(usize, &LateRow)| {
         row.delays.as_ref().is_some_and(|delays| delays.steps.is_some())
     };
+    let late_rows = rows.iter().filter(|(_, row)| row.delays.is_some()).count();
     // One unit for all rows, that of the first late rank. What has no steps, such as work outside of ranges, has its sum.
     let in_steps = rows.iter().find(|(_, row)| row.delays.is_some()).is_some_and(has_steps);
     let rows = rows.iter().map(|(at, row)| {
         let delays = row.delays.as_ref();
         let steps = delays.and_then(|delays| delays.steps.as_ref());
-        let cause = delays.map(|delays| match delays.cause() {
-            LateCause::Host => "host",
-            LateCause::Gpu => "gpu",
-            LateCause::Both => "host and gpu",
-        });
+        let cause = match delays.map(LateDelays::cause) {
+            None => text("noise"),
+            Some(_) if !row.shows_cause() => Value::Null,
+            Some(LateCause::Host) => text("host"),
+            Some(LateCause::Gpu) => text("gpu"),
+            Some(LateCause::Both) => text("host and gpu"),
+        };
         let period = delays.and_then(|delays| delays.period);
         let [of, late, usual, most] = match in_steps {
             true => [
@@ -93,7 +112,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
         let cells = vec![
             text(&row.stage),
             text(&row.who),
-            text(cause.unwrap_or("noise")),
+            cause,
             of,
             late,
             usual,
@@ -126,7 +145,7 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
-        Column::text("late_on").of("host, gpu; noise: no delay is more than noise"),
+        Column::text("late_on").of("noise: no delay is more than noise; not known: too few steps"),
         of,
         late,
         usual,
@@ -136,55 +155,88 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
             .at("/delays/waiting_percent"),
         Column::number("work_ms", "ms")
             .of("of the sum: by more GPU work than the others")
-            .at("/delays/work_ns"),
+            .at("/delays/work_ns")
+            .aside(),
         Column::number("every", "count")
             .of("calls or steps between late ones")
-            .at("/delays/period/every"),
+            .at("/delays/period/every")
+            .aside(),
         Column::workload("in_range").at("/delays/range"),
         Column::number("total_ms", "ms")
             .of("sum over all collectives, noise too")
-            .at("/late_total_ns"),
+            .at("/late_total_ns")
+            .aside(),
     ];
-    Table::new("late_ranks", columns, rows.collect()).usually(6)
+    Table::new("late_ranks", columns, rows.collect()).usually(6).briefly(late_rows.max(1))
 }
 
+/// Of warm calls; only where no stage has one, of all.
 fn rank_table(subject: &Subject<'_>) -> Table {
-    let rows = subject.report.ranks.stages.iter().enumerate();
-    let rows = rows.filter(|(_, row)| subject.has(&row.stage)).map(|(at, row)| {
+    let rows = || subject.report.ranks.stages.iter().enumerate();
+    let rows = || rows().filter(|(_, row)| subject.has(&row.stage));
+    let is_warm = rows().any(|(_, row)| row.warm_idle.is_some());
+    let cells = |(at, row): (usize, &RankStageRow)| {
+        let warm = row.warm_idle.as_ref();
+        let [calls, busy, idle, waiting, transfer] = match is_warm {
+            true => [
+                warm.map(|warm| warm.instances),
+                warm.and_then(|warm| warm.busy_ns),
+                warm.map(|warm| warm.ns),
+                row.warm_waiting_ns,
+                row.warm_transfer_ns,
+            ],
+            false => [
+                Some(row.instances),
+                row.gpu_busy_ns,
+                row.gpu_idle_ns,
+                row.waiting_ns,
+                row.transfer_ns,
+            ],
+        };
         let cells = vec![
             text(&row.stage),
             text(&row.who),
             ms(row.host_warm_median_ns),
-            ms(row.gpu_busy_ns),
-            ms(row.gpu_idle_ns),
-            ms(row.waiting_ns),
-            ms(row.transfer_ns),
+            ms(busy),
+            ms(idle),
+            ms(waiting),
+            ms(transfer),
+            count(calls),
         ];
         Row::new(format!("/ranks/stages/{at}"), cells)
-    });
+    };
+    let (calls, which) = match is_warm {
+        true => ("sum over its warm calls", "warm ones"),
+        false => ("sum over its calls, none of which is warm", "all"),
+    };
+    let at = |warm, all| if is_warm { warm } else { all };
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
         Column::number("median_ms", "ms").of("host time of a warm call").at("/host_warm_median_ns"),
-        Column::number("busy_ms", "ms").of("all calls").at("/gpu_busy_ns"),
-        Column::number("idle_ms", "ms").of("all calls").at("/gpu_idle_ns"),
+        Column::number("busy_ms", "ms").of(calls).at(at("/warm_idle/busy_ns", "/gpu_busy_ns")),
+        Column::number("idle_ms", "ms").of(calls).at(at("/warm_idle/ns", "/gpu_idle_ns")),
         Column::number("waiting_ms", "ms")
-            .of("in collectives, for the last rank")
-            .at("/waiting_ns"),
-        Column::number("transfer_ms", "ms").of("in collectives, from then on").at("/transfer_ns"),
+            .of("of these, in collectives for the last rank")
+            .at(at("/warm_waiting_ns", "/waiting_ns")),
+        Column::number("transfer_ms", "ms")
+            .of("of these, in collectives from then on")
+            .at(at("/warm_transfer_ns", "/transfer_ns")),
+        Column::number("calls", "count").of(which).at(at("/warm_idle/instances", "/instances")),
     ];
-    Table::new("ranks", columns, rows.collect()).usually(6)
+    Table::new("ranks", columns, rows().map(cells).collect()).usually(6)
+}
+
+/// How many ranks there are, of fewer than two.
+fn seen(ranks: u64) -> &'static str {
+    if ranks == 0 { "no process has a rank" } else { "only 1 rank was recorded" }
 }
 
 fn no_ranks(subject: &Subject<'_>, answer: &mut Answer) {
     let ranks = &subject.report.ranks;
     let example = ["run", "--light", "--", "torchrun", "--nproc-per-node", "N", "COMMAND"];
     if ranks.seen < 2 {
-        let seen = match ranks.seen {
-            0 => "no process has a rank".to_owned(),
-            seen => format!("only {seen} rank was recorded"),
-        };
-        let reason = format!("{seen}, and lateness needs two");
+        let reason = format!("{}, and lateness needs two", seen(ranks.seen));
         answer.unknown("which rank is late", reason, &example);
     } else if !is_compared(subject.report) {
         let reason = "no collective was matched over ranks";
@@ -206,12 +258,12 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         None => "No collectives were recorded.".to_owned(),
         Some((_, row)) => {
             let waiting = row.waiting_ns.map(|ns| ns as f64 * 100.0 / row.time_ns.max(1) as f64);
-            let waiting = waiting.map(|percent| format!(", {} % of it waiting", shown(percent)));
+            let waiting = waiting.map(|percent| format!(", {} % of it waiting", percent1(percent)));
             format!(
-                "Most time is in {} of {}: {} ms over all ranks{}.",
+                "Most time is in {} of {}: {} over all ranks, with the cold calls{}.",
                 name_of(&row.operation).as_str().unwrap_or("collectives"),
                 quoted(&row.stage),
-                shown_ms(row.time_ns as f64),
+                shown_time(row.time_ns as f64),
                 waiting.unwrap_or_default()
             )
         }
@@ -253,8 +305,8 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("stage").at("/stage"),
         Column::text("operation").at("/operation"),
         Column::number("members", "count").at("/members"),
-        Column::number("calls", "count").of("all ranks").at("/calls"),
-        Column::number("time_ms", "ms").of("sum over ranks").at("/time_ns"),
+        Column::number("calls", "count").of("all ranks, with cold calls").at("/calls"),
+        Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
         Column::number("mean_us", "us").of("time over calls"),

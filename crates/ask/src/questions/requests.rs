@@ -1,9 +1,10 @@
 //! Requests of an inference engine: latencies, tokens and cost, and its steps by what they worked on.
 
 use serde_json::Value;
+use stage2_contract::text::numbers::shown_time;
 use stage2_model::{EngineRequests, EngineRun, Spread};
 
-use super::{Subject, count, ms, number, shown_ms, text};
+use super::{Subject, count, ms, number, text};
 use crate::answer::{Answer, Column, Row, Table};
 
 pub(super) fn requests(subject: &Subject<'_>, answer: &mut Answer) {
@@ -37,7 +38,7 @@ pub(super) fn requests(subject: &Subject<'_>, answer: &mut Answer) {
 
 fn sentence(requests: &EngineRequests) -> String {
     let of = |name: &str, spread: &Spread| {
-        spread.p50_ns.map(|ns| format!("{} ms {name}", shown_ms(ns as f64)))
+        spread.p50_ns.map(|ns| format!("{} {name}", shown_time(ns as f64)))
     };
     let said = [
         of("to the first token", &requests.first_token),

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{counted, percent1};
 use stage2_model::{BottleneckKind, Rule, StageAnswer, WindowKind};
 
 use super::time::sentence;
 use super::trust::{has_no_ground, warnings};
-use super::{Subject, mean_of, ms, name_of, number, shown, text, tokens_of_step};
-use crate::answer::{Answer, Column, Row, Table};
+use super::{Subject, mean_of, ms, name_of, number, text, tokens_of_step};
+use crate::answer::{ASK_NEXT, Answer, Column, Row, Table};
 use crate::budget::rounded;
 use crate::question::Question;
 
@@ -151,14 +151,26 @@ fn first(subject: &Subject<'_>) -> Table {
     let row = found.map_or_else(
         || nothing(subject),
         |(source, first)| {
-            let todo = match first.is_in_tokens() {
+            // As the report says it, with the code and the gain, which only the first of all stages has.
+            let of_run = subject.report.answer.first.as_ref();
+            let same =
+                of_run.filter(|run| run.takeaway == first.takeaway && run.stage == first.stage);
+            let said = [&same.unwrap_or(first).in_short, &first.text];
+            let said = said.into_iter().find(|text| !text.is_empty()).map(String::as_str);
+            let todo = said.unwrap_or(match first.is_in_tokens() {
                 true => "give each step more requests: the gain is in tokens/s",
                 false => advice(first.rule).0,
-            };
+            });
             let stage = first.stage.as_deref().map_or(Value::Null, text);
             // What only measures removes nothing.
             let removes = first.removes.iter().filter(|_| first.factor.is_some());
-            let removes = removes.map(|part| format!("{} {} %", part.what, shown(part.percent)));
+            let removes = removes.map(|part| {
+                let what = match part.what.strip_prefix("its ") {
+                    Some(what) => format!("{what} of the late rank"),
+                    None => part.what.clone(),
+                };
+                format!("{what} {} %", percent1(part.percent))
+            });
             let removes =
                 Some(removes.collect::<Vec<_>>().join(" + ")).filter(|all| !all.is_empty());
             let removes = removes.map_or(Value::Null, Value::from);
@@ -173,7 +185,7 @@ fn first(subject: &Subject<'_>) -> Table {
             .of("without what it removes: at most, or about where samples say so")
             .at("/factor"),
         Column::workload("removes").of("of the window"),
-        Column::text("do"),
+        Column::workload("do").of("may quote the workload"),
     ];
     Table::new("first", columns, vec![row])
 }
@@ -231,7 +243,7 @@ fn ask_next(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)]) -> Table {
     const MOST: usize = 3;
     if subject.report.coverage.empty.is_some() {
         let row = Row { cells: vec![text(Question::Coverage.name())], source: None };
-        return Table::new("ask_next", vec![Column::text("question")], vec![row]);
+        return Table::new(ASK_NEXT, vec![Column::text("question")], vec![row]);
     }
     let mut questions: Vec<Question> = Vec::new();
     let first = subject.report.answer.first.as_ref().filter(|_| subject.stage.is_none());
@@ -261,5 +273,5 @@ fn ask_next(subject: &Subject<'_>, stages: &[(usize, &StageAnswer)]) -> Table {
         }
     }
     rows.truncate(MOST);
-    Table::new("ask_next", vec![Column::text("question")], rows)
+    Table::new(ASK_NEXT, vec![Column::text("question")], rows)
 }

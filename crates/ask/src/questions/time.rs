@@ -1,11 +1,12 @@
 //! How long a step takes, what its time goes into, and what the hardware would need.
 
 use stage2_contract::text::listed;
-use stage2_model::{Absent, Figure, StageAnswer, StepTimes};
+use stage2_contract::text::numbers::shown_time;
+use stage2_model::{Absent, Figure, StageAnswer, StepTimes, times_faster};
 
 use super::{
-    Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, quoted,
-    shown, shown_ms, text, tokens_of_step,
+    Subject, TOKEN, basis, count, figure, mean_of, ms, ms_of, ms_of_step, name_of, number, part_of,
+    quoted, text, tokens_of_step,
 };
 use crate::answer::{Answer, Column, Row, Table, Unknown, words};
 
@@ -72,12 +73,12 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
     let mut said = match &stage.step {
         Some(step) => {
             let per_token = match step.tokens_per_step {
-                Some(2..) => format!(", {} per token", shown_ms(step.shown_ns(step.p50_ns))),
+                Some(2..) => format!(", {} per token", shown_time(step.shown_ns(step.p50_ns))),
                 _ => String::new(),
             };
             format!(
-                "{name} takes {} ms per {}{per_token} (median of {} {})",
-                shown_ms(step.p50_ns as f64),
+                "{name} takes {} per {}{per_token} (median of {} {})",
+                shown_time(step.p50_ns as f64),
                 unit_of(step),
                 step.steps,
                 step.warmth()
@@ -86,7 +87,7 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
         None => format!("Times of the steps of {name} are not known"),
     };
     if let Some(distance) = stage.floor.distance.value() {
-        said.push_str(&format!(", {} times its floor", shown(distance)));
+        said.push_str(&format!(", {} its floor", times_faster(distance)));
     }
     if let Some((bottleneck, first)) = stage.bottleneck.as_ref().and_then(|b| Some((b, b.first()?)))
     {
@@ -97,10 +98,9 @@ pub(super) fn sentence(stage: &StageAnswer) -> String {
             (false, _) => "its window".to_owned(),
         };
         said.push_str(&format!(
-            "; it is bound by {}: {} of {} ms of {of}",
+            "; it is bound by {}: {} of {of}",
             first.kind.label(),
-            shown_ms(first.ns as f64 * tokens),
-            shown_ms(bottleneck.ns as f64 * tokens),
+            part_of(first.ns as f64 * tokens, bottleneck.ns as f64 * tokens),
         ));
     }
     said + "."

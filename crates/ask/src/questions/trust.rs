@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde_json::Value;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::listed;
-use stage2_contract::text::numbers::counted;
+use stage2_contract::text::numbers::{counted, percent1};
 use stage2_model::rule::ENOUGH_INSTANCES;
 use stage2_model::{Coverage, Severity, StageRow, Status};
 
-use super::{Subject, count, name_of, number, quoted, shown, text};
+use super::{Subject, count, name_of, number, quoted, text};
 use crate::answer::{Answer, Column, Row, Source, Table};
 
 /// A profiler that slows a stage by less is not a caveat.
@@ -164,7 +164,7 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
         let slowdown = stage.slowdown.as_ref().filter(|s| s.ratio >= SLOWDOWN_LEAST);
         if let Some(slowdown) = slowdown {
             let meaning =
-                format!("its times are {} times those without the profiler", shown(slowdown.ratio));
+                format!("its times are {:.2} times those without the profiler", slowdown.ratio);
             let caveat = Caveat::new(Severity::Warning, "slowed_down", meaning).of(&stage.stage);
             found.push(caveat.at(format!("{source}/slowdown")));
         }
@@ -192,7 +192,7 @@ fn of_stages(subject: &Subject<'_>) -> Vec<Caveat> {
             outliers.count,
             outliers.of,
             outliers.unit_word(),
-            shown(outliers.percent)
+            percent1(outliers.percent)
         );
         let severity = if outliers.left_out { Severity::Note } else { Severity::Warning };
         let caveat = Caveat::new(severity, "outliers", meaning).of(&stage.stage);
@@ -227,11 +227,11 @@ pub(super) fn coverage(subject: &Subject<'_>, answer: &mut Answer) {
     answer.summary = match coverage.verdict.status {
         Status::Partial if missing.is_some() => format!(
             "Partial: {} % of the GPU records are missing; `verdict` and `counts` show why.",
-            missing.map_or_else(String::new, shown)
+            missing.map_or_else(String::new, percent1)
         ),
         Status::Complete => format!(
-            "Complete: no record of GPU work is known to be lost ({} records).",
-            coverage.gpu_records()
+            "Complete: no record of GPU work is known to be lost ({}).",
+            counted(coverage.gpu_records(), "record")
         ),
         Status::Partial => {
             "Partial: something is missing; `verdict` and `counts` show what.".to_owned()

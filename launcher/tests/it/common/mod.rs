@@ -147,7 +147,9 @@ impl Sandbox {
             // Nothing at all and a lone `--` print the usage.
             [] | ["--"] => self.plain_launch(words),
             // These write no reports, and take no such option.
-            ["bench" | "config" | "export", ..] => self.plain_launch(words),
+            ["ask" | "bench" | "config" | "diff" | "export" | "next", ..] => {
+                self.plain_launch(words)
+            }
             _ => self.plain_launch(&[&["--allow-empty"], words].concat()),
         }
     }
