@@ -199,8 +199,8 @@ pub(super) fn top_kernel(
     })
 }
 
-/// Of the time of the kernels of a stage, the share of those with a known loss from which on one of these loses most,
-/// even where another one is longer than that.
+/// If the loss of at least this share of the kernel time of a stage is known, the largest known loss counts as the
+/// largest, even where a kernel whose loss is not known takes longer than that.
 const KNOWN_LOSS_PERCENT: f64 = 50.0;
 
 /// The kernel of a stage that loses most, with what it loses in a step, or else, also where it may be one whose

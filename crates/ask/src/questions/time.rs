@@ -55,7 +55,7 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
             Column::number("memory_ms", "ms").at("/floor/memory_ns/known"),
             Column::number("compute_ms", "ms").at("/floor/compute_ns/known"),
             Column::number("distance", "ratio")
-                .of("median step over floor")
+                .of("mean step over floor")
                 .at("/floor/distance/known"),
         ],
         stages.iter().filter_map(|(at, stage)| floor_row(*at, stage)).collect(),

@@ -195,7 +195,7 @@ tables! {
         ns("std_ns", "/step/std_ns", "sample standard deviation"),
         num("tokens_per_s", "tokens/s", "/tokens_per_s/known", "tokens per second of wall time"),
         ns("floor_ns", "/floor/floor_ns/known", "least time that the hardware would need for a step"),
-        num("floor_distance", "ratio", "/floor/distance/known", "median time of a step over the floor"),
+        num("floor_distance", "ratio", "/floor/distance/known", "mean time of a step over the floor"),
         SOURCE_COLUMN,
     }
     windows: "a part of the window of a stage; the parts of a stage add up to it",
