@@ -146,14 +146,17 @@ class Table(List[Dict[str, Any]]):
 
 
 _FIRST: dict[str, str] = {
-    "kernels": "stage class calls total_ns mean_ns p99_ns short launch.grid launch.block "
+    "kernels": "stage class calls total_ns mean_ns short path device launch.grid launch.block p99_ns "
     "kernel_sum_percent counters.roofline.bound",
+    "stage_kernels": "stage calls total_ns mean_ns cold_calls cold_total_ns stage_kernel_sum_percent short",
+    "copies": "stage direction calls bytes total_ns mean_ns path device",
+    "fills": "stage calls bytes total_ns mean_ns path device",
     "stages": "stage instances gpu_window_ns gpu_busy_ns kernels warm.instances host_warm_mean_ns "
     "warm.gpu_window_ns warm.gpu_busy_ns",
     "operators": "op_name calls nested_calls gpu_inclusive_ns gpu_exclusive_ns host_total_ns "
     "host_self_ns host_mean_ns kernels_inclusive",
-    "ranks": "stage who rank instances host_total_ns host_warm_median_ns gpu_busy_ns gpu_idle_ns "
-    "waiting_ns transfer_ns communication_ns kernels",
+    "ranks": "stage who warm_idle.instances warm_idle.ns warm_waiting_ns warm_transfer_ns "
+    "host_warm_median_ns instances gpu_busy_ns gpu_idle_ns waiting_ns transfer_ns",
     "late_ranks": "stage who delays.steps.late delays.steps.of delays.steps.median_ns "
     "delays.steps.max_ns collectives late_collectives late_total_ns",
     "steps": "stage path file first steps min_ns mean_ns max_ns",

@@ -186,7 +186,7 @@ const TOPICS: [(&str, Severity, &str); 34] = [
         "graphs replace launches: names, calls, gaps and host times differ for that reason",
     ),
     (
-        "clocks held down by",
+        "reasons for lower clocks",
         Warning,
         "the limit lowers the clocks of one side: times differ for that reason alone",
     ),
@@ -520,7 +520,7 @@ fn facts(report: &Report) -> Vec<(&'static str, Option<String>)> {
         ("graph mode", meta("graph")),
         ("annotation", profiled("annotation")),
         ("CUDA graphs", graphs(report)),
-        ("clocks held down by", clock_limits(report)),
+        ("reasons for lower clocks", clock_limits(report)),
         ("samples of the host", yes_or_no(report.host.is_some())),
         ("mode", profiled("mode")),
         // It is known without the configuration of the run.

@@ -81,7 +81,7 @@ pub(super) fn facts(report: &Report) -> Option<Vec<AnswerLine>> {
     let lines = [
         (VERDICT, Some(bound)),
         ("time", Some(times(report, answer, step))),
-        ("where", Some(parts(found))),
+        ("where", Some(format!("{}{}", parts(found), of_recorded(report, answer)))),
         ("late", late.and_then(late_fact)),
         ("host", host_fact(report)),
         ("kernel", kernel),
@@ -235,9 +235,8 @@ fn times(report: &Report, answer: &StageAnswer, step: &StepTimes) -> String {
         [tail, apart, rate, at_a_time, other, first].map(Option::unwrap_or_default).concat();
     let unit = answer.unit_of_times().unwrap_or_default();
     // Where steps differ, rates and parts are those of the mean one.
-    let mean_ns = answer.bottleneck.as_ref().filter(|found| found.is_of_step());
-    let mean_ns = mean_ns.filter(|_| answer.at_a_time().is_none()).map(|found| found.ns as f64);
-    let mean = mean_ns.filter(|ns| (ns / p50 - 1.0).abs() >= MEAN_APART);
+    let mean_ns = step.shown_ns(step.mean_ns);
+    let mean = Some(mean_ns).filter(|ns| *ns > 0.0 && (ns / p50 - 1.0).abs() >= MEAN_APART);
     let mean = mean.map_or_else(String::new, |ns| format!(" (mean {})", number(ns)));
     format!("p50 {} per {unit}{mean}{texts}", shown_time(p50))
 }
@@ -261,6 +260,11 @@ fn parts(found: &Bottleneck) -> String {
         format!("{label} {time} ({:.0} %)", percent(ns))
     };
     texts.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// `; mean of the 103 recorded of 1,653 calls`: those that are not recorded may be shorter.
+fn of_recorded(report: &Report, answer: &StageAnswer) -> String {
+    if report.is_sampled() { format!("; {}", answer.basis) } else { String::new() }
 }
 
 /// Few words for a part of a step.
@@ -326,14 +330,13 @@ mod tests {
     #[test]
     fn a_mean_far_from_the_median_and_regular_slow_steps_are_told_with_the_times() {
         let mut report = rich();
-        let mut answer = report.answer.stages[0].clone();
-        let step = answer.step.clone().expect("timed");
+        let answer = report.answer.stages[0].clone();
+        let mut step = answer.step.clone().expect("timed");
+        let start = |step: &StepTimes| times(&report, &answer, step);
+        assert!(start(&step).starts_with("p50 2.15 ms per token, longest 2.31"));
+        step.mean_ns = 3_000_000;
+        assert!(start(&step).starts_with("p50 2.15 ms per token (mean 3.00), longest 2.31"));
         let said = |report: &Report, answer: &StageAnswer| times(report, answer, &step);
-        assert!(said(&report, &answer).starts_with("p50 2.15 ms per token, longest 2.31"));
-        answer.bottleneck.as_mut().expect("known").ns = 3_000_000;
-        assert!(
-            said(&report, &answer).starts_with("p50 2.15 ms per token (mean 3.00), longest 2.31")
-        );
         let outliers = [63, 126, 315, 378, 630].map(|number| Step { number, ..Step::default() });
         let stage = answer.stage.clone();
         report.step_series =

@@ -151,7 +151,8 @@ pub(super) fn collectives(report: &Report) -> String {
             (calls > 0).then(|| calls.to_string())
         });
     let mut out = table.with_note(
-        "Calls, bytes and times are sums over the members; the time runs from the start of a call's \
+        "Calls, bytes and times are sums over the members, with the first, cold call of each process, in which ranks \
+         can wait for long; Ranks by stage is without it. The time runs from the start of a call's \
          first kernel to the end of its last. Where all members were recorded, it splits into waiting \
          (before the last member arrived) and transfer (afterwards); operations that need not wait \
          for all members are not split. Bus GB/s is as NCCL's tests define it (1e9 bytes), over the \

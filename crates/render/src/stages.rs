@@ -429,7 +429,7 @@ pub(super) fn floors(report: &Report, most: usize) -> String {
         .right("Floor (ms)", |row| ms(row, &row.floor.floor_ns))
         .right("Mean step over the floor", |row| row.floor.distance.value().map(ratio3))
         .right("Baseline over the floor", |row| row.floor.baseline_distance.map(ratio3));
-    let note = "The floor is the larger of the two times that the hardware needs at least.";
+    let note = "The floor is the larger of the two least times.";
     let mut out = table.with_note(note);
     let missing = rows.iter().filter_map(|row| Some((row, row.floor.floor_ns.absent()?)));
     for (row, why) in missing.take(most) {

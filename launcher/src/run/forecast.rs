@@ -22,9 +22,13 @@ const NCU_FACTOR: f64 = 1.1;
 const NCU_EXTRA: Duration = Duration::from_secs(2);
 const NCU_PER_KERNEL: Duration = Duration::from_millis(250);
 
+/// Whether the program of a profiler is found. Of a pass without it nothing is said before the reason that it is left out.
+pub(super) fn is_there(tool: &Profiler) -> bool {
+    workload::find(tool.executable().as_os_str()).is_ok()
+}
+
 /// What to say before the first pass; nothing where the workload runs once.
 pub(super) fn announcement(plan: &Plan) -> Vec<String> {
-    let is_there = |tool: &Profiler| workload::find(tool.executable().as_os_str()).is_ok();
     let runs = |pass: &&Pass| pass.skip.is_none() && pass.profiler.as_ref().is_none_or(is_there);
     let passes: Vec<&Pass> = plan.passes.iter().filter(runs).collect();
     if passes.len() < 2 {
@@ -82,7 +86,8 @@ fn of_ncu(kernels: usize, ncu: &Ncu, first: Duration, limit: Duration) -> String
 /// What to say between passes of those `after`, which are still to come.
 pub(super) fn to_come(after: &[Pass], first: Option<Duration>) -> Option<String> {
     let time = |pass: &Pass| {
-        let time = expected(pass, first).filter(|_| pass.skip.is_none())?;
+        let runs = pass.skip.is_none() && pass.profiler.as_ref().is_none_or(is_there);
+        let time = expected(pass, first).filter(|_| runs)?;
         Some(format!("{} {time}", pass.name))
     };
     let times: Vec<String> = after.iter().filter_map(time).collect();

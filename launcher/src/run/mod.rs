@@ -182,12 +182,13 @@ pub(crate) fn run_passes(
                 let words: Vec<_> = argv.iter().map(crate::plan::quote).collect();
                 terminal.progress(&format!("{title}: {}", words.join(" ")));
             }
-            Some(profiler) => terminal.progress(&format!(
+            Some(profiler) if forecast::is_there(profiler) => terminal.progress(&format!(
                 "{title}: the workload runs again{}; its output goes to {}",
                 forecast::expected(pass, first)
                     .map_or_else(String::new, |time| format!(", {time}")),
                 profiler.folder.join("log.txt").display()
             )),
+            Some(_) => {}
         }
         for (name, value) in &pass.environment {
             let value = redaction::os_value(name, value);

@@ -26,6 +26,8 @@ use stage2_contract::stats::P99_VALUES;
 use stage2_contract::text::numbers::count;
 use stage2_contract::text::{shorten, shorten_kernel};
 use stage2_live::{FileState, Look, SILENT_NS, StageNumbers, Watched, Window, class_label};
+use stage2_model::Role;
+use stage2_read::roles::{Meant, RoleSettings};
 
 use crate::live_source::Switch;
 
@@ -289,16 +291,16 @@ pub(crate) fn page(view: &View, width: usize, height: usize) -> Vec<Line<'static
     let whose = whose.filter(|_| for_kernels > WHOSE_FROM);
     for_kernels -= usize::from(whose.is_some());
     let alone = only(view).map_or_else(String::new, |of| format!(" of {}", who(of)));
-    lines.extend(stage_table(view, (&rows, &alone, &nothing(view)), chosen, for_stages, width));
-    lines.extend(whose);
-    lines.extend(minute);
-    lines.extend(kernel_table(seen, rows.get(chosen), for_kernels, width));
+    let kernels = kernel_table(seen, rows.get(chosen), for_kernels, width);
     // Of one process alone, the keys act on another view than the table.
     kernels_shown.set(seen.kernels_shown.get());
-    lines.extend(states);
-    lines.extend(counters);
-    lines.extend(hosts);
-    lines.extend(processes);
+    let whose = whose.into_iter().collect();
+    let below = [whose, minute, kernels, states, counters, hosts, processes].concat();
+    // What these leave, with the line of the title.
+    let free = height.saturating_sub(lines.len() + foot.len() + below.len() + 1);
+    let for_stages = for_stages.max(free.min(rows.len()));
+    lines.extend(stage_table(view, (&rows, &alone, &nothing(view)), chosen, for_stages, width));
+    lines.extend(below);
     lines.truncate(height.saturating_sub(foot.len()));
     let above = lines.len().max(height.saturating_sub(foot.len()));
     lines.resize(above, Line::default());
@@ -369,8 +371,17 @@ fn rows(view: &View) -> Vec<Row> {
     for row in &mut rows {
         row.finish(view);
     }
-    // Those with work first, then what is no range of the program, and in one order whatever their numbers do.
-    rows.order_by_key(|row| (row.sum.launches == 0, row.name.starts_with('('), row.name.clone()));
+    // Those with work first, the model's in front, then what is no range of the program, and in one order whatever their
+    // numbers do.
+    let roles = RoleSettings::default();
+    rows.order_by_cached_key(|row| {
+        let place = match roles.of(&row.name, None) {
+            Meant::Stage(Role::Prefill | Role::Decode) => 0,
+            Meant::Stage(_) => 1,
+            Meant::Apart(_) => 2,
+        };
+        (row.sum.launches == 0, row.name.starts_with('('), place, row.name.clone())
+    });
     rows
 }
 
@@ -475,7 +486,13 @@ fn stage_table(
         _ => true,
     };
     // The row of the process has a mark, too.
-    let stage = Some(format!("STAGE{of}")).filter(|stage| stage.chars().count() <= name_width);
+    // That there are more is said first.
+    let more = match rows.len() > height {
+        true => format!(" {} of {}", height.max(1), rows.len()),
+        false => String::new(),
+    };
+    let mut titles = [format!("STAGE{more}{of}"), format!("STAGE{more}")].into_iter();
+    let stage = titles.find(|title| title.chars().count() <= name_width);
     let start = format!("  {}", padded(stage.as_deref().unwrap_or("STAGE"), name_width));
     let mut units: Vec<&str> =
         rows.iter().filter(|row| row.sum.each().0 > 0).map(|row| row.unit).collect();

@@ -28,7 +28,7 @@ fn without_a_gpu_everything_says_simulated() {
     let simulator = sandbox.path("bin/libstage2_sim.so").display().to_string();
     let assert = installed(&sandbox).args(["demo", "run.mode=light"]).assert().success();
     assert
-        .stdout(format!("--device simulated --sim {simulator} --quiet cupti={simulator}\n"))
+        .stdout(format!("--device simulated --sim {simulator} --sync --quiet cupti={simulator}\n"))
         .stderr(contains("report: ").and(contains("simulated")));
     let run = sandbox.run_json();
     assert_eq!(run["simulated"], json!(true));
@@ -57,7 +57,7 @@ fn the_demo_can_be_made_longer() {
     }
 }
 
-/// The warning that it reads more than its weights is in the report.
+/// The warning that it reads more than its weights is one of the lines of the answer, and not repeated above them.
 #[test]
 fn a_demo_ends_with_its_answer_and_the_next_command() {
     let sandbox = Sandbox::new();
@@ -76,7 +76,8 @@ fn a_demo_ends_with_its_answer_and_the_next_command() {
     let next = "next:     stage2-launch run --light -- COMMAND";
     assert_eq!(said.lines().last(), Some(next), "{said}");
     // A fact in each line, on any screen.
-    let labels = ["verdict", "time", "where", "kernel", "FIRST", "coverage", "report", "next"];
+    let labels =
+        ["verdict", "time", "where", "kernel", "FIRST", "warnings", "coverage", "report", "next"];
     for (columns, most) in [(80, 14), (200, 10)] {
         let mut again = sandbox.launch_strictly(&["report", "own"]);
         let said = stderr(&again.env("COLUMNS", columns.to_string()).assert().success());

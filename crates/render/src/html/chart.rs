@@ -54,7 +54,11 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
              left out, and the first one is cold."
         ),
         false => {
-            format!("Host time of <code>{path}</code> in {file}; the first {noun} is the cold one.")
+            let cold = match times.is_some_and(|times| times.unit == StepUnit::RangeWithin) {
+                true => format!("the {noun}s of the first call are cold"),
+                false => format!("the first {noun} is the cold one"),
+            };
+            format!("Host time of <code>{path}</code> in {file}; {cold}.")
         }
     };
     if steps < FEWEST {
@@ -103,7 +107,7 @@ pub(super) fn latency(series: &StepSeries, times: Option<&StepTimes>, id: &str) 
         draw_latency(area, series, times, (steps, top_ns.max(1)), noun)
     });
     let (end, buckets) = (shown_time(top_ns as f64), counted(beyond as u64, "bucket"));
-    let beyond = [cold.map(|_| format!("the cold {noun}")), (beyond > 0).then_some(buckets)];
+    let beyond = [cold.map(|_| format!("the first, cold {noun}")), (beyond > 0).then_some(buckets)];
     let beyond: Vec<String> = beyond.into_iter().flatten().collect();
     let clipped = match beyond.is_empty() {
         true => String::new(),

@@ -179,6 +179,16 @@
       const place = range || rect;
       const start = ns(place, "x");
       const takes = ns(place, "width");
+      // Samples of many steps have no begin and no end in this one.
+      const samples = range && range.querySelector("title");
+      if (samples) {
+        const [from, to] = [start, start + takes].map((at) => (at / 1e6).toFixed(1));
+        said.replaceChildren(
+          make("bdi", { textContent: samples.textContent }),
+          ` · host samples at ${from} to ${to} ms of such a step`,
+        );
+        return;
+      }
       const [name, kind] = range
         ? [range.querySelector("text").textContent, "range on the host"]
         : rect.closest(".gaps")

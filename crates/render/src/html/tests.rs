@@ -643,7 +643,7 @@ fn a_cold_step_does_not_flatten_the_warm_ones() {
     };
     let far = picture(165_000_000);
     assert!(far.contains("cold: 165.00 ms</text>"), "{far}");
-    assert!(far.contains("ends at 10.80 ms: the cold call."), "{far}");
+    assert!(far.contains("ends at 10.80 ms: the first, cold call."), "{far}");
     let near = picture(15_000_000);
     assert!(!near.contains("cold: ") && !near.contains("Beyond the picture"), "{near}");
 }

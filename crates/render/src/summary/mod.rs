@@ -164,7 +164,13 @@ fn aggregates(report: &Report, shown: &Shown) -> String {
         .filter_map(|stage| Some(format!("{} over {}", stage.stage, stage.only_words()?)))
         .collect();
     let busy = busy_in_stages(report);
-    rows.extend(busy.map(|busy| total("GPU busy in the stages", OF_WINDOWS, busy)));
+    // A kernel that waits for another rank keeps its GPU busy.
+    let waits = report.ranks.collectives.iter().any(|row| row.waiting_ns.is_some_and(|ns| ns > 0));
+    let label = match waits {
+        true => "GPU busy in the stages, waiting for other ranks included",
+        false => "GPU busy in the stages",
+    };
+    rows.extend(busy.map(|busy| total(label, OF_WINDOWS, busy)));
     let from = if shown.stage1_is_own { "Stage 1 files of this run" } else { "Stage 1 run" };
     rows.extend(shown.stage1.iter().flat_map(|means| stage1(means, from)));
     if rows.is_empty() {

@@ -480,7 +480,7 @@ fn abrupt_endings(
             files.into_iter(),
             &format!("processes that did not return from main: {how}"),
             "their trace files were brought up to date right before that",
-            "nothing, unless they were to do more",
+            "nothing, if they had finished their work",
         )
     })
 }

@@ -916,6 +916,25 @@ fn sample(name: &str) -> (View, serde_json::Value) {
     (view, serde_json::from_slice(&report).expect("JSON"))
 }
 
+/// Hazard (Watching what runs): PyTorch marks each operator, so that many ranges outside of the model hide its stages.
+/// Promise: Decode and prefill come first, and the title says how many stages there are.
+#[test]
+fn the_stages_of_the_model_come_before_many_other_ranges() {
+    let (view, _) = sample("runner");
+    let names: Vec<String> = rows(&view).into_iter().map(|row| row.name).collect();
+    assert_eq!(names[..2], ["decode", "prefill"], "{names:?}");
+    assert!(names.len() > 10, "{names:?}");
+    let shown = text(&view, 80, 24);
+    let title = shown.iter().find(|line| line.contains("STAGE ")).expect("a title");
+    assert!(title.contains(&format!(" of {}", names.len())), "{shown:#?}");
+    assert!(shown.iter().any(|line| line.starts_with("> decode")), "{shown:#?}");
+    // On a high screen, they have the lines that nothing else needs.
+    let all = text(&view, 200, 60);
+    let of_stages = all.iter().filter(|line| line.starts_with("  aten::")).count();
+    let empty = all.iter().filter(|line| line.is_empty()).count();
+    assert!(of_stages > 12 && (empty == 0 || of_stages + 3 >= names.len()), "{all:#?}");
+}
+
 /// Hazard (Watching what runs): An engine has ended, and the page shows other times and rates than its report: of all
 ///  ranks, of other steps, or rounded to a bucket.
 /// Promise: Both are of the same steps of one process, and exact.
@@ -989,8 +1008,8 @@ fn a_run_that_has_ended_has_the_numbers_of_its_report() {
         "{shown}"
     );
     assert!(!ranks[1].contains('*'), "{shown}");
-    // In a few steps, any rank is late in one.
-    view.state.chosen = 1;
+    // In a few steps, any rank is late in one. Stages of the model come first.
+    view.state.chosen = 2;
     let mixed = text(&view, 200, 50).join("\n");
     assert!(mixed.contains("> mixed") && mixed.contains("(WAIT)") && !mixed.contains("  * rank"));
     view.state.chosen = 0;

@@ -113,7 +113,7 @@ fn a_late_rank_is_marked_while_the_job_runs() {
     }
     let cells: Vec<&str> = rank_1.split_whitespace().collect();
     assert_eq!((cells[0], cells[3]), ("1", "recording"), "{rank_1}");
-    assert!(cells[6].ends_with("%)*"), "{rank_1}");
+    assert!(cells[7].ends_with("%)*"), "{rank_1}");
 }
 
 #[test]
