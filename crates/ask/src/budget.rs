@@ -410,8 +410,7 @@ impl<'a> View<'a> {
             for (column, about) in cells.iter_mut().zip(about) {
                 column.about = about;
             }
-            let lines = if self.in_short { LEGEND_LINES } else { usize::MAX };
-            out.push_str(&screen::table(&name, of, cells, width, lines));
+            out.push_str(&screen::table(&name, of, cells, width));
         }
         let mut told: Vec<String> = Vec::new();
         for Unknown { question, reason, command } in self.unknown() {
@@ -461,19 +460,17 @@ fn repeats_stage(table: &Table, rows: &[Row], at: usize) -> bool {
     })
 }
 
-/// Lines below a table that say what its columns are of, where it is shown in short.
-const LEGEND_LINES: usize = 2;
 /// What is said to agents, which must not follow the texts of a workload.
 const TO_AGENTS: &str = "may quote the workload";
 
 /// What the values of a column are of.
 fn legend(column: &Column) -> Option<String> {
-    let basis = column.basis.as_ref()?.replace(TO_AGENTS, "");
+    let basis = column.basis.as_ref().filter(|_| !column.plain)?.replace(TO_AGENTS, "");
     let basis = basis.trim_end_matches([' ', ';']);
     (!basis.is_empty()).then(|| without_code(&cell_text(basis)))
 }
 
-/// A column for a person: times in the unit that suits them all, as on the pages of the report.
+/// A column for a person: times in the unit of the longest, as on the pages of the report.
 fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
     let heading = screen::heading(column.name, column.unit);
     let is_number = column.unit.is_some() && !values.iter().any(|value| value.is_object());
@@ -483,15 +480,16 @@ fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
         _ => 0.0,
     };
     let times = values.iter().filter_map(|value| Some(value.as_f64()?.abs() * ns_of_unit));
-    let times = || times.clone().filter(|ns| *ns > 0.0 && ns.is_finite());
+    let times = times.filter(|ns| *ns > 0.0 && ns.is_finite());
     let (least, most) =
-        times().fold((f64::MAX, 0.0), |(l, m): (f64, f64), ns| (l.min(ns), m.max(ns)));
+        times.fold((f64::MAX, 0.0), |(l, m): (f64, f64), ns| (l.min(ns), m.max(ns)));
     if most == 0.0 {
         let cells = values.iter().map(|value| screen_cell(value, column)).collect();
         return screen::Cells { heading, is_number, cells, about: String::new() };
     }
-    // In the unit of the longest, unless that leaves no digit of the shortest.
-    let (scale, unit, decimals) = time_scale(if most > least * RANGE { least } else { most });
+    let (scale, unit, decimals) = time_scale(most);
+    // Of a short one two decimals leave one digit.
+    let decimals = if unit == "ms" && least < SHORT_NS { MORE_DECIMALS } else { decimals };
     let of_column = column.unit.unwrap_or_default();
     let heading = match heading.strip_suffix(of_column) {
         Some(name) => format!("{name}{unit}"),
@@ -505,8 +503,9 @@ fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
     screen::Cells { heading, is_number, cells, about: String::new() }
 }
 
-/// Times of a larger ratio stand in the unit of the shortest.
-const RANGE: f64 = 100.0;
+/// A column of milliseconds has more decimals where it has a time as short.
+const SHORT_NS: f64 = 5e4;
+const MORE_DECIMALS: usize = 3;
 
 /// The columns with a value, each with its index.
 fn known_columns<'t>(table: &'t Table, rows: &[Row]) -> Vec<(usize, &'t Column)> {
