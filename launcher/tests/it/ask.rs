@@ -92,13 +92,11 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
     let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `when\\x1b`"));
-    let assert = sandbox.launch_strictly(&["ask", &run, "why is decode slow"]).assert().code(2);
-    let begin = "no question `why is decode slow`; `summary` is the one to begin with\n";
-    assert.stdout(contains("\n  kernels-by-loss  ")).stderr(contains(begin));
     let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
     assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
     for (words, typed) in [
         (&["why", "is", "decode", "slow"][..], "summary"),
+        (&["why is decode slow"], "summary"),
         (&["which", "kernels"], "kernels-by-loss"),
         (&["who", "is", "late"], "late-ranks"),
     ] {
