@@ -577,7 +577,7 @@ fn the_first_kernel_is_the_one_that_the_console_names() {
         "the gemm kernels lose most: up to 0.275 of 0.585 ms per step",
         "; the longest of them is `nvjet_sm90_tst_64x16_64x16_2x1_v_bz_TNT` (`gemm`): 0.23 ms per step. ",
         "`vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>`, which communicates, takes 1.01 ms per step; ",
-        "waits for `rank 0` in 0.86 ms of it.",
+        "of communication, 0.86 ms is waiting for `rank 0`.",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }

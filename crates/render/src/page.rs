@@ -3,14 +3,14 @@
 use super::ranks;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
 use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
 pub(super) use stage2_model::lead::{
     gain_by_floor, host_ahead, lead_first, longest, lost_of, told, verdict_stage,
 };
 use stage2_model::{
-    AnswerLine, HostCause, Report, Rule, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
+    AnswerLine, HostCause, Report, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
 };
 
 /// What a simulated device means for the numbers.
@@ -476,7 +476,7 @@ mod tests {
             (floor.memory_ns, floor.floor_ns) = (Figure::of(620_000.0), Figure::of(620_000.0));
             floor.kv_cache_ns = kv_cache_ns;
             let told = &report.answer.stages[0];
-            let floors = floors(&report, told);
+            let floors = stage2_model::lead::floors(&report, told);
             let above = floors.iter().map(|of| (of.class.clone(), of.ns, of.above_ns()));
             (above.collect::<Vec<_>>(), gain_by_floor(&report, told, "step"))
         };

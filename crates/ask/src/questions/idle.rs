@@ -234,7 +234,7 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
     not_sampled(subject, &stages, answer);
 }
 
-/// What the host mostly did while the GPU was idle, and that this is no fault of its code where it was ahead.
+/// What the host mostly did while the GPU was idle, and that its code is not to blame where it was ahead.
 fn told(report: &Report, stage: &HostStage, cause: &HostCause) -> String {
     use HostCauseKind::{EngineCode, FrameworkCode, NativeCode, UserCode};
     let (name, what) = (quoted(&stage.stage), quoted(&cause.text(true)));

@@ -39,7 +39,9 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         let is_top = top.as_ref().is_some_and(|top| std::ptr::eq(top.kernel, loss.kernel));
         (stage, row.class == COMMUNICATION, !is_top)
     };
-    let lost = |loss: &Loss<'_>| lost_ns(loss).unwrap_or(-1.0);
+    // Where the largest loss is not known, the longest first.
+    let is_known = top.as_ref().is_none_or(|top| top.lost_ns.is_some());
+    let lost = |loss: &Loss<'_>| lost_ns(loss).filter(|_| is_known).unwrap_or(-1.0);
     let time = |loss: &Loss<'_>| loss.kernel.usual_ns.unwrap_or(0);
     losses.order_by(|a, b| {
         let by_loss = lost(b).total_cmp(&lost(a)).then_with(|| time(b).cmp(&time(a)));
@@ -252,20 +254,20 @@ fn waiting(subject: &Subject<'_>, top: &Top<'_, '_>, losses: &[Loss<'_>]) -> Str
         return String::new();
     };
     let name = quoted(&shorten_kernel(&loss.kernel.row.kernel, KERNEL_CHARS));
-    let parts = top.answer.bottleneck.iter().flat_map(|found| &found.parts);
-    let waits = parts.filter(|part| part.kind == BottleneckKind::Ranks).map(|part| part.ns).next();
-    let late = subject.report.ranks.late.iter().filter(|late| late.stage == stage);
-    let late = late.filter(|late| late.delays.is_some()).map(|late| quoted(&late.who)).next();
-    let late = late.unwrap_or_else(|| "other ranks".to_owned());
+    let mut parts = top.answer.bottleneck.iter().flat_map(|found| &found.parts);
+    let waits = parts.find(|part| part.kind == BottleneckKind::Ranks);
+    let mut late = subject.report.ranks.late.iter();
+    let late = late.find(|late| late.stage == stage && late.delays.is_some());
+    let late = late.map_or_else(|| "other ranks".to_owned(), |late| quoted(&late.who));
     // Both are of the same steps.
     let share =
         loss.kernel.usual_ns.unwrap_or(0) as f64 / top.kernel.usual_ns.unwrap_or(1).max(1) as f64;
     let time = shown_time(top.ns * share);
     let unit = top.unit();
     match waits {
-        Some(ns) => format!(
-            " {name}, which communicates, takes {time} per {unit}; communication waits for {late} in {} of it.",
-            shown_time(ns as f64)
+        Some(part) => format!(
+            " {name}, which communicates, takes {time} per {unit}; of communication, {} is waiting for {late}.",
+            shown_time(part.ns as f64)
         ),
         None => format!(
             " {name}, which communicates, takes {time} per {unit}, and may wait for other ranks in it."
