@@ -371,7 +371,7 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
-        Column::number("mean_us", "us").of("time over calls"),
+        Column::number("mean_us", "us").of("time over calls").plain(),
         Column::number("bytes_max", "bytes").of("largest call").at("/bytes_max"),
         Column::number("bus_gb_per_s", "GB/s").of("as NCCL's tests define it").at("/bus_gb_per_s"),
         Column::number("matched", "count")
