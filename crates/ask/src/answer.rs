@@ -58,6 +58,9 @@ pub struct Column {
     /// A terminal shows it only with all rows.
     #[serde(skip)]
     pub aside: bool,
+    /// A person needs no more than its heading.
+    #[serde(skip)]
+    pub plain: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -97,6 +100,12 @@ impl Column {
     #[must_use]
     pub fn aside(self) -> Self {
         Self { aside: true, ..self }
+    }
+
+    /// What its heading says to a person, in words that come with it: the basis is for programs.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        Self { plain: true, ..self }
     }
 
     /// States what the values are measured on, or how they are computed.

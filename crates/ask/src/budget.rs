@@ -386,6 +386,11 @@ impl<'a> View<'a> {
             known.retain(|(at, column)| {
                 !(self.in_short && column.aside || repeats_stage(table, rows, *at))
             });
+            let is_ms = |of: &&(usize, &Column)| of.1.unit == Some("ms");
+            let times = known.iter().filter(is_ms).flat_map(|(at, _)| {
+                rows.iter().filter_map(|row| Some(row.cells.get(*at)?.as_f64()?.abs() * 1e6))
+            });
+            let longest = times.filter(|ns| ns.is_finite()).fold(0.0, f64::max);
             let mut cells: Vec<screen::Cells> = Vec::new();
             let mut about = Vec::new();
             for (at, column) in known {
@@ -397,7 +402,7 @@ impl<'a> View<'a> {
                     of.with_errors(values.iter().map(|value| screen_number(value, column)));
                     continue;
                 }
-                let shown = screen_column(column, &values);
+                let shown = screen_column(column, &values, longest);
                 about.push(legend(column).filter(|_| table.of.is_none()).unwrap_or_default());
                 cells.push(shown);
             }
@@ -410,8 +415,7 @@ impl<'a> View<'a> {
             for (column, about) in cells.iter_mut().zip(about) {
                 column.about = about;
             }
-            let lines = if self.in_short { LEGEND_LINES } else { usize::MAX };
-            out.push_str(&screen::table(&name, of, cells, width, lines));
+            out.push_str(&screen::table(&name, of, cells, width));
         }
         let mut told: Vec<String> = Vec::new();
         for Unknown { question, reason, command } in self.unknown() {
@@ -461,20 +465,19 @@ fn repeats_stage(table: &Table, rows: &[Row], at: usize) -> bool {
     })
 }
 
-/// Lines below a table that say what its columns are of, where it is shown in short.
-const LEGEND_LINES: usize = 2;
 /// What is said to agents, which must not follow the texts of a workload.
 const TO_AGENTS: &str = "may quote the workload";
 
 /// What the values of a column are of.
 fn legend(column: &Column) -> Option<String> {
-    let basis = column.basis.as_ref()?.replace(TO_AGENTS, "");
+    let basis = column.basis.as_ref().filter(|_| !column.plain)?.replace(TO_AGENTS, "");
     let basis = basis.trim_end_matches([' ', ';']);
     (!basis.is_empty()).then(|| without_code(&cell_text(basis)))
 }
 
-/// A column for a person: times in the unit that suits them all, as on the pages of the report.
-fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
+/// A column for a person: times in the unit of its longest, as on the pages of the report; those in milliseconds stay so
+/// next to a longer time, `longest` in ns.
+fn screen_column(column: &Column, values: &[&Value], longest: f64) -> screen::Cells {
     let heading = screen::heading(column.name, column.unit);
     let is_number = column.unit.is_some() && !values.iter().any(|value| value.is_object());
     let ns_of_unit = match column.unit {
@@ -483,15 +486,17 @@ fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
         _ => 0.0,
     };
     let times = values.iter().filter_map(|value| Some(value.as_f64()?.abs() * ns_of_unit));
-    let times = || times.clone().filter(|ns| *ns > 0.0 && ns.is_finite());
+    let times = times.filter(|ns| *ns > 0.0 && ns.is_finite());
     let (least, most) =
-        times().fold((f64::MAX, 0.0), |(l, m): (f64, f64), ns| (l.min(ns), m.max(ns)));
+        times.fold((f64::MAX, 0.0), |(l, m): (f64, f64), ns| (l.min(ns), m.max(ns)));
     if most == 0.0 {
         let cells = values.iter().map(|value| screen_cell(value, column)).collect();
         return screen::Cells { heading, is_number, cells, about: String::new() };
     }
-    // In the unit of the longest, unless that leaves no digit of the shortest.
-    let (scale, unit, decimals) = time_scale(if most > least * RANGE { least } else { most });
+    let is_next_to_ms = column.unit == Some("ms") && most >= LEAST_MS_NS && longest > MS_NS;
+    let (scale, unit, decimals) = time_scale(if is_next_to_ms { most.max(MS_NS) } else { most });
+    // Of a short one two decimals leave one digit.
+    let decimals = if unit == "ms" && least < SHORT_NS { MORE_DECIMALS } else { decimals };
     let of_column = column.unit.unwrap_or_default();
     let heading = match heading.strip_suffix(of_column) {
         Some(name) => format!("{name}{unit}"),
@@ -505,8 +510,12 @@ fn screen_column(column: &Column, values: &[&Value]) -> screen::Cells {
     screen::Cells { heading, is_number, cells, about: String::new() }
 }
 
-/// Times of a larger ratio stand in the unit of the shortest.
-const RANGE: f64 = 100.0;
+/// A column of milliseconds has more decimals where it has a time as short.
+const SHORT_NS: f64 = 5e4;
+/// From so many ns on, [`time_scale`] has milliseconds, and next to them also from fewer on.
+const MS_NS: f64 = 1e5;
+const LEAST_MS_NS: f64 = 1e4;
+const MORE_DECIMALS: usize = 3;
 
 /// The columns with a value, each with its index.
 fn known_columns<'t>(table: &'t Table, rows: &[Row]) -> Vec<(usize, &'t Column)> {

@@ -123,8 +123,8 @@ pub(crate) fn answer(text: &str, width: usize) -> String {
     styled(lines(text, width.max(NARROWEST)), BOLD)
 }
 
-/// What the columns of a table are of, below it: what several have in common once, as far as it has room in so many lines.
-fn legend(columns: &[&Cells], width: usize, most: usize) -> String {
+/// What the columns of a table are of, below it: what several have in common once.
+fn legend(columns: &[&Cells], width: usize) -> String {
     let mut parts: Vec<(String, &str)> = Vec::new();
     for column in columns.iter().filter(|column| !column.about.is_empty()) {
         match parts.iter_mut().find(|(_, about)| *about == column.about) {
@@ -132,18 +132,12 @@ fn legend(columns: &[&Cells], width: usize, most: usize) -> String {
             None => parts.push((column.heading.clone(), &column.about)),
         }
     }
-    let room = width.saturating_sub(SET_IN).max(NARROWEST);
-    let mut shown: Vec<String> = Vec::new();
-    let mut text = String::new();
-    for (headings, about) in parts {
-        let gap = if text.is_empty() { "" } else { "; " };
-        text.push_str(&format!("{gap}{headings}: {about}"));
-        let with_it = lines(&text, room);
-        if with_it.len() > most {
-            break;
-        }
-        shown = with_it;
+    let parts: Vec<String> =
+        parts.iter().map(|(headings, about)| format!("{headings}: {about}")).collect();
+    if parts.is_empty() {
+        return String::new();
     }
+    let shown = lines(&parts.join("; "), width.saturating_sub(SET_IN).max(NARROWEST));
     styled(shown.into_iter().map(|line| format!("{:SET_IN$}{line}", "")), DIMMED)
 }
 
@@ -181,14 +175,12 @@ pub(crate) fn commands(
 }
 
 /// A table below its name. `of`: rows that are shown, and that there are. A text that has no room in its column stands
-/// on lines below its row, the widest first; then columns are left out, the last numbers first. `legend_lines`: the most
-/// that say what the columns are of.
+/// on lines below its row, the widest first; then columns are left out, the last numbers first.
 pub(crate) fn table(
     name: &str,
     of: (usize, usize),
     mut columns: Vec<Cells>,
     width: usize,
-    legend_lines: usize,
 ) -> String {
     let room = width.saturating_sub(SET_IN);
     let gaps = |columns: &[Cells]| columns.len().saturating_sub(1) * GAP;
@@ -201,7 +193,7 @@ pub(crate) fn table(
     let natural = columns.iter().map(Cells::width).sum::<usize>() + gaps(&columns);
     let list = |columns: &[Cells]| {
         let all: Vec<&Cells> = columns.iter().collect();
-        listed(columns, shown, room) + &legend(&all, width, legend_lines)
+        listed(columns, shown, room) + &legend(&all, width)
     };
     if all == 1 && natural > room {
         return out + &list(&columns);
@@ -250,12 +242,17 @@ pub(crate) fn table(
             let cell = column.cells.get(at).map_or(NONE, String::as_str);
             if cell != NONE {
                 let label = format!("{}: ", column.heading);
-                out.push_str(&labelled(&label, cell, 2 * SET_IN, room.saturating_sub(SET_IN)));
+                let room = room.saturating_sub(SET_IN);
+                let above = at.checked_sub(1).and_then(|above| column.cells.get(above));
+                let is_said = above.is_some_and(|above| above == cell);
+                let is_long = length(&label) + length(cell) > room;
+                let cell = if is_said && is_long { "as above" } else { cell };
+                out.push_str(&labelled(&label, cell, 2 * SET_IN, room));
             }
         }
     }
     let told: Vec<&Cells> = columns.iter().chain(below.iter().map(|(_, column)| column)).collect();
-    out + &legend(&told, width, legend_lines)
+    out + &legend(&told, width)
 }
 
 /// The column of texts that takes most room, of those that are not short.
@@ -376,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_table_fits_the_terminal_and_leaves_out_the_last_numbers_first() {
-        let shown = |width| plain(&table("kernels seen", (2, 9), columns(), width, 2));
+        let shown = |width| plain(&table("kernels seen", (2, 9), columns(), width));
         let expected = "
 kernels seen (2 of 9):
                                              per
@@ -405,13 +402,13 @@ kernels seen (2 of 9):
             assert!(joined.contains("nvjet_sm90_tst_128x16_64x11_2x1_v_bz_TNT"), "{width}: {text}");
             assert!(joined.contains("givee") && joined.contains("requests"), "{width}: {text}");
         }
-        let listed = plain(&table("t", (1, 1), columns(), 50, 2));
+        let listed = plain(&table("t", (1, 1), columns(), 50));
         assert!(
             listed.contains("\n  per step ms: 0.4\n  do:          give each step more requests\n"),
             "{listed}"
         );
         assert!(
-            plain(&table("t", (2, 2), columns(), 1, 2)).contains("\n  calls:       7\n"),
+            plain(&table("t", (2, 2), columns(), 1)).contains("\n  calls:       7\n"),
             "no room at all"
         );
     }
@@ -443,7 +440,7 @@ caveats:
             runs
   –
 ";
-        assert_eq!(plain(&table("caveats", (2, 2), columns, 54, 2)), expected);
+        assert_eq!(plain(&table("caveats", (2, 2), columns, 54)), expected);
     }
 
     #[test]
@@ -478,9 +475,8 @@ caveats:
             column.about = about.to_owned();
         }
         let all: Vec<&Cells> = all.iter().collect();
-        let of = |lines| plain(&legend(&all, 30, lines));
-        assert_eq!(of(1), "  per step ms, calls: a step\n");
-        assert_eq!(of(2), "  per step ms, calls: a step;\n  do: what helps\n");
+        let expected = "  per step ms, calls: a step;\n  do: what helps\n";
+        assert_eq!(plain(&legend(&all, 30)), expected);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod kernel_table;
 pub mod kernels;
 mod late;
 mod layers;
+pub mod lead;
 pub mod nsys;
 mod outliers;
 mod peaks;

@@ -3,13 +3,14 @@
 use super::ranks;
 use crate::table::{capitalised, why_none};
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{grouped, or_absent, percent1, shown_time};
+use stage2_contract::text::numbers::{or_absent, percent1, shown_time};
 use stage2_contract::text::{code_in_text, plain, shorten, shorten_kernel, shorten_words};
-use stage2_model::kernels::{
-    ClassFloor, Kernel, Loss, class_floors, model_stages, stage_kernels, steps,
+use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
+pub(super) use stage2_model::lead::{
+    gain_by_floor, host_ahead, lead_first, longest, lost_of, told, verdict_stage,
 };
 use stage2_model::{
-    AnswerLine, HostCause, Report, Rule, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
+    AnswerLine, HostCause, Report, Severity, StageAnswer, StageRow, WarmRow, WindowKind,
 };
 
 /// What a simulated device means for the numbers.
@@ -109,18 +110,6 @@ fn loses_most(report: &Report) -> Option<String> {
     })
 }
 
-/// Which kernel [`top_kernel`] tells of where no loss is known.
-pub(super) fn longest(report: &Report, answer: &StageAnswer) -> &'static str {
-    let mut of_stage = report.kernels.iter().filter(|row| row.stage == answer.stage);
-    match floors(report, answer).is_empty() {
-        false => "longest of them",
-        true if of_stage.any(|row| row.class == "communication") => {
-            "longest kernel that does not communicate"
-        }
-        true => "longest kernel",
-    }
-}
-
 /// `; over the run, stage graph loses more, in the same kernel`: the kernel of another stage that loses most, where that
 /// is more than `loss`.
 fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<String> {
@@ -143,45 +132,6 @@ fn more_elsewhere(report: &Report, loss: &Loss<'_>, all: &[Loss<'_>]) -> Option<
     })
 }
 
-/// `the gemm kernels lose most: up to 0.315 of 0.935 ms per step is above their floor`, or what all kernels of a stage lose.
-/// `None`: no floor is known.
-pub(super) fn gain_by_floor(report: &Report, answer: &StageAnswer, unit: &str) -> Option<String> {
-    if let Some(most) = floors(report, answer).first() {
-        let lost = lost_of(most.above_ns(), most.ns);
-        return Some(match most.reads {
-            Some(_) => {
-                let class = &most.class;
-                format!(
-                    "the {class} kernels lose most: up to {lost} per {unit} is above their floor"
-                )
-            }
-            None => format!(
-                "the kernels that read neither weights nor KV cache lose most: up to {} per {unit}",
-                shown_time(most.ns)
-            ),
-        });
-    }
-    let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
-    let (ns, over) = (found.kernels()?.ns as f64, found.kernels_over_floor?);
-    let lost = lost_of(ns - ns / over, ns);
-    Some(format!("up to {lost} per {unit} of the kernels is above their floor"))
-}
-
-/// [`class_floors`] of a stage.
-pub(super) fn floors(report: &Report, answer: &StageAnswer) -> Vec<ClassFloor> {
-    let kernels = stage_kernels(report);
-    let steps = steps(report);
-    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    class_floors(answer, &losses)
-}
-
-/// The stages of the answer, that of the verdict first.
-pub(super) fn lead_first(report: &Report) -> impl Iterator<Item = &StageAnswer> {
-    let lead = verdict_stage(report);
-    let is_lead = move |answer: &&StageAnswer| lead.is_some_and(|of| std::ptr::eq(of, *answer));
-    lead.into_iter().chain(report.answer.stages.iter().filter(move |answer| !is_lead(answer)))
-}
-
 /// What `tell` says of the kernel that loses most in the first stage of [`lead_first`] where that is known, with what it
 /// loses of its time in a step and with the kernels of all stages, or else of the longest one, of the class that
 /// [`gain_by_floor`] names where it names one. Nothing without steps.
@@ -196,48 +146,6 @@ pub(super) fn top_kernel(
         let (told, lost_ns) = told(answer, &losses, &class_floors(answer, &losses))?;
         let lost = lost_ns.zip(told.ns_of_step).map(|(lost_ns, ns)| lost_of(lost_ns, ns));
         Some(tell(answer, told, lost, &losses))
-    })
-}
-
-/// If the loss of at least this share of the kernel time of a stage is known, the largest known loss counts as the
-/// largest, even where a kernel whose loss is not known takes longer than that.
-const KNOWN_LOSS_PERCENT: f64 = 50.0;
-
-/// The kernel of a stage that loses most, with what it loses in a step, or else, also where it may be one whose
-/// loss is not known, the longest one of the class that could gain most by `floors`, or of all. Communication may wait most of its
-/// time.
-pub(super) fn told<'l, 'k>(
-    answer: &StageAnswer,
-    losses: &'l [Loss<'k>],
-    floors: &[ClassFloor],
-) -> Option<(&'l Loss<'k>, Option<f64>)> {
-    let of_stage = || {
-        let rows = losses.iter().filter(|loss| loss.kernel.row.stage == answer.stage);
-        rows.filter(|loss| loss.kernel.row.class != "communication")
-            .filter_map(|loss| Some((loss, loss.ns_of_step?)))
-    };
-    let unknown = || of_stage().filter(|(loss, _)| loss.ns_per_step.is_none()).map(|(_, ns)| ns);
-    let all_ns = of_stage().map(|(_, ns)| ns).sum::<f64>();
-    let is_most_known = unknown().sum::<f64>() * 100.0 <= all_ns * (100.0 - KNOWN_LOSS_PERCENT);
-    let longest_unknown = unknown().fold(0.0, f64::max);
-    let lost = of_stage().filter_map(|(loss, _)| Some((loss, loss.ns_per_step?)));
-    // Another one may lose all of its time.
-    let lost = lost.filter(|(_, ns)| *ns > 0.0 && (is_most_known || *ns >= longest_unknown));
-    if let Some((loss, ns)) = lost.max_by(|a, b| a.1.total_cmp(&b.1)) {
-        return Some((loss, Some(ns)));
-    }
-    let could_gain =
-        |loss: &Loss<'_>| floors.first().is_none_or(|most| most.contains(&loss.kernel.row.class));
-    let longest =
-        of_stage().filter(|(loss, _)| could_gain(loss)).max_by(|a, b| a.1.total_cmp(&b.1));
-    longest.map(|(loss, _)| (loss, None))
-}
-
-/// The stage that the verdict is about: the first one whose mean step is divided.
-pub(super) fn verdict_stage(report: &Report) -> Option<&StageAnswer> {
-    report.answer.stages.iter().find(|answer| {
-        let found = answer.bottleneck.as_ref().filter(|found| found.is_of_step());
-        found.is_some() && answer.step.is_some()
     })
 }
 
@@ -264,20 +172,6 @@ pub(super) fn idle_of<'r>(report: &'r Report, answer: &StageAnswer) -> Option<Id
     let causes = host.flat_map(|found| &found.causes).filter(|cause| cause.is_finding());
     let ns = |cause: &HostCause| idle_ns * cause.percent.clamp(0.0, 100.0) / 100.0;
     Some(Idle { ns: idle_ns, causes: causes.map(|cause| (cause, ns(cause))).collect() })
-}
-
-/// Whether the report found that the GPU did not wait for the host in a stage.
-pub(super) fn host_ahead(report: &Report, stage: &str) -> bool {
-    let mut found = report.insight.takeaways.iter();
-    found.any(|said| said.rule == Rule::HostAhead && said.stage.as_deref() == Some(stage))
-}
-
-/// `0.901 of 2.434 ms`, with the decimals of the table of kernels; short ones in us.
-fn lost_of(lost_ns: f64, all_ns: f64) -> String {
-    match all_ns < 1e5 {
-        true => format!("{:.1} of {:.1} us", lost_ns / 1e3, all_ns / 1e3),
-        false => grouped(&format!("{:.3} of {:.3} ms", lost_ns / 1e6, all_ns / 1e6)),
-    }
 }
 
 /// Whether the answer says more than how complete the capture is.
@@ -582,7 +476,7 @@ mod tests {
             (floor.memory_ns, floor.floor_ns) = (Figure::of(620_000.0), Figure::of(620_000.0));
             floor.kv_cache_ns = kv_cache_ns;
             let told = &report.answer.stages[0];
-            let floors = floors(&report, told);
+            let floors = stage2_model::lead::floors(&report, told);
             let above = floors.iter().map(|of| (of.class.clone(), of.ns, of.above_ns()));
             (above.collect::<Vec<_>>(), gain_by_floor(&report, told, "step"))
         };

@@ -78,7 +78,9 @@ pub(crate) fn ask(args: &AskArgs, terminal: &Terminal) -> Result<u8, Failure> {
 
 /// The question that is asked, and that it fits the other words.
 fn question_of(args: &AskArgs) -> Result<Question, Failure> {
-    let is_sentence = !args.rest.is_empty()
+    let is_quoted = args.question.trim().contains(' ') && !Path::new(&args.question).exists();
+    let is_sentence = is_quoted
+        || !args.rest.is_empty()
         || args.other.as_ref().is_some_and(|other| !run_named(other).exists() && is_word(other));
     let first: Option<Question> = args.question.parse().ok();
     if is_sentence && first != Some(Question::Compare) {
@@ -144,11 +146,7 @@ fn no_question(args: &AskArgs) -> Failure {
     {
         return failure;
     }
-    let hint = match meant {
-        Some(meant) => format!("; did you mean `{meant}`?"),
-        None if asked.contains(' ') => "; `summary` is the one to begin with".to_owned(),
-        None => String::new(),
-    };
+    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
     let asked = shorten(&asked, ASKED_CHARS);
     Failure::Usage(format!("there is no question `{asked}`{hint}"))
 }

@@ -8,7 +8,7 @@ use anstyle::AnsiColor;
 use stage2_contract::text::{visible, visible_path};
 use stage2_diff::{Condition, Diff, Outcome, ReadError, ReadReport, Run, compare, read_report};
 use stage2_model::finding::Id;
-use stage2_model::{Finding, Report, Timelines};
+use stage2_model::{Finding, Report, RunState, Timelines};
 use stage2_read::files::{self, write_whole};
 use stage2_read::foreign::{JSON, kind_of};
 use stage2_read::layout::COLLECTOR_DIR;
@@ -19,6 +19,7 @@ use crate::bundle::{
     LATEST, RUN_JSON, RunRecord, not_a_run_among, refuse_dormant, refused_run, run_named,
 };
 use crate::cli::DiffArgs;
+use crate::control;
 use crate::failure::Failure;
 use crate::plan;
 use crate::terminal::{Terminal, height, width};
@@ -503,12 +504,22 @@ pub(super) fn metrics_of(given: &Path) -> Result<PathBuf, Failure> {
     refuse_dormant(path)?;
     let is_run = [RUN_JSON, COLLECTOR_DIR].iter().any(|name| path.join(name).exists());
     Err(match is_run {
+        true if still_runs(path) => Failure::NoResult(format!(
+            "{shown} is still running and has no report yet: wait for its end, or watch it with \
+             `stage2-launch top {shown}`"
+        )),
         true => Failure::NoResult(format!(
             "{shown} holds a run without a report ({METRICS} is missing); write it with \
              `stage2-launch report {shown}`"
         )),
         false => refused_run(given),
     })
+}
+
+/// Whether the record of a run is open, and a process that answers writes into its folder.
+fn still_runs(run: &Path) -> bool {
+    let is_open = RunRecord::read(run).is_ok_and(|record| record.state == RunState::Running);
+    is_open && control::find(&control::Target::Run(run.to_owned())).is_ok()
 }
 
 /// An output must not replace what is compared, nor any file of a run.

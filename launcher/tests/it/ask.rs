@@ -1,12 +1,16 @@
 //! `stage2-launch ask`: answers, the list of questions, exit statuses, and runs that cannot be read.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use crate::common::{Sandbox, lossy, repository};
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use serde_json::Value;
+use stage2_contract::control::{Answer, SocketName, start_of};
 
 fn sample(name: &str) -> String {
     repository("docs/sample").join(name).display().to_string()
@@ -92,13 +96,11 @@ fn what_does_not_exist_is_answered_with_the_list() {
     let list = contains("\n  kernels-by-loss  ").and(contains("\n  compare  "));
     let assert = sandbox.launch_strictly(&["ask", &run, "when\u{1b}"]).assert().code(2);
     assert.stdout(list).stderr(contains("no question `when\\x1b`"));
-    let assert = sandbox.launch_strictly(&["ask", &run, "why is decode slow"]).assert().code(2);
-    let begin = "no question `why is decode slow`; `summary` is the one to begin with\n";
-    assert.stdout(contains("\n  kernels-by-loss  ")).stderr(contains(begin));
     let assert = sandbox.launch_strictly(&["ask", &run, "lat-ranks"]).assert().code(2);
     assert.stdout("").stderr(contains("no question `lat-ranks`; did you mean `late-ranks`?\n"));
     for (words, typed) in [
         (&["why", "is", "decode", "slow"][..], "summary"),
+        (&["why is decode slow"], "summary"),
         (&["which", "kernels"], "kernels-by-loss"),
         (&["who", "is", "late"], "late-ranks"),
     ] {
@@ -121,6 +123,44 @@ fn what_does_not_exist_is_answered_with_the_list() {
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("second run"));
     let words = ["ask", &run, "time", &run];
     sandbox.launch_strictly(&words).assert().code(2).stderr(contains("one run"));
+}
+
+/// A report of a half of it would be called partial.
+#[test]
+fn a_run_that_still_runs_is_to_be_waited_for() {
+    let sandbox = Sandbox::new();
+    let (run, sockets) = (sandbox.path("live"), sandbox.path("run/stage2"));
+    fs::create_dir(&run).expect("folder");
+    let record = r#"{"schema": 2, "stage2_version": "1", "state": "running", "run_id": "live", "started": "2026-01-01T00:00:00Z",
+                    "command": ["serve"]}"#;
+    fs::write(run.join("run.json"), record).expect("a record");
+    fs::create_dir_all(&sockets).expect("folder");
+    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o700)).expect("a private folder");
+    let said = |words: &[&str]| {
+        let mut command = sandbox.launch_strictly(words);
+        let assert = command.env("XDG_RUNTIME_DIR", sandbox.path("run")).assert().code(70);
+        lossy(&assert.get_output().stderr).replace("\n    ", " ")
+    };
+    let killed = "live holds a run without a report (metrics.json is missing); write it";
+    assert!(said(&["ask", "live"]).contains(killed), "nothing of it runs");
+    let pid = std::process::id();
+    let start = start_of(&fs::read_to_string("/proc/self/stat").expect("it")).expect("a start");
+    let name = SocketName::new("host", pid, start).to_file_name();
+    let listener = UnixListener::bind(sockets.join(name)).expect("a socket");
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            let _ = client.read(&mut [0; 256]);
+            let answer = Answer::ok().with("option.out", run.display().to_string());
+            let answer = answer.with("pid", pid).with("start_ticks", start);
+            let _ = client.write_all(answer.to_text().as_bytes());
+        }
+    });
+    let expected = "live is still running and has no report yet: wait for its end, or watch it with \
+                    `stage2-launch top live`\n";
+    for words in [&["ask", "live"][..], &["diff", "live", "live"]] {
+        let said = said(words);
+        assert!(said.ends_with(expected), "{said}");
+    }
 }
 
 /// Samples of counters are in a file of their own, which may not have come along.

@@ -1,10 +1,15 @@
 //! How long the GPU is idle, and what the host does meanwhile.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::percent1;
-use stage2_model::{HostCause, HostStage, Report, StageAnswer, WindowKind};
+use stage2_model::kernels::model_stages;
+use stage2_model::lead::{host_ahead, lead_first};
+use stage2_model::{
+    HostAdvice, HostCause, HostCauseKind, HostStage, Report, StageAnswer, WindowKind,
+};
 
 use super::{
     Subject, WITH_HOST, basis, count, ms, ms_of, ms_of_step, name_of, number, part_of, quoted, text,
@@ -77,9 +82,9 @@ fn gaps(stages: &[(usize, &StageAnswer)]) -> Table {
     }
     let columns = vec![
         Column::workload("stage"),
-        Column::text("idle_in").of("launch_gaps: gaps of at most 50 us").at("/kind"),
-        Column::number("per_step_ms", "ms").of("mean step: ns over the steps of the window"),
-        Column::number("percent", "percent").of("of the GPU window").at("/percent"),
+        Column::text("idle_in").of("launch gaps are of at most 50 us each").at("/kind"),
+        Column::number("per_step_ms", "ms").of("of the mean step").plain(),
+        Column::number("percent", "percent").of("of the window of the stage").at("/percent"),
         Column::number("total_ms", "ms")
             .of("the calls that `basis` names, summed over processes")
             .at("/ns"),
@@ -124,7 +129,9 @@ fn causes(subject: &Subject<'_>) -> Table {
         Column::number("error_percent", "percent")
             .of("standard error, points")
             .at("/error_percent"),
-        Column::number("per_step_ms", "ms").of("percent x idle time of the mean step"),
+        Column::number("per_step_ms", "ms")
+            .of("that share of the idle time of the mean step")
+            .plain(),
         Column::number("samples", "count").at("/samples").aside(),
         Column::number("beside_work_percent", "percent")
             .of("of the windows: it ran while the GPU worked")
@@ -168,9 +175,17 @@ fn idle_per_step(answer: &StageAnswer) -> Option<(&str, f64)> {
     Some((&answer.stage, window.per_step(idle_ns(answer)?)))
 }
 
+/// The stages that were sampled, in the order of the console: that of the verdict first, and last those that are none of
+/// the model.
 fn host_stages<'r>(subject: &Subject<'r>) -> Vec<(usize, &'r HostStage)> {
+    let order: HashMap<&str, usize> =
+        lead_first(subject.report).map(|answer| answer.stage.as_str()).zip(0..).collect();
     let stages = subject.report.host.iter().flat_map(|host| host.stages.iter().enumerate());
-    stages.filter(|(_, stage)| subject.has(&stage.stage)).collect()
+    let mut stages: Vec<_> = stages.filter(|(_, stage)| subject.has(&stage.stage)).collect();
+    stages.order_by_cached_key(|(_, stage)| {
+        order.get(stage.stage.as_str()).copied().unwrap_or(usize::MAX)
+    });
+    stages
 }
 
 fn outliers(subject: &Subject<'_>) -> Table {
@@ -209,13 +224,7 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
         None => {
             "What the host does while the GPU is idle is not known; the reason follows.".to_owned()
         }
-        Some((stage, cause)) => format!(
-            "In {}, {} ± {} % of the GPU's idle time is spent in {}.",
-            quoted(&stage.stage),
-            percent1(cause.percent),
-            percent1(cause.error_percent),
-            quoted(&cause.text(true)),
-        ),
+        Some((stage, cause)) => told(subject.report, stage, cause),
     };
     answer.push(causes(subject));
     answer.push(advice(subject));
@@ -225,34 +234,74 @@ pub(super) fn host(subject: &Subject<'_>, answer: &mut Answer) {
     not_sampled(subject, &stages, answer);
 }
 
-/// The cause with the most idle time, as far as one is known.
+/// What the host mostly did while the GPU was idle, and that its code is not to blame where it was ahead.
+fn told(report: &Report, stage: &HostStage, cause: &HostCause) -> String {
+    use HostCauseKind::{EngineCode, FrameworkCode, NativeCode, UserCode};
+    let (name, what) = (quoted(&stage.stage), quoted(&cause.text(true)));
+    let share = format!("{} ± {} %", percent1(cause.percent), percent1(cause.error_percent));
+    if host_ahead(report, &stage.stage) {
+        return format!(
+            "In {name}, the host was ahead of the GPU: no host code is to blame. Meanwhile, for {share} of \
+             the GPU's idle time: {what}."
+        );
+    }
+    match cause.kind {
+        UserCode | EngineCode | FrameworkCode | NativeCode => {
+            format!("In {name}, {share} of the GPU's idle time is spent in {what}.")
+        }
+        _ => format!("In {name}, {share} of the GPU's idle time has this cause: {what}."),
+    }
+}
+
+/// The stages that the answer is about: those of the model, and one that was asked for.
+fn is_meant<'r>(subject: &Subject<'r>) -> impl Fn(&str) -> bool + use<'r> {
+    let model: HashSet<&'r str> =
+        model_stages(subject.report).map(|row| row.stage.as_str()).collect();
+    let is_asked = subject.stage.is_some();
+    move |stage| is_asked || model.contains(stage)
+}
+
+/// The largest cause of the first stage in which one is known.
 fn first_cause<'r>(subject: &Subject<'r>) -> Option<(&'r HostStage, &'r HostCause)> {
-    let found = host_stages(subject).into_iter().flat_map(|(_, stage)| {
+    let is_meant = is_meant(subject);
+    let stages = host_stages(subject).into_iter();
+    let mut stages = stages.filter(|(_, stage)| is_meant(&stage.stage));
+    stages.find_map(|(_, stage)| {
         let causes = stage.causes.iter().filter(|cause| cause.is_finding());
-        causes.map(move |cause| (stage, cause))
-    });
-    let time = |(stage, cause): &(&HostStage, &HostCause)| {
-        stage.idle_ns.unwrap_or(0) as f64 * cause.percent
-    };
-    found.max_by(|a, b| time(a).total_cmp(&time(b)))
+        let largest = causes.max_by(|a, b| a.percent.total_cmp(&b.percent));
+        largest.map(|cause| (stage, cause))
+    })
 }
 
 fn advice(subject: &Subject<'_>) -> Table {
-    let mut rows = Vec::new();
+    let is_meant = is_meant(subject);
+    let mut found: Vec<(String, &HostStage, &HostAdvice)> = Vec::new();
     for (at, stage) in host_stages(subject) {
-        for (advice_at, advice) in stage.advice.iter().enumerate() {
-            let frame = advice.frame.as_ref().map(stage2_model::HostFrame::text);
-            let cells = vec![
-                text(&stage.stage),
-                name_of(&advice.kind),
-                number(advice.percent),
-                number(advice.error_percent),
-                frame.map_or(Value::Null, Value::from),
-                text(&advice.remedy),
-            ];
-            rows.push(Row::new(format!("/host/stages/{at}/advice/{advice_at}"), cells));
-        }
+        let all = stage.advice.iter().enumerate();
+        found.extend(all.map(|(advice_at, advice)| {
+            (format!("/host/stages/{at}/advice/{advice_at}"), stage, advice)
+        }));
     }
+    // A terminal shows the remedy of several rows once.
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for (at, (_, _, advice)) in found.iter().enumerate() {
+        places.entry(&advice.remedy).or_insert(at);
+    }
+    let place = |advice: &HostAdvice| places.get(advice.remedy.as_str()).copied();
+    found.order_by_cached_key(|(_, stage, advice)| (!is_meant(&stage.stage), place(advice)));
+    let brief = found.iter().filter(|(_, stage, _)| is_meant(&stage.stage)).count();
+    let rows = found.into_iter().map(|(source, stage, advice)| {
+        let frame = advice.frame.as_ref().map(stage2_model::HostFrame::text);
+        let cells = vec![
+            text(&stage.stage),
+            name_of(&advice.kind),
+            number(advice.percent),
+            number(advice.error_percent),
+            frame.map_or(Value::Null, Value::from),
+            text(&advice.remedy),
+        ];
+        Row::new(source, cells)
+    });
     let columns = vec![
         Column::workload("stage"),
         Column::text("fault").at("/kind"),
@@ -263,7 +312,7 @@ fn advice(subject: &Subject<'_>) -> Table {
         Column::workload("where"),
         Column::workload("remedy").at("/remedy"),
     ];
-    Table::new("faults", columns, rows)
+    Table::new("faults", columns, rows.collect()).briefly(brief)
 }
 
 /// What the host did in the idle time of outliers.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use stage2_contract::order::Order as _;
-use stage2_contract::text::numbers::{counted, percent1, shown_time};
+use stage2_contract::text::numbers::{percent1, shown_time};
 use stage2_contract::text::shorten_kernel;
-use stage2_model::kernels::{Kernel, Loss, model_stages, stage_kernels, steps};
-use stage2_model::{BottleneckKind, KernelRow, Report};
+use stage2_model::kernels::{Kernel, Loss, class_floors, model_stages, stage_kernels, steps};
+use stage2_model::lead::{gain_by_floor, lead_first, longest, lost_of, told};
+use stage2_model::{BottleneckKind, KernelRow, Report, StageAnswer, StepTimes};
 
 use super::time::no_floor;
 use super::{
@@ -17,26 +18,39 @@ use super::{
 use crate::answer::{Answer, Column, Row, Source, Table};
 
 const KERNEL_CHARS: usize = 80;
+/// The class of kernels that may wait for other ranks.
+const COMMUNICATION: &str = "communication";
 /// Memory-bound kernels in the answer.
 const MEMORY_BOUND: usize = 6;
 
 pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
+    let report = subject.report;
     let kernels = kernels(subject);
-    let steps = steps_of_stages(subject.report);
+    let steps = steps_of_stages(report);
     let mut losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
-    let known = Known::of(&losses);
-    // The most lost in the run first, and what is not known behind what is. Kernels of a small part of the time say
-    // nothing about the others: then the longest first.
+    let top = top_kernel(subject, &kernels);
+    // The order of the console: the stage of the verdict first, in it the kernel that its answer names, and communication,
+    // which may only wait, last.
+    let stages: HashMap<&str, usize> =
+        lead_first(report).map(|answer| answer.stage.as_str()).zip(0..).collect();
+    let place = |loss: &Loss<'_>| {
+        let row = loss.kernel.row;
+        let stage = stages.get(row.stage.as_str()).copied().unwrap_or(usize::MAX);
+        let is_top = top.as_ref().is_some_and(|top| std::ptr::eq(top.kernel, loss.kernel));
+        (stage, row.class == COMMUNICATION, !is_top)
+    };
+    // Where the largest loss is not known, the longest first.
+    let is_known = top.as_ref().is_none_or(|top| top.lost_ns.is_some());
+    let lost = |loss: &Loss<'_>| lost_ns(loss).filter(|_| is_known).unwrap_or(-1.0);
+    let time = |loss: &Loss<'_>| loss.kernel.usual_ns.unwrap_or(0);
     losses.order_by(|a, b| {
-        let lost = |loss: &Loss<'_>| match known.is_most() {
-            true => lost_ns(loss).unwrap_or(-1.0),
-            false => loss.kernel.usual_ns.map_or(-1.0, |ns| ns as f64),
-        };
-        lost(b).total_cmp(&lost(a))
+        let by_loss = lost(b).total_cmp(&lost(a)).then_with(|| time(b).cmp(&time(a)));
+        place(a).cmp(&place(b)).then(by_loss)
     });
-    answer.summary = match losses.first() {
-        None => "No kernel was recorded.".to_owned(),
-        Some(loss) => sentence(loss, &known),
+    answer.summary = match (&top, losses.first()) {
+        (_, None) => "No kernel was recorded.".to_owned(),
+        (Some(top), _) => top.sentence(subject) + &waiting(subject, top, &losses),
+        (None, Some(loss)) => without_steps(loss),
     };
     let (sources, recorded) = (sources(subject.report), recorded_calls(subject.report));
     let rows = losses.iter().map(|loss| {
@@ -66,11 +80,12 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::workload("class"),
         Column::text("bound"),
         Column::number("attains_percent", "percent")
-            .of("of the rate that the hardware allows at its operations per byte"),
+            .of("of the rate that is possible at its operations per byte"),
         Column::number("run_lost_ms", "ms")
-            .of("all GPUs, without cold calls: what it would not need at that rate"),
-        Column::number("lost_ms", "ms").of("per step: per_step_ms x (100 % - attains_percent)"),
-        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls"),
+            .of("all GPUs, without cold calls: what it would not need at that rate")
+            .aside(),
+        Column::number("lost_ms", "ms").of("what it would not need per step at that rate"),
+        Column::number("per_step_ms", "ms").of("on one GPU on average, without cold calls").plain(),
         Column::number("total_ms", "ms")
             .of("all GPUs, the whole run")
             .at("/total_ns")
@@ -82,7 +97,7 @@ pub(super) fn by_loss(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("recorded", "count")
             .of("calls that were recorded, from which calls and total_ms are scaled; null: all")
             .aside(),
-        Column::number("mean_us", "us").of("without cold calls"),
+        Column::number("mean_us", "us").of("of a call, without cold ones").plain(),
     ];
     answer.push(Table::new("kernels", columns, rows.collect()));
     let unknown = losses.iter().filter(|loss| loss.attainable.is_none());
@@ -116,8 +131,32 @@ fn not_known(
     if counted > 0 {
         let reason = "their hardware counters do not say it: too few calls were sampled, or ncu did not measure \
                       what it follows from";
-        answer.unknown(&question(counted), reason, &WITH_NCU);
+        // A deep run did that: more kernels would tell.
+        let more = format!("pipeline.ncu.top_n={}", 2 * measured(subject.report).max(MEASURED));
+        let [run, deep, rest @ ..] = WITH_NCU;
+        let mut passes = subject.report.run.passes.iter();
+        let command = match passes.any(|pass| pass.name.as_deref() == Some(NCU)) {
+            true => [&[run, deep, &more], &rest[..]].concat(),
+            false => WITH_NCU.to_vec(),
+        };
+        answer.unknown(&question(counted), reason, &command);
     }
+}
+
+/// The pass that measures kernels, and how many of each stage it measures where nothing else is set.
+const NCU: &str = "ncu";
+const MEASURED: usize = 10;
+
+/// The most kernels of a stage that ncu measured.
+fn measured(report: &Report) -> usize {
+    let measured = report.kernels.iter().filter_map(|row| {
+        let place = row.counters.as_ref()?.profiled_in.as_deref()?;
+        Some((place, row.name_index))
+    });
+    let kernels: HashSet<(&str, usize)> = measured.collect();
+    let mut of_stages: HashMap<&str, usize> = HashMap::new();
+    kernels.iter().for_each(|(stage, _)| *of_stages.entry(stage).or_default() += 1);
+    of_stages.into_values().max().unwrap_or(0)
 }
 
 /// Calls that were recorded, of the kernels whose calls are scaled from a sample.
@@ -155,61 +194,100 @@ fn lost_ns(loss: &Loss<'_>) -> Option<f64> {
     Some(loss.kernel.usual_ns? as f64 * (1.0 - loss.attainable?))
 }
 
-/// The kernels whose loss is known.
-struct Known {
-    kernels: usize,
-    all: usize,
-    /// Their part of the kernel time, percent.
-    percent: f64,
+/// The kernel that the console names.
+struct Top<'k, 'r> {
+    answer: &'r StageAnswer,
+    kernel: &'k Kernel<'r>,
+    ns: f64,
+    attainable: Option<f64>,
+    /// Where the loss of the kernel is known, ns.
+    lost_ns: Option<f64>,
 }
 
-/// From this part of the kernel time on, one of them loses most of all, percent.
-const MOST_PERCENT: f64 = 50.0;
+/// In the first stage with one, by the rule of the console, which has times of a token where a step has several.
+fn top_kernel<'k, 'r>(subject: &Subject<'r>, kernels: &'k [Kernel<'r>]) -> Option<Top<'k, 'r>> {
+    let steps = steps(subject.report);
+    let losses: Vec<Loss<'_>> = kernels.iter().map(|kernel| Loss::of(kernel, &steps)).collect();
+    let stages = lead_first(subject.report).filter(|answer| subject.has(&answer.stage));
+    stages.filter(|answer| answer.step.is_some()).find_map(|answer| {
+        let (loss, lost_ns) = told(answer, &losses, &class_floors(answer, &losses))?;
+        let kernel = kernels.iter().find(|kernel| std::ptr::eq(*kernel, loss.kernel))?;
+        Some(Top { answer, kernel, ns: loss.ns_of_step?, attainable: loss.attainable, lost_ns })
+    })
+}
 
-impl Known {
-    fn of(losses: &[Loss<'_>]) -> Self {
-        let known = || losses.iter().filter(|loss| lost_ns(loss).is_some());
-        let ns = |loss: &Loss<'_>| loss.kernel.usual_ns.unwrap_or(0) as f64;
-        let all_ns: f64 = losses.iter().map(ns).sum();
-        let percent = known().map(ns).sum::<f64>() * 100.0 / all_ns.max(1.0);
-        Self { kernels: known().count(), all: losses.len(), percent }
+impl Top<'_, '_> {
+    fn unit(&self) -> &'static str {
+        self.answer.step.as_ref().map_or("step", StepTimes::shown_unit)
     }
 
-    fn is_most(&self) -> bool {
-        self.percent >= MOST_PERCENT
+    /// What the line `kernel` of the console says.
+    fn sentence(&self, subject: &Subject<'_>) -> String {
+        let row = self.kernel.row;
+        let name = quoted(&shorten_kernel(&row.kernel, KERNEL_CHARS));
+        let (stage, class, unit) = (quoted(&row.stage), quoted(&row.class), self.unit());
+        let Some(lost_ns) = self.lost_ns else {
+            let which = longest(subject.report, self.answer);
+            let bound = gain_by_floor(subject.report, self.answer, unit);
+            let bound = bound.map_or_else(String::new, |bound| format!("{bound}; "));
+            let time = shown_time(self.ns);
+            return format!(
+                "In {stage}, {bound}the {which} is {name} ({class}): {time} per {unit}."
+            );
+        };
+        let lost = lost_of(lost_ns, self.ns);
+        let share = self.attainable.map(|share| percent1(share * 100.0));
+        let share = share.map_or_else(String::new, |share| {
+            format!(", because it attains {share} % of what is possible")
+        });
+        format!("In {stage}, {name} ({class}) loses most: {lost} per {unit}{share}.")
     }
 }
 
-fn sentence(loss: &Loss<'_>, known: &Known) -> String {
+/// That a longer kernel of communication waits for other ranks most of its time.
+fn waiting(subject: &Subject<'_>, top: &Top<'_, '_>, losses: &[Loss<'_>]) -> String {
+    let stage = top.kernel.row.stage.as_str();
+    let of_stage = losses.iter().filter(|loss| loss.kernel.row.stage == stage);
+    let communication = of_stage.filter(|loss| loss.kernel.row.class == COMMUNICATION);
+    let longest = communication.max_by_key(|loss| loss.kernel.usual_ns);
+    let Some(loss) = longest.filter(|loss| loss.kernel.usual_ns > top.kernel.usual_ns) else {
+        return String::new();
+    };
+    let name = quoted(&shorten_kernel(&loss.kernel.row.kernel, KERNEL_CHARS));
+    let mut parts = top.answer.bottleneck.iter().flat_map(|found| &found.parts);
+    let waits = parts.find(|part| part.kind == BottleneckKind::Ranks);
+    let mut late = subject.report.ranks.late.iter();
+    let late = late.find(|late| late.stage == stage && late.delays.is_some());
+    let late = late.map_or_else(|| "other ranks".to_owned(), |late| quoted(&late.who));
+    // Both are of the same steps.
+    let share =
+        loss.kernel.usual_ns.unwrap_or(0) as f64 / top.kernel.usual_ns.unwrap_or(1).max(1) as f64;
+    let time = shown_time(top.ns * share);
+    let unit = top.unit();
+    match waits {
+        Some(part) => format!(
+            " {name}, which communicates, takes {time} per {unit}; of communication, {} is waiting for {late}.",
+            shown_time(part.ns as f64)
+        ),
+        None => format!(
+            " {name}, which communicates, takes {time} per {unit}, and may wait for other ranks in it."
+        ),
+    }
+}
+
+/// The first kernel where no steps are known.
+fn without_steps(loss: &Loss<'_>) -> String {
     let row = loss.kernel.row;
     let kernel = quoted(&shorten_kernel(&row.kernel, KERNEL_CHARS));
     let stage = quoted(&row.stage);
-    let lost = lost_ns(loss).filter(|_| known.is_most());
-    match (lost, loss.ns_per_step, loss.attainable) {
-        (Some(_), Some(ns), Some(share)) => format!(
-            "{kernel} loses most: {} per step of {stage}, because it attains {} % of what is possible.",
-            shown_time(ns),
-            percent1(share * 100.0)
+    match (lost_ns(loss), loss.kernel.usual_ns) {
+        (Some(ns), _) => format!("{kernel} loses most: {} in all of {stage}.", shown_time(ns)),
+        (None, Some(ns)) => format!(
+            "{kernel} takes most time of the kernels of {stage}: {} in all; what they lose is not known without hardware \
+             counters.",
+            shown_time(ns as f64)
         ),
-        (Some(ns), None, _) => {
-            format!("{kernel} loses most: {} in all of {stage}.", shown_time(ns))
-        }
-        _ => {
-            let takes = match (loss.ns_of_step, loss.kernel.usual_ns) {
-                (Some(ns), _) => format!("{} per step of {stage}", shown_time(ns)),
-                (None, Some(ns)) => format!("{} in all of {stage}", shown_time(ns as f64)),
-                (None, None) => format!("in {stage}, whose kernels were not timed"),
-            };
-            let of = match known.kernels {
-                0 => "what kernels lose is not known without hardware counters".to_owned(),
-                kernels => format!(
-                    "what they lose is known for {kernels} of {} ({} % of the kernel time)",
-                    counted(known.all as u64, "kernel"),
-                    percent1(known.percent)
-                ),
-            };
-            format!("{kernel} takes most time of all kernels: {takes}; {of}.")
-        }
+        (None, None) => format!("The kernels of {stage} were not timed."),
     }
 }
 
@@ -311,7 +389,8 @@ fn stages(subject: &Subject<'_>) -> Table {
     let of = mean_of(subject.answers().map(|(_, stage)| stage));
     let columns = vec![
         Column::workload("stage").at("/stage"),
-        Column::text("kernels_bound_by").of("kernels: far from the floor, or not known"),
+        Column::text("kernels_bound_by")
+            .of("kernels: by themselves, far from the floor; or the floor is not known"),
         Column::number("kernels_ms", "ms").of(of),
         Column::number("memory_floor_ms", "ms")
             .of("weights and KV cache of a step at the peak bandwidth")
@@ -338,13 +417,17 @@ fn utilisation(subject: &Subject<'_>) -> Table {
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::number("mbu_busy_percent", "percent")
-            .of("of peak bandwidth, GPU busy time")
+            .of("of the peak bandwidth while the GPU is busy")
             .at("/mbu_busy/known"),
-        Column::number("mbu_wall_percent", "percent").of("wall time").at("/mbu_wall/known"),
+        Column::number("mbu_wall_percent", "percent")
+            .of("over all of the time")
+            .at("/mbu_wall/known"),
         Column::number("mfu_busy_percent", "percent")
-            .of("of peak FLOP/s, GPU busy time")
+            .of("of the peak FLOP/s while the GPU is busy")
             .at("/mfu_busy/known"),
-        Column::number("mfu_wall_percent", "percent").of("wall time").at("/mfu_wall/known"),
+        Column::number("mfu_wall_percent", "percent")
+            .of("over all of the time")
+            .at("/mfu_wall/known"),
         Column::number("bytes", "bytes").of("weights and KV cache of one call").at("/bytes/known"),
     ];
     Table::new("utilisation", columns, rows.collect())

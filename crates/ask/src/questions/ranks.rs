@@ -6,7 +6,10 @@ use serde_json::Value;
 use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::{counted, percent1, shown_time};
 use stage2_model::kernels::model_stages;
-use stage2_model::{LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report};
+use stage2_model::{
+    BottleneckKind, FirstStep, LateCause, LateDelays, LateRow, LateSteps, RankStageRow, Report,
+    Rule,
+};
 
 use super::{Subject, WITH_HOST, count, ms, name_of, number, quoted, text, us};
 use crate::answer::{Answer, Column, Row, Table};
@@ -19,9 +22,15 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
     rows.order_by_key(|(_, row)| {
         std::cmp::Reverse(row.delays.as_ref().map_or(0, |delays| delays.total_ns))
     });
-    let first = rows.iter().find_map(|(_, row)| sentence(row));
+    let first = rows.iter().find_map(|(_, row)| {
+        let waits = wait(subject.report, row).map_or_else(String::new, |wait| format!(" {wait}"));
+        Some(sentence(row)? + &waits)
+    });
     answer.summary = first.unwrap_or_else(|| match is_compared(subject.report) {
         true => "No rank is late by more than noise.".to_owned(),
+        false if is_one_process(subject.report) => {
+            "One process: there is nothing to compare.".to_owned()
+        }
         false if ranks.seen < 2 => format!("No ranks can be compared: {}.", seen(ranks.seen)),
         false => "Which rank is late is not known; the reason follows.".to_owned(),
     });
@@ -45,6 +54,12 @@ pub(super) fn late(subject: &Subject<'_>, answer: &mut Answer) {
 
 fn is_compared(report: &Report) -> bool {
     report.ranks.clock_error_ns.is_some()
+}
+
+/// Whether one process alone used GPUs.
+fn is_one_process(report: &Report) -> bool {
+    let processes = report.coverage.processes.iter();
+    report.ranks.seen < 2 && processes.filter(|process| process.counts.kernels > 0).count() == 1
 }
 
 fn sentence(row: &LateRow) -> Option<String> {
@@ -74,6 +89,36 @@ fn sentence(row: &LateRow) -> Option<String> {
         }
     };
     Some(format!("In {}, {} is late{place} {often}: {why}.", quoted(&row.stage), quoted(&row.who)))
+}
+
+/// How long the others wait for a late rank in a step, as one of them and as the mean of all that the summary has, and
+/// what the first change saves of it.
+fn wait(report: &Report, row: &LateRow) -> Option<String> {
+    let answer = report.answer.stages.iter().find(|answer| answer.stage == row.stage)?;
+    let bottleneck = answer.bottleneck.as_ref().filter(|found| found.is_of_step())?;
+    let mean = bottleneck.parts.iter().find(|part| part.kind == BottleneckKind::Ranks)?;
+    let ranks = report.ranks.stages.iter().filter(|rank| rank.stage == row.stage);
+    let waits: Vec<(&RankStageRow, u64)> =
+        ranks.map(|rank| Some((rank, rank.warm_waiting_ns?))).collect::<Option<_>>()?;
+    let (most, most_ns) = waits.iter().max_by_key(|(_, ns)| ns)?;
+    let all_ns: f64 = waits.iter().map(|(_, ns)| *ns as f64).sum();
+    let share = *most_ns as f64 / all_ns.max(1.0);
+    let (of, ranks) = (&bottleneck.of, waits.len() as u64);
+    let most_ns = mean.ns as f64 * share * ranks as f64;
+    let wait = format!(
+        "For it, {} waits {} per {of}, which is {} averaged over {}",
+        quoted(&most.who),
+        shown_time(most_ns),
+        shown_time(mean.ns as f64),
+        counted(ranks, "rank")
+    );
+    let first = report.answer.first.as_ref();
+    let first = first.filter(|first| first.rule == Rule::Waiting);
+    let saved = first.filter(|first| first.stage.as_ref() == Some(&row.stage));
+    Some(match saved.and_then(FirstStep::saved) {
+        Some(saved) => format!("{wait}; removing what the samples explain saves {saved}."),
+        None => wait + ".",
+    })
 }
 
 /// In steps, as the report counts; of a sample, and of stages with one instance, in collectives.
@@ -128,30 +173,42 @@ fn late_table(rows: &[(usize, &LateRow)]) -> Table {
     let behind = "behind the median of the other ranks";
     let [of, late, usual, most] = match in_steps {
         true => [
-            Column::number("steps", "count").of("that could be compared").at("/delays/steps/of"),
-            Column::number("late", "count").of("steps beyond noise").at("/delays/steps/late"),
+            Column::number("steps", "count")
+                .of("that could be compared")
+                .plain()
+                .at("/delays/steps/of"),
+            Column::number("late", "count")
+                .of("steps beyond noise")
+                .plain()
+                .at("/delays/steps/late"),
             Column::number("median_ms", "ms").of(behind).at("/delays/steps/median_ns"),
-            Column::number("max_ms", "ms").of("in one step").at("/delays/steps/max_ns"),
+            Column::number("max_ms", "ms").of(behind).at("/delays/steps/max_ns"),
         ],
         false => [
-            Column::number("collectives", "count").of("that could be compared").at("/collectives"),
+            Column::number("collectives", "count")
+                .of("that could be compared")
+                .plain()
+                .at("/collectives"),
             Column::number("late", "count")
                 .of("collectives beyond noise")
+                .plain()
                 .at("/delays/collectives"),
             Column::number("mean_ms", "ms").of(behind).at("/delays/mean_ns"),
-            Column::number("max_ms", "ms").of("at one collective").at("/delays/max_ns"),
+            Column::number("max_ms", "ms").of(behind).at("/delays/max_ns"),
         ],
     };
     let columns = vec![
         Column::workload("stage").at("/stage"),
         Column::workload("rank").at("/who"),
-        Column::text("late_on").of("noise: no delay is more than noise; not known: too few steps"),
+        Column::text("late_on")
+            .of("noise: no delay is more than that; not known: too few steps")
+            .plain(),
         of,
         late,
         usual,
         most,
         Column::number("waiting_percent", "percent")
-            .of("of all waiting in the stage")
+            .of("its part of all waiting in the stage")
             .at("/delays/waiting_percent"),
         Column::number("work_ms", "ms")
             .of("of the sum: by more GPU work than the others")
@@ -206,8 +263,8 @@ fn rank_table(subject: &Subject<'_>) -> Table {
         Row::new(format!("/ranks/stages/{at}"), cells)
     };
     let (calls, which) = match is_warm {
-        true => ("sum over its warm calls", "warm ones"),
-        false => ("sum over its calls, none of which is warm", "all"),
+        true => ("GPU time of its warm calls", "warm ones"),
+        false => ("GPU time of its calls, none of which is warm", "all"),
     };
     let at = |warm, all| if is_warm { warm } else { all };
     let columns = vec![
@@ -217,12 +274,15 @@ fn rank_table(subject: &Subject<'_>) -> Table {
         Column::number("busy_ms", "ms").of(calls).at(at("/warm_idle/busy_ns", "/gpu_busy_ns")),
         Column::number("idle_ms", "ms").of(calls).at(at("/warm_idle/ns", "/gpu_idle_ns")),
         Column::number("waiting_ms", "ms")
-            .of("of these, in collectives for the last rank")
+            .of("of busy, in collectives until the last rank is there")
             .at(at("/warm_waiting_ns", "/waiting_ns")),
         Column::number("transfer_ms", "ms")
-            .of("of these, in collectives from then on")
+            .of("of busy, in collectives from then on")
             .at(at("/warm_transfer_ns", "/transfer_ns")),
-        Column::number("calls", "count").of(which).at(at("/warm_idle/instances", "/instances")),
+        Column::number("calls", "count")
+            .of(which)
+            .plain()
+            .at(at("/warm_idle/instances", "/instances")),
     ];
     Table::new("ranks", columns, rows().map(cells).collect()).usually(6)
 }
@@ -235,7 +295,9 @@ fn seen(ranks: u64) -> &'static str {
 fn no_ranks(subject: &Subject<'_>, answer: &mut Answer) {
     let ranks = &subject.report.ranks;
     let example = ["run", "--light", "--", "torchrun", "--nproc-per-node", "N", "COMMAND"];
-    if ranks.seen < 2 {
+    if is_one_process(subject.report) {
+        // No run of it could tell more.
+    } else if ranks.seen < 2 {
         let reason = format!("{}, and lateness needs two", seen(ranks.seen));
         answer.unknown("which rank is late", reason, &example);
     } else if !is_compared(subject.report) {
@@ -309,7 +371,7 @@ pub(super) fn collectives(subject: &Subject<'_>, answer: &mut Answer) {
         Column::number("time_ms", "ms").of("sum over ranks, with cold calls").at("/time_ns"),
         Column::number("waiting_ms", "ms").of("before the last member arrived").at("/waiting_ns"),
         Column::number("transfer_ms", "ms").of("from that arrival on").at("/transfer_ns"),
-        Column::number("mean_us", "us").of("time over calls"),
+        Column::number("mean_us", "us").of("time over calls").plain(),
         Column::number("bytes_max", "bytes").of("largest call").at("/bytes_max"),
         Column::number("bus_gb_per_s", "GB/s").of("as NCCL's tests define it").at("/bus_gb_per_s"),
         Column::number("matched", "count")

@@ -27,15 +27,18 @@ pub(super) fn time(subject: &Subject<'_>, answer: &mut Answer) {
         vec![
             Column::workload("stage").at("/stage"),
             Column::text("step").at("/step/unit"),
-            Column::number("steps", "count").of("all, recorded or not").at("/step/steps"),
-            Column::number("p50_ms", "ms").of("median host time of a step").at("/step/p50_ns"),
+            Column::number("steps", "count").of("all, recorded or not").plain().at("/step/steps"),
+            Column::number("p50_ms", "ms")
+                .of("median host time of a step")
+                .plain()
+                .at("/step/p50_ns"),
             Column::number("mean_ms", "ms").at("/step/mean_ns"),
             Column::number("p99_ms", "ms").at("/step/p99_ns"),
             Column::number("max_ms", "ms").at("/step/max_ns"),
-            Column::number("std_ms", "ms").of("standard deviation").at("/step/std_ns"),
+            Column::number("std_ms", "ms").of("standard deviation").plain().at("/step/std_ns"),
             Column::number("tokens_per_step", "count").at("/step/tokens_per_step"),
             Column::number("requests", "count").of("mean of a step").at("/step/requests"),
-            Column::number("tokens_per_s", "1/s").of("wall time").at("/tokens_per_s/known"),
+            Column::number("tokens_per_s", "1/s").of("wall time").plain().at("/tokens_per_s/known"),
             Column::number("slowdown", "ratio")
                 .of("of the profiler, over a run without it")
                 .at("/slowdown/ratio"),
@@ -173,7 +176,7 @@ fn window(stages: &[(usize, &StageAnswer)]) -> Table {
     let columns = vec![
         Column::workload("stage"),
         Column::text("spent_on").at("/kind"),
-        Column::number("ms", "ms").of("mean step: ns over the steps of the window"),
+        Column::number("ms", "ms").of("of the mean step"),
         Column::number("percent", "percent").of("of the GPU window").at("/percent"),
     ];
     Table::new("window_parts", columns, rows).usually(PARTS)

@@ -82,7 +82,7 @@ pub(super) fn caveats(subject: &Subject<'_>, answer: &mut Answer) {
         Column::text("id"),
         Column::workload("stage"),
         Column::text("meaning"),
-        Column::workload("detail").of("as the report has it; may quote the workload"),
+        Column::workload("detail").of("as the report has it; may quote the workload").plain(),
     ];
     answer.push(Table::new("caveats", columns, rows.collect()));
 }

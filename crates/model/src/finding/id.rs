@@ -174,7 +174,7 @@ ids! {
     RangesNotAnnotated "ranges.not_annotated" Warning Setting
         "`--annotate` was on, but the workload was not annotated";
     RangesAnnotated "ranges.annotated" Note Setting
-        "the launcher makes the workload or its engine mark ranges, which costs host time; a warning for operators";
+        "the launcher makes the workload or its engine mark ranges, which costs host time";
 
     // Clocks.
     ClockUntied "clock.untied" Warning Object
