@@ -171,6 +171,8 @@ fn breakable(text: &str) -> String {
     let pieces = text.split_inclusive([':', ',', '_', '/', '<']);
     let pieces: Vec<String> = pieces.map(escaped).collect();
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
+    // A bracket behind what was left out does not stand alone on a line.
+    let joined = joined.replace("…&gt;", "…&#8288;&gt;");
     joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
 }
 
