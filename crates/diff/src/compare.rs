@@ -116,7 +116,9 @@ pub fn compare(
     for stage in &mut comparison.stages {
         let is_other = is_unlike || stage.other_work.is_some();
         let of_steps = stage.metrics.iter().map(|metric| stage.is_of_other_steps(metric));
-        let of_steps: Vec<bool> = of_steps.chain(stage.host.iter().map(|_| false)).collect();
+        // What a host does that is ahead costs no time.
+        let is_ahead = stage.host_ahead;
+        let of_steps: Vec<bool> = of_steps.chain(stage.host.iter().map(|_| is_ahead)).collect();
         let metrics = stage.metrics.iter_mut().chain(&mut stage.host).zip(of_steps);
         let metrics = metrics.filter(|(_, of_other_steps)| is_other || *of_other_steps);
         metrics.for_each(|(metric, _)| metric.better = Better::Neither);
@@ -238,6 +240,7 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
         step: all.iter().find_map(StageView::steps).map(|steps| steps.unit.noun().to_owned()),
         metrics,
         host_absent: None,
+        host_ahead: all.iter().any(|view| view.host_ahead),
         host: Vec::new(),
         work,
         work_total,
@@ -263,7 +266,8 @@ fn stage(name: &str, sides: &[Vec<Gathering<'_>>; 2]) -> (usize, StageChange) {
             }
         }
     }
-    change.host_absent = host_absent([&a, &b]).filter(|_| change.host.is_empty());
+    change.host_absent =
+        host_absent([&a, &b]).filter(|_| change.host.is_empty() && !change.host_ahead);
     let places = all.iter().filter_map(|view| ROLES.iter().position(|role| *role == view.role()));
     (places.min().unwrap_or(ROLES.len()), change)
 }

@@ -273,6 +273,10 @@ pub struct StageChange {
     /// null: no run has them, or all have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_absent: Option<String>,
+    /// The report of a run found its host ahead of the GPU: then the causes are what the host did meanwhile, and the idle
+    /// time has launch gaps as a part.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host_ahead: bool,
     /// GPU work in it, the largest change first. Its changes add up to that of `work_total`.
     pub work: Vec<WorkChange>,
     /// Sum of the durations of all GPU work of the stage.

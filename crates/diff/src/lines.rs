@@ -349,7 +349,8 @@ fn other_metrics(
                 && mean.is_some_and(|mean| mean.metric != metric.metric);
             Some(metric.metric.as_str()) != time && !is_repeated && !stage.is_of_other_steps(metric)
         });
-        other.chain(&stage.host).map(move |metric| (Some(stage), metric))
+        let causes = stage.host.iter().filter(|_| !stage.host_ahead);
+        other.chain(causes).map(move |metric| (Some(stage), metric))
     });
     // Sums and means over a run follow what it had to do.
     let is_other_work = stages.iter().any(|stage| stage.has_other_steps());
@@ -423,8 +424,8 @@ fn unlike(stages: &[&StageChange], in_full: bool) -> Vec<String> {
 /// The stages of one side only.
 fn came_and_went(stages: &[&StageChange]) -> Vec<String> {
     let text = |stage: &&StageChange| match stage.presence {
-        Presence::New => Some(format!("{} is new", name(stage))),
-        Presence::Vanished => Some(format!("{} vanished", name(stage))),
+        Presence::New => Some(format!("stage `{}` is new", name(stage))),
+        Presence::Vanished => Some(format!("stage `{}` vanished", name(stage))),
         Presence::Both => None,
     };
     let mut texts: Vec<String> = stages.iter().filter_map(text).collect();
@@ -451,7 +452,7 @@ pub(crate) fn lines(of: &Comparison) -> Vec<AnswerLine> {
     vec![
         line("time", time(&stages)),
         line("window", window(&stages)),
-        line("kernels", kernels(&stages, &of.libraries)),
+        line("kernels", kernels(of, &stages)),
         line("libraries", libraries(of)),
         line("comparable", comparable(of)),
         line("noise", noise(of)),
@@ -480,8 +481,8 @@ fn time(stages: &[&StageChange]) -> String {
     let of = |stage: &&StageChange| {
         let name = name(stage);
         match stage.presence {
-            Presence::New => return format!("{name} is new"),
-            Presence::Vanished => return format!("{name} vanished"),
+            Presence::New => return format!("stage `{name}` is new"),
+            Presence::Vanished => return format!("stage `{name}` vanished"),
             Presence::Both => {}
         }
         match time_of(stage) {
@@ -577,7 +578,7 @@ fn named_rows(rows: &[&WorkChange], limit: usize) -> Option<String> {
 }
 
 /// The rows that changed most, and how many names came and went: those of the libraries.
-fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
+fn kernels(of: &Comparison, stages: &[&StageChange]) -> String {
     let largest = |stage: &StageChange| {
         let named = named_rows(&large_rows(stage), NAME_LIMIT)?;
         Some(format!("most in {} per {}: {named}", name(stage), stage.per_word()))
@@ -585,13 +586,18 @@ fn kernels(stages: &[&StageChange], libraries: &[LibraryChange]) -> String {
     let comparable = stages
         .iter()
         .filter(|stage| stage.other_work.is_none() && stage.presence == Presence::Both);
-    let sum = |number: fn(&LibraryChange) -> u64| libraries.iter().map(number).sum::<u64>();
+    let sum = |number: fn(&LibraryChange) -> u64| of.libraries.iter().map(number).sum::<u64>();
     let names = [(sum(|row| row.new), "new"), (sum(|row| row.vanished), "vanished")];
     let names = names.iter().filter(|(number, _)| *number > 0);
     let names: Vec<String> =
         names.map(|(number, what)| format!("{} {what}", count(*number))).collect();
     let none = "no kernel changed the GPU work by 1 % and beyond noise";
+    let of_steps = comparable.clone().filter(|stage| stage.per != Per::Run);
+    let mut rows = of_steps.flat_map(|stage| &stage.work);
+    let is_compared = rows.any(|row| row.presence() == Presence::Both);
     match (comparable.copied().find_map(largest), names.join(", ")) {
+        (None, names) if !is_compared && names.is_empty() => NOT_COMPARED.to_owned(),
+        (None, names) if !is_compared => format!("{names}; times {NOT_COMPARED}"),
         (Some(most), names) if names.is_empty() => most,
         (Some(most), names) => format!("{most}; {names}"),
         (None, names) if names.is_empty() => none.to_owned(),
@@ -687,8 +693,17 @@ fn comparable(of: &Comparison) -> String {
 /// Begins the line `comparable` of runs that differ in what may matter.
 pub const WITH_CARE: &str = "with care";
 
+/// What has no counterpart on the other side.
+const NOT_COMPARED: &str = "not compared";
+
 fn noise(of: &Comparison) -> String {
+    let stages = timed(of);
+    let both = || stages.iter().filter(|stage| stage.presence == Presence::Both);
     match (of.before.len(), of.after.len()) {
+        // No row has a noise that would need an explanation.
+        _ if both().count() > 0 && both().all(|stage| stage.own_times.is_some()) => {
+            NOT_COMPARED.to_owned()
+        }
         (1, 1) => format!("± is the noise of steps within these two runs, at least 5 %{}", not_judged(of)),
         (1, n) | (n, 1) => format!(
             "[ ] has the noise within the single run and the spread of the {n}{}; a change counts if 0 is outside \

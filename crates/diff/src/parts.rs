@@ -17,7 +17,7 @@ impl StageChange {
         let known = |name: &str| self.metric(name).filter(|metric| metric.change.is_some());
         let whole = known("window_ms");
         let idle = known("idle_ms");
-        let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() {
+        let mut rows: Vec<PartChange<'_>> = match self.host.is_empty() || self.host_ahead {
             true => match idle.zip(known("launch_gaps_ms")) {
                 Some((idle, gaps)) => PartChange::gaps_and_others(idle, gaps).into(),
                 None => idle.into_iter().map(|idle| PartChange::idle(idle, None)).collect(),
@@ -35,6 +35,19 @@ impl StageChange {
             PartChange::work(self.metric(&class_metric(class)).filter(|_| !class.is_empty()), work)
         }));
         rows.retain(|part| part.change_ns != 0.0 && part.change_ns.is_finite());
+        // Of one run per side, what changed by less than the noise of a step that did not change is noise as well.
+        let rate = self.metric("tokens_per_s").is_some_and(|rate| rate.verdict.is_change());
+        let step = self.time().filter(|step| step.verdict == Verdict::None && !rate);
+        let step = step.and_then(|step| Some((step.noise, step.noise.threshold? * 1e6)));
+        if let Some((noise, least_ns)) = step.filter(|(noise, _)| noise.method.is_of_two_runs()) {
+            let is_open = |part: &&mut PartChange<'_>| {
+                part.work.is_empty() && part.noise.method == NoiseMethod::OneRunEach
+            };
+            let small = rows.iter_mut().filter(is_open);
+            small
+                .filter(|part| part.change_ns.abs() <= least_ns)
+                .for_each(|part| part.noise = noise);
+        }
         if self.other_work.is_some() {
             rows.iter_mut().for_each(|part| part.verdict = Verdict::Unknown);
         }

@@ -1,10 +1,10 @@
 //! A stage of a report, with what other parts of the report state of it (older reports without an answer
 //! included), and what its GPU work is compared per, so that runs of different length compare.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use stage2_model::{
-    Figure, HostStage, P99_VALUES, PathRow, Report, Role, StageAnswer, StageEnergy, StageRow,
+    Figure, HostStage, P99_VALUES, PathRow, Report, Role, Rule, StageAnswer, StageEnergy, StageRow,
     StageUtilisation, StepTimes, StepUnit, WindowSplit, is_first_token_range,
 };
 
@@ -19,6 +19,8 @@ pub(crate) struct StageView<'r> {
     pub(crate) energy: Option<&'r StageEnergy>,
     /// What the host did in its idle time.
     pub(crate) host: Option<&'r HostStage>,
+    /// The report found that the GPU did not wait for the host.
+    pub(crate) host_ahead: bool,
     /// The range whose instances are the steps of the answer.
     step_path: Option<&'r PathRow>,
     /// The run has ranges from a request to its first token.
@@ -81,6 +83,8 @@ impl<'r> StageView<'r> {
         let energy = first_by(&report.energy, |energy| &energy.stage);
         let host = report.host.iter().flat_map(|host| &host.stages).collect::<Vec<_>>();
         let host = first_by(host, |host| &host.stage);
+        let said = report.insight.takeaways.iter().filter(|said| said.rule == Rule::HostAhead);
+        let ahead: BTreeSet<&str> = said.filter_map(|said| said.stage.as_deref()).collect();
         let paths = first_by(&report.paths, |row| &row.path);
         let has_requests = report.stages.iter().any(|row| is_first_token_range(&row.stage))
             || report.engine.as_ref().is_some_and(|run| run.requests.is_some());
@@ -94,6 +98,7 @@ impl<'r> StageView<'r> {
                 utilisation: used.get(stage).copied(),
                 energy: energy.get(stage).copied(),
                 host: host.get(stage).copied(),
+                host_ahead: ahead.contains(stage),
                 step_path: path.and_then(|path| paths.get(path).copied()),
                 has_requests,
                 by_instance: false,

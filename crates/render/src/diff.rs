@@ -561,6 +561,12 @@ fn host(stage: &StageChange) -> String {
             counted(others as u64, "more cause")
         )),
     };
+    let ahead = match stage.host_ahead && !rows.is_empty() {
+        true => paragraph(
+            "The host was ahead of the GPU in at least one run: that is what it did meanwhile, and not why the GPU was idle.",
+        ),
+        false => String::new(),
+    };
     Table::new(&rows)
         .left(&format!("idle time by what the host did, ms per {per}"), |row| text(&row.metric))
         .right("before", |row| value_cell(row.before, row.unit))
@@ -570,6 +576,7 @@ fn host(stage: &StageChange) -> String {
         .left(NOISE, |row| noise_cell(row))
         .or_nothing()
         + &others
+        + &ahead
         + &stage
             .host_absent
             .iter()

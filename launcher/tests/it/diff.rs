@@ -226,6 +226,9 @@ fn a_server_and_a_program_with_calls_are_shown_as_their_reports_have_them() {
         assert!(shown.contains(times), "{shown}");
     }
     assert!(!shown.contains(" shorter") && !shown.contains('█'), "{shown}");
+    // No row has a ±, and no kernel is compared.
+    assert!(shown.contains("\nnoise       not compared\n"), "{shown}");
+    assert!(shown.contains(" not compared\n") && !shown.contains("by 1 %"), "{shown}");
     let words = ["diff", "-q", &engine, &calls, "--fail-if", "decode.step_ms>+5%"];
     let why = contains("so its numbers are not subtracted (3.321 ms per step → 3.060 ms per call)");
     sandbox.launch_strictly(&words).assert().code(1).stderr(why);

@@ -17,7 +17,7 @@ use crate::html::markdown::{attribute, html as from_markdown, text as escaped};
 const STYLE: &str = include_str!("diff.css");
 /// Bars of a stage.
 const BARS: usize = 12;
-const BAR_NAME_CHARS: usize = 70;
+const BAR_NAME_CHARS: usize = 100;
 /// Characters of the names of parts in one bar.
 const SUM_CHARS: usize = 200;
 /// Kernels below the bar of their class, and the share of the longest bar from which they have one.
@@ -40,7 +40,7 @@ pub fn html(diff: &Diff, links: &BTreeMap<String, String>) -> String {
     let parts = diff.comparisons.iter().enumerate();
     let parts: String = parts.map(|(at, of)| comparison(of, at, links)).collect();
     let entry = |(at, (of, title)): (usize, (&Comparison, &String))| {
-        let (title, verdict) = (breakable(title), escaped(&of.verdict));
+        let (title, verdict) = (breakable(title), with_code(&of.verdict));
         format!("<li><a href=\"#comparison-{at}\">{title}</a>: {verdict}</li>\n")
     };
     let contents: String = match diff.comparisons.len() {
@@ -112,7 +112,7 @@ fn comparison(of: &Comparison, at: usize, links: &BTreeMap<String, String>) -> S
         breakable(&page_title(of)),
         caution.unwrap_or_default(),
         kind(of),
-        escaped(&of.verdict),
+        with_code(&of.verdict),
         conditions_line(of) + &lines(&FIRST_LINES),
         side("before", &of.before, links) + &side("after", &of.after, links),
         marked(&condition_table(of)),
@@ -171,7 +171,23 @@ fn breakable(text: &str) -> String {
     let pieces = text.split_inclusive([':', ',', '_', '/', '<']);
     let pieces: Vec<String> = pieces.map(escaped).collect();
     let joined = pieces.join("<wbr>").replace('(', "<wbr>(");
+    // A bracket behind what was left out does not stand alone on a line.
+    let joined = joined.replace("…&gt;", "…&#8288;&gt;");
     joined.replace(":<wbr>:", "::").replace(" <wbr>", " ")
+}
+
+/// A sentence with what it has between backticks as code.
+fn with_code(text: &str) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    // Those of a name are none of the sentence.
+    if pieces.len() % 2 == 0 {
+        return escaped(text);
+    }
+    let piece = |(at, piece): (usize, &&str)| match at % 2 {
+        0 => escaped(piece),
+        _ => format!("<code>{}</code>", escaped(piece)),
+    };
+    pieces.iter().enumerate().map(piece).collect()
 }
 
 /// A strip for each side of each number, with a dot for each run; nothing of one run per side.
@@ -260,17 +276,20 @@ fn conditions_line(of: &Comparison) -> String {
     format!("<div{kind}><dt>conditions</dt><dd>{}</dd></div>\n", breakable(&said))
 }
 
-/// The colour of the answer: that of the stages that the verdict names. Conditions and warnings have lines of their own.
+/// The colour of the answer: that of a condition that did not pass, or else of the stages that the verdict names. Warnings
+/// have lines of their own.
 fn kind(of: &Comparison) -> &'static str {
+    let is_undecided = of.conditions.iter().any(|row| row.outcome == Outcome::Undecided);
     match of.outlook() {
+        _ if of.conditions.iter().any(|row| row.outcome.fails()) => "bad",
         _ if !of.unlike.is_empty() => "fair",
         Outlook::Worse => "bad",
+        _ if is_undecided => "fair",
         Outlook::Better => "good",
         // What is marked as worse below does not stand under an all-clear, and neither does a stage of one side.
         Outlook::Same if of.any_worse() || !has_all(of) => "fair",
-        // Too few runs for a test clear nothing.
-        Outlook::Same if of.has_too_few_runs() => "plain",
-        Outlook::Same => "good",
+        // No difference is no success.
+        Outlook::Same => "plain",
         _ => "fair",
     }
 }
@@ -305,21 +324,24 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
     if !longest.is_finite() || longest <= 0.0 {
         return String::new();
     }
+    // A bar of noise would look like a result.
+    let has_bars = !is_noise || !is_alike;
     let row = |class: &str, name: &str, [a, b]: [Option<f64>; 2], bar: &str, change: String| {
-        let percent = a.zip(b).filter(|(a, _)| *a > 0.0).map(|(a, b)| (b - a) * 100.0 / a);
+        let shown = |ns: f64| value_cell(Some(ns / 1e6), MetricUnit::Ms);
+        // Of what reads 0.000 no percentage says anything.
+        let percent = a.zip(b).filter(|(a, _)| *a > 0.0 && shown(*a) != shown(0.0));
+        let percent = percent.map(|(a, b)| (b - a) * 100.0 / a);
         let percent = percent.map_or_else(String::new, |percent| {
             signed(percent, if percent.abs() < 1000.0 { 1 } else { 0 })
         });
-        let [a, b] = [a, b]
-            .map(|ns| ns.map_or_else(String::new, |ns| value_cell(Some(ns / 1e6), MetricUnit::Ms)));
+        let [a, b] = [a, b].map(|ns| ns.map_or_else(String::new, shown));
+        let bar = if has_bars { format!("<td class=\"bar\">{bar}</td>") } else { String::new() };
         format!(
-            "<tr{class}><td>{name}</td><td class=\"n\">{a}</td><td class=\"n\">{b}</td><td>{bar}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{percent}</td></tr>\n",
+            "<tr{class}><td>{name}</td><td class=\"n end\">{a}</td><td class=\"n end\">{b}</td>{bar}\
+             <td class=\"n\">{}</td><td class=\"n end\">{percent}</td></tr>\n",
             escaped(&change)
         )
     };
-    // A bar of noise would look like a result.
-    let has_bars = !is_noise || !is_alike;
     let bar = |ns: f64, is_change: bool, is_judged: bool| {
         if !has_bars {
             return String::new();
@@ -359,7 +381,7 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         };
         large.map(kernel).collect()
     };
-    let part = |part: &PartChange<'_>| {
+    let part = |part: &&PartChange<'_>| {
         let short = screen::part_name(stage, part, BAR_NAME_CHARS);
         let name = named(&short, part.cause.unwrap_or(&short));
         let change = format!("{} {}", signed_time(part.change_ns), bar_word(part.word()));
@@ -390,8 +412,9 @@ fn bars(stage: &StageChange, is_alike: bool) -> String {
         .collect();
     format!(
         "<div class=\"table\"><table class=\"bars\">\n<thead><tr><th>Part of the mean {per}</th><th class=\"n\">\
-         Before (ms)</th><th class=\"n\">After (ms)</th><th></th><th class=\"n\">Change</th>\
+         Before (ms)</th><th class=\"n\">After (ms)</th>{}<th class=\"n\">Change</th>\
          <th class=\"n\">Change (%)</th></tr></thead>\n\
-         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n"
+         <tbody>\n{bars}</tbody></table></div>\n<p class=\"legend\">{legend}</p>\n",
+        if has_bars { "<th></th>" } else { "" }
     )
 }

@@ -1,5 +1,6 @@
 //! A comparison -> one screen of a terminal: the verdict, the times, the largest changes with bars, what to do next.
 
+use stage2_contract::order::Order as _;
 use stage2_contract::text::numbers::counted;
 use stage2_contract::text::{shorten, shorten_kernel, wrapped_at_most};
 use stage2_diff::{
@@ -246,12 +247,6 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         width - NUMBER_CHARS - if width < NARROW { BAR_CHARS / 2 } else { BAR_CHARS } - 3;
     let Shown { rows, sums, longest, is_noise } = shown_parts(&parts, most, plain_chars);
     let head = format!("{}: {}", shorten(&stage.stage, STAGE_CHARS), whole(stage, &parts));
-    // Behind the name.
-    let word = |part: &PartChange<'_>| match sign_less(part.word()) {
-        "" => String::new(),
-        word => format!(" ({word})"),
-    };
-    let word_chars = rows.iter().map(|part| word(part).len()).max().unwrap_or(0);
     let is_alike = of.unlike.is_empty();
     // A bar of noise would look like a result.
     let bar_chars = match width < NARROW {
@@ -259,11 +254,20 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
         true => BAR_CHARS / 2 + 1,
         false => BAR_CHARS + 1,
     };
-    let name_chars = width - NUMBER_CHARS - bar_chars - word_chars - 2;
-    let bar = |ns: f64, fill: &str, name: &str| {
-        let share = (ns.abs() / longest).clamp(0.0, 1.0);
+    let name_chars = width - NUMBER_CHARS - bar_chars - 2;
+    // Nothing for less than half a character.
+    let cells = |ns: f64| {
         let full = bar_chars.saturating_sub(1);
-        let bar = fill.repeat(((share * full as f64).round() as usize).max(1).min(full));
+        (((ns.abs() / longest).clamp(0.0, 1.0) * full as f64).round() as usize).min(full)
+    };
+    // Behind the name, where no bar says it.
+    let word = |part: &PartChange<'_>| match sign_less(part.word()) {
+        "" => String::new(),
+        "noise" | "not judged" if cells(part.change_ns) > 0 => String::new(),
+        word => format!(" ({word})"),
+    };
+    let bar = |ns: f64, fill: &str, name: &str| {
+        let bar = fill.repeat(cells(ns));
         let number = signed_time(ns);
         let line = format!("{number:>NUMBER_CHARS$} {bar:bar_chars$}{name}");
         shorten(&line, width - 1)
@@ -283,7 +287,7 @@ fn bars(of: &Comparison, width: usize, most: usize) -> Vec<String> {
                 let [a, b] = part.sides_ns.map(|ns| value_cell(Some(ns / 1e6), MetricUnit::Ms));
                 format!("idle: {cause}, {a} → {b} ms")
             }
-            _ => part_name(stage, part, name_chars),
+            _ => part_name(stage, part, name_chars - word(part).len()),
         };
         bar(part.change_ns, fill, &format!("{name}{}", word(part)))
     }));
@@ -321,10 +325,14 @@ pub(super) fn sign_less(word: &'static str) -> &'static str {
 const LEAST_REST_NS: f64 = 50.0;
 /// Share of the longest bar below which the rest has none.
 const LEAST_REST: f64 = 0.02;
+/// Share of the whole change below which a part has no bar of its own.
+const LEAST_PART: f64 = 0.01;
+/// Share of the whole change from which a sum of parts that are not judged, or noise, names the largest of them.
+const NAMED: f64 = 0.05;
 
 /// The parts that have bars, and what all others come to.
 pub(super) struct Shown<'p> {
-    pub(super) rows: &'p [PartChange<'p>],
+    pub(super) rows: Vec<&'p PartChange<'p>>,
     /// Smaller parts, and what is in no part.
     pub(super) sums: Vec<Sum>,
     /// The longest bar, ns.
@@ -342,8 +350,8 @@ pub(super) struct Sum {
     pub(super) is_judged: bool,
 }
 
-/// As many parts as there may be bars. What is no more than noise is one of them, and so is what has no room: a name has
-/// at most so many characters.
+/// As many parts as there may be bars. What is no more than noise, or little of the change, is one of them, and so is
+/// what has no room: a name has at most so many characters.
 pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -> Shown<'p> {
     let sum = |rows: &[&PartChange<'_>]| rows.iter().map(|row| row.change_ns).sum::<f64>();
     let all = parts.rows.len();
@@ -357,24 +365,56 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         (false, true) => told.max(most.saturating_sub(1)),
         (false, false) => most.saturating_sub(1),
     };
-    let (rows, smaller) = parts.rows.split_at(named);
-    let (beyond, others): (Vec<_>, Vec<_>) =
-        smaller.iter().partition(|part| part.is_beyond_noise());
+    // A sum that is not judged may be a change, unless it is less than a part that is noise, or all parts are.
+    let is_above_sum = |part: &PartChange<'_>| part.change_ns.abs() > parts.change_ns.abs();
+    let is_noise = parts.whole.is_some_and(|whole| {
+        let mut rows = parts.rows.iter();
+        let is_judged = whole.noise.is_judged()
+            || rows.clone().any(|part| part.is_judged() && is_above_sum(part))
+            || rows.clone().all(PartChange::is_judged);
+        let is_change = rows.any(PartChange::is_beyond_noise);
+        whole.verdict == Verdict::None && is_judged && !is_change
+    });
+    let is_small =
+        |part: &PartChange<'_>| part.change_ns.abs() < LEAST_PART * parts.change_ns.abs();
+    let (mut rows, mut smaller): (Vec<&PartChange<'_>>, Vec<&PartChange<'_>>) = (vec![], vec![]);
+    for (at, part) in parts.rows.iter().enumerate() {
+        // The first stays, if only that says what changed.
+        let has_line = at < named && (at == 0 || !is_small(part));
+        if has_line { rows.push(part) } else { smaller.push(part) }
+    }
+    let (mut beyond, mut others): (Vec<_>, Vec<_>) =
+        smaller.into_iter().partition(|part| part.is_beyond_noise());
+    let is_little = !others.is_empty() && beyond.iter().all(|part| is_small(part));
+    let has_small = is_little && !beyond.is_empty();
+    if is_little {
+        others.append(&mut beyond);
+        others.order_by(|a, b| b.change_ns.abs().total_cmp(&a.change_ns.abs()));
+    }
     let mut sums = Vec::new();
     if !beyond.is_empty() {
         let (name, ns) = (names_of(&beyond, chars), sum(&beyond));
         sums.push(Sum { name, ns, is_change: true, is_judged: true });
     }
     if !others.is_empty() {
-        let is_judged = others.iter().all(|part| part.is_judged());
-        let is_any_judged = others.iter().any(|part| part.is_judged());
-        let what = match (is_judged, is_any_judged) {
-            (true, _) => "more within noise",
-            (false, true) => "more within noise, or not judged",
-            (false, false) => "more not judged",
+        let is_judged = |part: &&PartChange<'_>| part.is_judged();
+        let [all, any] = [others.iter().all(is_judged), others.iter().any(is_judged)];
+        let what = match (all, any, has_small) {
+            (true, _, false) => "more within noise",
+            (true, _, true) => "more small or within noise",
+            (false, true, false) => "more within noise, or not judged",
+            (false, true, true) => "more small, within noise, or not judged",
+            (false, false, _) => "more not judged",
         };
-        let name = format!("{} {what}", others.len());
-        sums.push(Sum { name, ns: sum(&others), is_change: false, is_judged });
+        let ns = sum(&others);
+        let is_large = ns.abs() >= NAMED * parts.change_ns.abs();
+        let is_named = !is_noise && is_large && others.iter().any(|part| !is_small(part));
+        let name = match is_named {
+            // The bar says what they are.
+            true => names_of(&others, chars),
+            false => format!("{} {what}", others.len()),
+        };
+        sums.push(Sum { name, ns, is_change: false, is_judged: all });
     }
     let longest = rows.iter().map(|part| part.change_ns.abs());
     let longest = longest.chain(sums.iter().map(|sum| sum.ns.abs())).fold(0.0, f64::max);
@@ -383,46 +423,52 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
         let name = format!("rest: {}", parts.rest);
         sums.push(Sum { name, ns: rest, is_change: false, is_judged: true });
     }
-    // A sum that is not judged may be a change, unless it is less than a part that is noise.
-    let is_small = parts
-        .rows
-        .iter()
-        .any(|part| part.is_judged() && part.change_ns.abs() > parts.change_ns.abs());
-    let is_whole_noise = parts.whole.is_some_and(|whole| {
-        whole.verdict == Verdict::None && (whole.noise.is_judged() || is_small)
-    });
-    let is_noise = is_whole_noise && !parts.rows.iter().any(PartChange::is_beyond_noise);
     Shown { rows, sums, longest: longest.max(rest.abs()), is_noise }
 }
 
 /// `3 more: elementwise +64 us, fill +41, attention +24`: as many as there is room for.
 fn names_of(parts: &[&PartChange<'_>], chars: usize) -> String {
     let mut text = format!("{} more", parts.len());
+    // Of the short ones, the first has it for all.
+    let mut has_unit = false;
     for (at, part) in parts.iter().enumerate() {
         let us = part.change_ns / 1e3;
-        let number = signed(us, if us.abs() < 10.0 { 1 } else { 0 });
-        let (before, unit) = if at == 0 { (": ", " us") } else { (", ", "") };
-        let more = format!("{before}{} {number}{unit}", class_of(part));
+        let number = match us.abs() >= 100.0 {
+            true => signed_time(part.change_ns),
+            false => {
+                let unit = if std::mem::replace(&mut has_unit, true) { "" } else { " us" };
+                format!("{}{unit}", signed(us, if us.abs() < 10.0 { 1 } else { 0 }))
+            }
+        };
+        let before = if at == 0 { ": " } else { ", " };
         let is_last = at + 1 == parts.len();
         let room = chars.saturating_sub(if is_last { 0 } else { MORE.chars().count() });
-        if text.chars().count() + more.chars().count() > room {
+        let used = format!("{text}{before} {number}").chars().count();
+        // The first has a name, if only a part of it.
+        let name_chars = if at == 0 { room.saturating_sub(used) } else { usize::MAX };
+        let name = class_of(part, name_chars);
+        if name_chars < LEAST_NAME.min(name.chars().count()) || used + name.chars().count() > room {
             text.push_str(if at == 0 { "" } else { MORE });
             break;
         }
-        text.push_str(&more);
+        text.push_str(&format!("{before}{name} {number}"));
     }
     text
 }
 
+/// Characters of a part of a name that still says something.
+const LEAST_NAME: usize = 12;
+
 /// Stands for names that have no room.
 const MORE: &str = ", …";
 
-/// The class of the work of a part, or what the host did.
-fn class_of<'p>(part: &PartChange<'p>) -> &'p str {
+/// The class of the work of a part, or what the host did, in so many characters.
+fn class_of(part: &PartChange<'_>, limit: usize) -> String {
     match (part.work.first(), part.cause) {
-        (Some(work), _) if work.class.is_empty() => work.kind.into(),
-        (Some(work), _) => work.class.as_str(),
-        (None, cause) => cause.unwrap_or("idle"),
+        (Some(work), _) if work.class.is_empty() => shorten(work.kind.into(), limit),
+        (Some(work), _) => shorten(&work.class, limit),
+        (None, Some(cause)) => cause_name(cause, limit),
+        (None, None) => shorten("idle", limit),
     }
 }
 
@@ -499,13 +545,18 @@ pub(super) fn part_name(stage: &StageChange, part: &PartChange<'_>, limit: usize
                 !part.is_swap(first) && first.change_ns.abs() > part.change_ns.abs() / 2.0;
             let used = class.chars().count() + MOSTLY.chars().count();
             match is_most && used < limit {
-                true => format!("{class}{MOSTLY}{}", work_name(first, limit - used)),
+                true => {
+                    let name = work_name(first, limit - used);
+                    // A copy is named after its class.
+                    let rest = name.strip_prefix(class).and_then(|rest| rest.strip_prefix(", "));
+                    format!("{class}{MOSTLY}{}", rest.unwrap_or(&name))
+                }
                 false if first.class.is_empty() => class.to_owned(),
                 false => shorten(&format!("{class} ({} kernels)", part.work.len()), limit),
             }
         }
         ([], Some(OTHER_IDLE)) => with_why(stage, "idle: other", limit),
-        ([], Some(cause)) => shorten(&format!("idle: {}", without_folder(cause)), limit),
+        ([], Some(cause)) => cause_name(cause, limit),
         ([], None) => with_why(stage, "GPU idle", limit),
     }
 }
@@ -517,14 +568,36 @@ fn with_why(stage: &StageChange, name: &str, limit: usize) -> String {
     whole.filter(|text| text.chars().count() <= limit).unwrap_or_else(|| shorten(name, limit))
 }
 
-/// `priority (sorting_scheduler.py)`: a cause with the name of its file alone.
-fn without_folder(cause: &str) -> String {
-    let file = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once('('));
-    match file.and_then(|(function, path)| Some((function, path.rsplit_once('/')?.1))) {
-        Some((function, file)) => format!("{function}({file})"),
-        None => cause.to_owned(),
+/// `idle: priority (sorting_scheduler.py)`: a cause with the name of its file alone, or without it where there is no room.
+fn cause_name(cause: &str, limit: usize) -> String {
+    let parts = cause.strip_suffix(')').and_then(|cause| cause.rsplit_once(" ("));
+    let Some((function, path)) = parts else { return shorten(&format!("idle: {cause}"), limit) };
+    let file = path.rsplit_once('/').map_or(path, |(_, file)| file);
+    let whole = format!("idle: {function} ({file})");
+    if whole.chars().count() <= limit {
+        return whole;
+    }
+    let head = function.split_once(CALLER).map(|(call, caller)| (format!("idle: {call}"), caller));
+    match head {
+        // The call says what, and the end of the name of its caller where.
+        Some((head, caller)) if head.chars().count() <= limit => {
+            let room = limit.saturating_sub(head.chars().count() + CALLER.chars().count());
+            let length = caller.chars().count();
+            match room {
+                _ if length <= room => format!("{head}{CALLER}{caller}"),
+                0..LEAST_NAME => head,
+                _ => {
+                    let tail: String = caller.chars().skip(length - (room - 1)).collect();
+                    format!("{head}{CALLER}…{tail}")
+                }
+            }
+        }
+        _ => shorten(&format!("idle: {function}"), limit),
     }
 }
+
+/// Between a call that blocks and the function that it is in.
+const CALLER: &str = " from ";
 
 /// Between a class and the kernel that most of its change is in.
 const MOSTLY: &str = ", mostly ";
@@ -571,11 +644,15 @@ mod tests {
                 let has = |label: &str| lines.iter().any(|line| line.starts_with(label));
                 assert!(has("comparable  ") && has("noise  ") && has("next  "), "{lines:#?}");
                 let bars = lines.iter().filter(|line| line.contains(OPEN)).count();
-                assert!(bars > if height == 60 { 12 } else { 3 }, "{bars} bars: {lines:#?}");
+                assert!(bars > if height == 60 { 8 } else { 2 }, "{bars} bars: {lines:#?}");
                 if conditions == 0 {
                     assert!(lines.len() + PROMPTS <= height.max(HEIGHT), "{lines:#?}");
                 }
-                let is_cut = lines.iter().any(|line| line.contains("more: --full"));
+                let is_cut = |line: &String| {
+                    let is_short = line.starts_with("comparable") && line.ends_with('…');
+                    is_short || line.contains("more: --full")
+                };
+                let is_cut = lines.iter().any(is_cut);
                 assert_eq!(is_cut, height < 60, "{lines:#?}");
             }
         }
@@ -594,5 +671,49 @@ mod tests {
             ["it is", "-41.6 %", "(within", "± 61.2 %)"]
         );
         assert_eq!(fitted(")))((, a)", 4, 1).len(), 1, "no brackets that match");
+    }
+
+    #[test]
+    fn a_cause_loses_its_folder_then_its_file_and_then_the_head_of_its_caller() {
+        let call = "blocked in cuStreamSynchronize from stage2_demo::gpu::Lane::synchronize (a/b)";
+        let whole = format!("idle: {}", call.replace("a/b", "b"));
+        assert_eq!(cause_name(call, whole.len()), whole);
+        assert_eq!(cause_name(call, whole.len() - 1), whole.replace(" (b)", ""));
+        assert_eq!(
+            cause_name(call, 60),
+            "idle: blocked in cuStreamSynchronize from …Lane::synchronize"
+        );
+        assert_eq!(cause_name(call, 50), "idle: blocked in cuStreamSynchronize");
+        assert_eq!(cause_name("copy (a.py)", 10), "idle: copy");
+        for limit in 1..90 {
+            assert!(cause_name(call, limit).chars().count() <= limit, "{limit}");
+        }
+    }
+
+    #[test]
+    fn what_is_little_of_a_change_shares_a_line_and_has_no_bar() {
+        let part = |us: f64, verdict, method| PartChange {
+            work: Vec::new(),
+            cause: Some("copy (a.py)"),
+            sides_ns: [0.0, us * 1e3],
+            change_ns: us * 1e3,
+            verdict,
+            noise: stage2_diff::Noise { method, ..Default::default() },
+        };
+        let change = |us| part(us, Verdict::Increased, NoiseMethod::Instances);
+        let open = |us| part(us, Verdict::None, NoiseMethod::OneRunEach);
+        let shown = |rows: Vec<PartChange<'static>>| {
+            let change_ns = rows.iter().map(|part| part.change_ns).sum();
+            let told = rows.iter().filter(|part| part.is_beyond_noise()).count();
+            let parts = Parts { whole: None, change_ns, rows, told, beyond: 0, rest: "" };
+            let shown = shown_parts(&parts, 12, 70);
+            let sums: Vec<String> = shown.sums.into_iter().map(|sum| sum.name).collect();
+            (shown.rows.len(), sums)
+        };
+        let little = shown(vec![change(900.0), change(11.0), change(2.0), open(20.0), open(3.0)]);
+        assert_eq!(little, (2, vec!["3 more small, within noise, or not judged".to_owned()]));
+        let named = shown(vec![change(800.0), change(2.0), open(200.0), open(80.0)]);
+        let said = "3 more: idle: copy (a.py) +0.20 ms, idle: copy (a.py) +80 us, …";
+        assert_eq!(named, (1, vec![said.to_owned()]));
     }
 }
