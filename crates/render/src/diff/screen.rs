@@ -327,8 +327,9 @@ const LEAST_REST_NS: f64 = 50.0;
 const LEAST_REST: f64 = 0.02;
 /// Share of the whole change below which a part has no bar of its own.
 const LEAST_PART: f64 = 0.01;
-/// Share of the whole change from which a sum of parts that are not judged, or noise, names the largest of them.
-const NAMED: f64 = 0.05;
+/// Share of the largest change from which a sum of parts that are not judged, or noise, names the largest of them: it has
+/// a bar, also in a narrow terminal.
+const NAMED: f64 = 0.07;
 
 /// The parts that have bars, and what all others come to.
 pub(super) struct Shown<'p> {
@@ -407,7 +408,8 @@ pub(super) fn shown_parts<'p>(parts: &'p Parts<'p>, most: usize, chars: usize) -
             (false, false, _) => "more not judged",
         };
         let ns = sum(&others);
-        let is_large = ns.abs() >= NAMED * parts.change_ns.abs();
+        let largest = rows.iter().map(|part| part.change_ns.abs());
+        let is_large = ns.abs() >= NAMED * largest.fold(parts.change_ns.abs(), f64::max);
         let is_named = !is_noise && is_large && others.iter().any(|part| !is_small(part));
         let name = match is_named {
             // The bar says what they are.
