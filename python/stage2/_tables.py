@@ -146,9 +146,10 @@ class Table(List[Dict[str, Any]]):
 
 
 _FIRST: dict[str, str] = {
-    "kernels": "stage class calls total_ns mean_ns short path device launch.grid launch.block p99_ns "
-    "kernel_sum_percent counters.roofline.bound",
-    "stage_kernels": "stage calls total_ns mean_ns cold_calls cold_total_ns stage_kernel_sum_percent short",
+    "kernels": "stage class calls total_ns mean_ns short path device launch.grid launch.block "
+    "p99_ns kernel_sum_percent counters.roofline.bound",
+    "stage_kernels": "stage calls total_ns mean_ns cold_calls cold_total_ns "
+    "stage_kernel_sum_percent short",
     "copies": "stage direction calls bytes total_ns mean_ns path device",
     "fills": "stage calls bytes total_ns mean_ns path device",
     "stages": "stage instances gpu_window_ns gpu_busy_ns kernels warm.instances host_warm_mean_ns "

@@ -512,7 +512,7 @@ fn screen_column(column: &Column, values: &[&Value], longest: f64) -> screen::Ce
 
 /// A column of milliseconds has more decimals where it has a time as short.
 const SHORT_NS: f64 = 5e4;
-/// From so many ns on, [`time_scale`] has milliseconds, and next to them also from fewer on.
+/// [`time_scale`] has milliseconds from so many ns on; next to a time in milliseconds, fewer are enough.
 const MS_NS: f64 = 1e5;
 const LEAST_MS_NS: f64 = 1e4;
 const MORE_DECIMALS: usize = 3;

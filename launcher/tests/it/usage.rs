@@ -227,7 +227,10 @@ fn a_mistyped_word_is_told_what_was_probably_meant_in_three_lines_at_most() {
         (&["export", "x", "-f", "pandas"], "did you mean `parquet`?"),
         (&["--annotate", "vllm", "--", "true"], "did you mean `vllm-steps`?"),
         (&["stats", "x"], "did you mean `ask RUN summary`?"),
-        (&["ask", "x", "how long is the GPU idle?"], "did you mean `idle`?"),
+        (
+            &["ask", "x", "how long is the GPU idle?"],
+            "a question is one word: stage2-launch ask x idle",
+        ),
         (&["diff", "x", "against", "y"], "did you mean `--against`?"),
         (
             &["nsys", "profile", "a.py"],
