@@ -180,7 +180,7 @@ fn breakable(text: &str) -> String {
 fn with_code(text: &str) -> String {
     let pieces: Vec<&str> = text.split('`').collect();
     // Those of a name are none of the sentence.
-    if pieces.len() % 2 == 0 {
+    if pieces.len().is_multiple_of(2) {
         return escaped(text);
     }
     let piece = |(at, piece): (usize, &&str)| match at % 2 {
