@@ -49,8 +49,8 @@ struct Args {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     #[arg(allow_negative_numbers = true)]
     steps: u32,
-    /// Wait for the GPU at the end of every decode step, as a loop does that takes each token to the host, with ranges
-    /// `decode/step/layer.N`.
+    /// Wait for the GPU at the end of every decode step, as a loop does that takes each token to the host, with a
+    /// range `decode/step/forward` around the launches.
     #[arg(long)]
     sync: bool,
     /// Print nothing when it is done.
@@ -216,7 +216,11 @@ fn decode(lane: &mut Lane, args: &Args) -> Result<()> {
         let _range = Range::open("step");
         match (args.graph, args.sync) {
             (true, _) => lane.replay()?,
-            (false, true) => launch_by_layer(lane, Stage::Step)?,
+            (false, true) => {
+                // It ends when all is launched, which shows that the host is ahead.
+                let _range = Range::open("forward");
+                launch_all(lane, Stage::Step)?;
+            }
             (false, false) => launch_all(lane, Stage::Step)?,
         }
         if args.sync {
