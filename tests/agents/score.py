@@ -86,7 +86,7 @@ def first_of(answer: Answer, want: Json) -> Json:
 
 
 def kernel_of(answer: Answer, want: Json) -> Json:
-    """Give the kernel with the largest loss; where losses are not known, with the most time."""
+    """Give the kernel with the largest loss; where that is not known, the longest that computes."""
     row = answer.first("kernels", stage=want["stage"])
     return {"name": row["kernel"], "percent": row["percent"]} if row else UNKNOWN
 
