@@ -55,7 +55,7 @@ impl Size {
 
 /// Lines of an answer, however small the terminal is.
 const LINES_LEAST: usize = 10;
-/// What is not known: so many are told where no budget was asked for.
+/// The most unknown facts that an answer lists if no budget was given.
 const UNKNOWN_TOLD: usize = 2;
 
 impl Budget {

@@ -1,7 +1,7 @@
 //! The parts of an answer for a person at a terminal: wrapped text, and tables of aligned columns that fit its width.
 
 use anstyle::{AnsiColor, Style};
-use stage2_contract::text::wrapped;
+use stage2_contract::text::broken;
 
 use crate::next::{NARROWEST, command_lines};
 
@@ -14,8 +14,6 @@ const TEXT_WIDTH: usize = 16;
 const SHORT: usize = 12;
 /// Lines of a text in a column; a longer one stands below its row.
 const CELL_LINES: usize = 2;
-/// A word that is wider than its line breaks behind one of these.
-const SEPARATORS: [char; 7] = ['/', ':', ',', '.', '_', '-', '='];
 /// What is not known.
 pub(crate) const NONE: &str = "–";
 /// In front of a table.
@@ -61,7 +59,7 @@ impl Cells {
         if self.of_cells() <= SHORT {
             return self.of_cells().max(word);
         }
-        let fits = |cell: &String, width| lines(cell, width).len() <= CELL_LINES;
+        let fits = |cell: &String, width| broken(cell, width).len() <= CELL_LINES;
         let needed = self.cells.iter().map(|cell| {
             let widths = longest_word(cell)..length(cell);
             widths.clone().find(|&width| fits(cell, width)).unwrap_or(widths.end)
@@ -120,7 +118,7 @@ fn styled(lines: impl IntoIterator<Item = String>, style: Style) -> String {
 
 /// The answer, in lines of a width.
 pub(crate) fn answer(text: &str, width: usize) -> String {
-    styled(lines(text, width.max(NARROWEST)), BOLD)
+    styled(broken(text, width.max(NARROWEST)), BOLD)
 }
 
 /// What the columns of a table are of, below it: what several have in common once.
@@ -137,13 +135,13 @@ fn legend(columns: &[&Cells], width: usize) -> String {
     if parts.is_empty() {
         return String::new();
     }
-    let shown = lines(&parts.join("; "), width.saturating_sub(SET_IN).max(NARROWEST));
+    let shown = broken(&parts.join("; "), width.saturating_sub(SET_IN).max(NARROWEST));
     styled(shown.into_iter().map(|line| format!("{:SET_IN$}{line}", "")), DIMMED)
 }
 
 /// A text behind its label, in lines of a width.
 pub(crate) fn labelled_text(label: &str, text: &str, width: usize) -> String {
-    let shown = lines(&format!("{label} {text}"), width.max(NARROWEST)).join("\n") + "\n";
+    let shown = broken(&format!("{label} {text}"), width.max(NARROWEST)).join("\n") + "\n";
     shown.replacen(label, &format!("{TITLE}{label}{TITLE:#}"), 1)
 }
 
@@ -155,7 +153,7 @@ pub(crate) fn command(label: &str, words: &[String], width: usize) -> String {
     {
         return format!("{TITLE}{label}{TITLE:#} {line}\n");
     }
-    let mut out = styled(lines(label, width.max(NARROWEST)), TITLE);
+    let mut out = styled(broken(label, width.max(NARROWEST)), TITLE);
     for line in command_lines(words, width.saturating_sub(SET_IN).max(NARROWEST)) {
         out.push_str(&format!("{:SET_IN$}{line}\n", ""));
     }
@@ -188,7 +186,7 @@ pub(crate) fn table(
         |columns: &[Cells]| columns.iter().map(Cells::least).sum::<usize>() + gaps(columns);
     let (shown, all) = of;
     let rows = if shown < all { format!(" ({shown} of {all})") } else { String::new() };
-    let title = lines(&format!("{name}{rows}:"), width.max(NARROWEST));
+    let title = broken(&format!("{name}{rows}:"), width.max(NARROWEST));
     let mut out = format!("\n{}", styled(title, TITLE));
     let natural = columns.iter().map(Cells::width).sum::<usize>() + gaps(&columns);
     let list = |columns: &[Cells]| {
@@ -272,7 +270,7 @@ fn labelled(label: &str, text: &str, set_in: usize, room: usize) -> String {
     let label_width = length(label);
     let mut label = label;
     let mut out = String::new();
-    for line in lines(text, room.saturating_sub(label_width).max(NARROWEST)) {
+    for line in broken(text, room.saturating_sub(label_width).max(NARROWEST)) {
         out.push_str(&format!("{:set_in$}{label:label_width$}{line}\n", ""));
         label = "";
     }
@@ -297,7 +295,7 @@ fn listed(columns: &[Cells], rows: usize, room: usize) -> String {
 /// A row: texts to the left, numbers to the right. Headings end in the same line.
 fn row(cells: Vec<&str>, columns: &[Cells], widths: &[usize], is_heading: bool) -> String {
     let cells: Vec<Vec<String>> =
-        cells.iter().zip(widths).map(|(cell, width)| lines(cell, *width)).collect();
+        cells.iter().zip(widths).map(|(cell, width)| broken(cell, *width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let mut out = String::new();
     for at in 0..height {
@@ -314,28 +312,6 @@ fn row(cells: Vec<&str>, columns: &[Cells], widths: &[usize], is_heading: bool) 
         }
         out.push_str(line.trim_end());
         out.push('\n');
-    }
-    out
-}
-
-/// A text in lines of a width. A longer word, such as a path, goes on in the next line, behind a separator if it has
-/// one: nothing of it is cut.
-fn lines(text: &str, width: usize) -> Vec<String> {
-    if length(text) <= width {
-        return vec![text.to_owned()];
-    }
-    let mut out = Vec::new();
-    for line in wrapped(text, width) {
-        let mut rest = line.as_str();
-        while length(rest) > width.max(1) {
-            let end = rest.char_indices().nth(width.max(1)).map_or(rest.len(), |(end, _)| end);
-            let head = rest.get(..end).unwrap_or(rest);
-            let end = head.rfind(SEPARATORS).map_or(end, |at| at + 1);
-            let (head, tail) = rest.split_at(end);
-            out.push(head.to_owned());
-            rest = tail;
-        }
-        out.push(rest.to_owned());
     }
     out
 }
@@ -446,10 +422,10 @@ caveats:
     #[test]
     fn a_long_word_breaks_behind_a_separator_and_keeps_every_character() {
         let word = "(vllm/v1/worker/gpu/cudagraph_utils.py:401)";
-        assert_eq!(lines(word, 30), ["(vllm/v1/worker/gpu/cudagraph_", "utils.py:401)"]);
+        assert_eq!(broken(word, 30), ["(vllm/v1/worker/gpu/cudagraph_", "utils.py:401)"]);
         for width in 1..50 {
-            assert_eq!(lines(word, width).concat(), word);
-            assert!(lines(word, width).iter().all(|line| length(line) <= width), "{width}");
+            assert_eq!(broken(word, width).concat(), word);
+            assert!(broken(word, width).iter().all(|line| length(line) <= width), "{width}");
         }
     }
 

@@ -417,7 +417,7 @@ pub struct MetricChange {
     pub change_percent: Option<f64>,
     /// What that comes to.
     pub verdict: Verdict,
-    /// The same in words, as the pages have it: `within noise`, `not judged`, `better`, `not comparable`.
+    /// The verdict in the words of the pages, such as `within noise`, `not judged`, `better` or `not comparable`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub word: String,
     /// What it was compared with.

@@ -54,8 +54,8 @@ pub struct StageNumbers {
     pub steps_ns: u64,
     /// Of a window: steps that repeat within the instances, where these are mostly steps; else 0. `step_times` are theirs.
     pub within: u64,
-    /// How long each took: a step of an engine until the next one began, if that continued a request. One by one up to
-    /// 512 a second; other hosts are told the distribution.
+    /// How long each took: a step of an engine until the next one began, if that continued a request. Up to 512
+    /// steps a second are kept one by one. Other hosts get the distribution only.
     #[serde(with = "crate::message::times")]
     pub step_times: Series,
     /// Of a whole recording: the same steps as a report has them. Other hosts are not told of them.

@@ -332,7 +332,7 @@ pub struct Floor {
     /// Mean time of a step over the floor, which is that of the mean work of a step; the median time where the window of
     /// the stage is not known.
     pub distance: Figure,
-    /// The same in the baseline pass; null: there is no baseline.
+    /// [`Self::distance`] in the baseline pass; null: there is no baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_distance: Option<f64>,
 }

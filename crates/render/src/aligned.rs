@@ -2,14 +2,12 @@
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 use stage2_contract::text::numbers::ABSENT;
-use stage2_contract::text::wrapped;
+use stage2_contract::text::{broken, wrapped};
 
 /// A text of several words wraps in a column that is wider than this.
 const NARROW: usize = 16;
 /// A longer word breaks.
 const LONGEST_WORD: usize = 28;
-/// A word breaks behind one of these, if it has one.
-const SEPARATORS: [char; 9] = ['/', ':', ',', '.', '_', '-', '=', '<', ' '];
 /// Between two columns.
 const GAP: &str = "  ";
 /// In front of what has no room in the row above it.
@@ -119,6 +117,9 @@ impl Table {
             let said = said.filter(|(_, cell)| !cell.is_empty() && cell != ABSENT);
             let said: Vec<String> =
                 said.map(|(heading, cell)| format!("{heading}: {cell}")).collect();
+            if said.is_empty() {
+                continue;
+            }
             for line in broken(&said.join("; "), width - SET_IN) {
                 out.push_str(&format!("{:SET_IN$}{line}\n", ""));
             }
@@ -173,24 +174,6 @@ fn line_up(cells: Vec<&str>, columns: &[Column], widths: &[usize], is_heading: b
         });
         let line = texts.collect::<Vec<_>>().join(GAP);
         out.push_str(&format!("{}\n", line.trim_end()));
-    }
-    out
-}
-
-/// A text in lines of a width: a longer word goes on in the next line, behind a separator if it has one.
-fn broken(text: &str, width: usize) -> Vec<String> {
-    let mut out = Vec::new();
-    for line in wrapped(text, width) {
-        let mut rest = line.as_str();
-        while length(rest) > width.max(1) {
-            let end = rest.char_indices().nth(width.max(1)).map_or(rest.len(), |(end, _)| end);
-            let head = rest.get(..end).unwrap_or(rest);
-            let end = head.rfind(SEPARATORS).map_or(end, |at| at + 1);
-            let (head, tail) = rest.split_at(end);
-            out.push(head.to_owned());
-            rest = tail;
-        }
-        out.push(rest.to_owned());
     }
     out
 }

@@ -239,7 +239,7 @@ pub fn markdown(diff: &Diff) -> String {
     markdown_of(diff, WIDTH)
 }
 
-/// The same page for a terminal, of so many columns.
+/// The page of [`markdown`] as text for a terminal of `width` columns, with aligned tables.
 pub fn full_screen(diff: &Diff, width: usize) -> String {
     aligned(&markdown_of(diff, width), width)
 }

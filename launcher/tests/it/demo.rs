@@ -165,10 +165,10 @@ fn the_eager_step_of_694_kernels_is_found() {
         ("decode (inferred)", 4 * 12 * 694, 4),
     ];
     for (stage, kernels_expected, rounds) in expected {
-        // A step begins where the GPU waits longest, which on a busy machine is anywhere in it: each round is off by a step
-        // at most.
+        // A step begins where the GPU waits longest, which on a busy machine is anywhere in it: each round is off by less than
+        // a step.
         let off = kernels(stage).abs_diff(kernels_expected);
-        assert!(off <= rounds * 694, "{stage}: {off} of {stages:#?}");
+        assert!(off < rounds * 694, "{stage}: {off} of {stages:#?}");
     }
     let all: u64 = expected.iter().map(|(stage, ..)| kernels(stage)).sum();
     assert_eq!(all, 5 * 662 + 49 * 694, "each kernel is in one stage: {stages:#?}");

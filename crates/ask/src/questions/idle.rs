@@ -261,7 +261,7 @@ fn is_meant<'r>(subject: &Subject<'r>) -> impl Fn(&str) -> bool + use<'r> {
     move |stage| is_asked || model.contains(stage)
 }
 
-/// The largest cause of the first stage in which one is known.
+/// The first stage with a known cause of its idle time, and the largest of its causes.
 fn first_cause<'r>(subject: &Subject<'r>) -> Option<(&'r HostStage, &'r HostCause)> {
     let is_meant = is_meant(subject);
     let stages = host_stages(subject).into_iter();

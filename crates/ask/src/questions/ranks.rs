@@ -264,7 +264,7 @@ fn rank_table(subject: &Subject<'_>) -> Table {
     };
     let (calls, which) = match is_warm {
         true => ("GPU time of its warm calls", "warm ones"),
-        false => ("GPU time of its calls, none of which is warm", "all"),
+        false => ("GPU time of all its calls: none is warm", "all"),
     };
     let at = |warm, all| if is_warm { warm } else { all };
     let columns = vec![

@@ -82,6 +82,32 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A word that is longer than its line breaks behind one of these, if it has one.
+const SEPARATORS: [char; 9] = ['/', ':', ',', '.', '_', '-', '=', '<', ' '];
+
+/// [`wrapped`], with longer words, such as paths, broken behind a separator: no line is longer than `width` characters
+/// (at least 1), and nothing is cut.
+pub fn broken(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
+    let mut out = Vec::new();
+    for line in wrapped(text, width) {
+        let mut rest = line.as_str();
+        while rest.chars().count() > width {
+            let end = rest.char_indices().nth(width).map_or(rest.len(), |(end, _)| end);
+            let head = rest.get(..end).unwrap_or(rest);
+            let end = head.rfind(SEPARATORS).map_or(end, |at| at + 1);
+            let (head, tail) = rest.split_at(end);
+            out.push(head.to_owned());
+            rest = tail;
+        }
+        out.push(rest.to_owned());
+    }
+    out
+}
+
 /// The words of a text in at most `most` lines of a width; what has no room is marked as cut.
 pub fn wrapped_at_most(text: &str, width: usize, most: usize) -> Vec<String> {
     let words: Vec<String> =
