@@ -14,11 +14,11 @@ use stage2_read::roles::VisionPart;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LmHead {
-    /// Of every prompt token, as a plain forward does.
+    /// Of the last one only: generation needs no others, and serving engines compute no others.
     #[default]
-    All,
-    /// Of the last one only, as generation loops and serving engines do.
     Last,
+    /// Of every prompt token, as a plain forward does.
+    All,
 }
 
 /// One prefill of `batch` prompts of `tokens` tokens, without a vision encoder.
@@ -70,8 +70,15 @@ pub(crate) fn assumptions(shape: &Shape, lm_head: LmHead) -> Vec<String> {
          that computes the masked half does more than is counted."
             .to_owned(),
         match lm_head {
-            LmHead::All => "The output projection is counted for every prompt token.",
-            LmHead::Last => "The output projection is counted for the last prompt token only.",
+            LmHead::Last => {
+                "The output projection of a prefill is counted for the last token of each prompt, the \
+                 only one that generation needs it for (model.llm.lm_head_in_prefill=all: for every \
+                 prompt token)."
+            }
+            LmHead::All => {
+                "The output projection of a prefill is counted for every prompt token \
+                 (model.llm.lm_head_in_prefill=all)."
+            }
         }
         .to_owned(),
     ];
@@ -480,7 +487,7 @@ pub(super) mod tests {
         assert!(!dense.contains("xpert") && !dense.contains("atent"), "{dense}");
         let moe = text("deepseek_v3", LmHead::Last);
         assert!(moe.contains("8 of 256 routed ones per token in 58 of 61 layers, and the shared"));
-        assert!(moe.contains("Latent") && moe.contains("last prompt token only"), "{moe}");
+        assert!(moe.contains("Latent") && moe.contains("last token of each prompt"), "{moe}");
     }
 
     /// All weights, as models are named after; a shared embedding counts once.

@@ -189,6 +189,8 @@ mod tests {
             assert_eq!(preset.name.as_deref(), Some(file));
             let model = preset.model().expect(file).expect(file);
             assert!(model.assumptions.is_empty(), "{file}: {:?}", model.assumptions);
+            // A floor is the least work: whoever wants all logits says so.
+            assert_eq!(model.lm_head_in_prefill, LmHead::Last, "{file}");
             let a = &model.shape.attention;
             if a.mla.is_none() {
                 assert_eq!(a.head_dim * a.num_attention_heads, model.shape.hidden_size, "{file}");

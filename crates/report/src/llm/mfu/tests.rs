@@ -63,7 +63,7 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     let [prefill_stage, decode_stage] = two_stages();
     let stages = [prefill_stage, decode_stage, stage("load", Role::Other, 1.0, 5, 1)];
     let u = of(&model, &TOKENS, &stages);
-    let first = prefill(&model.shape, 1, 512, flops::LmHead::All);
+    let first = prefill(&model.shape, 1, 512, flops::LmHead::Last);
     let then = decode(&model.shape, 1, 512, 64);
     near(&u.stages[0].flops, first);
     near(&u.stages[0].mfu_wall, first / 0.020 / 989.5e12);
@@ -147,7 +147,7 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
 fn vision_is_counted_once_wherever_it_runs() {
     let mut ocr = model("deepseek_ocr");
     ocr.vision_flops_per_prefill = Some(1e12);
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::Last);
     let then = decode(&ocr.shape, 1, 512, 64);
     let of_role = |model: &Model, role| {
         let stages = [
@@ -185,7 +185,7 @@ fn vision_is_counted_once_wherever_it_runs() {
     let tokens = TokenCounts { images_per_prompt: Some(3), ..TOKENS };
     let stages = [stage("prefill", Role::Prefill, 1.0, 100, 50)];
     let images = 3.0 * flops::plain_vision(vit.shape.vision.as_ref().expect("set"));
-    let text = prefill(&vit.shape, 1, 512, flops::LmHead::All);
+    let text = prefill(&vit.shape, 1, 512, flops::LmHead::Last);
     near(&of(&vit, &tokens, &stages).stages[0].flops, text + images);
 }
 
@@ -321,7 +321,7 @@ fn stages_that_overlap_take_their_joined_time() {
 fn parts_of_a_vision_encoder_have_their_own_flops() {
     let ocr = model("deepseek_ocr");
     let tokens = TokenCounts { images_per_prompt: Some(2), crops_per_image: Some(6), ..TOKENS };
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::All);
+    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::Last);
     let then = decode(&ocr.shape, 1, 512, 64);
     // Two images, each as a whole and in six crops; the FLOPs of one view are tested in `vision`.
     let sam = 2.0 * (976_909_172_736.0 + 6.0 * 325_620_793_344.0);
@@ -383,7 +383,7 @@ fn parts_of_a_vision_encoder_have_their_own_flops() {
     let before = [&stages[..2], &["sam", "clip", "projector"].map(outside)].concat();
     for shape in [ocr.shape.clone(), model("llama_1b_random").shape] {
         whole.shape = shape;
-        let text = prefill(&whole.shape, 1, 512, flops::LmHead::All);
+        let text = prefill(&whole.shape, 1, 512, flops::LmHead::Last);
         let then = decode(&whole.shape, 1, 512, 64);
         let u = of(&whole, &tokens, &before);
         near(&u.stages[0].flops, text);
