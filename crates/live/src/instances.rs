@@ -53,8 +53,6 @@ pub(crate) struct Step {
     /// How long it took, ns. Not known of a step of an engine that a pause follows.
     pub(crate) ns: Option<u64>,
     pub(crate) is_cold: bool,
-    /// The first step of an engine.
-    pub(crate) is_first: bool,
     /// Whether its work is recorded, where not all is.
     pub(crate) recorded: Option<bool>,
     pub(crate) batch: Batch,
@@ -102,8 +100,6 @@ pub(crate) struct Instances {
     next_root: u64,
     /// The last step of an engine on each thread, until the next one begins.
     before: FxHashMap<u32, u64>,
-    /// Whether a step of an engine is over.
-    has_stepped: bool,
     /// Stages that had an instance.
     begun: FxHashSet<u16>,
     repeats: FxHashMap<Kind, Repeats>,
@@ -231,7 +227,13 @@ impl Instances {
 
     /// What closed did not go on.
     pub(crate) fn end_closing(&mut self, steps: &mut Vec<Step>) {
-        while let Some((open, end)) = self.closing.pop_front() {
+        self.end_closing_before(u64::MAX, steps);
+    }
+
+    /// What closed before `to` did not go on.
+    pub(crate) fn end_closing_before(&mut self, to: u64, steps: &mut Vec<Step>) {
+        while let Some(&(open, end)) = self.closing.front().filter(|(_, end)| *end < to) {
+            self.closing.pop_front();
             self.ended(&open, end, steps);
         }
     }
@@ -317,10 +319,8 @@ impl Instances {
             let until = until.or(Some(end).filter(|_| root.batch.requests.is_none()));
             let ns = until.map(|until| until - start);
             let Root { stage, is_cold, recorded, batch, .. } = *root;
-            let is_of_engine = batch.requests.is_some();
-            let is_first = is_of_engine && !std::mem::replace(&mut self.has_stepped, true);
             let within = None;
-            steps.push(Step { stage, start, end, ns, is_cold, is_first, recorded, batch, within });
+            steps.push(Step { stage, start, end, ns, is_cold, recorded, batch, within });
         }
     }
 

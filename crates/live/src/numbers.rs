@@ -256,10 +256,8 @@ const TIMES_KEPT: usize = 1 << 18;
 impl Run {
     pub(crate) fn add(&mut self, step: &Step) {
         let Some(ns) = step.ns else { return };
-        // Only the first step of an engine is cold.
-        let is_cold = if step.batch.requests.is_some() { step.is_first } else { step.is_cold };
         let [warm, cold] = self.steps.entry((step.stage, step.within)).or_default();
-        let steps = if is_cold { cold } else { warm };
+        let steps = if step.is_cold { cold } else { warm };
         self.kept += usize::from(steps.times.push(ns));
         steps.times.fold(EXACT_VALUES);
         steps.tokens = steps.tokens.saturating_add(step.batch.tokens.unwrap_or(0));

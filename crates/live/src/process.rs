@@ -368,6 +368,8 @@ impl Process {
     }
 
     fn settle_slice(&mut self, to: u64) {
+        // Another range may not follow for long, and these would count as open until then.
+        self.instances.end_closing_before(to, &mut self.steps);
         let mut recorded = Vec::new();
         let mut windows: [Vec<(u64, u64)>; 3] = Default::default();
         let mut spans_of: FxHashMap<(u16, bool), StageSpans> = FxHashMap::default();

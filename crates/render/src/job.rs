@@ -107,7 +107,7 @@ fn sentence(late: &LateRank) -> String {
         late.rank.map_or("A process without a rank".to_owned(), |rank| format!("Rank {rank}"));
     let how = match late.pattern {
         Pattern::Passing => "for a short time",
-        Pattern::Lasting => "lastingly",
+        Pattern::Lasting => "continuously",
         Pattern::Recurring => "again and again",
     };
     let why = match late.cause {
@@ -129,13 +129,14 @@ fn sentence(late: &LateRank) -> String {
     };
     let since = late.episodes.first().map_or(String::new(), |(first, _)| time(*first));
     format!(
-        "{who}{place}: late {how} since {since}, in {}. It comes {} (within {}) after the others in {} calls; all \
-         together they waited {} for it. Cause: {why}.",
+        "{who}{place}: late {how} since {since}, in {}. It comes {} (within {}) after the others in about {} calls; \
+         all together they waited about {} for it (estimated from {}). Cause: {why}.",
         counted(late.minutes, "minute"),
         shown_time(late.late_ns as f64),
         shown_time(late.error_ns as f64),
         count(late.calls),
         shown_time(late.waited_ns as f64),
+        counted(late.samples, "sample"),
     )
 }
 

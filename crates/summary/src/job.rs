@@ -204,9 +204,12 @@ pub struct LateRank {
     pub error_ns: u64,
     /// The part of that by more GPU work than the others had, percent.
     pub work_percent: u64,
-    /// Calls in which it was the last.
+    /// Calls in which it was the last, estimated from `samples`.
     pub calls: u64,
-    /// What all the others waited for it, ns.
+    /// Sampled calls in which it was the last.
+    #[serde(default)]
+    pub samples: u64,
+    /// What all the others waited for it, ns, estimated from `samples`.
     pub waited_ns: u64,
     /// Its lowest clock, MHz, where it is below those of the others.
     pub low_clock_mhz: Option<u64>,
@@ -268,6 +271,14 @@ impl Series {
         let share = u128::from(late.waited_ns) * u128::from(own);
         let own = share.checked_div(u128::from(late.late_ns)).unwrap_or(0);
         u64::try_from(own).unwrap_or(u64::MAX)
+    }
+
+    /// How late it came for reasons of its own, ns, without the sample in which it came latest: a sample stands for
+    /// many calls, so that a single pause would count as often.
+    fn without_the_latest(late: &Late) -> u64 {
+        let weight = late.calls.checked_div(late.samples).unwrap_or(0);
+        let own = late.late_ns.saturating_sub(late.passed_on_ns);
+        own.saturating_sub(late.most_ns.saturating_mul(weight))
     }
 
     fn is_own(late: &Late) -> bool {
@@ -348,8 +359,7 @@ impl Fold {
                 continue;
             }
             let own = Series::own_ns(&late);
-            let is_late = late.samples > 1
-                && late.late_ns.saturating_sub(late.passed_on_ns) >= LEAST_NS
+            let is_late = Series::without_the_latest(&late) >= LEAST_NS
                 && u128::from(own) * 100 >= u128::from(waited) * u128::from(SHARE_PERCENT);
             if !is_late {
                 continue;
@@ -564,6 +574,7 @@ impl Fold {
                 error_ns: all.late.error_ns,
                 work_percent,
                 calls: all.late.calls,
+                samples: all.late.samples,
                 waited_ns: Series::own_ns(&all.late),
                 low_clock_mhz,
                 hot_c,

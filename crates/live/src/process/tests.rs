@@ -1,6 +1,6 @@
 use super::*;
 use stage2_contract::trace::{
-    Device, DeviceState, Field, GpuNs, MonoNs, Path, Queue, RangeOpen, Shape, WallNs,
+    Device, DeviceState, Field, GpuNs, MonoNs, Path, Queue, RANGE_OUTSIDE, RangeOpen, Shape, WallNs,
 };
 
 const MS: u64 = 1_000_000;
@@ -97,6 +97,21 @@ fn work_of_other_threads_during_the_first_call_is_not_that_of_later_calls() {
     // Steps of 10 ms from that of number 101 on are after the first call.
     assert_eq!(decode.window_ns, 300 * 10 * MS);
     assert_eq!((decode.busy_ns, decode.gaps_ns), (300 * (8 * MS - 20_000), 300 * 20_000));
+}
+
+/// Hazard (Watching what runs): No range opens or closes for seconds after a call, while other records come.
+/// Promise: The call ends where its range closed: a pause is no part of it.
+#[test]
+fn a_pause_after_a_call_is_not_in_its_window() {
+    let mut process = process();
+    steps(&mut process, 10);
+    for second in 3..9 {
+        process.push(kernel(RANGE_OUTSIDE, second * S, second * S + MS));
+    }
+    steps_from(&mut process, 900, 900);
+    process.push(Record::End { reason: "exit".into() });
+    let decode = &process.totals()["decode"];
+    assert_eq!((decode.steps, decode.window_ns), (11, 11 * 10 * MS));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! A step lasts until the next step of its thread begins, because the engine schedules, samples and answers
 //! between the two ranges. This holds only if the next step continues a request. Before a step that only
 //! starts new requests the engine may have waited for them to arrive: such a pause is counted separately. The
-//! first step of a process loads and compiles, so it is timed only if its kind has no other timed step.
+//! first step of a kind in a process loads and compiles, so it is timed only if its kind has no other timed step.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -157,8 +157,8 @@ pub(super) struct StepFollower {
     /// Thread of each open range.
     open: HashMap<u64, u32>,
     found: EngineSteps,
-    /// Time and work of the first step of the process.
-    first: Option<(StepShape, u64, StepWork)>,
+    /// The kinds of steps so far, with the first step of each if another one followed it at once.
+    cold: BTreeMap<StepKind, Option<(StepShape, u64, StepWork)>>,
     kept: usize,
     share: Share,
     /// The step that ended last.
@@ -244,12 +244,18 @@ impl StepFollower {
                 self.found.pause_spans.push((step.end, start.max(step.end)));
             }
         }
+        let kind = work.kind();
         let shape = StepShape {
-            kind: work.kind(),
+            kind,
             prefill_requests: work.prefill_requests,
             prefill_tokens: work.prefill_tokens,
             decode_requests: work.decode_requests,
         };
+        let ns = until.saturating_sub(step.start);
+        let is_cold = !self.cold.contains_key(&kind);
+        if is_cold {
+            self.cold.insert(kind, goes_on.map(|_| (shape, ns, work)));
+        }
         let groups = &mut self.found.groups;
         if groups.len() >= MOST_SHAPES && !groups.contains_key(&shape) {
             self.found.other_steps += 1;
@@ -258,14 +264,9 @@ impl StepFollower {
         let group = groups.entry(shape).or_default();
         group.steps += 1;
         group.work.add(&work);
-        if goes_on.is_some() {
-            let ns = until.saturating_sub(step.start);
-            if is_first {
-                self.first = Some((shape, ns, work));
-            } else {
-                self.kept += usize::from(group.times.push(ns));
-                group.timed_work.add(&work);
-            }
+        if goes_on.is_some() && !is_cold {
+            self.kept += usize::from(group.times.push(ns));
+            group.timed_work.add(&work);
         }
         if self.kept > self.share.of(KEPT_IN_FILE) {
             groups.values_mut().for_each(|group| group.times.fold(0));
@@ -296,7 +297,7 @@ impl StepFollower {
         let last: Vec<Range> = self.threads.values_mut().filter_map(|t| t.before.take()).collect();
         last.into_iter().for_each(|step| self.end(step, None));
         let groups = &mut self.found.groups;
-        if let Some((shape, ns, work)) = self.first {
+        for (shape, ns, work) in self.cold.into_values().flatten() {
             let mut of_kind = groups.iter().filter(|(other, _)| other.kind == shape.kind);
             let has_times = of_kind.any(|(_, group)| group.times.count() > 0);
             if let Some(group) = groups.get_mut(&shape).filter(|_| !has_times) {
@@ -387,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_of_a_process_is_timed_where_its_kind_has_no_other() {
+    fn the_first_step_of_a_kind_is_timed_where_its_kind_has_no_other() {
         let found = follow(&[(10, 90, Some(prefill(512))), (100, 110, Some(decode(1)))]);
         let prefills = group(&found, StepKind::Prefill);
         assert_eq!((prefills.times.median(), prefills.timed_work.prefill_tokens), (Some(90), 512));

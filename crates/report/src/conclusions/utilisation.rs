@@ -165,7 +165,7 @@ fn input(
     of_run: &TokenCounts,
     findings: &mut Vec<Finding>,
 ) -> StageInput {
-    let tokens = tokens_of_step(report, row, of_run);
+    let step = work_of_step(report, row, of_run);
     let SampleBasis { instances, window_ns, busy_ns, kernels, basis, .. } =
         sample_basis(report, row);
     let counted = stage_flops(report, |kernel| kernel.stage == row.stage);
@@ -176,11 +176,12 @@ fn input(
         within: None,
         role: row.role,
         // What follows from it is absent then, and the finding says why.
-        per_generation: match tokens {
+        per_generation: match step {
             Some(_) => 1.0,
             None => generation_share(report, row, rows, findings).unwrap_or(f64::NAN),
         },
-        tokens,
+        mean_batch: step.as_ref().map(|(requests, _)| *requests),
+        tokens: step.map(|(_, tokens)| tokens),
         gpus: split,
         instances,
         wall_ns: window_ns,
@@ -194,9 +195,13 @@ fn input(
     }
 }
 
-/// Tokens of the mean step, if the stage stands for steps of an engine. If the steps do not record
+/// Requests and tokens of the mean step, if the stage stands for steps of an engine. If the steps do not record
 /// the length of the context, the prompts of the run count.
-fn tokens_of_step(report: &Report, row: &StageRow, of_run: &TokenCounts) -> Option<TokenCounts> {
+fn work_of_step(
+    report: &Report,
+    row: &StageRow,
+    of_run: &TokenCounts,
+) -> Option<(f64, TokenCounts)> {
     let kinds = &report.engine.as_ref()?.kinds;
     let steps = kinds.iter().find(|kind| kind.stage == row.stage)?;
     let (requests, tokens) = match row.role {
@@ -204,16 +209,15 @@ fn tokens_of_step(report: &Report, row: &StageRow, of_run: &TokenCounts) -> Opti
         Role::Decode => (steps.decode_requests_mean, steps.decode_context_mean),
         _ => return None,
     };
-    let each = tokens.map(|tokens| (tokens / requests.max(1.0)).round() as u64);
+    // A step that prefills in chunks may have no whole request.
+    let requests = requests.max(1.0);
+    let each = tokens.map(|tokens| (tokens / requests).round() as u64);
     // The context includes the token that the step adds.
     let added = u64::from(row.role == Role::Decode);
     let prompt = each.map(|each| each.saturating_sub(added)).or(of_run.prompt_tokens);
-    Some(TokenCounts {
-        batch_size: Some((requests.round() as u64).max(1)),
-        prompt_tokens: prompt,
-        decode_steps: Some(1),
-        ..TokenCounts::default()
-    })
+    let tokens =
+        TokenCounts { prompt_tokens: prompt, decode_steps: Some(1), ..TokenCounts::default() };
+    Some((requests, tokens))
 }
 
 /// What sampled counters say of an instance of the stage. The rows of several processes are of several

@@ -21,8 +21,9 @@ pub enum LmHead {
     All,
 }
 
-/// One prefill of `batch` prompts of `tokens` tokens, without a vision encoder.
-pub(crate) fn prefill(shape: &Shape, batch: u64, tokens: u64, lm_head: LmHead) -> f64 {
+/// One prefill of `batch` prompts of `tokens` tokens, without a vision encoder. A `batch`, here and below, may be the
+/// mean of several.
+pub(crate) fn prefill(shape: &Shape, batch: f64, tokens: u64, lm_head: LmHead) -> f64 {
     let heads = match lm_head {
         LmHead::All => tokens,
         LmHead::Last => tokens.min(1),
@@ -32,22 +33,22 @@ pub(crate) fn prefill(shape: &Shape, batch: u64, tokens: u64, lm_head: LmHead) -
 
 /// `steps` decode steps, of one token each, after prompts of `prompt` tokens: the first step sees
 /// `prompt + 1` tokens, its own included.
-pub(crate) fn decode(shape: &Shape, batch: u64, prompt: u64, steps: u64) -> f64 {
+pub(crate) fn decode(shape: &Shape, batch: f64, prompt: u64, steps: u64) -> f64 {
     forward(shape, batch, prompt, steps, steps)
 }
 
-fn forward(shape: &Shape, batch: u64, seen_before: u64, tokens: u64, heads: u64) -> f64 {
+fn forward(shape: &Shape, batch: f64, seen_before: u64, tokens: u64, heads: u64) -> f64 {
     let weights = Weights::of(shape);
-    let all_tokens = batch as f64 * tokens as f64;
+    let all_tokens = batch * tokens as f64;
     let linear = |weights: f64| 2.0 * weights * all_tokens;
-    let contexts = batch as f64 * layer_context_sum(shape, seen_before, tokens);
+    let contexts = batch * layer_context_sum(shape, seen_before, tokens);
     linear(weights.attention)
         + 2.0 * per_pair(shape) * contexts
         + linear(weights.mlp)
         + linear(weights.router)
         + linear(weights.active_experts)
         + linear(weights.shared_experts)
-        + 2.0 * weights.lm_head * batch as f64 * heads as f64
+        + 2.0 * weights.lm_head * batch * heads as f64
 }
 
 /// Multiplications of one layer for one query and one key: scores and values, over all heads.
@@ -156,16 +157,16 @@ impl Weights {
 
     /// Weights that one decode step of `batch` sequences reads. Of the routed experts: as many
     /// different ones as `batch` tokens are expected to choose, each expert being as likely.
-    pub(super) fn read_per_step(&self, moe: Option<&Moe>, batch: u64) -> f64 {
+    pub(super) fn read_per_step(&self, moe: Option<&Moe>, batch: f64) -> f64 {
         let experts = moe.map_or(0.0, |moe| self.routed_experts * expected_share(moe, batch));
         self.dense_layers() + experts + self.lm_head
     }
 }
 
 /// Expected share of the experts of a layer that `tokens` tokens choose.
-fn expected_share(moe: &Moe, tokens: u64) -> f64 {
+fn expected_share(moe: &Moe, tokens: f64) -> f64 {
     let chosen = moe.num_experts_per_tok as f64 / moe.num_experts as f64;
-    1.0 - (1.0 - chosen).powf(tokens as f64)
+    1.0 - (1.0 - chosen).powf(tokens)
 }
 
 /// Projections of one layer's attention.
@@ -231,9 +232,9 @@ fn layer_context_sum(shape: &Shape, seen_before: u64, count: u64) -> f64 {
 }
 
 /// Bytes of weights, stored in `dtype`, that `steps` decode steps of `batch` sequences read.
-pub(super) fn weight_bytes(shape: &Shape, dtype: Dtype, batch: u64, steps: u64) -> f64 {
+pub(super) fn weight_bytes(shape: &Shape, dtype: Dtype, batch: f64, steps: u64) -> f64 {
     let per_step = Weights::of(shape).read_per_step(shape.moe.as_ref(), batch)
-        + batch as f64 * shape.hidden_size as f64;
+        + batch * shape.hidden_size as f64;
     steps as f64 * per_step * dtype.bytes()
 }
 
@@ -252,9 +253,9 @@ pub struct StoredWeights {
 
 impl StoredWeights {
     /// Bytes that `steps` decode steps of `batch` sequences read.
-    pub(super) fn read(&self, shape: &Shape, batch: u64, steps: u64) -> f64 {
+    pub(super) fn read(&self, shape: &Shape, batch: f64, steps: u64) -> f64 {
         let share = shape.moe.as_ref().map_or(1.0, |moe| expected_share(moe, batch));
-        let rows = batch as f64 / shape.vocab_size as f64;
+        let rows = batch / shape.vocab_size as f64;
         let per_step =
             self.dense as f64 + share * self.routed_experts as f64 + rows * self.embedding as f64;
         steps as f64 * per_step
@@ -265,11 +266,11 @@ impl StoredWeights {
 pub(super) fn kv_cache_bytes(
     shape: &Shape,
     dtype: Dtype,
-    batch: u64,
+    batch: f64,
     prompt: u64,
     steps: u64,
 ) -> f64 {
-    batch as f64
+    batch
         * layer_context_sum(shape, prompt, steps)
         * cached_per_token(&shape.attention)
         * dtype.bytes()
@@ -449,22 +450,22 @@ pub(super) mod tests {
         ] {
             for logits in [LmHead::All, LmHead::Last] {
                 let expected = by_hand(&shape, 1..=137, logits) as f64;
-                assert_eq!(prefill(&shape, 1, 137, logits), expected);
-                assert_eq!(prefill(&shape, 3, 137, logits), 3.0 * expected);
+                assert_eq!(prefill(&shape, 1.0, 137, logits), expected);
+                assert_eq!(prefill(&shape, 3.0, 137, logits), 3.0 * expected);
             }
             let expected = by_hand(&shape, 138..=150, LmHead::All) as f64;
-            assert_eq!(decode(&shape, 1, 137, 13), expected);
-            assert_eq!(decode(&shape, 2, 137, 13), 2.0 * expected);
+            assert_eq!(decode(&shape, 1.0, 137, 13), expected);
+            assert_eq!(decode(&shape, 2.0, 137, 13), 2.0 * expected);
         }
     }
 
     #[test]
     fn decode_steps_add_up() {
         let shape = built_in_shape("deepseek_v3");
-        let steps: f64 = (0..16).map(|i| decode(&shape, 4, 100 + i, 1)).sum();
-        assert_eq!(decode(&shape, 4, 100, 16), steps);
-        assert_eq!(decode(&shape, 4, 100, 0), 0.0);
-        assert_eq!(prefill(&shape, 4, 0, LmHead::Last), 0.0);
+        let steps: f64 = (0..16).map(|i| decode(&shape, 4.0, 100 + i, 1)).sum();
+        assert_eq!(decode(&shape, 4.0, 100, 16), steps);
+        assert_eq!(decode(&shape, 4.0, 100, 0), 0.0);
+        assert_eq!(prefill(&shape, 4.0, 0, LmHead::Last), 0.0);
     }
 
     #[test]
@@ -555,12 +556,12 @@ pub(super) mod tests {
     #[test]
     fn more_tokens_choose_more_experts() {
         let moe = built_in_shape("mixtral_8x7b").moe.expect("MoE");
-        assert_eq!(expected_share(&moe, 1), 0.25);
-        assert!((expected_share(&moe, 2) - 0.4375).abs() < 1e-12);
-        assert!(expected_share(&moe, 1000) > 0.999_999);
+        assert_eq!(expected_share(&moe, 1.0), 0.25);
+        assert!((expected_share(&moe, 2.0) - 0.4375).abs() < 1e-12);
+        assert!(expected_share(&moe, 1000.0) > 0.999_999);
         let shape = built_in_shape("mixtral_8x7b");
         let weights = Weights::of(&shape);
-        let one = weights.read_per_step(Some(&moe), 1);
+        let one = weights.read_per_step(Some(&moe), 1.0);
         assert!((one - active_parameters(&shape) + weights.lm_head).abs() < 1.0);
     }
 

@@ -184,10 +184,10 @@ mod tests {
         assert_eq!((a.head_dim, a.num_key_value_heads, shape.vocab_size), (16, 2, 1000));
         assert!(shape.mlp.gated && !shape.tie_word_embeddings);
         // Three rows of the embedding, one byte each.
-        assert_eq!(stored.read(shape, 3, 2), 2.0 * (1000.0 + 3.0));
+        assert_eq!(stored.read(shape, 3.0, 2), 2.0 * (1000.0 + 3.0));
         let (read, stored) = sizes(&head("llama", &SIZES, &tensors[2..])).expect("a model");
         assert!(read.shape.tie_word_embeddings);
-        assert_eq!(stored.read(&read.shape, 1, 1), 100.0);
+        assert_eq!(stored.read(&read.shape, 1.0, 1), 100.0);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
         let tensors = [("blk.0.ffn_down_exps.weight", 800), ("blk.0.ffn_gate_inp.weight", 5)];
         let (read, stored) = sizes(&head("qwen3moe", &values, &tensors)).expect("a model");
         assert_eq!(read.shape.moe.as_ref().map(|moe| moe.num_experts), Some(8));
-        assert_eq!(stored.read(&read.shape, 1, 1), 5.0 + 200.0);
+        assert_eq!(stored.read(&read.shape, 1.0, 1), 5.0 + 200.0);
     }
 
     #[test]

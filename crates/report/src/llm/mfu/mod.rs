@@ -108,6 +108,20 @@ fn impossible(stages: &[StageUtilisation], model: &ModelUtilisation) -> Vec<Find
         .collect()
 }
 
+/// What a generation, or the mean step of an engine, works on.
+#[derive(Clone, Copy)]
+struct Work<'t> {
+    counts: &'t TokenCounts,
+    /// [`StageInput::mean_batch`].
+    mean_batch: Option<f64>,
+}
+
+impl Work<'_> {
+    fn batch(&self) -> Result<f64, Absent> {
+        self.mean_batch.map_or_else(|| Ok(self.counts.batch()? as f64), Ok)
+    }
+}
+
 /// What was measured of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StageInput {
@@ -121,6 +135,8 @@ pub(crate) struct StageInput {
     pub(crate) per_generation: f64,
     /// Tokens of an instance, if it is a step of an engine; none: the tokens of the run.
     pub(crate) tokens: Option<TokenCounts>,
+    /// Mean number of requests of such a step, which is rarely a whole number.
+    pub(crate) mean_batch: Option<f64>,
     /// Number of GPUs that share the work of an instance.
     pub(crate) gpus: u64,
     /// Instances that the times and counts below cover; 1 for a median.
@@ -245,14 +261,14 @@ impl Inputs<'_> {
     }
 
     /// FLOPs of prefill or decode in one generation.
-    fn flops(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
+    fn flops(&self, role: Role, tokens: Work<'_>) -> Result<f64, Absent> {
         let model = self.model()?;
         if !matches!(role, Role::Prefill | Role::Decode) {
             return Err(Absent::NotModelled);
         }
-        let (batch, prompt) = (tokens.batch()?, tokens.prompt()?);
+        let (batch, prompt) = (tokens.batch()?, tokens.counts.prompt()?);
         if role == Role::Decode {
-            return Ok(flops::decode(&model.shape, batch, prompt, tokens.steps()?));
+            return Ok(flops::decode(&model.shape, batch, prompt, tokens.counts.steps()?));
         }
         let text = flops::prefill(&model.shape, batch, prompt, model.lm_head_in_prefill);
         // Unknown FLOPs of a vision encoder make a lower bound of this; it is assumed, and said, that
@@ -261,12 +277,13 @@ impl Inputs<'_> {
     }
 
     /// Those of weights and KV cache, and of the latter alone.
-    fn bytes(&self, role: Role, tokens: &TokenCounts) -> Result<(f64, f64), Absent> {
+    fn bytes(&self, role: Role, tokens: Work<'_>) -> Result<(f64, f64), Absent> {
         if role != Role::Decode {
             return Err(Absent::DecodeOnly);
         }
         let model = self.model()?;
-        let (batch, prompt, steps) = (tokens.batch()?, tokens.prompt()?, tokens.steps()?);
+        let counts = tokens.counts;
+        let (batch, prompt, steps) = (tokens.batch()?, counts.prompt()?, counts.steps()?);
         let weights = match &model.stored {
             Some(stored) => stored.read(&model.shape, batch, steps),
             None => weight_bytes(&model.shape, model.weight_dtype, batch, steps),
@@ -275,10 +292,10 @@ impl Inputs<'_> {
         Ok((weights + kv_cache, kv_cache))
     }
 
-    fn tokens(&self, role: Role, tokens: &TokenCounts) -> Result<f64, Absent> {
+    fn tokens(&self, role: Role, tokens: Work<'_>) -> Result<f64, Absent> {
         match role {
-            Role::Prefill => Ok(tokens.batch()? as f64 * tokens.prompt()? as f64),
-            Role::Decode => Ok(tokens.batch()? as f64 * tokens.steps()? as f64),
+            Role::Prefill => Ok(tokens.batch()? * tokens.counts.prompt()? as f64),
+            Role::Decode => Ok(tokens.batch()? * tokens.counts.steps()? as f64),
             _ => Err(Absent::NotModelled),
         }
     }
@@ -303,7 +320,10 @@ impl Inputs<'_> {
             Figure::Known(share) => Figure::from(work).map(|work| work * share),
             Figure::Absent(why) => Figure::Absent(why.clone()),
         };
-        let tokens = stage.tokens.as_ref().unwrap_or(self.tokens);
+        let tokens = Work {
+            counts: stage.tokens.as_ref().unwrap_or(self.tokens),
+            mean_batch: stage.mean_batch,
+        };
         let on_gpu = |work: f64| work / stage.gpus.max(1) as f64;
         let flops = of_instance(match stage.role {
             Role::VisionInPrefill | Role::VisionBefore => self.flops_of_part(stage),
@@ -364,8 +384,9 @@ impl Inputs<'_> {
         // How many steps of an engine a request takes is not known, and their batches vary.
         let is_of_engine = roles.iter().any(|role| self.of_role(*role).any(|s| s.tokens.is_some()));
         let tokens = if is_of_engine { Err(Absent::NoGenerations) } else { Ok(self.tokens) };
+        let of_run = |counts| Work { counts, mean_batch: None };
         let mut flops = roles
-            .map(|role| Figure::from(tokens.clone().and_then(|tokens| self.flops(role, tokens))))
+            .map(|role| Figure::from(tokens.clone().and_then(|of| self.flops(role, of_run(of)))))
             .iter()
             .fold(Figure::of(0.0), |sum, flops| sum.plus(flops));
         if self.has(Role::VisionBefore) {

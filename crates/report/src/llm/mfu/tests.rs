@@ -20,6 +20,7 @@ fn stage(stage: &str, role: Role, per_generation: f64, wall_ms: u64, busy_ms: u6
         role,
         per_generation,
         tokens: None,
+        mean_batch: None,
         gpus: 1,
         instances: 2,
         wall_ns: Some(2_000_000 * wall_ms),
@@ -63,8 +64,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     let [prefill_stage, decode_stage] = two_stages();
     let stages = [prefill_stage, decode_stage, stage("load", Role::Other, 1.0, 5, 1)];
     let u = of(&model, &TOKENS, &stages);
-    let first = prefill(&model.shape, 1, 512, flops::LmHead::Last);
-    let then = decode(&model.shape, 1, 512, 64);
+    let first = prefill(&model.shape, 1.0, 512, flops::LmHead::Last);
+    let then = decode(&model.shape, 1.0, 512, 64);
     near(&u.stages[0].flops, first);
     near(&u.stages[0].mfu_wall, first / 0.020 / 989.5e12);
     near(&u.stages[0].mfu_busy, first / 0.004 / 989.5e12);
@@ -73,8 +74,8 @@ fn stages_and_model_are_what_a_pocket_calculator_gives() {
     near(&u.stages[1].tokens_per_s, 100.0);
     near(&u.stages[1].gpu_us_per_token, 2000.0);
     near(&u.stages[1].kernels_per_token, 10.0);
-    let bytes = weight_bytes(&model.shape, model.weight_dtype, 1, 64)
-        + kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1, 512, 64);
+    let bytes = weight_bytes(&model.shape, model.weight_dtype, 1.0, 64)
+        + kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1.0, 512, 64);
     near(&u.stages[1].mbu_busy, bytes / 0.128 / 4.8e12);
     near(&u.stages[1].mbu_wall, bytes / 0.640 / 4.8e12);
     near(&u.model.mfu_wall, (first + then) / 0.660 / 989.5e12);
@@ -95,7 +96,7 @@ fn weights_of_a_file_count_by_its_bytes() {
     model.stored = Some(stored);
     let u = of(&model, &TOKENS, &two_stages());
     let rows = 32_000.0 / model.shape.vocab_size as f64;
-    let kv_cache = kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1, 512, 64);
+    let kv_cache = kv_cache_bytes(&model.shape, model.kv_cache_dtype, 1.0, 512, 64);
     near(&u.stages[1].bytes, 64.0 * (7e6 + rows) + kv_cache);
     assert!(u.assumptions[0].contains("weights as the file stores them"), "{}", u.assumptions[0]);
 }
@@ -129,6 +130,16 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
         "no batch size is missing"
     );
     assert!(of_steps.stages[1].mfu_wall.value().is_some());
+    // A step of an engine rarely has the same number of requests as the next one.
+    let mixed = of_stages.each_ref().map(|stage| StageInput {
+        tokens: Some(TOKENS),
+        mean_batch: Some(1.583),
+        ..stage.clone()
+    });
+    let mixed = of(&model, &TOKENS, &mixed);
+    near(&mixed.stages[0].tokens, 1.583 * 512.0);
+    let prefill = of_steps.stages[0].flops.value().expect("known");
+    near(&mixed.stages[0].flops, 1.583 * prefill);
     assert_eq!(per_generation(192, 3), Some(64.0));
     assert_eq!(per_generation(200, 3), None);
     assert_eq!(per_generation(0, 3), None);
@@ -147,8 +158,8 @@ fn a_range_around_each_step_gives_the_same_as_one_around_all() {
 fn vision_is_counted_once_wherever_it_runs() {
     let mut ocr = model("deepseek_ocr");
     ocr.vision_flops_per_prefill = Some(1e12);
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::Last);
-    let then = decode(&ocr.shape, 1, 512, 64);
+    let text = prefill(&ocr.shape, 1.0, 512, flops::LmHead::Last);
+    let then = decode(&ocr.shape, 1.0, 512, 64);
     let of_role = |model: &Model, role| {
         let stages = [
             stage("prefill", Role::Prefill, 1.0, 100, 50),
@@ -185,7 +196,7 @@ fn vision_is_counted_once_wherever_it_runs() {
     let tokens = TokenCounts { images_per_prompt: Some(3), ..TOKENS };
     let stages = [stage("prefill", Role::Prefill, 1.0, 100, 50)];
     let images = 3.0 * flops::plain_vision(vit.shape.vision.as_ref().expect("set"));
-    let text = prefill(&vit.shape, 1, 512, flops::LmHead::Last);
+    let text = prefill(&vit.shape, 1.0, 512, flops::LmHead::Last);
     near(&of(&vit, &tokens, &stages).stages[0].flops, text + images);
 }
 
@@ -321,8 +332,8 @@ fn stages_that_overlap_take_their_joined_time() {
 fn parts_of_a_vision_encoder_have_their_own_flops() {
     let ocr = model("deepseek_ocr");
     let tokens = TokenCounts { images_per_prompt: Some(2), crops_per_image: Some(6), ..TOKENS };
-    let text = prefill(&ocr.shape, 1, 512, flops::LmHead::Last);
-    let then = decode(&ocr.shape, 1, 512, 64);
+    let text = prefill(&ocr.shape, 1.0, 512, flops::LmHead::Last);
+    let then = decode(&ocr.shape, 1.0, 512, 64);
     // Two images, each as a whole and in six crops; the FLOPs of one view are tested in `vision`.
     let sam = 2.0 * (976_909_172_736.0 + 6.0 * 325_620_793_344.0);
     let clip = 2.0 * (161_715_683_328.0 + 6.0 * 62_004_756_480.0);
@@ -383,8 +394,8 @@ fn parts_of_a_vision_encoder_have_their_own_flops() {
     let before = [&stages[..2], &["sam", "clip", "projector"].map(outside)].concat();
     for shape in [ocr.shape.clone(), model("llama_1b_random").shape] {
         whole.shape = shape;
-        let text = prefill(&whole.shape, 1, 512, flops::LmHead::Last);
-        let then = decode(&whole.shape, 1, 512, 64);
+        let text = prefill(&whole.shape, 1.0, 512, flops::LmHead::Last);
+        let then = decode(&whole.shape, 1.0, 512, 64);
         let u = of(&whole, &tokens, &before);
         near(&u.stages[0].flops, text);
         near(&u.model.flops, text + 9e12 + then);
