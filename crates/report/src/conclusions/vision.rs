@@ -59,6 +59,7 @@ fn input(report: &Report, nested: &Nested<'_>) -> StageInput {
     let counted = counted.filter(|_| known);
     StageInput {
         tokens: None,
+        mean_batch: None,
         gpus: 1,
         stage: path.name.clone(),
         within: Some(within.path.clone()),

@@ -547,10 +547,10 @@ pub(super) mod tests {
         let kv_cache = |batch| kv_cache_bytes(&shape, Dtype::Bf16, batch, 511, 1);
         // 16 layers of 2048*(2048+2*512) + 2048*2048 + 3*2048*8192, 32000*2048 and one row.
         let layer = 2048.0 * 3072.0 + 2048.0 * 2048.0 + 3.0 * 2048.0 * 8192.0;
-        assert_eq!(weights(1), 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
-        assert_eq!(kv_cache(1), 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
-        assert_eq!(kv_cache(4), 4.0 * kv_cache(1));
-        assert_eq!(weights(4) - weights(1), 2.0 * 3.0 * 2048.0);
+        assert_eq!(weights(1.0), 2.0 * (16.0 * layer + 32000.0 * 2048.0 + 2048.0));
+        assert_eq!(kv_cache(1.0), 2.0 * 16.0 * 512.0 * 2.0 * 8.0 * 64.0);
+        assert_eq!(kv_cache(4.0), 4.0 * kv_cache(1.0));
+        assert_eq!(weights(4.0) - weights(1.0), 2.0 * 3.0 * 2048.0);
     }
 
     #[test]
