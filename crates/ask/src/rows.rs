@@ -20,7 +20,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 const ALIGNED_CHARS: usize = 40;
 /// Longest text of a cell of Markdown, characters; JSON and CSV have all of it.
 const CELL_CHARS: usize = 160;
-/// The unit of what is no amount: a rank, an index.
+/// The unit of what is not an amount: a rank, an index.
 const NUMBER: &str = "number";
 /// Memory of a result.
 pub(crate) const RESULT_BYTES_MOST: usize = 64 << 20;

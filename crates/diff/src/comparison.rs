@@ -679,7 +679,7 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
-    /// In a word that is no class of kernels: kernels copy and fill as well.
+    /// In a word that no class of kernels has: kernels copy and fill as well.
     pub fn word(self) -> &'static str {
         match self {
             WorkKind::Kernel => "kernels",
